@@ -115,12 +115,12 @@ def fill(path: Path, trials: int, letters: int, small: int) -> None:
 
 def saved(store: Store, name: str, count: int, choose: random.Random) -> Suite:
     """A suite of so many cases."""
-    writer = store.saving()
+    writer = store.open_suite_writer()
     for place in range(count):
         made = case(place, choose)
         writer.add(made, sent_digest(made))
     digest = f"sha256:{len(name):064}"
-    return writer.keep(
+    return writer.commit(
         Suite(name=name, dialect="proctor", digest=digest, case_count=count, split_rule=SplitRule())
     )
 
@@ -149,14 +149,14 @@ def make(store: Store, suite: Suite, run_id: str, letters: int, choose: random.R
         started_at=began,
         planned=suite.case_count,
     )
-    store.begin(run)
+    store.add_run(run)
     for place in range(suite.case_count):
         passed = choose.random() < 0.8
         outcome = Verdict.PASS if passed else Verdict.FAIL
         reason = "" if passed else "The answer does not contain the word."
         score = Score(grader="contains", name="contains", value=float(passed), outcome=outcome, reason=reason)
-        store.record(run_id, trial(place, letters, score, began, choose), outcome)
-    store.update(replace(run, status="finished", finished_at=began + timedelta(minutes=20)))
+        store.save_trial(run_id, trial(place, letters, score, began, choose), outcome)
+    store.update_run(replace(run, status="finished", finished_at=began + timedelta(minutes=20)))
 
 
 def trial(place: int, letters: int, score: Score, began: datetime, choose: random.Random) -> Trial:

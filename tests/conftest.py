@@ -20,8 +20,8 @@ from hypothesis import settings
 import clock
 from proctor.eval import CodeSandbox
 from proctor.model import Case, Failure, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
-from proctor.reports.runs.serialize import Reported, Row
-from proctor.verdicts import Tally, exit_code, rules_of
+from proctor.reports.runs.serialize import RunReport, TrialResult
+from proctor.verdicts import Tally, pass_rules_for, run_exit_code
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -117,10 +117,10 @@ def trial() -> Callable[..., Trial]:
 
 
 @pytest.fixture(scope="session")
-def reported() -> Callable[..., Reported]:
+def reported() -> Callable[..., RunReport]:
     """A finished run as reports see it, of trials and their cases; fields of the run follow by name."""
 
-    def make(*pairs: tuple[Trial, Case], **fields: Any) -> Reported:
+    def make(*pairs: tuple[Trial, Case], **fields: Any) -> RunReport:
         given: dict[str, Any] = {
             "id": "20260301-120000-abc123",
             "group": "20260301-120000-000000",
@@ -132,10 +132,13 @@ def reported() -> Callable[..., Reported]:
             "planned": len(pairs),
         }
         run = Run(**given | fields)
-        tally = Tally(rules_of(run), run.suite.repeats_rule, run.settings.repeats)
-        rows = [Row(trial=made, verdict=tally.add(made, of), case=of) for made, of in pairs]
-        return Reported(
-            run=run, tally=tally, exit_code=exit_code(tally.counted, run.settings), rows=lambda: iter(rows)
+        tally = Tally(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
+        rows = [TrialResult(trial=made, verdict=tally.add(made, of), case=of) for made, of in pairs]
+        return RunReport(
+            run=run,
+            tally=tally,
+            exit_code=run_exit_code(tally.result_counts, run.settings),
+            rows=lambda: iter(rows),
         )
 
     return make

@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import to_builtins
 
 from proctor.proof import merkle
-from proctor.proof.canonical import canonical, data_of
+from proctor.proof.canonical import canonical_json, parse_json
 from proctor.proof.dsse import signed_bytes
-from proctor.proof.statement import FILES, claim_of
+from proctor.proof.statement import FILES, make_claim
 from proctor.verdicts import Counts
 
 OWN = "proctor_attestation"
@@ -27,10 +27,10 @@ class Forger:
         self.config, self.environment, self.envelope = (
             self._lines(f"{name}.json")[0] for name in ("config", "environment", "envelope")
         )
-        self.statement = data_of(b64decode(self.envelope["payload"]))
+        self.statement = parse_json(b64decode(self.envelope["payload"]))
 
     def _lines(self, name: str) -> list[Any]:
-        return [data_of(line) for line in (self.path / name).read_bytes().splitlines()]
+        return [parse_json(line) for line in (self.path / name).read_bytes().splitlines()]
 
     @property
     def predicate(self) -> Any:
@@ -65,7 +65,7 @@ class Forger:
 
     @staticmethod
     def _claim(counts: Counts) -> dict[str, Any]:
-        claim = claim_of(counts)
+        claim = make_claim(counts)
         assert claim.pass_rate is not None
         assert claim.ci95 is not None
         rate, *ends = (int(one) if one.is_integer() else one for one in (claim.pass_rate, *claim.ci95))
@@ -74,19 +74,19 @@ class Forger:
     def write(self, *, reroot: bool = True, rehash: bool = True, sign: Any = None) -> Path:
         """Put the bundle together again, as far as somebody without the maker's key can."""
         written = {
-            name: b"".join(canonical(line) + b"\n" for line in lines)
+            name: b"".join(canonical_json(line) + b"\n" for line in lines)
             for name, lines in zip(
                 FILES, (self.suite, self.trials, [self.config], [self.environment]), strict=True
             )
         }
         if reroot:
             for tree, name, skip in (("cases", FILES[0], 1), ("trials", FILES[1], 0)):
-                lines = [data_of(line) for line in written[name].splitlines()][skip:]
+                lines = [parse_json(line) for line in written[name].splitlines()][skip:]
                 leaves = [
-                    bytes.fromhex(line["leaf"]) if "leaf" in line else merkle.leaf(canonical(line))
+                    bytes.fromhex(line["leaf"]) if "leaf" in line else merkle.leaf_hash(canonical_json(line))
                     for line in lines
                 ]
-                self.own[tree] = {"root": merkle.root_of(leaves).hex(), "size": len(leaves)}
+                self.own[tree] = {"root": merkle.merkle_root(leaves).hex(), "size": len(leaves)}
         for name, data in written.items():
             (self.path / name).write_bytes(data)
         self.restate(rehash=rehash, sign=sign)
@@ -100,12 +100,12 @@ class Forger:
                 {"name": name, "digest": {"sha256": digests[name]}} for name in FILES
             ]
             self.predicate["configuration"][1]["digest"]["sha256"] = digests["config.json"]
-        payload = canonical(self.statement)
+        payload = canonical_json(self.statement)
         self.envelope["payload"] = b64encode(payload).decode()
         if sign is not None:
             sig = b64encode(sign.sign(signed_bytes(payload))).decode()
             self.envelope["signatures"] = [{"keyid": sign.id, "sig": sig, "publicKey": sign.public_pem}]
-        (self.path / "envelope.json").write_bytes(canonical(self.envelope) + b"\n")
+        (self.path / "envelope.json").write_bytes(canonical_json(self.envelope) + b"\n")
         return self.path
 
 

@@ -18,8 +18,8 @@ import proctor
 from proctor.codec import hash_suite
 from proctor.dialects import DIALECTS
 from proctor.graders import GRADERS
-from proctor.model import Case, Mark, Output, Problem, Suite
-from proctor.protocols import Graded, Placed, Source
+from proctor.model import Case, GraderResult, Output, Problem, Suite
+from proctor.protocols import CaseAtLine, GradingInput, SuiteSource
 
 FOLDER = Path(proctor.__file__).parent / "suites" / "v1.0"
 TOOL = Path(__file__).parent.parent / "tools" / "build_suites.py"
@@ -33,26 +33,26 @@ def raw_rows(tier: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (FOLDER / f"{tier}.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def read(tier: str) -> list[Suite | Placed | Problem]:
+def read(tier: str) -> list[Suite | CaseAtLine | Problem]:
     path = FOLDER / f"{tier}.jsonl"
-    source = Source(
+    source = SuiteSource(
         path=str(path),
-        lines=lambda: path.read_bytes().splitlines(keepends=True),
-        neighbour=lambda name: (FOLDER / name).read_bytes() if (FOLDER / name).exists() else None,
+        read_lines=lambda: path.read_bytes().splitlines(keepends=True),
+        read_sibling=lambda name: (FOLDER / name).read_bytes() if (FOLDER / name).exists() else None,
     )
     return list(DIALECTS.get("pramana").read(source))
 
 
 def cases_that_text_alone_decides() -> list[Case]:
-    cases = [item.case for item in read("comprehensive") if isinstance(item, Placed)]
+    cases = [item.case for item in read("comprehensive") if isinstance(item, CaseAtLine)]
     return [case for case in cases if all(GRADERS.get(a.grader).needs is None for a in case.assertions)]
 
 
 def passes(case: Case, text: str) -> bool:
     (assertion,) = case.assertions
     grader = msgspec.convert(assertion.params, GRADERS.get(assertion.grader))
-    mark = grader.grade(Graded(case=case, output=Output(text=text)))
-    assert isinstance(mark, Mark)
+    mark = grader.grade(GradingInput(case=case, output=Output(text=text)))
+    assert isinstance(mark, GraderResult)
     assert mark.passed is not None
     return mark.passed
 
@@ -171,12 +171,12 @@ def test_a_prompt_counts_every_message_and_rounds_up() -> None:
 def test_reading_a_built_in_suite_finds_nothing_to_say(tier: str) -> None:
     items = read(tier)
     assert [str(item) for item in items if isinstance(item, Problem)] == []
-    assert sum(isinstance(item, Placed) for item in items) == TIERS[tier]
+    assert sum(isinstance(item, CaseAtLine) for item in items) == TIERS[tier]
 
 
 def test_every_assertion_has_parameters_that_its_grader_takes() -> None:
     for item in read("comprehensive"):
-        for assertion in item.case.assertions if isinstance(item, Placed) else ():
+        for assertion in item.case.assertions if isinstance(item, CaseAtLine) else ():
             msgspec.convert(assertion.params, GRADERS.get(assertion.grader))
 
 

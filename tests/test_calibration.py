@@ -11,39 +11,47 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.calibration import (
-    Heard,
+    AnswerVerdicts,
     agreement,
-    among_people,
     base_rate,
     bias,
-    calibrated,
-    changed,
-    changed_p,
+    changed_p_value,
+    changed_share,
     consistency,
-    corrected,
+    corrected_pass_rate,
+    human_agreement,
+    lengthen,
     majority,
-    net,
-    net_p,
-    padded,
+    make_calibration,
+    measure_shift,
+    net_p_value,
+    net_shift,
     sensitivity,
     specificity,
-    swayed,
 )
-from proctor.model import Calibration, Sway
+from proctor.model import Calibration, VerdictShift
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 VERDICT = st.sampled_from((True, False, None))
 
 
-def measured(*heard: Heard) -> Calibration:
-    return calibrated(heard, judge="sha256:1", name="j", at=AT, labels="sha256:2", prompts=("b", "a", "b"))
+def measured(*heard: AnswerVerdicts) -> Calibration:
+    return make_calibration(
+        heard, judge="sha256:1", name="j", at=AT, labels="sha256:2", prompts=("b", "a", "b")
+    )
 
 
 def table(passed: int, true_passes: int, failed: int, true_fails: int) -> Calibration:
     """So many answers that people pass, of which the judge passes so many; and the same of what they fail."""
     return measured(
-        *[Heard(people=(True,), usual=(place < true_passes,)) for place in range(passed)],
-        *[Heard(people=(False,), usual=(place >= true_fails,)) for place in range(failed)],
+        *[
+            AnswerVerdicts(human_verdicts=(True,), judge_verdicts=(place < true_passes,))
+            for place in range(passed)
+        ],
+        *[
+            AnswerVerdicts(human_verdicts=(False,), judge_verdicts=(place >= true_fails,))
+            for place in range(failed)
+        ],
     )
 
 
@@ -66,28 +74,31 @@ def test_a_known_table_gives_its_known_kappa() -> None:
 
 def test_what_cannot_be_read_is_unscored_and_no_disagreement() -> None:
     found = measured(
-        Heard(people=(True,), usual=(True,)),
-        Heard(people=(True,), usual=(None, False)),
-        Heard(people=(False,), usual=(None,)),
+        AnswerVerdicts(human_verdicts=(True,), judge_verdicts=(True,)),
+        AnswerVerdicts(human_verdicts=(True,), judge_verdicts=(None, False)),
+        AnswerVerdicts(human_verdicts=(False,), judge_verdicts=(None,)),
     )
     assert (found.count, found.unscored, agreement(found)) == (1, 2, (1, 1))
     assert found.kappa is None  # both say the same of everything
 
 
 def test_answers_that_were_not_asked_about_count_nowhere() -> None:
-    found = measured(Heard(people=(True,)), Heard(people=(False,), usual=(False,)))
+    found = measured(
+        AnswerVerdicts(human_verdicts=(True,)),
+        AnswerVerdicts(human_verdicts=(False,), judge_verdicts=(False,)),
+    )
     assert (found.count, found.unscored) == (1, 0)
 
 
 def test_people_who_are_divided_give_no_label_and_are_the_ceiling() -> None:
     found = measured(
-        Heard(people=(True, False), usual=(True,)),
-        Heard(people=(True, True, False), usual=(False,)),
-        Heard(people=(False, False), usual=(False,)),
-        Heard(people=(True,), usual=(True,)),
+        AnswerVerdicts(human_verdicts=(True, False), judge_verdicts=(True,)),
+        AnswerVerdicts(human_verdicts=(True, True, False), judge_verdicts=(False,)),
+        AnswerVerdicts(human_verdicts=(False, False), judge_verdicts=(False,)),
+        AnswerVerdicts(human_verdicts=(True,), judge_verdicts=(True,)),
     )
     assert (found.count, found.passed, found.agreed) == (3, 2, 2)
-    assert among_people(found) == (1, 3)
+    assert human_agreement(found) == (1, 3)
     assert found.people_alpha == pytest.approx(1 - (2 / 1 + 4 / 2) / (2 * 3 * 4 / 6))
 
 
@@ -101,16 +112,18 @@ def test_the_majority_is_what_most_say(verdicts: list[bool]) -> None:
 
 def test_a_judge_is_as_steady_as_its_verdicts_that_can_be_read() -> None:
     found = measured(
-        Heard(people=(True,), usual=(True, True, True)),
-        Heard(people=(True,), usual=(True, None, False)),
-        Heard(people=(True,), usual=(None, True, None)),
-        Heard(people=(True,), usual=(False, False, None)),
+        AnswerVerdicts(human_verdicts=(True,), judge_verdicts=(True, True, True)),
+        AnswerVerdicts(human_verdicts=(True,), judge_verdicts=(True, None, False)),
+        AnswerVerdicts(human_verdicts=(True,), judge_verdicts=(None, True, None)),
+        AnswerVerdicts(human_verdicts=(True,), judge_verdicts=(False, False, None)),
     )
     assert (found.repeats, consistency(found)) == (3, (2, 3))
 
 
 HEARD = st.builds(
-    lambda people, usual, turned, padded: Heard(people=people, usual=usual, turned=turned, padded=padded),
+    lambda people, usual, turned, padded: AnswerVerdicts(
+        human_verdicts=people, judge_verdicts=usual, reversed_verdict=turned, lengthened_verdict=padded
+    ),
     people=st.lists(st.booleans(), min_size=1, max_size=3).map(tuple),
     usual=st.lists(VERDICT, max_size=3).map(tuple),
     turned=VERDICT,
@@ -120,13 +133,13 @@ HEARD = st.builds(
 
 @given(st.lists(HEARD, max_size=30), st.randoms())
 def test_every_count_is_within_its_whole_and_the_order_of_answers_is_nothing(
-    heard: list[Heard], order: random.Random
+    heard: list[AnswerVerdicts], order: random.Random
 ) -> None:
     found = measured(*heard)
-    for share in (agreement, sensitivity, specificity, base_rate, consistency, among_people):
+    for share in (agreement, sensitivity, specificity, base_rate, consistency, human_agreement):
         hits, of = share(found)
         assert 0 <= hits <= of
-    labelled = sum(bool(one.usual) and one.label is not None for one in heard)
+    labelled = sum(bool(one.judge_verdicts) and one.label is not None for one in heard)
     assert found.count + found.unscored == labelled
     again = list(heard)
     order.shuffle(again)
@@ -136,21 +149,23 @@ def test_every_count_is_within_its_whole_and_the_order_of_answers_is_nothing(
 # --- what sways it -----------------------------------------------------------------------------------------
 
 
-def heard(usual: str, other: str) -> Heard:
+def heard(usual: str, other: str) -> AnswerVerdicts:
     """Verdicts as letters: p, f, and - for none."""
     said = {"p": True, "f": False, "-": None}
-    return Heard(people=(True,), usual=tuple(said[one] for one in usual), turned=said[other])
+    return AnswerVerdicts(
+        human_verdicts=(True,), judge_verdicts=tuple(said[one] for one in usual), reversed_verdict=said[other]
+    )
 
 
-def sway(*pairs: tuple[str, str]) -> Sway | None:
-    return swayed([heard(*pair) for pair in pairs], lambda one: one.turned)
+def sway(*pairs: tuple[str, str]) -> VerdictShift | None:
+    return measure_shift([heard(*pair) for pair in pairs], lambda one: one.reversed_verdict)
 
 
 def test_verdicts_that_change_are_counted_both_ways_and_beside_those_that_change_by_themselves() -> None:
     found = sway(("pp", "p"), ("ff", "p"), ("ff", "p"), ("pp", "f"), ("pf", "p"), ("fp", "p"), ("-p", "p"))
-    assert found == Sway(both=2, to_pass=3, to_fail=1, neither=0, moved=3, restless=1)
-    assert changed(found) == (4, 6)
-    assert net(found).value == pytest.approx(2 / 6)
+    assert found == VerdictShift(both=2, to_pass=3, to_fail=1, neither=0, moved=3, restless=1)
+    assert changed_share(found) == (4, 6)
+    assert net_shift(found).value == pytest.approx(2 / 6)
 
 
 def test_nothing_is_said_of_answers_without_both_verdicts() -> None:
@@ -176,21 +191,21 @@ def test_a_bias_is_what_chance_does_not_explain(pairs: list[tuple[str, str]], ex
 
 @given(*[st.integers(0, 30)] * 4)
 def test_the_net_change_lies_in_its_interval_and_turns_with_the_sides(a: int, b: int, c: int, d: int) -> None:
-    found = Sway(both=a + 1, to_pass=b, to_fail=c, neither=d)
-    value, low, high = net(found)
+    found = VerdictShift(both=a + 1, to_pass=b, to_fail=c, neither=d)
+    value, low, high = net_shift(found)
     assert -1 <= low <= value <= high <= 1
-    turned = net(Sway(both=a + 1, to_pass=c, to_fail=b, neither=d))
+    turned = net_shift(VerdictShift(both=a + 1, to_pass=c, to_fail=b, neither=d))
     assert (turned.value, turned.low, turned.high) == pytest.approx((-value, -high, -low), abs=1e-9)
-    assert net_p(found) == net_p(Sway(both=1, to_pass=c, to_fail=b))
-    assert 0 < changed_p(found) <= 1
+    assert net_p_value(found) == net_p_value(VerdictShift(both=1, to_pass=c, to_fail=b))
+    assert 0 < changed_p_value(found) <= 1
 
 
 @given(st.text(max_size=2000))
 def test_a_padded_answer_begins_with_the_answer_and_is_three_times_as_long(answer: str) -> None:
-    longer = padded(answer)
+    longer = lengthen(answer)
     assert longer.startswith(f"{answer}\n\n")
     assert len(longer) >= max(3 * len(answer), 400)
-    assert padded(answer) == longer
+    assert lengthen(answer) == longer
 
 
 # --- the corrected pass rate -------------------------------------------------------------------------------
@@ -198,7 +213,7 @@ def test_a_padded_answer_begins_with_the_answer_and_is_three_times_as_long(answe
 
 def test_a_published_prevalence_is_found_again() -> None:
     """23 of 150 cows test positive; sensitivity 96 %, specificity 89 %: 5.1 % have the disease (epiR)."""
-    found = corrected(23, 150, table(100, 96, 100, 89))
+    found = corrected_pass_rate(23, 150, table(100, 96, 100, 89))
     assert found is not None
     assert found.value == pytest.approx(0.0510, abs=5e-5)
 
@@ -207,7 +222,7 @@ def test_a_published_prevalence_is_found_again() -> None:
 def test_a_corrected_rate_lies_in_its_interval_and_within_0_and_1(
     passed: int, more: int, a: int, b: int, c: int, d: int
 ) -> None:
-    found = corrected(passed, passed + more, table(a + b, a, c + d, c))
+    found = corrected_pass_rate(passed, passed + more, table(a + b, a, c + d, c))
     if found is not None:
         assert 0 <= found.low <= found.value <= found.high <= 1
 
@@ -217,7 +232,7 @@ def test_the_correction_undoes_what_the_judge_does(rate: int, good: int, bad: in
     found = table(60, good + 0, 60, bad)
     s, t = good / 60, bad / 60
     apparent = rate / 100 * s + (1 - rate / 100) * (1 - t)
-    undone = corrected(round(apparent * 10**9), 10**9, found)
+    undone = corrected_pass_rate(round(apparent * 10**9), 10**9, found)
     if undone is not None:
         assert undone.value == pytest.approx(rate / 100, abs=1e-6)
 
@@ -235,7 +250,7 @@ def test_the_correction_undoes_what_the_judge_does(rate: int, good: int, bad: in
 def test_nothing_is_corrected_by_a_judge_that_is_not_known_to_be_better_than_chance(
     found: Calibration, passed: int, total: int
 ) -> None:
-    assert corrected(passed, total, found) is None
+    assert corrected_pass_rate(passed, total, found) is None
 
 
 def test_the_interval_of_the_corrected_rate_holds_what_it_says() -> None:
@@ -247,7 +262,7 @@ def test_the_interval_of_the_corrected_rate_holds_what_it_says() -> None:
     inside: list[bool] = []
     for _ in range(400):
         found = table_of(passed=50, true_passes=hits(50, 0.9), failed=50, true_fails=hits(50, 0.8))
-        rate = corrected(hits(100, 0.6 * 0.9 + 0.4 * 0.2), 100, found)
+        rate = corrected_pass_rate(hits(100, 0.6 * 0.9 + 0.4 * 0.2), 100, found)
         assert rate is not None
         inside.append(rate.low <= 0.6 <= rate.high)
     assert 0.92 <= sum(inside) / 400 <= 0.99

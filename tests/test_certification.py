@@ -12,25 +12,25 @@ from hypothesis import strategies as st
 
 from proctor.certification import (
     MIN_CASES,
-    Measured,
+    CertificationTerms,
+    HeadlineScope,
     NotCertified,
-    Terms,
-    conditions,
-    hindrances,
-    measured,
-    word_of,
+    find_conditions,
+    find_objections,
+    headline_scope,
+    trust_level,
 )
 from proctor.errors import ExitCode
 from proctor.model import Run, Selection, Settings, SplitRule, Suite, TargetSpec
-from proctor.splits import held_out
+from proctor.splits import holdout_positions
 from proctor.stats import wilson
 
 
-def against(terms: Terms | None = None, **given: Any) -> list[str]:
+def against(terms: CertificationTerms | None = None, **given: Any) -> list[str]:
     """What a badge says of what speaks against such a number."""
     usual: dict[str, Any] = {"part": "all", "cases": 40, "not_measured": 0, "hidden_trials": 0}
-    of = Measured(**usual | given)
-    return [one.short for one in hindrances(of, terms or Terms())]
+    of = HeadlineScope(**usual | given)
+    return [one.short for one in find_objections(of, terms or CertificationTerms())]
 
 
 def made(suite: Suite | None = None, regrade_of: str | None = None, **settings: Any) -> Run:
@@ -70,8 +70,10 @@ def test_each_thing_that_speaks_against_it_is_told(told: dict[str, Any], said: s
 
 def few(part: Any, cases: int, whole: int, share: float | None, min_cases: int = MIN_CASES) -> str:
     """What is told of too few cases of a suite."""
-    of = Measured(part=part, cases=cases, not_measured=0, hidden_trials=0, suite_cases=whole, share=share)
-    return str(NotCertified(hindrances(of, Terms(min_cases=min_cases))))
+    of = HeadlineScope(
+        part=part, cases=cases, not_measured=0, hidden_trials=0, suite_cases=whole, share=share
+    )
+    return str(NotCertified(find_objections(of, CertificationTerms(min_cases=min_cases))))
 
 
 @pytest.mark.parametrize(
@@ -100,15 +102,15 @@ def test_what_it_takes_is_enough_and_so_is_the_larger_share(least: int, whole: i
     methods: tuple[Any, ...] = ("rank", "shuffle")
     for method in methods:
         rule = SplitRule(ratio=share, method=method)
-        held = len(held_out([str(n) for n in range(whole)], [None] * whole, rule))
+        held = len(holdout_positions([str(n) for n in range(whole)], [None] * whole, rule))
         if held >= least:
             continue
         told = few("holdout", held, whole, share, least)
         takes = int(re.findall(r"a suite of ([\d,]+) case", told)[0].replace(",", ""))
-        assert len(held_out([str(n) for n in range(takes)], [None] * takes, rule)) >= least
+        assert len(holdout_positions([str(n) for n in range(takes)], [None] * takes, rule)) >= least
         for larger in re.findall(r"--holdout ([\d.]+)", told):
             wider = SplitRule(ratio=float(larger), method=method)
-            assert len(held_out([str(n) for n in range(whole)], [None] * whole, wider)) >= least
+            assert len(holdout_positions([str(n) for n in range(whole)], [None] * whole, wider)) >= least
 
 
 def test_where_nothing_is_held_out_more_cases_or_a_lower_minimum_are_the_ways_out() -> None:
@@ -123,13 +125,17 @@ def test_a_whole_split_is_no_picking() -> None:
 
 
 def test_the_terms_can_be_others() -> None:
-    assert against(Terms(min_cases=5, allow_errors=2), cases=5, not_measured=2) == []
-    assert against(Terms(min_cases=50), cases=40) == ["40 cases"]
+    assert against(CertificationTerms(min_cases=5, allow_errors=2), cases=5, not_measured=2) == []
+    assert against(CertificationTerms(min_cases=50), cases=40) == ["40 cases"]
 
 
 def test_all_of_it_is_told_at_once_and_what_was_not_measured_outranks_the_rest() -> None:
-    few = hindrances(Measured(part="dev", cases=4, not_measured=0, hidden_trials=0), Terms())
-    both = hindrances(Measured(part="all", cases=4, not_measured=1, hidden_trials=0), Terms())
+    few = find_objections(
+        HeadlineScope(part="dev", cases=4, not_measured=0, hidden_trials=0), CertificationTerms()
+    )
+    both = find_objections(
+        HeadlineScope(part="all", cases=4, not_measured=1, hidden_trials=0), CertificationTerms()
+    )
     assert NotCertified(few).exit_code is ExitCode.FAILED
     assert NotCertified(both).exit_code is ExitCode.NOT_MEASURED
     assert all(one.sentence in str(NotCertified(both)) for one in both)
@@ -157,15 +163,15 @@ def test_dev_cases_are_called_dev_even_where_they_are_all_that_was_asked(
     split: Any, rule: SplitRule | None, part: str
 ) -> None:
     run = made(Suite(name="s", dialect="meridian", split_rule=rule), selection=Selection(split=split))
-    assert measured(run, split="all", cases=3, not_measured=0, hidden_trials=9).part == part
-    assert measured(run, split="all", cases=3, not_measured=0, hidden_trials=9).hidden_trials == 0
-    held_out = measured(run, split="holdout", cases=3, not_measured=0, hidden_trials=9)
+    assert headline_scope(run, split="all", cases=3, not_measured=0, hidden_trials=9).part == part
+    assert headline_scope(run, split="all", cases=3, not_measured=0, hidden_trials=9).hidden_trials == 0
+    held_out = headline_scope(run, split="holdout", cases=3, not_measured=0, hidden_trials=9)
     assert (held_out.part, held_out.hidden_trials) == ("holdout", 9)
 
 
 def test_how_a_number_was_counted_is_told_where_that_is_not_the_usual_way() -> None:
     def shorts(run: Run) -> list[str]:
-        return [one.short for one in conditions(run)]
+        return [one.short for one in find_conditions(run)]
 
     def split(rule: Any = "each") -> Suite:
         return Suite(name="s", dialect="meridian", split_rule=SplitRule(), repeats_rule=rule)
@@ -174,22 +180,22 @@ def test_how_a_number_was_counted_is_told_where_that_is_not_the_usual_way() -> N
     assert shorts(made(split(), threshold=0.0)) == ["threshold 0"]
     assert shorts(made(split("any"))) == ["any repeat"]
     assert shorts(made(split("mean"))) == [""]
-    (graded,) = conditions(made(split(), regrade_of="20260101-000000-aaaaaa"))
+    (graded,) = find_conditions(made(split(), regrade_of="20260101-000000-aaaaaa"))
     assert "20260101-000000-aaaaaa" in graded.sentence
 
 
 @pytest.mark.parametrize("off", [True, False])
 def test_where_nothing_was_held_out_the_certificate_says_so(off: bool) -> None:
-    (told,) = conditions(made(Suite(name="s", dialect="meridian", no_holdout=off)))
+    (told,) = find_conditions(made(Suite(name="s", dialect="meridian", no_holdout=off)))
     assert told.sentence.startswith("Nothing was held out")
     assert told.short == "no holdout"
 
 
 def test_verified_is_what_was_derived_again_and_signed_by_somebody_known() -> None:
-    assert word_of("trusted", hidden_trials=0, recounted=0, imported=None) == "verified"
-    assert word_of("trusted", hidden_trials=0, recounted=1, imported=None) == "recounted"
-    assert word_of("unknown", hidden_trials=0, recounted=0, imported=None) == "self-attested"
-    assert word_of("unsigned", hidden_trials=0, recounted=0, imported=None) == "self-attested"
+    assert trust_level("trusted", hidden_trials=0, recounted=0, imported=None) == "verified"
+    assert trust_level("trusted", hidden_trials=0, recounted=1, imported=None) == "recounted"
+    assert trust_level("unknown", hidden_trials=0, recounted=0, imported=None) == "self-attested"
+    assert trust_level("unsigned", hidden_trials=0, recounted=0, imported=None) == "self-attested"
 
 
 @given(
@@ -201,7 +207,7 @@ def test_verified_is_what_was_derived_again_and_signed_by_somebody_known() -> No
 def test_no_number_is_verified_that_something_speaks_against(
     standing: Any, hidden: int, recounted: int, imported: Any
 ) -> None:
-    word = word_of(standing, hidden_trials=hidden, recounted=recounted, imported=imported)
+    word = trust_level(standing, hidden_trials=hidden, recounted=recounted, imported=imported)
     clean = standing == "trusted" and not hidden and not recounted and imported in (None, "trusted")
     assert (word == "verified") == clean
     assert (word == "claimed") == bool(hidden)

@@ -38,16 +38,16 @@ from proctor.model import (
     Assertion,
     Attachment,
     Case,
-    Form,
     Hook,
     Hooks,
     Message,
-    Noun,
     Output,
     Params,
     PassRule,
     Problem,
+    Record,
     Repository,
+    ResponseFormat,
     Selection,
     SplitRule,
     Suite,
@@ -61,7 +61,7 @@ from proctor.model import (
 NOUNS = [
     noun
     for _, noun in inspect.getmembers(suites_and_runs, inspect.isclass)
-    if issubclass(noun, Noun) and noun is not Noun
+    if issubclass(noun, Record) and noun is not Record
 ]
 
 # --- the wire form -----------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def anything(kind: Any) -> st.SearchStrategy[Any]:
 @settings(max_examples=20)
 @given(data=st.data())
 def test_every_noun_comes_back_from_its_json_and_gives_the_same_again(
-    noun: type[Noun], data: st.DataObject
+    noun: type[Record], data: st.DataObject
 ) -> None:
     thing = data.draw(anything(noun))
     written = encode(thing)
@@ -267,7 +267,7 @@ OTHER_FIELDS: list[tuple[str, Any, set[str]]] = [
     ("target", "other", SENT),
     ("only_targets", ("other",), NEITHER),
     ("workspace", Workspace(template="t"), SENT),
-    ("form", Form(json=True), SENT),
+    ("form", ResponseFormat(json=True), SENT),
     ("variables", ("KEY",), NEITHER),
     ("notes", {"note": "x"}, NEITHER),
     ("problems", (Problem(code="bad-json", message="The line is not JSON."),), JUDGED),
@@ -321,16 +321,18 @@ INSIDE = Workspace(
 )
 
 
-FORM = Form(json=True, schema={"type": "object"}, tools=(Tool(name="add"),), special_tags=("_json_mode",))
+FORM = ResponseFormat(
+    json=True, schema={"type": "object"}, tools=(Tool(name="add"),), special_tags=("_json_mode",)
+)
 TOOL = Tool(name="add", description="Adds.", parameters={"type": "object"})
 
 
-def sent_with_form(form: Form) -> str:
+def sent_with_form(form: ResponseFormat) -> str:
     return sent_digest(Case(id="x", input=(), form=form))
 
 
 def sent_with_tool(tool: Tool) -> str:
-    return sent_with_form(Form(tools=(tool,)))
+    return sent_with_form(ResponseFormat(tools=(tool,)))
 
 
 def sent_with_workspace(workspace: Workspace) -> str:

@@ -18,17 +18,17 @@ from msgspec.structs import replace
 
 from proctor.conformance import (
     CHECKS,
-    GUARDS,
+    GUARD_CHECKS,
     CheckVerdict,
     Conformance,
     Question,
     Reply,
-    checks,
-    conformance,
+    make_checks,
+    score_checks,
 )
-from proctor.conformance.checks import LIMIT_TOKENS
-from proctor.conformance.expectations import Number, Object, Words
-from proctor.graders.lexicons.matcher import refusing_words
+from proctor.conformance.checks import MAX_TOKENS_ASKED
+from proctor.conformance.expectations import ExpectedJson, ExpectedNumber, ExpectedWords
+from proctor.graders.lexicons.matcher import find_refusal
 from proctor.stats import wilson
 
 SEEDS = st.integers(0, 2**32)
@@ -37,16 +37,16 @@ Answering = Callable[[Question], str]
 
 def put(answer: Answering, seed: int = 7, **told: object) -> Conformance:
     """What the checks come to where each question has that answer."""
-    asked = checks(seed)
-    return conformance(asked, [[reply(answer(q), **told) for q in check.questions] for check in asked])
+    asked = make_checks(seed)
+    return score_checks(asked, [[reply(answer(q), **told) for q in check.questions] for check in asked])
 
 
 def reply(text: str, **told: object) -> Reply:
-    return replace(Reply(text=text, declines=refusing_words(text) is not None), **told)
+    return replace(Reply(text=text, is_refusal=find_refusal(text) is not None), **told)
 
 
 def verdicts(found: Conformance) -> dict[str, CheckVerdict]:
-    return {one.check.name: one.verdict for one in found.checked}
+    return {one.check.name: one.verdict for one in found.outcomes}
 
 
 def last(question: Question) -> str:
@@ -59,7 +59,7 @@ def whole(question: Question) -> str:
 
 def keywords(seed: int) -> list[str]:
     """All that is expected anywhere."""
-    return [question.expected.words for check in checks(seed) for question in check.questions]
+    return [question.expected.description for check in make_checks(seed) for question in check.questions]
 
 
 @pytest.fixture(scope="module")
@@ -88,21 +88,23 @@ def right(capable: ModuleType) -> Answering:
 @given(SEEDS)
 def test_right_answers_pass_all_14_whatever_the_seed(right: Answering, seed: int) -> None:
     found = put(right, seed)
-    assert [one.reason for one in found.checked] == [""] * 14
+    assert [one.reason for one in found.outcomes] == [""] * 14
     assert (found.passed, found.total, found.ci95, found.is_certified) == (14, 14, wilson(14, 14), True)
 
 
 def test_there_are_14_checks_and_a_seed_says_what_they_ask() -> None:
-    assert [check.name for check in checks(1)] == list(CHECKS)
+    assert [check.name for check in make_checks(1)] == list(CHECKS)
     assert len(CHECKS) == 14
-    assert [check.questions for check in checks(1)] == [check.questions for check in checks(1)]
+    assert [check.questions for check in make_checks(1)] == [check.questions for check in make_checks(1)]
     assert keywords(1) != keywords(2)
 
 
 @pytest.mark.parametrize(("wrong", "certified"), [(2, True), (3, False)])
 def test_twelve_of_fourteen_are_enough(right: Answering, wrong: int, certified: bool) -> None:
-    missed = {last(check.questions[0]) for check in checks(7) if check.name in ("unicode", "long context")}
-    missed |= {last(checks(7)[-1].questions[1])} if wrong == 3 else set()
+    missed = {
+        last(check.questions[0]) for check in make_checks(7) if check.name in ("unicode", "long context")
+    }
+    missed |= {last(make_checks(7)[-1].questions[1])} if wrong == 3 else set()
     found = put(lambda question: "no" if last(question) in missed else right(question))
     assert (found.passed, found.is_certified) == (14 - wrong, certified)
 
@@ -138,9 +140,9 @@ def test_no_constant_made_of_what_is_expected_scores(seed: int, drawn: Random, s
 
 @given(SEEDS)
 def test_each_answer_alone_is_right_for_no_check_that_counts_by_itself(seed: int) -> None:
-    asked = [check for check in checks(seed) if not check.guarded]
+    asked = [check for check in make_checks(seed) if not check.needs_guards]
     for text in keywords(seed):
-        for one in conformance(asked, [[reply(text)] * len(check.questions) for check in asked]).checked:
+        for one in score_checks(asked, [[reply(text)] * len(check.questions) for check in asked]).outcomes:
             assert one.verdict is CheckVerdict.FAIL, (text, one.check.name)
 
 
@@ -189,34 +191,34 @@ def test_no_random_answers_score_above_ten_per_cent(seed: int, texts: Sequence[s
 
 
 def test_nothing_but_errors_is_not_measured_and_scores_nothing() -> None:
-    asked = checks(7)
+    asked = make_checks(7)
     for refused in (False, True):
         replies = [[Reply(error="HTTP 400", is_refused=refused)] * len(one.questions) for one in asked]
-        found = conformance(asked, replies)
+        found = score_checks(asked, replies)
         assert (found.passed, found.is_measured, found.is_certified) == (0, False, False)
 
 
 # --- what counts -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", GUARD_CHECKS)
 def test_without_a_guard_what_any_answer_satisfies_is_not_counted(right: Answering, guard: str) -> None:
-    (missed,) = [check for check in checks(7) if check.name == guard]
+    (missed,) = [check for check in make_checks(7) if check.name == guard]
     found = put(lambda question: "no" if question in missed.questions else right(question))
-    guarded = {check.name for check in checks(7) if check.guarded}
+    guarded = {check.name for check in make_checks(7) if check.needs_guards}
     came_to = verdicts(found)
     assert {name for name, one in came_to.items() if one is CheckVerdict.NOT_COUNTED} == guarded
     assert found.passed == 14 - len(guarded) - 1
-    assert all(guard in one.reason for one in found.checked if one.verdict is CheckVerdict.NOT_COUNTED)
+    assert all(guard in one.reason for one in found.outcomes if one.verdict is CheckVerdict.NOT_COUNTED)
 
 
 def test_one_call_without_an_answer_makes_its_check_an_error_and_no_other(right: Answering) -> None:
-    asked = checks(7)
+    asked = make_checks(7)
     replies = [[reply(right(question)) for question in check.questions] for check in asked]
     replies[1][2] = Reply(error="No answer within 5 s.")
-    found = conformance(asked, replies)
-    assert found.checked[1].verdict is CheckVerdict.ERROR
-    assert found.checked[1].reason == "No answer within 5 s."
+    found = score_checks(asked, replies)
+    assert found.outcomes[1].verdict is CheckVerdict.ERROR
+    assert found.outcomes[1].reason == "No answer within 5 s."
     assert found.total == 14
 
 
@@ -224,25 +226,25 @@ def test_one_call_without_an_answer_makes_its_check_an_error_and_no_other(right:
 def test_who_falls_silent_on_the_way_is_not_called_unable(
     right: Answering, answers: int, measured: bool
 ) -> None:
-    number, asked = count(1), checks(7)
+    number, asked = count(1), make_checks(7)
     replies = [
         [reply(right(q)) if next(number) <= answers else Reply(error="gone") for q in check.questions]
         for check in asked
     ]
-    found = conformance(asked, replies)
+    found = score_checks(asked, replies)
     assert (found.is_measured, found.is_certified) == (measured, measured)
 
 
 def test_checks_that_failed_decide_although_others_got_no_answer(right: Answering) -> None:
-    asked = checks(7)
+    asked = make_checks(7)
     replies = [[reply("no")] * len(check.questions) for check in asked[:-1]]
-    found = conformance(asked, [*replies, [Reply(error="gone")] * 2])
+    found = score_checks(asked, [*replies, [Reply(error="gone")] * 2])
     assert (found.is_measured, found.is_certified) == (True, False)
     silent = [
         [Reply(error="gone") if c.name == "JSON mode" else reply(right(q)) for q in c.questions]
         for c in asked
     ]
-    assert not conformance(asked, silent).is_measured  # what does not count would have
+    assert not score_checks(asked, silent).is_measured  # what does not count would have
 
 
 # --- single checks -----------------------------------------------------------------------------------------
@@ -250,7 +252,7 @@ def test_checks_that_failed_decide_although_others_got_no_answer(right: Answerin
 
 def came_to(right: Answering, name: str, change: Callable[[int, Reply], Reply]) -> CheckVerdict:
     """What one check comes to where its right replies are changed."""
-    asked = checks(7)
+    asked = make_checks(7)
     replies = [
         [
             change(place, reply(right(question))) if check.name == name else reply(right(question))
@@ -258,7 +260,7 @@ def came_to(right: Answering, name: str, change: Callable[[int, Reply], Reply]) 
         ]
         for check in asked
     ]
-    return verdicts(conformance(asked, replies))[name]
+    return verdicts(score_checks(asked, replies))[name]
 
 
 @pytest.mark.parametrize(
@@ -268,17 +270,17 @@ def came_to(right: Answering, name: str, change: Callable[[int, Reply], Reply]) 
         ("temperature 0", {"refused_params": ("seed",)}, CheckVerdict.PASS),
         ("latency", {"latency_ms": 29_999.0}, CheckVerdict.PASS),
         ("latency", {"latency_ms": 30_001.0}, CheckVerdict.FAIL),
-        ("token limit", {"output_tokens": LIMIT_TOKENS}, CheckVerdict.PASS),
-        ("token limit", {"output_tokens": LIMIT_TOKENS + 1}, CheckVerdict.FAIL),
+        ("token limit", {"output_tokens": MAX_TOKENS_ASKED}, CheckVerdict.PASS),
+        ("token limit", {"output_tokens": MAX_TOKENS_ASKED + 1}, CheckVerdict.FAIL),
         ("token limit", {"text": "1\n" * 500}, CheckVerdict.FAIL),
-        ("token limit", {"text": "1\n" * 500, "output_tokens": LIMIT_TOKENS}, CheckVerdict.PASS),
-        ("token limit", {"text": "", "is_cut": True}, CheckVerdict.PASS),
+        ("token limit", {"text": "1\n" * 500, "output_tokens": MAX_TOKENS_ASKED}, CheckVerdict.PASS),
+        ("token limit", {"text": "", "is_truncated": True}, CheckVerdict.PASS),
         ("token limit", {"text": ""}, CheckVerdict.FAIL),
         ("token limit", {"refused_params": ("max_tokens",)}, CheckVerdict.FAIL),
         ("connectivity", {"text": " \n"}, CheckVerdict.FAIL),
         ("connectivity", {"text": "x"}, CheckVerdict.PASS),
-        ("refusal", {"declines": True}, CheckVerdict.FAIL),
-        ("refusal", {"declines": False}, CheckVerdict.FAIL),
+        ("refusal", {"is_refusal": True}, CheckVerdict.FAIL),
+        ("refusal", {"is_refusal": False}, CheckVerdict.FAIL),
     ],
 )
 def test_what_an_endpoint_tells_decides(
@@ -296,10 +298,13 @@ def test_that_an_endpoint_refuses_is_an_answer_where_it_may_refuse(right: Answer
 
 
 def test_an_answer_that_was_cut_off_says_so(right: Answering) -> None:
-    asked = checks(7)
-    found = conformance(asked, [[Reply(text="", is_cut=True)] * len(one.questions) for one in asked])
-    assert found.checked[1].reason.startswith("cut off: ")
-    assert came_to(right, "connectivity", lambda _place, one: replace(one, is_cut=True)) is CheckVerdict.PASS
+    asked = make_checks(7)
+    found = score_checks(asked, [[Reply(text="", is_truncated=True)] * len(one.questions) for one in asked])
+    assert found.outcomes[1].reason.startswith("cut off: ")
+    assert (
+        came_to(right, "connectivity", lambda _place, one: replace(one, is_truncated=True))
+        is CheckVerdict.PASS
+    )
 
 
 def test_another_answer_to_the_same_question_is_no_determinism(right: Answering) -> None:
@@ -330,13 +335,13 @@ def test_another_answer_to_the_same_question_is_no_determinism(right: Answering)
     ],
 )
 def test_the_last_number_is_the_answer(text: str, holds: bool) -> None:
-    assert (Number(right=133).complaint(Reply(text=text)) is None) is holds
+    assert (ExpectedNumber(right=133).find_problem(Reply(text=text)) is None) is holds
 
 
 @pytest.mark.parametrize("text", ["3,738", "**3,738**.", "3’738", "3\u202f738", "3738,"])
 def test_a_number_may_be_written_in_groups(text: str) -> None:
-    assert Number(right=3738).complaint(Reply(text=text)) is None
-    assert Number(right=738).complaint(Reply(text=text)) is not None
+    assert ExpectedNumber(right=3738).find_problem(Reply(text=text)) is None
+    assert ExpectedNumber(right=738).find_problem(Reply(text=text)) is not None
 
 
 @pytest.mark.parametrize(
@@ -357,12 +362,12 @@ def test_a_number_may_be_written_in_groups(text: str) -> None:
     ],
 )
 def test_json_is_the_whole_answer_and_exactly_the_object(text: str, holds: bool) -> None:
-    wanted = Object(members={"city": "Talvora", "year": 1874})
-    assert (wanted.complaint(Reply(text=text)) is None) is holds
+    wanted = ExpectedJson(members={"city": "Talvora", "year": 1874})
+    assert (wanted.find_problem(Reply(text=text)) is None) is holds
 
 
 def test_words_are_found_however_they_are_composed_and_none_may_stand_beside() -> None:
-    wanted = Words(right=("kůň",), wrong=("žluť",))
-    assert wanted.complaint(Reply(text="KU\u030aN\u030c")) is None
-    assert wanted.complaint(Reply(text="kůň žluť")) is not None
-    assert wanted.complaint(Reply(text="kun")) is not None
+    wanted = ExpectedWords(right=("kůň",), wrong=("žluť",))
+    assert wanted.find_problem(Reply(text="KU\u030aN\u030c")) is None
+    assert wanted.find_problem(Reply(text="kůň žluť")) is not None
+    assert wanted.find_problem(Reply(text="kun")) is not None

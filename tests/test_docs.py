@@ -123,36 +123,45 @@ def test_every_word_of_the_suite_formats_is_in_the_page_on_suites() -> None:
         *TYPES,
         *meridian.SCORERS,
         *meridian.METHODS,
-        *meridian._TEST,
-        *meridian._HEADER,
+        *meridian._TEST_FIELDS,
+        *meridian._HEADER_FIELDS,
     }
-    words |= {*pramana._CASE, *pramana._ASSERTION, *pramana._METADATA}
-    words |= {*pramana._TO_ASSERTION, *pramana.CATEGORIES}
+    words |= {*pramana._CASE_FIELDS, *pramana._ASSERTION_FIELDS, *pramana._METADATA_FIELDS}
+    words |= {*pramana._PARSERS, *pramana.CATEGORIES}
     assert missing(words, "docs/write-a-suite.md") == []
 
 
 def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
-    words = {*agentv_messages.MESSAGE, *agentv_messages.BLOCK, *agentv_messages.TOOL_CALL}
+    words = {
+        *agentv_messages.MESSAGE_FIELDS,
+        *agentv_messages.BLOCK_FIELDS,
+        *agentv_messages.TOOL_CALL_FIELDS,
+    }
     for part in (agentv_suite, tests):
-        words |= {*part.EXECUTION, *part.WITHOUT_EFFECT}
-    words |= {*syntax.TESTS, *agentv_suite.SUITE, *agentv_suite.TRIALS, *agentv_suite.STRATEGIES}
-    words |= {*tests.TEST, *(old for names in tests.OLD_NAMES.values() for old in names)}
-    words |= {*workspace.WORKSPACE, *workspace.HOOK, *workspace.REPOSITORY}
-    words |= {*workspace.MOMENTS, *workspace.CHECKOUT, *workspace.CLONE}
-    words |= {*assertions._KINDS, *assertions._COMMON}
+        words |= {*part.EXECUTION_FIELDS, *part.UNUSED_FIELDS}
+    words |= {
+        *syntax.TESTS_NAMES,
+        *agentv_suite.SUITE_FIELDS,
+        *agentv_suite.TRIALS_FIELDS,
+        *agentv_suite.STRATEGIES,
+    }
+    words |= {*tests.TEST_FIELDS, *(old for names in tests.OLD_NAMES.values() for old in names)}
+    words |= {*workspace.WORKSPACE_FIELDS, *workspace.HOOK_FIELDS, *workspace.REPOSITORY_FIELDS}
+    words |= {*workspace.HOOK_NAMES, *workspace.CHECKOUT_FIELDS, *workspace.CLONE_FIELDS}
+    words |= {*assertions._VERSION_4_TYPES, *assertions._COMMON_FIELDS}
     assert len(words) > 100
     assert missing(words, "docs/agentv.md") == []
 
 
 def test_every_word_of_agentv_5_is_in_its_page() -> None:
-    words = {*v5.MARKS, *v5_assertions.REFUSED, *assertions._OF_VERSION_5}
+    words = {*v5.VERSION_5_FIELDS, *v5_assertions.REFUSED_TYPES, *assertions._VERSION_5_TYPES}
     assert missing(words, "docs/agentv-5.md") == []
 
 
 def test_every_type_of_assertion_has_an_example() -> None:
     suite = next(body for _, _, name, body in BLOCK.findall(text_of("docs/assertions.md")) if name)
     shown = set(re.findall(r"\btype: ([\w-]+)", suite))
-    assert assertions._KINDS.keys() - shown == {"rubric"}  # another word for `rubrics`
+    assert assertions._VERSION_4_TYPES.keys() - shown == {"rubric"}  # another word for `rubrics`
 
 
 def test_every_form_of_report_and_field_is_in_the_page_on_runs() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.env_vars import filled, filled_case, last_words, masked, names_in, unmasked
+from proctor.env_vars import mask, names_in, stream_end, substitute, substitute_in_case, unmask
 from proctor.errors import UsageError
 from proctor.graders.text import clip
 from proctor.model import Assertion, Attachment, Case, Message, Output, ToolCall, Verdict
@@ -58,12 +58,12 @@ def nested(texts: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
     ],
 )
 def test_a_reference_is_a_name_in_two_braces_after_a_dollar(text: str, becomes: str) -> None:
-    assert filled(text, ENVIRON) == becomes
+    assert substitute(text, ENVIRON) == becomes
     assert bool(names_in(text)) == (text != becomes)
 
 
 def test_the_value_of_a_variable_is_not_looked_through_for_references() -> None:
-    assert filled("${{ A }}", {"A": "${{ B }}", "B": "no"}) == "${{ B }}"
+    assert substitute("${{ A }}", {"A": "${{ B }}", "B": "no"}) == "${{ B }}"
 
 
 def test_names_are_found_everywhere_once_and_sorted() -> None:
@@ -73,7 +73,7 @@ def test_names_are_found_everywhere_once_and_sorted() -> None:
 
 def test_a_variable_that_is_not_set_is_an_error_that_names_it_and_says_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"variable NONE is not set.*export NONE="):
-        filled({"a": ["${{ NONE }}"]}, ENVIRON)
+        substitute({"a": ["${{ NONE }}"]}, ENVIRON)
 
 
 # --- nouns -------------------------------------------------------------------------------------------------
@@ -98,18 +98,20 @@ def a_case(text: str, attached: str = "") -> Case:
 
 
 def test_a_case_is_filled_in_at_every_place_and_keeps_all_else() -> None:
-    assert filled_case(a_case("a ${{ KEY }}"), ENVIRON) == replace(a_case("a s3cret-key"), variables=("KEY",))
+    assert substitute_in_case(a_case("a ${{ KEY }}"), ENVIRON) == replace(
+        a_case("a s3cret-key"), variables=("KEY",)
+    )
 
 
 def test_a_case_without_variables_is_returned_as_it_is() -> None:
     case = a_case("plain")
-    assert filled_case(case, {}) is case
+    assert substitute_in_case(case, {}) is case
 
 
 def test_what_an_attached_file_says_is_no_reference() -> None:
     case = a_case("${{ KEY }}", attached="run: ${{ GITHUB_SHA }} ${{ KEY }}")
     assert names_in(case) == ("KEY",)
-    part = filled_case(case, ENVIRON).input[0].parts[1]
+    part = substitute_in_case(case, ENVIRON).input[0].parts[1]
     assert isinstance(part, Attachment)
     assert part.text == "run: ${{ GITHUB_SHA }} ${{ KEY }}"
 
@@ -117,18 +119,18 @@ def test_what_an_attached_file_says_is_no_reference() -> None:
 def test_a_secret_in_an_attachment_of_an_answer_is_blotted_out() -> None:
     seen = Attachment(kind="file", path="env.txt", text="KEY=s3cret-key")
     output = Output(text="see file", messages=(Message(role="assistant", parts=(seen,)),))
-    assert "s3cret" not in repr(masked(output, ("KEY",), ENVIRON))
+    assert "s3cret" not in repr(mask(output, ("KEY",), ENVIRON))
 
 
 def test_a_secret_in_a_key_is_blotted_out() -> None:
-    assert masked({"is s3cret-key": {"s3cret-key": 1}}, ("KEY",), ENVIRON) == {
+    assert mask({"is s3cret-key": {"s3cret-key": 1}}, ("KEY",), ENVIRON) == {
         "is ${{ KEY }}": {"${{ KEY }}": 1}
     }
 
 
 def test_words_of_an_enumeration_stay_members_of_it() -> None:
-    assert filled([Verdict.PASS], ENVIRON)[0] is Verdict.PASS
-    assert masked([Verdict.PASS], ("V",), {"V": "passpass"})[0] is Verdict.PASS
+    assert substitute([Verdict.PASS], ENVIRON)[0] is Verdict.PASS
+    assert mask([Verdict.PASS], ("V",), {"V": "passpass"})[0] is Verdict.PASS
 
 
 # --- blotting out ------------------------------------------------------------------------------------------
@@ -155,7 +157,7 @@ def test_words_of_an_enumeration_stay_members_of_it() -> None:
 def test_a_value_of_six_characters_or_more_becomes_its_reference(
     text: str, environ: dict[str, str], becomes: str
 ) -> None:
-    assert masked(text, ("A", "B"), environ) == becomes
+    assert mask(text, ("A", "B"), environ) == becomes
 
 
 @pytest.mark.parametrize(
@@ -173,37 +175,37 @@ def test_a_value_of_six_characters_or_more_becomes_its_reference(
     ],
 )
 def test_what_an_ellipsis_leaves_of_a_value_goes_as_well(text: str, becomes: str) -> None:
-    assert masked(text, ("KEY", "_x1"), ENVIRON) == becomes
+    assert mask(text, ("KEY", "_x1"), ENVIRON) == becomes
 
 
 @given(st.integers(1, 200))
 def test_no_cut_lets_more_of_a_value_through_than_could_be_anything(most: int) -> None:
     said = f"{'x' * 40} {ENVIRON['KEY']} {'é' * 40}"
-    for shown in (last_words(said.encode(), most), clip(said, most)):
+    for shown in (stream_end(said.encode(), most), clip(said, most)):
         assert len(shown) <= most
-        left = masked(shown, ("KEY",), ENVIRON)
+        left = mask(shown, ("KEY",), ENVIRON)
         assert not any(ENVIRON["KEY"][at : at + 6] in left for at in range(5))
 
 
 def test_only_the_variables_that_are_named_are_blotted_out() -> None:
-    assert masked("s3cret-key example.test", ("HOST",), ENVIRON) == "s3cret-key ${{ HOST }}"
+    assert mask("s3cret-key example.test", ("HOST",), ENVIRON) == "s3cret-key ${{ HOST }}"
 
 
 def test_a_value_is_not_found_inside_the_reference_to_another() -> None:
     environ = {"MY_SECRET_NAME": "a-long-value", "OTHER": "SECRET"}
-    assert masked("a-long-value SECRET", ("MY_SECRET_NAME", "OTHER"), environ) == (
+    assert mask("a-long-value SECRET", ("MY_SECRET_NAME", "OTHER"), environ) == (
         "${{ MY_SECRET_NAME }} ${{ OTHER }}"
     )
 
 
 def test_with_nothing_to_blot_out_the_same_thing_comes_back() -> None:
     output = Output(text="x")
-    assert masked(output, ("PORT", "NONE"), ENVIRON) is output
+    assert mask(output, ("PORT", "NONE"), ENVIRON) is output
 
 
 def test_an_answer_that_names_a_variable_of_its_own_accord_gets_no_value() -> None:
     said = Output(text="${{ HOST }} ${{ NONE }} ${{ KEY }}")
-    assert unmasked(said, ("KEY",), ENVIRON).text == "${{ HOST }} ${{ NONE }} s3cret-key"
+    assert unmask(said, ("KEY",), ENVIRON).text == "${{ HOST }} ${{ NONE }} s3cret-key"
 
 
 # --- laws --------------------------------------------------------------------------------------------------
@@ -211,8 +213,8 @@ def test_an_answer_that_names_a_variable_of_its_own_accord_gets_no_value() -> No
 
 @given(nested(TEXTS), ENVIRONS)
 def test_filling_and_blotting_out_gives_what_fills_to_the_same(value: Any, environ: dict[str, str]) -> None:
-    whole = filled(value, environ)
-    assert filled(masked(whole, ALL, environ), environ) == whole
+    whole = substitute(value, environ)
+    assert substitute(mask(whole, ALL, environ), environ) == whole
 
 
 @given(st.lists(WORDS.filter(lambda word: "$" not in word) | NAMES, max_size=6), st.permutations("123456"))
@@ -220,12 +222,12 @@ def test_filling_and_blotting_out_gives_the_references_back(parts: list[str], di
     # Each value ends in a letter of its own, so that no two of them make a third where they meet.
     environ = {name: "".join(digits) + "WXYZ"[place] for place, name in enumerate(ALL)}
     written = "".join(f"${{{{ {part} }}}}" if part in environ else part for part in parts)
-    assert masked(filled(written, environ), ALL, environ) == written
+    assert mask(substitute(written, environ), ALL, environ) == written
 
 
 @given(nested(TEXTS), ENVIRONS)
 def test_no_value_is_left_after_blotting_out(value: Any, environ: dict[str, str]) -> None:
-    left = repr(masked(filled(value, environ), ALL, environ))
+    left = repr(mask(substitute(value, environ), ALL, environ))
     assert not any(secret in left for secret in environ.values())
 
 
@@ -236,13 +238,13 @@ def test_no_value_is_left_after_blotting_out(value: Any, environ: dict[str, str]
 )
 def test_what_was_blotted_out_comes_back(value: Any) -> None:
     environ = {"A": "1234567", "B": "123456", "C_1": "7654321"}
-    assert unmasked(masked(value, ALL, environ), ALL, environ) == value
+    assert unmask(mask(value, ALL, environ), ALL, environ) == value
 
 
 @given(nested(TEXTS))
 def test_filling_needs_exactly_the_names_that_are_found(value: Any) -> None:
     names = names_in(value)
-    filled(value, dict.fromkeys(names, "x"))
+    substitute(value, dict.fromkeys(names, "x"))
     for name in names:
         with pytest.raises(UsageError, match=name):
-            filled(value, {other: "x" for other in names if other != name})
+            substitute(value, {other: "x" for other in names if other != name})

@@ -10,88 +10,110 @@ import pytest
 from proctor.codec import assertion_digest
 from proctor.errors import CannotScore, UnknownName
 from proctor.graders import GRADERS
-from proctor.grading import Help, Manner, bind, grade, grade_at_once, grade_repeats, manner_of, score
-from proctor.model import Assertion, Case, Entry, Judgment, Mark, Message, Output, Prompt, Score, Verdict
-from proctor.protocols import Embeds, Graded, Grading, Judge
+from proctor.grading import (
+    GradingContext,
+    GradingMode,
+    build_grader,
+    grade,
+    grade_immediately,
+    grade_repeats,
+    grading_mode,
+    score,
+)
+from proctor.model import (
+    Assertion,
+    Case,
+    Evidence,
+    GraderResult,
+    Judgment,
+    Message,
+    Output,
+    Prompt,
+    Score,
+    Verdict,
+)
+from proctor.protocols import BaseGrader, Embedder, GradingInput, JudgeTarget
 
 JUDGMENT = Judgment(judge="j", prompt_digest="sha256:0", raw="maybe")
 
 
-class Fixed(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Fixed(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The mark that its parameters say."""
 
     value: float | None
     passed: bool | None
 
-    def grade(self, graded: Graded) -> Mark:
-        return Mark(value=self.value, passed=self.passed, reason=f"said {graded.output.text}")
+    def grade(self, graded: GradingInput) -> GraderResult:
+        return GraderResult(value=self.value, passed=self.passed, reason=f"said {graded.output.text}")
 
 
-class Detailed(Grading, frozen=True, forbid_unknown_fields=True):
+class Detailed(BaseGrader, frozen=True, forbid_unknown_fields=True):
     """A mark with everything in it."""
 
-    def grade(self, graded: Graded) -> Mark:
-        return Mark(
+    def grade(self, graded: GradingInput) -> GraderResult:
+        return GraderResult(
             value=0.25,
             passed=False,
             reason="a quarter",
-            entries=(Entry(text="north", passed=True, evidence="N"),),
+            entries=(Evidence(text="north", passed=True, evidence="N"),),
             judgments=(JUDGMENT,),
             details={"found": [1, 2]},
         )
 
 
-class Unsure(Grading, frozen=True, forbid_unknown_fields=True):
+class Unsure(BaseGrader, frozen=True, forbid_unknown_fields=True):
     """Cannot tell, and keeps what its judge said."""
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         raise CannotScore("The judge would not say.", (JUDGMENT,))
 
 
-class Broken(Grading, frozen=True, forbid_unknown_fields=True):
+class Broken(BaseGrader, frozen=True, forbid_unknown_fields=True):
     """Breaks as foreign code does."""
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         raise ZeroDivisionError("no cases")
 
 
-class Later(Grading, frozen=True, forbid_unknown_fields=True):
+class Later(BaseGrader, frozen=True, forbid_unknown_fields=True):
     """Awaits its first judge, or breaks while waiting when there is none."""
 
     needs: ClassVar[str | None] = "judge"
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         if not graded.judges:
             raise LookupError("nobody to ask")
         reply = await graded.judges[0].target.answer(Prompt(messages=()))
-        return Mark(value=1.0, passed=True, reason=f"{graded.judges[0].name}: {reply.text}")
+        return GraderResult(value=1.0, passed=True, reason=f"{graded.judges[0].name}: {reply.text}")
 
 
-class Embedding(Grading, frozen=True, forbid_unknown_fields=True):
+class Embedding(BaseGrader, frozen=True, forbid_unknown_fields=True):
     """Asks the embedder for its name."""
 
     needs: ClassVar[str | None] = "embedder"
 
-    def grade(self, graded: Graded) -> Mark:
-        return Mark(value=1.0, passed=True, reason=graded.embedder().name if graded.embedder else "none")
+    def grade(self, graded: GradingInput) -> GraderResult:
+        return GraderResult(
+            value=1.0, passed=True, reason=graded.embedder().name if graded.embedder else "none"
+        )
 
 
-class Spread(Grading, frozen=True, forbid_unknown_fields=True):
+class Spread(BaseGrader, frozen=True, forbid_unknown_fields=True):
     """Looks at all outputs of a case."""
 
-    over_repeats: ClassVar[bool] = True
+    grades_repeats: ClassVar[bool] = True
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         texts = [output.text for output in graded.outputs]
-        return Mark(value=1.0, passed=len(set(texts)) == 1, reason=" ".join(texts))
+        return GraderResult(value=1.0, passed=len(set(texts)) == 1, reason=" ".join(texts))
 
 
-class Untold(Grading, frozen=True, forbid_unknown_fields=True):
+class Untold(BaseGrader, frozen=True, forbid_unknown_fields=True):
     """Awaits something without asking anybody, as one that runs a program would."""
 
-    def grade(self, graded: Graded) -> Awaitable[Mark]:
-        async def mark() -> Mark:
-            return Mark(value=1.0, passed=True)
+    def grade(self, graded: GradingInput) -> Awaitable[GraderResult]:
+        async def mark() -> GraderResult:
+            return GraderResult(value=1.0, passed=True)
 
         return mark()
 
@@ -125,11 +147,11 @@ class Flat:
         return [[1.0] for _ in texts]
 
 
-def flat() -> Embeds:
+def flat() -> Embedder:
     return Flat()
 
 
-HELP = Help(judges=(Judge(name="y", target=Yes()),), embedder=flat)
+HELP = GradingContext(judges=(JudgeTarget(name="y", target=Yes()),), embedder=flat)
 
 
 def asking(*assertions: Assertion) -> Case:
@@ -141,7 +163,7 @@ def fixed(value: float | None, passed: bool | None, **fields: Any) -> Assertion:
 
 
 def score_of(assertion: Assertion, text: str = "four") -> Score:
-    (found,) = grade_at_once(asking(assertion), Output(text=text), GRADERS_HERE)
+    (found,) = grade_immediately(asking(assertion), Output(text=text), GRADERS_HERE)
     return found
 
 
@@ -159,7 +181,7 @@ def test_a_score_has_all_of_its_mark_and_of_its_assertion() -> None:
         weight=2.5,
         required=0.5,
         reason="a quarter",
-        entries=(Entry(text="north", passed=True, evidence="N"),),
+        entries=(Evidence(text="north", passed=True, evidence="N"),),
         judgments=(JUDGMENT,),
         details={"found": [1, 2]},
     )
@@ -226,14 +248,14 @@ def test_a_grader_that_breaks_is_unscored_with_what_broke(negated: bool) -> None
 async def test_a_grader_that_breaks_while_waiting_or_before_it_begins_is_unscored(
     assertion: Assertion,
 ) -> None:
-    (found,) = await grade(asking(assertion), Output(text=""), GRADERS_HERE, Help())
+    (found,) = await grade(asking(assertion), Output(text=""), GRADERS_HERE, GradingContext())
     assert found.outcome is Verdict.UNSCORED
     assert found.reason.startswith(f"The grader {assertion.grader!r} broke: ")
 
 
 def test_one_grader_that_breaks_leaves_the_others_alone() -> None:
     case = asking(fixed(1.0, True), Assertion(grader="broken"), fixed(0.0, False))
-    outcomes = [found.outcome for found in grade_at_once(case, Output(text=""), GRADERS_HERE)]
+    outcomes = [found.outcome for found in grade_immediately(case, Output(text=""), GRADERS_HERE)]
     assert outcomes == [Verdict.PASS, Verdict.UNSCORED, Verdict.FAIL]
 
 
@@ -243,20 +265,20 @@ def test_one_grader_that_breaks_leaves_the_others_alone() -> None:
 @pytest.mark.parametrize(
     ("graders", "manner"),
     [
-        ([], Manner.AT_ONCE),
-        (["detailed", "unsure"], Manner.AT_ONCE),
-        (["detailed", "later"], Manner.ASKING),
-        (["embedding"], Manner.ASKING),
-        (["spread"], Manner.TOGETHER),
-        (["later", "spread", "detailed"], Manner.TOGETHER),
-        (["spread", "later"], Manner.TOGETHER),
+        ([], GradingMode.IMMEDIATE),
+        (["detailed", "unsure"], GradingMode.IMMEDIATE),
+        (["detailed", "later"], GradingMode.ASYNC),
+        (["embedding"], GradingMode.ASYNC),
+        (["spread"], GradingMode.ACROSS_REPEATS),
+        (["later", "spread", "detailed"], GradingMode.ACROSS_REPEATS),
+        (["spread", "later"], GradingMode.ACROSS_REPEATS),
     ],
 )
 def test_a_case_is_graded_at_once_unless_a_grader_asks_or_wants_all_outputs(
-    graders: list[str], manner: Manner
+    graders: list[str], manner: GradingMode
 ) -> None:
     case = asking(*[Assertion(grader=name) for name in graders])
-    assert manner_of(case, GRADERS_HERE) is manner
+    assert grading_mode(case, GRADERS_HERE) is manner
 
 
 async def test_scores_stand_in_the_order_of_the_assertions_and_judges_are_asked() -> None:
@@ -268,17 +290,17 @@ async def test_scores_stand_in_the_order_of_the_assertions_and_judges_are_asked(
 async def test_grading_at_once_and_waiting_give_the_same_scores() -> None:
     case = asking(fixed(0.5, True), Assertion(grader="broken"), Assertion(grader="unsure", negated=True))
     output = Output(text="x")
-    assert grade_at_once(case, output, GRADERS_HERE) == await grade(case, output, GRADERS_HERE, HELP)
+    assert grade_immediately(case, output, GRADERS_HERE) == await grade(case, output, GRADERS_HERE, HELP)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
 def test_grading_at_once_leaves_no_assertion_out() -> None:
     case = asking(Assertion(grader="untold"), fixed(1.0, True))
-    assert len(grade_at_once(case, Output(text="x"), GRADERS_HERE)) == 2
+    assert len(grade_immediately(case, Output(text="x"), GRADERS_HERE)) == 2
 
 
 async def test_a_case_without_assertions_has_no_scores() -> None:
-    assert grade_at_once(asking(), Output(text=""), GRADERS_HERE) == ()
+    assert grade_immediately(asking(), Output(text=""), GRADERS_HERE) == ()
     assert await grade(asking(), Output(text=""), GRADERS_HERE, HELP) == ()
 
 
@@ -324,7 +346,7 @@ async def test_a_grader_that_breaks_over_repeats_is_unscored_in_each() -> None:
 class Torn(Spread, frozen=True, forbid_unknown_fields=True):
     """Breaks over repeats."""
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         raise KeyError("nothing")
 
 
@@ -336,7 +358,7 @@ async def test_judges_and_the_embedder_are_there_over_repeats_too() -> None:
 
 async def test_one_score_is_what_grading_its_case_gives() -> None:
     assertion = fixed(0.25, False, negated=True)
-    graded = Graded(case=asking(assertion), output=Output(text="x"))
+    graded = GradingInput(case=asking(assertion), output=Output(text="x"))
     assert await score(assertion, graded, GRADERS_HERE) == score_of(assertion, "x")
 
 
@@ -344,7 +366,7 @@ async def test_one_score_is_what_grading_its_case_gives() -> None:
 
 
 def test_binding_puts_the_parameters_in_place() -> None:
-    assert bind(fixed(0.5, True), GRADERS_HERE) == Fixed(value=0.5, passed=True)
+    assert build_grader(fixed(0.5, True), GRADERS_HERE) == Fixed(value=0.5, passed=True)
 
 
 @pytest.mark.parametrize(
@@ -365,7 +387,7 @@ def test_a_wrong_parameter_is_a_sentence_that_names_it(
     grader: str, params: dict[str, Any], parts: list[str]
 ) -> None:
     with pytest.raises(ValueError, match=r"[.?]$") as raised:
-        bind(Assertion(grader=grader, params=params), GRADERS.get)
+        build_grader(Assertion(grader=grader, params=params), GRADERS.get)
     message = str(raised.value)
     assert all(part in message for part in parts)
     assert " - at " not in message
@@ -373,7 +395,7 @@ def test_a_wrong_parameter_is_a_sentence_that_names_it(
 
 def test_an_unknown_grader_is_named_with_the_nearest_ones() -> None:
     with pytest.raises(UnknownName, match=r"Unknown grader 'contain'\. Did you mean 'contains'"):
-        bind(Assertion(grader="contain"), GRADERS.get)
+        build_grader(Assertion(grader="contain"), GRADERS.get)
 
 
 # --- pass marks and negation -------------------------------------------------------------------------------
@@ -402,7 +424,7 @@ def test_a_pass_mark_decides_before_the_negation(
 def test_a_negated_score_says_so_and_turns_its_entries_round() -> None:
     found = score_of(Assertion(grader="detailed", negated=True))
     assert (found.value, found.outcome, found.reason) == (0.75, Verdict.PASS, "Negated: a quarter")
-    assert found.entries == (Entry(text="north", passed=False, evidence="N"),)
+    assert found.entries == (Evidence(text="north", passed=False, evidence="N"),)
 
 
 def test_what_cannot_be_scored_is_not_called_negated() -> None:
@@ -410,6 +432,6 @@ def test_what_cannot_be_scored_is_not_called_negated() -> None:
 
 
 async def test_a_grader_sees_the_programs_and_the_workspace() -> None:
-    help_ = Help(workspace="/w", judge_repeats=3)
-    graded = help_.graded(asking(), Output(text="x"))
+    help_ = GradingContext(workspace="/w", judge_repeats=3)
+    graded = help_.input_for(asking(), Output(text="x"))
     assert (graded.workspace, graded.judge_repeats, graded.programs) == ("/w", 3, None)

@@ -14,14 +14,24 @@ from proctor.model import (
     Case,
     Message,
     Output,
-    Seat,
+    RunSlot,
     Selection,
     SplitRule,
     Trial,
     Verdict,
     Workspace,
 )
-from proctor.plan import Earlier, Index, Indexer, InOrder, Known, Planned, matches, repeats_of, trials
+from proctor.plan import (
+    CaseIndex,
+    CaseIndexer,
+    PlannedTrial,
+    PriorTrial,
+    PriorTrials,
+    SequentialPriorTrials,
+    count_repeats,
+    is_selected,
+    plan_trials,
+)
 from proctor.protocols import StoredCase, StoredTrial
 
 LETTERS = "abcdefghij"  # of which SplitRule() holds out f and j
@@ -34,8 +44,10 @@ def case(name: str, **fields: Any) -> Case:
 EVERY = Selection()
 
 
-def indexer_of(cases: Iterable[Case], selection: Selection = EVERY, repeats: int | None = None) -> Indexer:
-    indexer = Indexer(selection, repeats)
+def indexer_of(
+    cases: Iterable[Case], selection: Selection = EVERY, repeats: int | None = None
+) -> CaseIndexer:
+    indexer = CaseIndexer(selection, repeats)
     for each in cases:
         indexer.add(each)
     return indexer
@@ -46,12 +58,12 @@ def index_of(
     selection: Selection = EVERY,
     rule: SplitRule | None = None,
     repeats: int | None = None,
-) -> Index:
-    return indexer_of(cases, selection, repeats).index(rule)
+) -> CaseIndex:
+    return indexer_of(cases, selection, repeats).build(rule)
 
 
-def ids(cases: list[Case], index: Index) -> str:
-    return " ".join(cases[position].id for position in index.chosen)
+def ids(cases: list[Case], index: CaseIndex) -> str:
+    return " ".join(cases[position].id for position in index.positions)
 
 
 # --- selection ---------------------------------------------------------------------------------------------
@@ -104,14 +116,14 @@ def test_a_case_is_selected_when_every_filter_lets_it_through(selection: Selecti
 
 def test_a_tag_with_a_comma_is_found_by_its_whole_name() -> None:
     one = case("c", tags=("Paris, France",))
-    assert matches(one, Selection(tags=("Paris, France",)))
-    assert matches(one, Selection(all_tags=("Paris, France",)))
-    assert not matches(one, Selection(exclude_tags=("Paris, France",)))
-    assert not matches(one, Selection(tags=("Paris",)))
+    assert is_selected(one, Selection(tags=("Paris, France",)))
+    assert is_selected(one, Selection(all_tags=("Paris, France",)))
+    assert not is_selected(one, Selection(exclude_tags=("Paris, France",)))
+    assert not is_selected(one, Selection(tags=("Paris",)))
 
 
 def test_split_and_limit_are_none_of_the_filters_of_a_case() -> None:
-    assert matches(MIXED[0], Selection(split="holdout", limit=0))
+    assert is_selected(MIXED[0], Selection(split="holdout", limit=0))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +141,7 @@ def test_the_limit_counts_the_cases_of_the_split(split: Any, limit: int | None, 
     cases = [case(letter) for letter in LETTERS]
     index = index_of(cases, Selection(split=split, limit=limit), SplitRule())
     assert ids(cases, index) == selected
-    assert index.planned == len(index.chosen)
+    assert index.trial_count == len(index.positions)
 
 
 def test_a_filter_does_not_move_a_case_between_dev_and_holdout() -> None:
@@ -137,19 +149,19 @@ def test_a_filter_does_not_move_a_case_between_dev_and_holdout() -> None:
     whole = index_of(cases, Selection(), SplitRule())
     vowels = index_of(cases, Selection(tags=("vowel",)), SplitRule())
     assert vowels.holdout == whole.holdout == frozenset({LETTERS.index("f"), LETTERS.index("j")})
-    assert [whole.split_of(LETTERS.index(letter)) for letter in "aef"] == ["dev", "dev", "holdout"]
+    assert [whole.split_at(LETTERS.index(letter)) for letter in "aef"] == ["dev", "dev", "holdout"]
 
 
 def test_the_split_keeps_the_shares_of_the_categories() -> None:
     cases = [case(str(number), category="ab"[number % 2]) for number in range(10)]
     index = index_of(cases, Selection(split="holdout"), SplitRule())
-    assert sorted(str(cases[position].category) for position in index.chosen) == ["a", "b"]
+    assert sorted(str(cases[position].category) for position in index.positions) == ["a", "b"]
 
 
 def test_a_suite_without_a_split_has_no_holdout() -> None:
     cases = [case(letter) for letter in LETTERS]
-    assert index_of(cases).split_of(0) is None
-    assert not index_of(cases, Selection(split="holdout")).chosen
+    assert index_of(cases).split_at(0) is None
+    assert not index_of(cases, Selection(split="holdout")).positions
 
 
 @pytest.mark.parametrize(
@@ -160,30 +172,30 @@ def test_a_case_is_asked_as_the_run_wants_and_never_less_than_it_needs(
     of_run: int | None, of_case: int | None, repeats: int
 ) -> None:
     asked = case("a", repeats=of_case)
-    assert repeats_of(asked, of_run) == repeats
-    assert index_of([asked, case("b")], repeats=of_run).planned == repeats + (of_run or 1)
+    assert count_repeats(asked, of_run) == repeats
+    assert index_of([asked, case("b")], repeats=of_run).trial_count == repeats + (of_run or 1)
 
 
 # --- trials ------------------------------------------------------------------------------------------------
 
 
 def stored_cases(cases: Iterable[Case]) -> list[StoredCase]:
-    return [StoredCase(case=each, sent=f"sent {each.id}") for each in cases]
+    return [StoredCase(case=each, sent_digest=f"sent {each.id}") for each in cases]
 
 
 def plan(
     cases: list[Case],
-    index: Index | None = None,
+    index: CaseIndex | None = None,
     repeats: int | None = None,
-    earlier: Earlier | None = None,
+    earlier: PriorTrials | None = None,
     together: Callable[[Case], bool] = lambda _case: False,
-) -> list[Planned]:
-    found = trials(
+) -> list[PlannedTrial]:
+    found = plan_trials(
         stored_cases(cases),
         index or index_of(cases, repeats=repeats),
         repeats=repeats,
         together=together,
-        earlier=earlier or Earlier(),
+        earlier=earlier or PriorTrials(),
     )
     return list(found)
 
@@ -198,13 +210,13 @@ def stored(make: Callable[..., Trial], position: int, repeat: int = 0, state: st
 def earlier_of(
     there: Iterable[StoredTrial],
     stays: Callable[[StoredTrial, Case], bool] = lambda _stored, _case: True,
-    kept: Callable[[Known, Case], None] = lambda _known, _case: None,
+    kept: Callable[[PriorTrial, Case], None] = lambda _known, _case: None,
     source_run: str | None = None,
-) -> Earlier:
-    return Earlier(find=InOrder(iter(there), stays, source_run), kept=kept)
+) -> PriorTrials:
+    return PriorTrials(find=SequentialPriorTrials(iter(there), stays, source_run), on_reuse=kept)
 
 
-def places(planned: Iterable[Planned]) -> list[tuple[int, int]]:
+def places(planned: Iterable[PlannedTrial]) -> list[tuple[int, int]]:
     return [(one.position, one.repeat) for one in planned]
 
 
@@ -213,14 +225,14 @@ def test_every_repeat_of_every_selected_case_is_planned_once_in_suite_order() ->
     index = index_of(cases, Selection(ids=("[abd]",)), repeats=2)
     planned = plan(cases, index, repeats=2)
     assert places(planned) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (3, 0), (3, 1)]
-    assert len(planned) == index.planned
+    assert len(planned) == index.trial_count
     assert [one.repeats for one in planned] == [2, 2, 3, 3, 3, 2, 2]
 
 
 def test_a_planned_trial_has_its_case_its_digest_and_its_split() -> None:
     cases = [case(letter) for letter in LETTERS]
     planned = plan(cases, index_of(cases, Selection(ids=("e", "f")), SplitRule()))
-    assert [(one.case.id, one.sent, one.split) for one in planned] == [
+    assert [(one.case.id, one.sent_digest, one.split) for one in planned] == [
         ("e", "sent e", "dev"),
         ("f", "sent f", "holdout"),
     ]
@@ -231,14 +243,14 @@ def test_cases_after_the_last_one_wanted_are_not_read() -> None:
     cases = [case(letter) for letter in LETTERS]
     stream = iter(stored_cases(cases))
     index = index_of(cases, Selection(limit=2))
-    assert len(list(trials(stream, index, repeats=None, together=bool, earlier=Earlier()))) == 2
+    assert len(list(plan_trials(stream, index, repeats=None, together=bool, earlier=PriorTrials()))) == 2
     assert [each.case.id for each in stream] == list("cdefghij")
 
 
 def test_planning_takes_a_case_only_when_its_trial_is_wanted() -> None:
     stream = iter(stored_cases([case("a"), case("b"), case("c")]))
     index = index_of([case("a"), case("b"), case("c")])
-    planned = trials(stream, index, repeats=None, together=bool, earlier=Earlier())
+    planned = plan_trials(stream, index, repeats=None, together=bool, earlier=PriorTrials())
     assert next(planned).case.id == "a"
     assert [each.case.id for each in stream] == ["b", "c"]
 
@@ -328,7 +340,7 @@ def test_whatever_is_there_already_every_trial_is_kept_or_planned_and_never_both
     def stays(each: StoredTrial, _case: Case) -> bool:
         return each.verdict is Verdict.PASS or (errors_stay and each.verdict is Verdict.ERROR)
 
-    def keep(one: Known, of: Case) -> None:
+    def keep(one: PriorTrial, of: Case) -> None:
         assert of.id == str(one.trial.position)
         kept.append((one.trial.position, one.trial.repeat))
 
@@ -359,35 +371,35 @@ GUESTS = [case("plain"), case("own", target="special"), case("some", only_target
 @pytest.mark.parametrize(
     ("seat", "selected"),
     [
-        (Seat(), "plain own some"),
-        (Seat(target="c"), "plain own some"),
-        (Seat(target="a", first=True, alone=False), "plain own some"),
-        (Seat(target="b", first=False, alone=False), "plain some"),
-        (Seat(target="c", first=True, alone=False), "plain own"),
-        (Seat(target="c", first=False, alone=False), "plain"),
+        (RunSlot(), "plain own some"),
+        (RunSlot(target="c"), "plain own some"),
+        (RunSlot(target="a", first=True, alone=False), "plain own some"),
+        (RunSlot(target="b", first=False, alone=False), "plain some"),
+        (RunSlot(target="c", first=True, alone=False), "plain own"),
+        (RunSlot(target="c", first=False, alone=False), "plain"),
     ],
 )
 def test_a_case_with_a_target_of_its_own_is_asked_once_and_one_for_some_targets_on_these(
-    seat: Seat, selected: str
+    seat: RunSlot, selected: str
 ) -> None:
-    assert ids(GUESTS, indexer_of(GUESTS).index(None, seat)) == selected
+    assert ids(GUESTS, indexer_of(GUESTS).build(None, seat)) == selected
 
 
 def test_a_limit_takes_the_same_cases_in_every_run_of_a_group() -> None:
     indexer = indexer_of(GUESTS, Selection(limit=2))
-    runs = [Seat(target="a", first=first, alone=False) for first in (True, False)]
-    assert [ids(GUESTS, indexer.index(None, seat)) for seat in runs] == ["plain own", "plain"]
+    runs = [RunSlot(target="a", first=first, alone=False) for first in (True, False)]
+    assert [ids(GUESTS, indexer.build(None, seat)) for seat in runs] == ["plain own", "plain"]
 
 
 def test_cases_that_no_run_would_ask_are_named() -> None:
     indexer = indexer_of(GUESTS)
-    assert [indexer.nowhere(targets) for targets in (["a", "c"], ["c", "d"])] == [[], ["some"]]
+    assert [indexer.ids_without_target(targets) for targets in (["a", "c"], ["c", "d"])] == [[], ["some"]]
 
 
 def test_an_index_knows_whether_a_selected_case_has_a_workspace() -> None:
     cases = [case("a"), case("b", workspace=Workspace())]
     selections = (Selection(), Selection(ids=("a",)), Selection(ids=("b",)))
-    assert [index_of(cases, selection).workspaces for selection in selections] == [True, False, True]
+    assert [index_of(cases, selection).has_workspaces for selection in selections] == [True, False, True]
 
 
 def test_an_answer_made_in_a_workspace_that_is_gone_is_asked_for_again() -> None:
@@ -404,6 +416,6 @@ def test_an_answer_made_in_a_workspace_that_is_gone_is_asked_for_again() -> None
     for stored in (inside, outside):
         earlier = earlier_of([StoredTrial(trial, None)], stays=lambda each, _case: False)
         index = index_of([one.case for one in stored])
-        (planned,) = trials(stored, index, repeats=None, together=lambda _: False, earlier=earlier)
+        (planned,) = plan_trials(stored, index, repeats=None, together=lambda _: False, earlier=earlier)
         outputs.append(planned.output)
     assert outputs == [None, Output(text="x")]

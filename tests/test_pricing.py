@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
-from proctor.pricing import Quote, cost_usd, parse_prices
+from proctor.pricing import PriceQuote, cost_usd, parse_prices
 from proctor.targets.prices import quote_for
 
 PRICES = {
@@ -70,7 +70,7 @@ def test_a_wrong_table_is_a_usage_error_that_names_the_file(text: str) -> None:
 def test_a_snapshot_without_a_price_of_its_own_costs_what_its_model_costs(
     model: str, known: str, family: str | None
 ) -> None:
-    quote = Quote(PRICES[known], family)
+    quote = PriceQuote(PRICES[known], family)
     assert quote_for(_spec("openai", model), PRICES, {}) == quote
     assert quote_for(_spec("command", model), {}, PRICES) == quote
 
@@ -82,9 +82,9 @@ def test_a_name_without_a_date_is_no_snapshot(model: str) -> None:
 
 def test_a_price_of_ones_own_comes_first_unless_only_the_list_has_the_snapshot() -> None:
     own = {"m": PRICES["m-mini"]}
-    assert quote_for(_spec("openai", "m"), PRICES, own) == Quote(own["m"])
-    assert quote_for(_spec("openai", "m-2024-05-13"), PRICES, own) == Quote(PRICES["m-2024-05-13"])
-    assert quote_for(_spec("openai", "m-2025-04-14"), PRICES, own) == Quote(own["m"], "m")
+    assert quote_for(_spec("openai", "m"), PRICES, own) == PriceQuote(own["m"])
+    assert quote_for(_spec("openai", "m-2024-05-13"), PRICES, own) == PriceQuote(PRICES["m-2024-05-13"])
+    assert quote_for(_spec("openai", "m-2025-04-14"), PRICES, own) == PriceQuote(own["m"], "m")
 
 
 def test_the_first_snapshot_of_gpt_4o_keeps_its_higher_price() -> None:
@@ -94,9 +94,9 @@ def test_the_first_snapshot_of_gpt_4o_keeps_its_higher_price() -> None:
         for date in ("2024-05-13", "2024-08-06", "2031-01-01")
     )
     assert (first, later, unknown) == (
-        Quote(replace(prices["gpt-4o"], input=5.0, output=15.0, cached=None, date="2024-12-17")),
-        Quote(prices["gpt-4o"]),
-        Quote(prices["gpt-4o"], "gpt-4o"),
+        PriceQuote(replace(prices["gpt-4o"], input=5.0, output=15.0, cached=None, date="2024-12-17")),
+        PriceQuote(prices["gpt-4o"]),
+        PriceQuote(prices["gpt-4o"], "gpt-4o"),
     )
 
 
@@ -132,7 +132,7 @@ def test_an_unknown_price_stays_unknown(spec: TargetSpec) -> None:
 
 @pytest.mark.parametrize("endpoint", [None, "https://api.openai.com/v1"])
 def test_a_model_costs_its_list_price_where_its_maker_serves_it(endpoint: str | None) -> None:
-    assert quote_for(_spec("openai", endpoint=endpoint), PRICES, {}) == Quote(PRICES["m"])
+    assert quote_for(_spec("openai", endpoint=endpoint), PRICES, {}) == PriceQuote(PRICES["m"])
 
 
 @pytest.mark.parametrize(

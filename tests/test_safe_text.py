@@ -11,17 +11,17 @@ from markdown_it import MarkdownIt
 
 from hostile_texts import FAMILIES, HOSTILE_TEXTS, raw_characters, terminal_faults
 from proctor.safe_text import (
-    columns,
     csv_cell,
-    cut,
+    display_width,
+    escape_invisible,
     json_text,
     markdown_block,
     markdown_code,
     markdown_text,
     one_line,
-    padded,
+    pad_to_width,
     terminal_text,
-    visible,
+    truncate,
 )
 
 any_text = st.text() | st.sampled_from(HOSTILE_TEXTS)
@@ -35,7 +35,7 @@ def test_no_text_acts_on_a_terminal_or_a_ci_system(text: str) -> None:
 
 @given(any_text)
 def test_what_is_safe_stays_as_it_is(text: str) -> None:
-    for function in (visible, one_line, terminal_text):
+    for function in (escape_invisible, one_line, terminal_text):
         assert function(function(text)) == function(text)
 
 
@@ -52,7 +52,7 @@ def test_what_is_safe_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_text_of_any_language_stays_as_it_is(text: str) -> None:
-    assert visible(text) == text
+    assert escape_invisible(text) == text
     assert raw_characters(text) == []
 
 
@@ -68,7 +68,7 @@ def test_text_of_any_language_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_what_nobody_sees_is_shown_as_its_escape(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_invisible(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_json_says_the_same_as_before(data: object) -> None:
 @given(any_text)
 def test_a_cell_without_its_apostrophe_is_the_text_again(text: str) -> None:
     cell = csv_cell(text)
-    shown = visible(text.replace("\r\n", "\n"))
+    shown = escape_invisible(text.replace("\r\n", "\n"))
     assert isinstance(cell, str)
     assert cell == shown or (cell[0] == "'" and cell[1:] == shown)
     if cell == shown and cell.startswith("'"):
@@ -124,7 +124,7 @@ def test_code_in_markdown_is_nothing_but_the_text(text: str) -> None:
     (_, inline, _) = MarkdownIt().parse(f"a {markdown_code(text)} b")
     assert [part.type for part in inline.children or []] == ["text", "code_inline", "text"]
     (block,) = MarkdownIt().parse(markdown_block(text))
-    assert (block.type, block.content) == ("fence", visible(text) + "\n")
+    assert (block.type, block.content) == ("fence", escape_invisible(text) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_code_in_markdown_is_nothing_but_the_text(text: str) -> None:
     ],
 )
 def test_letters_take_as_many_columns_as_a_terminal_gives_them(text: str, wide: int) -> None:
-    assert columns(text) == wide
-    assert padded(text, 9) == text + " " * (9 - wide)
+    assert display_width(text) == wide
+    assert pad_to_width(text, 9) == text + " " * (9 - wide)
 
 
 def test_a_long_text_loses_its_end() -> None:
-    assert cut("a\n" + "b" * 9, 5) == "a bb…"
+    assert truncate("a\n" + "b" * 9, 5) == "a bb…"
 
 
 def test_every_family_is_there() -> None:

@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from proctor.model import (
     Assertion,
     Case,
-    Entry,
+    Evidence,
     Failure,
-    Form,
     Judgment,
     Message,
     PassRule,
+    ResponseFormat,
     Score,
     SplitRule,
     Trial,
     Verdict,
     Workspace,
 )
-from proctor.splits import SEALED, held_out, holdout_size, rank, sealed, sealed_case
+from proctor.splits import SEALED_REASON, holdout_positions, holdout_size, rank, seal_case, seal_trial
 
 RULE = SplitRule()
 IDS = st.lists(st.text(max_size=6), unique=True, min_size=1, max_size=30)
@@ -36,7 +36,7 @@ CATEGORISED = st.lists(st.sampled_from([None, "a", "b", "c", "d", "é"]), max_si
 
 def chosen(ids: Sequence[str], rule: SplitRule = RULE) -> set[str]:
     """The held-out ids of a suite without categories."""
-    return {ids[position] for position in held_out(ids, [None] * len(ids), rule)}
+    return {ids[position] for position in holdout_positions(ids, [None] * len(ids), rule)}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_order_of_cases_does_not_count(orders: tuple[list[str], list[str]], 
 def test_the_order_of_cases_does_not_count_within_categories(rows: list[tuple[str, str | None]]) -> None:
     def held(rows: list[tuple[str, str | None]]) -> set[str]:
         ids, categories = [row[0] for row in rows], [row[1] for row in rows]
-        return {ids[position] for position in held_out(ids, categories, RULE)}
+        return {ids[position] for position in holdout_positions(ids, categories, RULE)}
 
     assert held(rows) == held(rows[::-1]) == held(sorted(rows, key=lambda row: row[0]))
 
@@ -156,7 +156,7 @@ def test_a_larger_share_holds_out_the_same_cases_and_more(ids: list[str], one: f
 )
 def test_each_category_gives_its_share_by_largest_remainder(categories: str, shares: dict[str, int]) -> None:
     ids = [f"case-{number}" for number in range(len(categories))]
-    found = Counter(categories[position] for position in held_out(ids, list(categories), RULE))
+    found = Counter(categories[position] for position in holdout_positions(ids, list(categories), RULE))
     assert found == shares
 
 
@@ -165,7 +165,7 @@ def test_each_category_gives_its_quota_rounded_down_or_up_and_all_together_the_s
     categories: list[str | None], ratio: float
 ) -> None:
     ids = [f"case-{number}" for number in range(len(categories))]
-    held = held_out(ids, categories, SplitRule(ratio=ratio))
+    held = holdout_positions(ids, categories, SplitRule(ratio=ratio))
     size = holdout_size(len(ids), ratio)
     assert len(held) == size
     found = Counter(categories[position] for position in held)
@@ -175,12 +175,14 @@ def test_each_category_gives_its_quota_rounded_down_or_up_and_all_together_the_s
 
 def test_within_a_category_the_lowest_ranks_are_held_out() -> None:
     # ranks ascend as f j c i a | b h d e g
-    held = held_out("abcdefghij", ["x" if name in "abcde" else "y" for name in "abcdefghij"], RULE)
+    held = holdout_positions("abcdefghij", ["x" if name in "abcde" else "y" for name in "abcdefghij"], RULE)
     assert {"abcdefghij"[position] for position in held} == {"c", "f"}
 
 
 def test_no_category_and_an_empty_one_are_one_group() -> None:
-    assert held_out("abcde", ["", None, "", None, ""], RULE) == held_out("abcde", [None] * 5, RULE)
+    assert holdout_positions("abcde", ["", None, "", None, ""], RULE) == holdout_positions(
+        "abcde", [None] * 5, RULE
+    )
 
 
 # --- by shuffle --------------------------------------------------------------------------------------------
@@ -206,30 +208,32 @@ SHUFFLE = SplitRule(method="shuffle")
 )
 def test_a_shuffle_holds_out_what_the_published_program_does(count: int, held: list[int]) -> None:
     ids = [f"case-{number}" for number in range(count)]
-    assert sorted(held_out(ids, [None] * count, SHUFFLE)) == held
+    assert sorted(holdout_positions(ids, [None] * count, SHUFFLE)) == held
 
 
 def test_a_shuffle_leaves_four_fifths_rounded_down_to_dev_for_every_size() -> None:
     for count in range(501):
-        assert count - len(held_out([""] * count, [None] * count, SHUFFLE)) == 4 * count // 5
+        assert count - len(holdout_positions([""] * count, [None] * count, SHUFFLE)) == 4 * count // 5
 
 
 @pytest.mark.parametrize(("ratio", "size"), [(0.1, 1), (0.3, 3), (0.5, 5), (0.75, 8)])
 def test_a_shuffle_can_hold_out_another_share(ratio: float, size: int) -> None:
     rule = SplitRule(method="shuffle", ratio=ratio)
-    assert len(held_out("abcdefghij", [None] * 10, rule)) == size
+    assert len(holdout_positions("abcdefghij", [None] * 10, rule)) == size
 
 
 @given(IDS, st.data())
 def test_a_shuffle_sees_places_and_neither_ids_nor_categories(ids: list[str], data: st.DataObject) -> None:
-    places = held_out(ids, [None] * len(ids), SHUFFLE)
-    assert held_out(data.draw(st.permutations(ids)), ids, SHUFFLE) == places
+    places = holdout_positions(ids, [None] * len(ids), SHUFFLE)
+    assert holdout_positions(data.draw(st.permutations(ids)), ids, SHUFFLE) == places
 
 
 def test_another_seed_shuffles_otherwise() -> None:
     nowhere = [None] * 30
     ids = [""] * 30
-    assert held_out(ids, nowhere, SplitRule(method="shuffle", seed=7)) != held_out(ids, nowhere, SHUFFLE)
+    assert holdout_positions(ids, nowhere, SplitRule(method="shuffle", seed=7)) != holdout_positions(
+        ids, nowhere, SHUFFLE
+    )
 
 
 # --- sealing -----------------------------------------------------------------------------------------------
@@ -246,7 +250,7 @@ def told(trial: Callable[..., Trial]) -> Trial:
         weight=2.0,
         required=0.7,
         reason="curt",
-        entries=(Entry(text="polite", passed=False, evidence="no"),),
+        entries=(Evidence(text="polite", passed=False, evidence="no"),),
         judgments=(Judgment(judge="j", prompt_digest="sha256:2", feedback="curt", raw="no"),),
         details={"words": 1},
     )
@@ -257,7 +261,7 @@ def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answe
     trial: Callable[..., Trial],
 ) -> None:
     whole = told(trial)
-    found = sealed(whole)
+    found = seal_trial(whole)
     assert found.output is None
     assert (found.case_id, found.position, found.repeat, found.split) == ("a", 3, 1, "holdout")
     assert (found.started_at, found.source_run) == (whole.started_at, "r")
@@ -275,13 +279,13 @@ def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answe
 
 
 def test_a_sealed_failure_keeps_its_stage_and_kind(trial: Callable[..., Trial]) -> None:
-    found = sealed(trial(None, failure=Failure(stage="grading", kind="http", message="It said: no.")))
-    assert found.failure == Failure(stage="grading", kind="http", message=SEALED)
+    found = seal_trial(trial(None, failure=Failure(stage="grading", kind="http", message="It said: no.")))
+    assert found.failure == Failure(stage="grading", kind="http", message=SEALED_REASON)
 
 
 def test_sealing_leaves_the_trial_it_is_given_as_it_is_and_twice_is_once(trial: Callable[..., Trial]) -> None:
     whole = told(trial)
-    assert sealed(sealed(whole)) == sealed(whole)
+    assert seal_trial(seal_trial(whole)) == seal_trial(whole)
     assert whole == told(trial)
 
 
@@ -302,9 +306,9 @@ def test_a_sealed_case_keeps_only_what_numbers_are_counted_by() -> None:
         assertions=(Assertion(grader="exact", params={"expected": "4"}),),
         metadata={"hint": "4"},
         workspace=Workspace(template="four"),
-        form=Form(json=True),
+        form=ResponseFormat(json=True),
         variables=("FOUR",),
         notes={"answer": 4},
         **counted,
     )
-    assert sealed_case(case) == Case(input=(), **counted)
+    assert seal_case(case) == Case(input=(), **counted)

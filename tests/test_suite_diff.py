@@ -13,21 +13,21 @@ from msgspec.structs import replace
 from proctor.model import (
     Assertion,
     Case,
-    Defaults,
-    Form,
     Message,
     PassRule,
+    ResponseFormat,
     SplitRule,
     Suite,
+    SuiteDefaults,
 )
-from proctor.suite_diff import Change, Changed, Diff, Renamed, diff
+from proctor.suite_diff import CaseChange, CaseRename, Diff, FieldChange, diff_suites
 
 SUITE = Suite(name="s", dialect="meridian")
 Make = Callable[..., Case]
 
 
 def between(old: Sequence[Case], new: Sequence[Case]) -> Diff:
-    return diff(SUITE, old, SUITE, new)
+    return diff_suites(SUITE, old, SUITE, new)
 
 
 def letters(case: Make, ids: str) -> list[Case]:
@@ -63,27 +63,27 @@ def test_cases_are_added_removed_and_moved(
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ({"expected": "4"}, {"expected": "5"}, [Change("expected", "4", "5")]),
-        ({"expected": 1}, {"expected": 1.0}, [Change("expected", 1, 1.0)]),
-        ({"expected": 1}, {"expected": True}, [Change("expected", 1, True)]),
-        ({}, {"criteria": "Is short."}, [Change("criteria", None, "Is short.")]),
-        ({"category": "old"}, {}, [Change("category", "old", None)]),
-        ({"tags": ("a", "b")}, {"tags": ("a", "c")}, [Change("tags", ["a", "b"], ["a", "c"])]),
-        ({}, {"tags": ("a",)}, [Change("tags", None, ["a"])]),
+        ({"expected": "4"}, {"expected": "5"}, [FieldChange("expected", "4", "5")]),
+        ({"expected": 1}, {"expected": 1.0}, [FieldChange("expected", 1, 1.0)]),
+        ({"expected": 1}, {"expected": True}, [FieldChange("expected", 1, True)]),
+        ({}, {"criteria": "Is short."}, [FieldChange("criteria", None, "Is short.")]),
+        ({"category": "old"}, {}, [FieldChange("category", "old", None)]),
+        ({"tags": ("a", "b")}, {"tags": ("a", "c")}, [FieldChange("tags", ["a", "b"], ["a", "c"])]),
+        ({}, {"tags": ("a",)}, [FieldChange("tags", None, ["a"])]),
         ({"metadata": {"deep": {"x": 1, "y": 2}}}, {"metadata": {"deep": {"x": 1, "y": 3}}},
-         [Change("metadata.deep.y", 2, 3)]),
-        ({"metadata": {"a b.c": 1}}, {"metadata": {"a b.c": 2}}, [Change('metadata."a b.c"', 1, 2)]),
+         [FieldChange("metadata.deep.y", 2, 3)]),
+        ({"metadata": {"a b.c": 1}}, {"metadata": {"a b.c": 2}}, [FieldChange('metadata."a b.c"', 1, 2)]),
         ({"metadata": {"rows": [{"x": 1}, {"x": 2}]}}, {"metadata": {"rows": [{"x": 1}]}},
-         [Change("metadata.rows[1]", {"x": 2}, None)]),
-        ({"form": Form(json=True)}, {"form": Form(json=True, special_tags=("_json",))},
-         [Change("form.special_tags", None, ["_json"])]),
+         [FieldChange("metadata.rows[1]", {"x": 2}, None)]),
+        ({"form": ResponseFormat(json=True)}, {"form": ResponseFormat(json=True, special_tags=("_json",))},
+         [FieldChange("form.special_tags", None, ["_json"])]),
         ({"repeats": 2, "pass_rule": PassRule(threshold=0.5)},
          {"repeats": 3, "pass_rule": PassRule(threshold=0.6)},
-         [Change("repeats", 2, 3), Change("pass_rule.threshold", 0.5, 0.6)]),
+         [FieldChange("repeats", 2, 3), FieldChange("pass_rule.threshold", 0.5, 0.6)]),
     ],
 )  # fmt: skip
 def test_a_case_is_told_apart_field_by_field(
-    case: Make, before: dict[str, Any], after: dict[str, Any], expected: list[Change]
+    case: Make, before: dict[str, Any], after: dict[str, Any], expected: list[FieldChange]
 ) -> None:
     same = case("other", "Who?")
     found = between([same, case(**before)], [same, case(**after)])
@@ -103,12 +103,12 @@ def test_paths_lead_into_messages_and_assertions() -> None:
 
     found = between([make("How many?", "4")], [make("How much?", "5", Assertion(grader="refusal"))])
     assert found.changed == (
-        Changed(
+        CaseChange(
             "c",
             (
-                Change("input[1].content", "How many?", "How much?"),
-                Change("assertions[1].params.value", "4", "5"),
-                Change("assertions[2]", None, {"grader": "refusal"}),
+                FieldChange("input[1].content", "How many?", "How much?"),
+                FieldChange("assertions[1].params.value", "4", "5"),
+                FieldChange("assertions[2]", None, {"grader": "refusal"}),
             ),
         ),
     )
@@ -118,15 +118,15 @@ def test_a_case_with_another_id_alone_is_renamed(case: Make) -> None:
     old = [case("a", "Same?"), case("b", "Other?", expected="x"), case("gone", "Old?")]
     new = [case("b2", "Other?", expected="x"), case("a", "Same?"), case("come", "New?")]
     found = between(old, new)
-    assert found.renamed == (Renamed("b", "b2"),)
+    assert found.renamed == (CaseRename("b", "b2"),)
     assert (found.added, found.removed, found.changed) == (("come",), ("gone",), ())
     assert (found.same, found.moved) == (1, 1)
 
 
 def test_a_renamed_case_tells_what_else_is_new_of_it(case: Make) -> None:
     found = between([case("a", tags=("x",))], [case("b", tags=("y",))])
-    assert found.renamed == (Renamed("a", "b"),)
-    assert found.changed == (Changed("b", (Change("tags", ["x"], ["y"]),)),)
+    assert found.renamed == (CaseRename("a", "b"),)
+    assert found.changed == (CaseChange("b", (FieldChange("tags", ["x"], ["y"]),)),)
     assert found.same == 0
 
 
@@ -147,7 +147,7 @@ def test_a_case_that_is_named_after_a_file_is_not_changed_by_the_files_new_name(
 ) -> None:
     ids = ("soup[n=4]~cook", "stew[n=4]~chef") if new.get("prompt") else ("soup[n=4]", "stew[n=4]")
     found = between([case(ids[0], metadata=old)], [case(ids[1], metadata=new)])
-    assert found.renamed == (Renamed(*ids),)
+    assert found.renamed == (CaseRename(*ids),)
     fields = [change.field for changed in found.changed for change in changed.changes]
     assert fields == ([f"metadata.{name}" for name in new] if more is None else more)
 
@@ -160,7 +160,7 @@ def test_a_case_that_is_asked_or_judged_otherwise_is_another_one(case: Make, fie
 
 def test_equal_cases_are_renamed_one_by_one(case: Make) -> None:
     found = between([case("a"), case("b"), case("c")], [case("x"), case("y")])
-    assert found.renamed == (Renamed("a", "x"), Renamed("b", "y"))
+    assert found.renamed == (CaseRename("a", "x"), CaseRename("b", "y"))
     assert (found.removed, found.added) == (("c",), ())
 
 
@@ -168,15 +168,18 @@ def test_equal_cases_are_renamed_one_by_one(case: Make) -> None:
     ("fields", "expected"),
     [
         ({"version": "v2", "digest": "sha256:1", "content": "sha256:2", "case_count": 4, "folder": "x"}, []),
-        ({"name": "t"}, [Change("name", "s", "t")]),
-        ({"declared_version": "2"}, [Change("declared_version", None, "2")]),
-        ({"pass_rule": PassRule(threshold=0.5)}, [Change("pass_rule", None, {"threshold": 0.5})]),
-        ({"split_rule": SplitRule(ratio=0.3)}, [Change("split_rule", None, {"ratio": 0.3})]),
-        ({"defaults": Defaults(targets=("echo",))}, [Change("defaults", None, {"targets": ["echo"]})]),
+        ({"name": "t"}, [FieldChange("name", "s", "t")]),
+        ({"declared_version": "2"}, [FieldChange("declared_version", None, "2")]),
+        ({"pass_rule": PassRule(threshold=0.5)}, [FieldChange("pass_rule", None, {"threshold": 0.5})]),
+        ({"split_rule": SplitRule(ratio=0.3)}, [FieldChange("split_rule", None, {"ratio": 0.3})]),
+        (
+            {"defaults": SuiteDefaults(targets=("echo",))},
+            [FieldChange("defaults", None, {"targets": ["echo"]})],
+        ),
     ],
 )
-def test_the_suites_own_fields_are_compared(fields: dict[str, Any], expected: list[Change]) -> None:
-    found = diff(SUITE, [], replace(SUITE, **fields), [])
+def test_the_suites_own_fields_are_compared(fields: dict[str, Any], expected: list[FieldChange]) -> None:
+    found = diff_suites(SUITE, [], replace(SUITE, **fields), [])
     assert list(found.header) == expected
     assert found.is_empty == (not expected)
 

@@ -32,13 +32,13 @@ from proctor.stats import wilson
 from proctor.verdicts import (
     Counts,
     Tally,
-    exit_code,
+    decide_verdict,
     failed_gates,
-    rules_of,
-    score_of,
-    taken_over,
-    verdict_of,
-    worst,
+    is_reused,
+    pass_rules_for,
+    run_exit_code,
+    trial_score,
+    worst_exit_code,
 )
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
@@ -92,12 +92,12 @@ def partly(value: float, weight: float = 1.0) -> Score:
 def test_a_verdict_follows_the_first_rule_that_holds(
     trial: Callable[..., Trial], scores: list[Score], verdict: Verdict
 ) -> None:
-    assert verdict_of(trial("four", *scores), ALL) is verdict
+    assert decide_verdict(trial("four", *scores), ALL) is verdict
 
 
 def test_a_score_whose_outcome_is_an_error_is_no_pass(trial: Callable[..., Trial]) -> None:
     broken = Score(grader="g", name="g", outcome=ERROR)
-    assert verdict_of(trial("four", broken), ALL) is UNSCORED
+    assert decide_verdict(trial("four", broken), ALL) is UNSCORED
 
 
 @pytest.mark.parametrize("rule", [ALL, PassRule(threshold=0.0)])
@@ -105,7 +105,7 @@ def test_a_score_whose_outcome_is_an_error_is_no_pass(trial: Callable[..., Trial
 def test_a_trial_without_an_output_is_an_error_whatever_its_scores(
     trial: Callable[..., Trial], scores: list[Score], rule: PassRule
 ) -> None:
-    assert verdict_of(trial(None, *scores), rule) is ERROR
+    assert decide_verdict(trial(None, *scores), rule) is ERROR
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_trial_without_an_output_is_an_error_whatever_its_scores(
 def test_a_threshold_is_reached_by_the_weighted_mean(
     trial: Callable[..., Trial], threshold: float, scores: list[Score], verdict: Verdict
 ) -> None:
-    assert verdict_of(trial("four", *scores), PassRule(threshold=threshold)) is verdict
+    assert decide_verdict(trial("four", *scores), PassRule(threshold=threshold)) is verdict
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_threshold_is_reached_by_the_weighted_mean(
 def test_a_score_is_the_weighted_mean_of_what_counts_and_could_be_had(
     trial: Callable[..., Trial], scores: list[Score], mean: float | None
 ) -> None:
-    assert score_of(trial("four", *scores)) == mean
+    assert trial_score(trial("four", *scores)) == mean
 
 
 WEIGHTED = st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 100)), min_size=1, max_size=8)
@@ -166,8 +166,8 @@ def test_the_order_of_the_scores_changes_nothing(
     scores = [row(value, weight) for value, weight in pairs]
     mixed = random.sample(scores, len(scores))
     one, other = trial("x", *scores), trial("x", *mixed)
-    assert score_of(one) == pytest.approx(score_of(other))
-    assert verdict_of(one, ALL) is verdict_of(other, ALL)
+    assert trial_score(one) == pytest.approx(trial_score(other))
+    assert decide_verdict(one, ALL) is decide_verdict(other, ALL)
 
 
 @given(WEIGHTED)
@@ -175,7 +175,7 @@ def test_full_marks_pass_every_threshold_whatever_the_weights(
     trial: Callable[..., Trial], pairs: list[tuple[float, float]]
 ) -> None:
     perfect = trial("x", *[row(1.0, weight) for _, weight in pairs])
-    assert verdict_of(perfect, PassRule(threshold=1.0)) is PASS
+    assert decide_verdict(perfect, PassRule(threshold=1.0)) is PASS
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_runs_threshold_outranks_the_suites(
         settings=Settings(threshold=of_run),
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    assert rules_of(run)(Case(id="c", input=())) == PassRule(threshold=threshold)
+    assert pass_rules_for(run)(Case(id="c", input=())) == PassRule(threshold=threshold)
 
 
 # --- numbers -----------------------------------------------------------------------------------------------
@@ -220,9 +220,9 @@ def test_what_was_not_measured_is_in_the_total_and_is_no_pass() -> None:
 
 
 def test_measured_trials_are_counted_without_errors_and_unscored_ones() -> None:
-    measured = counts_of(passed=7, failed=1, errors=32).measured
+    measured = counts_of(passed=7, failed=1, errors=32).measured_counts
     assert (measured.total, measured.pass_rate, measured.ci95) == (8, 7 / 8, wilson(7, 8))
-    nothing = counts_of(passed=0, errors=3, unscored=2).measured
+    nothing = counts_of(passed=0, errors=3, unscored=2).measured_counts
     assert (nothing.total, nothing.pass_rate, nothing.ci95) == (0, None, None)
 
 
@@ -231,7 +231,7 @@ def test_the_interval_of_measured_trials_counts_cases_and_not_repeats() -> None:
     for _case in range(4):
         for repeat, verdict in enumerate((PASS, FAIL, ERROR, ERROR)):
             counts.add(verdict, first=repeat == 0)
-    assert (counts.measured.total, counts.measured.ci95) == (8, wilson(1, 2))
+    assert (counts.measured_counts.total, counts.measured_counts.ci95) == (8, wilson(1, 2))
 
 
 def test_the_interval_counts_cases_and_not_repeats() -> None:
@@ -277,8 +277,12 @@ def test_a_tally_adds_up_a_run(trial: Callable[..., Trial], case: Callable[..., 
     assert {name: counts.total for name, counts in tally.categories.items()} == {"math": 2, "words": 1}
     assert {name: counts.total for name, counts in tally.tags.items()} == {"easy": 3, "short": 1}
     assert tally.mean_score == 0.75
-    assert (tally.asked, tally.graded, tally.reused) == (4, 3, 0)
-    assert (tally.spent.calls, tally.spent.input_tokens, tally.spent.output_tokens) == (3, 30, 6)
+    assert (tally.asked_count, tally.graded_count, tally.reused_count) == (4, 3, 0)
+    assert (tally.target_usage.calls, tally.target_usage.input_tokens, tally.target_usage.output_tokens) == (
+        3,
+        30,
+        6,
+    )
     assert tally.latency_ms() == {"p50": 20.0, "p95": 29.0, "mean": 20.0}
     assert tally.known_cost_usd == pytest.approx(0.03)
     assert tally.models == {"m-1"}
@@ -347,7 +351,7 @@ def test_what_the_target_and_the_judges_cost_is_counted_apart(
     tally = Tally(lambda _case: ALL)
     output = Output(text="x", usage=Usage(input_tokens=10, output_tokens=2), cost_usd=target)
     tally.add(trial("x", judged(judges), output=output), case())
-    assert (tally.target_cost_usd, tally.spent_judging.cost_usd) == (target, judges)
+    assert (tally.target_cost_usd, tally.judge_usage.cost_usd) == (target, judges)
     assert tally.known_cost_usd == (whole if whole is None else pytest.approx(whole))
     assert tally.least_cost_usd == pytest.approx(least)
 
@@ -357,7 +361,7 @@ def test_calls_and_tokens_of_judges_are_not_the_targets(
 ) -> None:
     tally = Tally(lambda _case: ALL)
     tally.add(answered(trial, 1.0, judged(0.1, 0.1), judged(0.1)), case())
-    spent, judging = tally.spent, tally.spent_judging
+    spent, judging = tally.target_usage, tally.judge_usage
     assert (spent.calls, spent.input_tokens, spent.output_tokens) == (1, 10, 2)
     assert (judging.calls, judging.input_tokens, judging.output_tokens) == (3, 15, 3)
 
@@ -369,8 +373,13 @@ def test_what_came_from_the_cache_was_neither_asked_nor_paid(
     usage = Usage(input_tokens=10, output_tokens=2)
     kept = Output(text="x", usage=usage, cost_usd=0.01, latency_ms=8.0, cached=True)
     tally.add(trial("x", judged(0.5, cached=True), output=kept), case())
-    assert (tally.asked, tally.cached, tally.spent.cached, tally.spent_judging.cached) == (0, 1, 1, 1)
-    assert (tally.spent.calls, tally.spent_judging.calls, tally.spent.input_tokens) == (0, 0, 0)
+    assert (tally.asked_count, tally.cached_count, tally.target_usage.cached, tally.judge_usage.cached) == (
+        0,
+        1,
+        1,
+        1,
+    )
+    assert (tally.target_usage.calls, tally.judge_usage.calls, tally.target_usage.input_tokens) == (0, 0, 0)
     assert (tally.known_cost_usd, tally.latency_ms()["mean"]) == (0.0, 8.0)
     tally.add(trial("x", judged(None, cached=True), output=replace(kept, cost_usd=None)), case())
     assert tally.known_cost_usd == 0.0
@@ -385,7 +394,7 @@ def test_a_trial_that_failed_before_its_target_was_asked_is_not_counted_as_asked
 ) -> None:
     tally = Tally(lambda _case: ALL)
     tally.add(trial(None, failure=Failure(stage=stage, kind=kind, message="No.")), case())
-    assert (tally.asked, tally.all.errors) == (asked, 1)
+    assert (tally.asked_count, tally.all.errors) == (asked, 1)
 
 
 def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
@@ -393,8 +402,8 @@ def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
 ) -> None:
     tally = Tally(lambda _case: ALL)
     tally.add(answered(trial, 8.0, row(1.0), source_run="earlier"), case())
-    assert (tally.asked, tally.reused, tally.graded, tally.all.passed) == (0, 1, 1, 1)
-    assert (tally.spent.input_tokens, tally.known_cost_usd) == (0, 0.0)
+    assert (tally.asked_count, tally.reused_count, tally.graded_count, tally.all.passed) == (0, 1, 1, 1)
+    assert (tally.target_usage.input_tokens, tally.known_cost_usd) == (0, 0.0)
     assert tally.latency_ms()["mean"] == 8.0
 
 
@@ -404,7 +413,7 @@ def test_judging_an_output_again_costs_and_taking_its_scores_over_does_not(
 ) -> None:
     tally = Tally(lambda _case: ALL)
     tally.add(answered(trial, 8.0, judged(0.5, 0.25), source_run="earlier"), case(), kept=kept)
-    assert (tally.spent.calls, tally.spent_judging.calls, tally.graded) == (0, calls, graded)
+    assert (tally.target_usage.calls, tally.judge_usage.calls, tally.graded_count) == (0, calls, graded)
     assert tally.known_cost_usd == (0.0 if kept else 0.75)
 
 
@@ -415,11 +424,11 @@ def test_scores_are_taken_over_where_another_run_made_them_whatever_the_clock_sa
     target = TargetSpec(name="echo", kind="echo")
     run = Run(id="r", group="g", suite=Suite(name="s", dialect="d"), target=target, started_at=NOON)
     moment = run.started_at + timedelta(hours=hours)
-    assert not taken_over(trial("x", started_at=moment), run)
-    assert taken_over(trial("x", started_at=moment, source_run="other", graded_in="other"), run)
-    assert not taken_over(trial("x", started_at=moment, source_run="other", graded_in=run.id), run)
+    assert not is_reused(trial("x", started_at=moment), run)
+    assert is_reused(trial("x", started_at=moment, source_run="other", graded_in="other"), run)
+    assert not is_reused(trial("x", started_at=moment, source_run="other", graded_in=run.id), run)
     older = trial("x", started_at=moment, source_run="other")  # of a store that does not know who graded
-    assert taken_over(older, run) is (hours < 0)
+    assert is_reused(older, run) is (hours < 0)
 
 
 def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
@@ -435,7 +444,9 @@ def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     strict = replace(run, settings=Settings(threshold=0.8))
-    verdicts = [Tally(rules_of(one)).add(made, each) for one in (run, strict) for each in (case(), lenient)]
+    verdicts = [
+        Tally(pass_rules_for(one)).add(made, each) for one in (run, strict) for each in (case(), lenient)
+    ]
     assert verdicts == [FAIL, PASS, FAIL, FAIL]
 
 
@@ -473,7 +484,7 @@ def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
 def test_an_exit_code_says_what_a_caller_must_not_overlook(
     counts: dict[str, int], settings: dict[str, Any], code: ExitCode
 ) -> None:
-    assert exit_code(counts_of(**counts), Settings(**settings)) is code
+    assert run_exit_code(counts_of(**counts), Settings(**settings)) is code
 
 
 RANKED = [
@@ -488,17 +499,20 @@ RANKED = [
 
 @pytest.mark.parametrize(("better", "worse"), list(combinations(RANKED, 2)))
 def test_of_several_codes_the_worse_one_counts_in_any_order(better: ExitCode, worse: ExitCode) -> None:
-    assert worst([better, worse, better]) is worst([worse, better]) is worse
+    assert worst_exit_code([better, worse, better]) is worst_exit_code([worse, better]) is worse
 
 
 def test_the_worst_of_no_codes_is_ok() -> None:
-    assert worst([]) is ExitCode.OK
-    assert worst([ExitCode.OK, ExitCode.FAILED, ExitCode.NOT_MEASURED, ExitCode.OK]) is ExitCode.NOT_MEASURED
+    assert worst_exit_code([]) is ExitCode.OK
+    assert (
+        worst_exit_code([ExitCode.OK, ExitCode.FAILED, ExitCode.NOT_MEASURED, ExitCode.OK])
+        is ExitCode.NOT_MEASURED
+    )
 
 
 def test_a_gate_that_failed_is_named_and_the_weighted_score_stays(trial: Callable[..., Trial]) -> None:
     gated = Score(grader="g", name="safe", value=0.5, outcome=FAIL, weight=1.0, required=0.8)
     made = trial("x", gated, row(1.0, weight=9.0))
-    assert verdict_of(made, PassRule(threshold=0.8)) is FAIL
+    assert decide_verdict(made, PassRule(threshold=0.8)) is FAIL
     assert failed_gates(made) == ["safe"]
-    assert score_of(made) == pytest.approx(0.95)
+    assert trial_score(made) == pytest.approx(0.95)

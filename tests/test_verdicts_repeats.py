@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from proctor.errors import ExitCode
 from proctor.model import Case, PassRule, Score, Settings, Suite, Trial, Verdict
 from proctor.reports.runs import console, junit, markdown
-from proctor.reports.runs.serialize import Reported, run_row, told
+from proctor.reports.runs.serialize import RunReport, case_results, run_row
 from proctor.stats import wilson
-from proctor.verdicts import Repeats, RepeatsRule, Tally, exit_code, verdict_of
+from proctor.verdicts import CaseRepeats, RepeatsRule, Tally, decide_verdict, run_exit_code
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 MOST = PassRule(threshold=0.8)
@@ -42,10 +42,10 @@ def made(trial: Callable[..., Trial], value: Value, repeat: int = 0, position: i
 def over(
     trial: Callable[..., Trial], how: RepeatsRule, values: list[Value], rule: PassRule = MOST
 ) -> Verdict:
-    repeats = Repeats(rule)
+    repeats = CaseRepeats(rule)
     for value in values:
         one = made(trial, value)
-        repeats.add(one, verdict_of(one, rule))
+        repeats.add(one, decide_verdict(one, rule))
     return repeats.verdict(how)
 
 
@@ -114,10 +114,10 @@ def test_the_lower_bound_is_the_harder_rule(
 
 def over_gates(trial: Callable[..., Trial], how: RepeatsRule, values: list[float], rule: PassRule) -> Verdict:
     """The same of trials whose assertions are gates at 0.5 that weigh nothing, so that none has a score."""
-    repeats = Repeats(rule)
+    repeats = CaseRepeats(rule)
     for value in values:
         one = trial("x", Score(grader="g", name="g", value=value, outcome=PASS, weight=0, required=0.5))
-        repeats.add(one, verdict_of(one, rule))
+        repeats.add(one, decide_verdict(one, rule))
     return repeats.verdict(how)
 
 
@@ -140,7 +140,7 @@ def test_a_case_whose_every_trial_passes_never_fails_by_their_mean(
     trial: Callable[..., Trial], values: list[float], threshold: float | None
 ) -> None:
     rule = PassRule(threshold=threshold)
-    if all(verdict_of(made(trial, value), rule) is PASS for value in values):
+    if all(decide_verdict(made(trial, value), rule) is PASS for value in values):
         assert over(trial, "mean", list(values), rule) is PASS
 
 
@@ -162,19 +162,19 @@ def tallied(
 def test_each_counts_trials_and_has_no_cases(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
     tally = tallied(trial, case, "each", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     assert tally.cases is None
-    assert tally.counted is tally.all
-    assert (tally.counted.passed, tally.counted.failed) == (1, 5)
+    assert tally.result_counts is tally.all
+    assert (tally.result_counts.passed, tally.result_counts.failed) == (1, 5)
 
 
 def test_a_case_counts_once_and_so_do_all_its_parts(
     trial: Callable[..., Trial], case: Callable[..., Case]
 ) -> None:
     tally = tallied(trial, case, "any", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], ["error", 0.0, 1.0])
-    assert tally.cases is tally.counted
-    for counts in (tally.counted, tally.categories["math"], tally.tags["easy"]):
+    assert tally.cases is tally.result_counts
+    for counts in (tally.result_counts, tally.categories["math"], tally.tags["easy"]):
         assert (counts.passed, counts.failed, counts.total, counts.cases) == (2, 1, 3, 3)
     assert (tally.all.passed, tally.all.failed, tally.all.errors, tally.all.total) == (2, 6, 1, 9)
-    assert tally.counted.ci95 == wilson(2, 3)
+    assert tally.result_counts.ci95 == wilson(2, 3)
 
 
 def test_a_case_whose_trials_are_not_all_in_does_not_count_yet(
@@ -182,9 +182,9 @@ def test_a_case_whose_trials_are_not_all_in_does_not_count_yet(
 ) -> None:
     tally = Tally(lambda _case: MOST, "any", 2)
     tally.add(made(trial, 1.0), case())
-    assert (tally.all.total, tally.counted.total) == (1, 0)
+    assert (tally.all.total, tally.result_counts.total) == (1, 0)
     tally.add(made(trial, 0.0, repeat=1), case())
-    assert (tally.all.total, tally.counted.total) == (2, 1)
+    assert (tally.all.total, tally.result_counts.total) == (2, 1)
 
 
 def test_a_case_may_ask_for_more_repeats_than_the_run(
@@ -192,9 +192,9 @@ def test_a_case_may_ask_for_more_repeats_than_the_run(
 ) -> None:
     tally = Tally(lambda _case: MOST, "mean")
     for repeat in range(3):
-        assert tally.counted.total == 0
+        assert tally.result_counts.total == 0
         tally.add(made(trial, 1.0, repeat), case(repeats=3))
-    assert tally.counted.passed == 1
+    assert tally.result_counts.passed == 1
 
 
 def test_what_is_held_of_a_case_is_dropped_when_it_is_whole(
@@ -202,8 +202,8 @@ def test_what_is_held_of_a_case_is_dropped_when_it_is_whole(
 ) -> None:
     full: list[Value] = [1.0, 1.0, 1.0]
     tally = tallied(trial, case, "mean", *[full] * 50)
-    assert tally.counted.passed == 50
-    assert tally._open == {}
+    assert tally.result_counts.passed == 50
+    assert tally._open_cases == {}
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_the_exit_code_is_of_what_is_counted(
     trial: Callable[..., Trial], case: Callable[..., Case], how: RepeatsRule, code: ExitCode
 ) -> None:
     tally = tallied(trial, case, how, [1.0, 0.0, 1.0])
-    assert exit_code(tally.counted, Settings()) is code
+    assert run_exit_code(tally.result_counts, Settings()) is code
 
 
 # --- reports -----------------------------------------------------------------------------------------------
@@ -221,8 +221,8 @@ def test_the_exit_code_is_of_what_is_counted(
 
 @pytest.fixture
 def any_of_two(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
-) -> Reported:
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
+) -> RunReport:
     """Two cases, asked twice each: one passes once, one never."""
     values = [[1.0, 0.0], [0.0, 0.0]]
     pairs = [
@@ -237,7 +237,7 @@ def any_of_two(
 SENTENCE = "Each case counts once: it passes if any of its trials does; 1 of 4 trials passed."
 
 
-def test_a_run_has_its_numbers_by_case(any_of_two: Reported) -> None:
+def test_a_run_has_its_numbers_by_case(any_of_two: RunReport) -> None:
     row = run_row(any_of_two)
     assert (row["repeats_rule"], row["pass_rate"], row["exit_code"]) == ("any", 0.5, 0)
     assert (row["total"], row["passed"], row["failed"]) == (2, 1, 1)
@@ -246,9 +246,9 @@ def test_a_run_has_its_numbers_by_case(any_of_two: Reported) -> None:
     assert (by_trial["total"], by_trial["passed"], by_trial["failed"]) == (4, 1, 3)
 
 
-def test_every_report_tells_of_the_cases_that_the_numbers_count(any_of_two: Reported) -> None:
+def test_every_report_tells_of_the_cases_that_the_numbers_count(any_of_two: RunReport) -> None:
     missed = "0 of 2 trials passed; repeat 0: g: fail; repeat 1: g: fail"
-    assert [line for line in console.lines(any_of_two) if "FAIL" in line] == [f"FAIL      c1  {missed}"]
+    assert [line for line in console.render_text(any_of_two) if "FAIL" in line] == [f"FAIL      c1  {missed}"]
     told = re.findall("<summary>(.*?)</summary>", "".join(markdown.render([any_of_two])))
     assert told == [f"<b>fail</b> <code>c1</code> {missed}"]
     (suite,) = ET.fromstring("".join(junit.render([any_of_two]))).iter("testsuite")
@@ -257,19 +257,19 @@ def test_every_report_tells_of_the_cases_that_the_numbers_count(any_of_two: Repo
     assert failure.attrib["message"] == missed
 
 
-def test_a_case_whose_trials_are_not_all_in_is_told_of_nowhere(any_of_two: Reported) -> None:
+def test_a_case_whose_trials_are_not_all_in_is_told_of_nowhere(any_of_two: RunReport) -> None:
     first = list(any_of_two.rows())[:3]
     cut = replace(any_of_two, rows=lambda: iter(first))
-    assert [(one.name, one.verdict) for one in told(cut)] == [("c0", Verdict.PASS)]
+    assert [(one.name, one.verdict) for one in case_results(cut)] == [("c0", Verdict.PASS)]
 
 
-def test_a_run_whose_trials_count_for_themselves_has_no_cases(reported: Callable[..., Reported]) -> None:
+def test_a_run_whose_trials_count_for_themselves_has_no_cases(reported: Callable[..., RunReport]) -> None:
     row = run_row(reported())
     assert (row["repeats_rule"], row["by_trial"]) == ("each", None)
 
 
-def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: Reported) -> None:
-    lines = list(console.lines(any_of_two))
+def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: RunReport) -> None:
+    lines = list(console.render_text(any_of_two))
     assert SENTENCE in lines
     assert "The gate held: 50.00% passed and 50.00% had to." in lines
     assert any(line.startswith("all                1      2   50.0%") for line in lines)
@@ -278,5 +278,5 @@ def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: Reported) 
     assert "**1 of 2 passed** (50.0%" in text
 
 
-def test_a_plain_run_says_nothing_of_repeats(reported: Callable[..., Reported]) -> None:
-    assert "counts once" not in "".join([*console.lines(reported()), *markdown.render([reported()])])
+def test_a_plain_run_says_nothing_of_repeats(reported: Callable[..., RunReport]) -> None:
+    assert "counts once" not in "".join([*console.render_text(reported()), *markdown.render([reported()])])

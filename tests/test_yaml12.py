@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.codec import encode
-from proctor.yaml12 import MAX_NESTING, BadYaml, Items, Map, load
+from proctor.yaml12 import MAX_NESTING, YamlError, YamlList, YamlMap, load
 
 
-def refused(text: str) -> BadYaml:
-    with pytest.raises(BadYaml) as caught:
+def refused(text: str) -> YamlError:
+    with pytest.raises(YamlError) as caught:
         load(text)
     assert str(caught.value).endswith(".")
     return caught.value
@@ -46,7 +46,7 @@ def refused(text: str) -> BadYaml:
 def test_a_scalar_is_read_by_the_core_schema(text: str, value: Any) -> None:
     found = load(text)
     assert found == value
-    assert type(found) is type(value) or isinstance(found, Items)
+    assert type(found) is type(value) or isinstance(found, YamlList)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_character_for_private_use_stays_also_beside_an_end_of_line(private: s
 
 def test_a_text_of_all_characters_for_private_use_is_refused_where_one_is_needed() -> None:
     every = "".join(map(chr, range(0xF0000, 0x110000)))
-    with pytest.raises(BadYaml, match="all characters for private use"):
+    with pytest.raises(YamlError, match="all characters for private use"):
         load(f"a: {every}\x85")
 
 
@@ -141,10 +141,10 @@ def test_a_text_without_a_document_is_none(text: str) -> None:
 
 def test_objects_and_lists_know_the_lines_of_all_that_is_in_them() -> None:
     found = load("# one\na: 1\n\nb:\n  - x\n  -\n    c: |\n      y\n      z\n    d: {e: 1,\n      f: 2}\n")
-    assert isinstance(found, Map)
+    assert isinstance(found, YamlMap)
     assert (found.line, found.lines) == (2, {"a": 2, "b": 4})
     items = found["b"]
-    assert isinstance(items, Items)
+    assert isinstance(items, YamlList)
     assert (items.line, items.lines) == (5, [5, 7])
     assert (items[1].line, items[1].lines) == (7, {"c": 7, "d": 10})
     assert items[1]["d"].lines == {"e": 10, "f": 11}
@@ -318,7 +318,7 @@ def test_json_is_yaml_and_means_the_same(value: Any) -> None:
 )
 def test_any_text_is_data_that_can_be_written_or_refused_at_one_of_its_lines(text: str) -> None:
     found = loaded_or_refused(text)
-    if isinstance(found, BadYaml):
+    if isinstance(found, YamlError):
         assert 1 <= found.line <= text.count("\n") + 1
         assert str(found).endswith(".")
     else:
@@ -328,5 +328,5 @@ def test_any_text_is_data_that_can_be_written_or_refused_at_one_of_its_lines(tex
 def loaded_or_refused(text: str) -> Any:
     try:
         return load(text)
-    except BadYaml as error:
+    except YamlError as error:
         return error

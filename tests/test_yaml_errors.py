@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from proctor.errors import SuiteError
 from proctor.model import Problem
-from proctor.services.suites.validate import check
+from proctor.services.suites.validate import validate_suite
 from proctor.targets.targets_file import TargetsFile
-from proctor.yaml12 import BadYaml, load
+from proctor.yaml12 import YamlError, load
 
 COLUMN = (
     "A field cannot begin below the text of another one. Begin the fields of an object in the same column, "
@@ -159,13 +159,13 @@ MISTAKES = [
 def test_a_mistake_is_told_with_its_line_and_the_remedy(
     text: str, line: int, quote: str, message: str, end: str
 ) -> None:
-    with pytest.raises(BadYaml) as caught:
+    with pytest.raises(YamlError) as caught:
         load(text.replace("\n", end) + end if end else text)
     assert (caught.value.line, str(caught.value)) == (line, f"`{quote}`: {message}")
 
 
 def test_a_quoted_line_is_cut_and_shows_what_is_invisible() -> None:
-    with pytest.raises(BadYaml) as caught:
+    with pytest.raises(YamlError) as caught:
         load("a: foo: \u202e" + "x" * 500)
     quote, _, message = str(caught.value).partition("`: ")
     assert (len(quote) < 100, quote.startswith("`a: foo: \\u202exxx"), quote.endswith("x…")) == (True,) * 3
@@ -186,10 +186,10 @@ def test_every_mistake_is_told_in_sentences_at_a_line_of_the_text(text: str) -> 
         assert str(error).endswith(".")
 
 
-def refusal(text: str) -> BadYaml | None:
+def refusal(text: str) -> YamlError | None:
     try:
         load(text)
-    except BadYaml as error:
+    except YamlError as error:
         return error
     return None
 
@@ -200,7 +200,7 @@ COLON = "`b: see: this`: A value with `: ` in it needs quotes."
 
 
 def problems_of(path: Path) -> list[Problem]:
-    return [one for one in check(path).problems if one.level == "error"]
+    return [one for one in validate_suite(path).problems if one.level == "error"]
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from proctor.charts import Chart
-from proctor.drift.change_point import NO, YES, Row, split
-from proctor.drift.detector import ALPHA, drift
-from proctor.drift.observations import Places, Seeing, Seen
+from proctor.drift.change_point import NO, YES, CaseRow, find_split
+from proctor.drift.detector import ALPHA, detect_drift
+from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
 from proctor.model import Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
-from proctor.reports.drift.chart import chart
-from proctor.reports.drift.text import Drifted
+from proctor.reports.drift.chart import draw_chart
+from proctor.reports.drift.text import DriftReport
 from proctor.stats import wilson
 
 SEED = 20261122
@@ -61,14 +61,14 @@ def unchanged(cases: int, flaky: float, series: int, nights: int = NIGHTS, seed:
     return Alarms(series, naive, adjusted)
 
 
-def _row(drawn: Random, chances: list[float]) -> Row:
+def _row(drawn: Random, chances: list[float]) -> CaseRow:
     return bytearray(YES if drawn.random() < chance else NO for chance in chances)
 
 
-def _worse(rows: list[Row]) -> float:
+def _worse(rows: list[CaseRow]) -> float:
     """The p-value that fewer cases pass since some night, as if this were the only look; else 1."""
-    found = split(rows)
-    return found.p_value if found is not None and found.after < found.before and found.holds else 1.0
+    found = find_split(rows)
+    return found.p_value if found is not None and found.after < found.before and found.is_lasting else 1.0
 
 
 def _paid(p_value: float, look: int) -> float:
@@ -116,9 +116,11 @@ def turned(runs: int, change_at: int | None, series: int, *, flaky: float = 0.1)
     drawn = Random(f"{SEED}/{runs}/{change_at}")
     told = right = 0
     for _ in range(series):
-        places, cases = Places(), 40
+        places, cases = TrialPlaces(), 40
         chances = [drawn.random() if place < cases * flaky else 1.0 for place in range(cases)]
-        found = drift([_seen(drawn, places, chances, run, change_at) for run in range(runs)]).turning
+        found = detect_drift(
+            [_seen(drawn, places, chances, run, change_at) for run in range(runs)]
+        ).change_point
         told += found is not None
         right += found is not None and found.after == change_at
     return told, right
@@ -126,21 +128,21 @@ def turned(runs: int, change_at: int | None, series: int, *, flaky: float = 0.1)
 
 def _seen(
     drawn: Random,
-    places: Places,
+    places: TrialPlaces,
     chances: list[float],
     number: int,
     change_at: int | None,
     *,
     reworded: int = 0,
-) -> Seen:
+) -> RunObservation:
     changed = change_at is not None and number >= change_at
     run = _run(number)
-    seeing = Seeing(run, places)
+    seeing = RunObserver(run, places)
     for place, chance in enumerate(chances):
         passes = drawn.random() < chance and not (changed and place >= len(chances) * 0.8)
         text = ("yes" if passes else "no") + "!" * (changed and place < reworded)
         seeing.add(_trial(run, place, text, model=f"model-{1 + changed}"), PassRule())
-    return seeing.seen()
+    return seeing.finish()
 
 
 def _run(number: int) -> Run:
@@ -172,7 +174,7 @@ def _trial(run: Run, place: int, text: str, *, repeat: int = 0, model: str | Non
 
 
 def rewording(cases: int, share: float, repeats: int, series: int, nights: int = 30) -> tuple[int, int]:
-    """In how many series `drift` says drifting on any night, and on how many nights of all.
+    """In how many series `detect_drift` says drifting on any night, and on how many nights of all.
 
     The target does not change and passes every case, but words an answer otherwise with a chance of `share`:
     with 1 always in words that it never uses again, else in the same other words.
@@ -180,26 +182,28 @@ def rewording(cases: int, share: float, repeats: int, series: int, nights: int =
     drawn = Random(f"{SEED}/{cases}/{share}/{repeats}/{nights}")
     some = red = 0
     for _ in range(series):
-        places, rows = Places(), list[Seen]()
+        places, rows = TrialPlaces(), list[RunObservation]()
         states = []
         for night in range(nights + 1):
             rows.append(_worded(drawn, places, night, cases, share, repeats))
             if night:
-                states.append(drift(rows).state)
+                states.append(detect_drift(rows).state)
         some += "drifting" in states
         red += states.count("drifting")
     return some, red
 
 
-def _worded(drawn: Random, places: Places, night: int, cases: int, share: float, repeats: int) -> Seen:
+def _worded(
+    drawn: Random, places: TrialPlaces, night: int, cases: int, share: float, repeats: int
+) -> RunObservation:
     run = _run(night)
-    seeing = Seeing(run, places)
+    seeing = RunObserver(run, places)
     for place in range(cases):
         for repeat in range(repeats):
             other = f"yes {drawn.random()}" if share == 1 else "yes, surely"
             text = other if drawn.random() < share else "yes"
             seeing.add(_trial(run, place, text, repeat=repeat), PassRule())
-    return seeing.seen()
+    return seeing.finish()
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -265,10 +269,10 @@ def _share(part: int, whole: int) -> str:
 
 def picture() -> Chart:
     """Thirty nights of a target that was exchanged after the eighteenth, as `proctor drift` draws them."""
-    drawn, places = Random(SEED), Places()
+    drawn, places = Random(SEED), TrialPlaces()
     chances = [drawn.random() if place % 20 == 0 else float(place % 9 > 0) for place in range(60)]
     series = [_seen(drawn, places, chances, night, 18, reworded=24) for night in range(30)]
-    return chart(Drifted(drift=drift(series)))
+    return draw_chart(DriftReport(drift=detect_drift(series)))
 
 
 if __name__ == "__main__":

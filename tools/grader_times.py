@@ -21,7 +21,7 @@ from typing import Any
 from proctor.graders import GRADERS
 from proctor.grading import score
 from proctor.model import Assertion, Output, Prompt, Score
-from proctor.protocols import Finished, Graded, Isolation, Judge
+from proctor.protocols import CompletedProgram, GradingInput, Isolation, JudgeTarget
 from proctor.services.concurrency import gather_results
 from proctor.services.grading.isolated_grading import EventLoopIsolation
 
@@ -53,22 +53,22 @@ class _Embedder:
 class _Programs:
     """Runs nothing, and prints a long mark."""
 
-    async def run(self, *_: Any, **__: Any) -> Finished:
-        return Finished(0, b'{"score": 1, "details": {"a": "' + b"x" * 10_000_000 + b'"}}', b"")
+    async def run(self, *_: Any, **__: Any) -> CompletedProgram:
+        return CompletedProgram(0, b'{"score": 1, "details": {"a": "' + b"x" * 10_000_000 + b'"}}', b"")
 
 
-def graded_of(worst: Any, isolation: Isolation | None) -> Graded:
+def graded_of(worst: Any, isolation: Isolation | None) -> GradingInput:
     """What the grader sees."""
     output = worst.answer()
     reply = worst.reply(output.text) if worst.reply else ""
-    return Graded(
+    return GradingInput(
         case=inputs.case_of(worst),
         output=output,
         outputs=(output, output) if worst.grader == "consistency" else (),
-        judges=(Judge(name="judge", target=_Judge(reply)),),
+        judges=(JudgeTarget(name="judge", target=_Judge(reply)),),
         embedder=_Embedder,
         programs=_Programs(),
-        together=gather_results,
+        gather=gather_results,
         isolation=isolation,
     )
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from proctor.cli.colours import THEME, coloured
+from proctor.cli.colours import THEME, print_coloured
 from proctor.reports.runs import console as report
-from proctor.services.runs.reading.report import reported
+from proctor.services.runs.reading.report import build_report
 from proctor.stores import open_store
 
 COMMAND = "proctor run cheap --target local"
@@ -29,8 +29,8 @@ def main() -> None:
     newest = next(store.runs())
     recorder = Console(record=True, width=COLUMNS, file=io.StringIO(), theme=THEME, force_terminal=True)
     recorder.print(f"$ {COMMAND}", style="bold", highlight=False)
-    lines = report.lines(reported(store, newest))
-    coloured((line if len(line) <= COLUMNS else line[: COLUMNS - 1] + "…" for line in lines), recorder)
+    lines = report.render_text(build_report(store, newest))
+    print_coloured((line if len(line) <= COLUMNS else line[: COLUMNS - 1] + "…" for line in lines), recorder)
     # The reader's own monospaced font will do: a picture must not fetch anything.
     svg = re.sub(r"@font-face \{.*?\}", "", recorder.export_svg(title="proctor"), flags=re.DOTALL)
     path.write_text(re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE), encoding="utf-8")

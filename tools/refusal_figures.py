@@ -16,10 +16,10 @@ from typing import Any
 from proctor.charts import Bar, Chart, bars
 from proctor.eval.refusals import is_refusal
 from proctor.graders.abstention import Abstention
-from proctor.graders.lexicons.hedging import hedging_words
-from proctor.graders.lexicons.matcher import refusing_words
+from proctor.graders.lexicons.hedging import find_hedge
+from proctor.graders.lexicons.matcher import find_refusal
 from proctor.model import Case, Message, Output
-from proctor.protocols import Graded
+from proctor.protocols import GradingInput
 from proctor.stats import wilson
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
@@ -39,11 +39,11 @@ Row = dict[str, Any]
 
 
 def _declines(text: str) -> bool:
-    return refusing_words(text) is not None
+    return find_refusal(text) is not None
 
 
 def _hedges(text: str) -> bool:
-    return hedging_words(text) is not None
+    return find_hedge(text) is not None
 
 
 TOOLS: dict[str, tuple[Callable[[str], bool], Callable[[Row], bool]]] = {
@@ -141,12 +141,12 @@ def chart(part: str = "development") -> Chart:
 
 def _abstains(row: Row) -> bool:
     case = Case(id="question", input=(Message(role="user", content=row["question"]),))
-    return Abstention().grade(Graded(case=case, output=Output(text=row["answer"]))).passed is True
+    return Abstention().grade(GradingInput(case=case, output=Output(text=row["answer"]))).passed is True
 
 
 GRADERS: dict[str, Callable[[Row], bool]] = {
     "`refusal`": lambda row: _declines(row["answer"]),
-    "`refusal` with `not_knowing`": lambda row: refusing_words(row["answer"], not_knowing=True) is not None,
+    "`refusal` with `not_knowing`": lambda row: find_refusal(row["answer"], not_knowing=True) is not None,
     "`abstention`": _abstains,
 }
 """What each grader says of a labelled answer."""

@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from proctor.model import Calibration, Sway
+from proctor.model import Calibration, VerdictShift
 from proctor.stats import Z_95, alpha, kappa, mcnemar, newcombe_paired, wilson
 
-SURE = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 """Differences with a p-value below this are reported."""
-LENGTHENED = 3
+LENGTH_FACTOR = 3
 """A lengthened answer is this many times as long as the original, in characters."""
 _MIN_PADDED_LENGTH = 400
 """The minimum length of a lengthened answer, in characters."""
@@ -32,22 +32,22 @@ _PADDING = (
 )
 
 
-class Heard(Struct, frozen=True, kw_only=True):
+class AnswerVerdicts(Struct, frozen=True, kw_only=True):
     """The labels of one answer and a judge's verdicts on it; None stands for a reply without a verdict."""
 
-    people: tuple[bool, ...]
+    human_verdicts: tuple[bool, ...]
     """Whether the answer passes, one label for each person."""
-    usual: tuple[bool | None, ...] = ()
+    judge_verdicts: tuple[bool | None, ...] = ()
     """The verdicts on the usual prompt, one for each repeat; empty if the judge was not called."""
-    turned: bool | None = None
+    reversed_verdict: bool | None = None
     """The verdict on the prompt with its sections reversed."""
-    padded: bool | None = None
+    lengthened_verdict: bool | None = None
     """The verdict on the lengthened answer."""
 
     @property
     def label(self) -> bool | None:
         """The majority of the labels; None for a tie."""
-        return majority(self.people)
+        return majority(self.human_verdicts)
 
 
 def majority(verdicts: Sequence[bool]) -> bool | None:
@@ -57,24 +57,24 @@ def majority(verdicts: Sequence[bool]) -> bool | None:
     return None if passes == fails else passes > fails
 
 
-class Share(NamedTuple):
+class Proportion(NamedTuple):
     """A number of hits out of a total."""
 
     hits: int
-    of: int
+    total: int
 
     @property
     def value(self) -> float | None:
         """The share, from 0 to 1; None if the total is 0."""
-        return self.hits / self.of if self.of else None
+        return self.hits / self.total if self.total else None
 
     @property
     def ci95(self) -> tuple[float, float] | None:
         """The Wilson interval."""
-        return wilson(self.hits, self.of)
+        return wilson(self.hits, self.total)
 
 
-class Estimate(NamedTuple):
+class IntervalEstimate(NamedTuple):
     """A number with the ends of its 95 % interval."""
 
     value: float
@@ -85,8 +85,14 @@ class Estimate(NamedTuple):
 # --- verdicts to counts ------------------------------------------------------------------------------------
 
 
-def calibrated(
-    answers: Sequence[Heard], *, judge: str, name: str, at: datetime, labels: str, prompts: Sequence[str]
+def make_calibration(
+    answers: Sequence[AnswerVerdicts],
+    *,
+    judge: str,
+    name: str,
+    at: datetime,
+    labels: str,
+    prompts: Sequence[str],
 ) -> Calibration:
     """Returns the calibration of a judge from its verdicts on labelled answers.
 
@@ -101,11 +107,13 @@ def calibrated(
         labels: the digest of the labels.
         prompts: the digests of the judge prompts, in any order.
     """
-    judged = [answer for answer in answers if answer.usual and answer.label is not None]
-    pairs = [(answer.label, answer.usual[0]) for answer in judged if answer.usual[0] is not None]
+    judged = [answer for answer in answers if answer.judge_verdicts and answer.label is not None]
+    pairs = [
+        (answer.label, answer.judge_verdicts[0]) for answer in judged if answer.judge_verdicts[0] is not None
+    ]
     beyond_chance = kappa(pairs)
-    repeated = [verdict for verdict in map(_given_verdicts, judged) if len(verdict) > 1]
-    label_sets = [answer.people for answer in answers if len(answer.people) > 1]
+    repeated = [verdict for verdict in map(_readable_verdicts, judged) if len(verdict) > 1]
+    label_sets = [answer.human_verdicts for answer in answers if len(answer.human_verdicts) > 1]
     return Calibration(
         judge=judge,
         name=name,
@@ -119,13 +127,13 @@ def calibrated(
         kappa=None if beyond_chance is None else beyond_chance.value,
         kappa_ci95=None if beyond_chance is None else (beyond_chance.low, beyond_chance.high),
         prompts=tuple(sorted(set(prompts))),
-        repeats=max((len(answer.usual) for answer in judged), default=1),
+        repeats=max((len(answer.judge_verdicts) for answer in judged), default=1),
         repeated=len(repeated),
         steady=sum(len(set(verdict)) == 1 for verdict in repeated),
-        position=swayed(judged, lambda answer: answer.turned),
-        length=swayed(judged, lambda answer: answer.padded),
-        length_failed=swayed(
-            [answer for answer in judged if answer.label is False], lambda answer: answer.padded
+        position=measure_shift(judged, lambda answer: answer.reversed_verdict),
+        length=measure_shift(judged, lambda answer: answer.lengthened_verdict),
+        length_failed=measure_shift(
+            [answer for answer in judged if answer.label is False], lambda answer: answer.lengthened_verdict
         ),
         people_twice=len(label_sets),
         people_agreed=sum(len(set(verdicts)) == 1 for verdicts in label_sets),
@@ -133,11 +141,13 @@ def calibrated(
     )
 
 
-def _given_verdicts(answer: Heard) -> list[bool]:
-    return [verdict for verdict in answer.usual if verdict is not None]
+def _readable_verdicts(answer: AnswerVerdicts) -> list[bool]:
+    return [verdict for verdict in answer.judge_verdicts if verdict is not None]
 
 
-def swayed(answers: Sequence[Heard], other: Callable[[Heard], bool | None]) -> Sway | None:
+def measure_shift(
+    answers: Sequence[AnswerVerdicts], other: Callable[[AnswerVerdicts], bool | None]
+) -> VerdictShift | None:
     """Counts how verdicts change between the usual prompt and a variant; None if no answer has both verdicts.
 
     Args:
@@ -147,17 +157,17 @@ def swayed(answers: Sequence[Heard], other: Callable[[Heard], bool | None]) -> S
     table = dict.fromkeys(((True, True), (False, True), (True, False), (False, False)), 0)
     changed_by_variant = changed_on_repeat = 0
     for answer in answers:
-        before, after = (answer.usual or (None,))[0], other(answer)
+        before, after = (answer.judge_verdicts or (None,))[0], other(answer)
         if before is None or after is None:
             continue
         table[before, after] += 1
-        again = answer.usual[1] if len(answer.usual) > 1 else None
+        again = answer.judge_verdicts[1] if len(answer.judge_verdicts) > 1 else None
         if again is not None:
             changed_by_variant += after != before == again
             changed_on_repeat += after == before != again
     if not any(table.values()):
         return None
-    return Sway(
+    return VerdictShift(
         both=table[True, True],
         to_pass=table[False, True],
         to_fail=table[True, False],
@@ -170,71 +180,71 @@ def swayed(answers: Sequence[Heard], other: Callable[[Heard], bool | None]) -> S
 # --- counts to measures ------------------------------------------------------------------------------------
 
 
-def agreement(calibration: Calibration) -> Share:
+def agreement(calibration: Calibration) -> Proportion:
     """Returns how often the judge agrees with people."""
-    return Share(calibration.agreed, calibration.count)
+    return Proportion(calibration.agreed, calibration.count)
 
 
-def sensitivity(calibration: Calibration) -> Share:
+def sensitivity(calibration: Calibration) -> Proportion:
     """Returns how often the judge passes answers that people pass."""
-    return Share(calibration.true_passes, calibration.passed)
+    return Proportion(calibration.true_passes, calibration.passed)
 
 
-def specificity(calibration: Calibration) -> Share:
+def specificity(calibration: Calibration) -> Proportion:
     """Returns how often the judge fails answers that people fail."""
-    return Share(calibration.agreed - calibration.true_passes, calibration.count - calibration.passed)
+    return Proportion(calibration.agreed - calibration.true_passes, calibration.count - calibration.passed)
 
 
-def base_rate(calibration: Calibration) -> Share:
+def base_rate(calibration: Calibration) -> Proportion:
     """Returns how many of the answers people pass."""
-    return Share(calibration.passed, calibration.count)
+    return Proportion(calibration.passed, calibration.count)
 
 
-def consistency(calibration: Calibration) -> Share:
+def consistency(calibration: Calibration) -> Proportion:
     """Returns how many answers got the same verdict each time."""
-    return Share(calibration.steady, calibration.repeated)
+    return Proportion(calibration.steady, calibration.repeated)
 
 
-def among_people(calibration: Calibration) -> Share:
+def human_agreement(calibration: Calibration) -> Proportion:
     """Returns how many answers got the same label from everyone who labelled them."""
-    return Share(calibration.people_agreed, calibration.people_twice)
+    return Proportion(calibration.people_agreed, calibration.people_twice)
 
 
-def changed(sway: Sway) -> Share:
+def changed_share(sway: VerdictShift) -> Proportion:
     """Returns how many verdicts change."""
-    return Share(sway.to_pass + sway.to_fail, sway.count)
+    return Proportion(sway.to_pass + sway.to_fail, sway.count)
 
 
-def net(sway: Sway) -> Estimate:
+def net_shift(sway: VerdictShift) -> IntervalEstimate:
     """Returns the share of answers that change to pass, less the share that change to fail, from -1 to 1.
 
     The interval is Newcombe's for paired shares.
     """
     interval = newcombe_paired(sway.both, sway.to_pass, sway.to_fail, sway.neither)
     assert interval is not None
-    return Estimate((sway.to_pass - sway.to_fail) / sway.count, *interval)
+    return IntervalEstimate((sway.to_pass - sway.to_fail) / sway.count, *interval)
 
 
-def net_p(sway: Sway) -> float:
+def net_p_value(sway: VerdictShift) -> float:
     """Returns the two-sided p-value of the sign test: that as many verdicts change to pass as to fail."""
     return mcnemar(sway.to_pass, sway.to_fail)
 
 
-def changed_p(sway: Sway) -> float:
+def changed_p_value(sway: VerdictShift) -> float:
     """Returns the p-value of McNemar's test: that the variant changes no more verdicts than a repeat does."""
     return mcnemar(sway.moved, sway.restless)
 
 
-def bias(sway: Sway | None) -> Literal["pass", "fail", "change"] | None:
+def bias(sway: VerdictShift | None) -> Literal["pass", "fail", "change"] | None:
     """Returns the direction in which the variant changes verdicts beyond chance; `change` if it has none."""
     if sway is None:
         return None
-    if net_p(sway) < SURE:
+    if net_p_value(sway) < SIGNIFICANCE_LEVEL:
         return "pass" if sway.to_pass > sway.to_fail else "fail"
-    return "change" if sway.moved > sway.restless and changed_p(sway) < SURE else None
+    return "change" if sway.moved > sway.restless and changed_p_value(sway) < SIGNIFICANCE_LEVEL else None
 
 
-def corrected(passed: int, total: int, calibration: Calibration) -> Estimate | None:
+def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> IntervalEstimate | None:
     """Estimates the share of answers that people would pass from the share that the judge passes.
 
     With the judge's share p, sensitivity s and specificity t it is (p + t - 1) / (s + t - 1), within 0..1.
@@ -258,26 +268,28 @@ def corrected(passed: int, total: int, calibration: Calibration) -> Estimate | N
     right, wrong = sensitivity(calibration), specificity(calibration)
     if not total or right.ci95 is None or wrong.ci95 is None or right.ci95[0] + wrong.ci95[0] <= 1:
         return None
-    share = (passed / total + wrong.hits / wrong.of - 1) / (right.hits / right.of + wrong.hits / wrong.of - 1)
+    share = (passed / total + wrong.hits / wrong.total - 1) / (
+        right.hits / right.total + wrong.hits / wrong.total - 1
+    )
     weight = total + Z_95**2
     apparent = (passed + Z_95**2 / 2) / weight
-    s, t = (right.hits + 1) / (right.of + 2), (wrong.hits + 1) / (wrong.of + 2)
-    of_s, of_t = s * (1 - s) / (right.of + 2), t * (1 - t) / (wrong.of + 2)
+    s, t = (right.hits + 1) / (right.total + 2), (wrong.hits + 1) / (wrong.total + 2)
+    of_s, of_t = s * (1 - s) / (right.total + 2), t * (1 - t) / (wrong.total + 2)
     middle = (apparent + t - 1) / (s + t - 1)
     shift = 2 * Z_95**2 * (middle * of_s - (1 - middle) * of_t)
     variance = apparent * (1 - apparent) / weight + middle**2 * of_s + (1 - middle) ** 2 * of_t
     spread = Z_95 * sqrt(variance) / (s + t - 1)
     ends = (share, middle + shift - spread, middle + shift + spread)
     value, low, high = (min(1.0, max(0.0, end)) for end in ends)
-    return Estimate(value, min(low, value), max(high, value))
+    return IntervalEstimate(value, min(low, value), max(high, value))
 
 
 # --- answers made longer -----------------------------------------------------------------------------------
 
 
-def padded(answer: str) -> str:
+def lengthen(answer: str) -> str:
     """Returns the answer followed by sentences without content, at least three times as long in total."""
-    min_length = max(LENGTHENED * len(answer), _MIN_PADDED_LENGTH)
+    min_length = max(LENGTH_FACTOR * len(answer), _MIN_PADDED_LENGTH)
     paragraph: list[str] = []
     length = len(answer)
     for sentence in cycle(_PADDING):

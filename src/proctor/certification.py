@@ -13,14 +13,14 @@ from typing import Literal
 from msgspec import Struct
 
 from proctor.errors import ExitCode, ProctorError
-from proctor.model import Run, Selection, Standing
-from proctor.plurals import counted, counted_once
-from proctor.verdicts import threshold_of
+from proctor.model import Run, Selection, SignatureStatus
+from proctor.plurals import describe_repeats_rule, pluralize
+from proctor.verdicts import threshold_for
 
 MIN_CASES = 20
 """With 20 cases the 95 % interval is up to 40 points wide, with 10 cases up to 53."""
 
-Word = Literal["verified", "recounted", "self-attested", "claimed"]
+TrustLevel = Literal["verified", "recounted", "self-attested", "claimed"]
 """How far a number can be trusted: the first of these that applies.
 
 `verified`: every score was computed again from the answers, and a trusted key signed it. `recounted`: some
@@ -29,7 +29,7 @@ or the bundle that its answers come from. `claimed`: the trials that it counts a
 """
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class CertificationTerms(Struct, frozen=True, kw_only=True):
     """The requirements of a certificate."""
 
     min_cases: int = MIN_CASES
@@ -37,7 +37,7 @@ class Terms(Struct, frozen=True, kw_only=True):
     """The maximum number of trials that are ERROR or UNSCORED."""
 
 
-class Measured(Struct, frozen=True, kw_only=True):
+class HeadlineScope(Struct, frozen=True, kw_only=True):
     """The cases and trials that the headline number of a run is about."""
 
     part: Literal["all", "dev", "holdout"]
@@ -54,7 +54,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     """The share of held-out cases; None without a holdout."""
 
 
-class Hindrance(Struct, frozen=True, kw_only=True):
+class Objection(Struct, frozen=True, kw_only=True):
     """A reason why a run gets no certificate unless it is forced."""
 
     sentence: str
@@ -76,20 +76,20 @@ class Condition(Struct, frozen=True, kw_only=True):
 class NotCertified(ProctorError):
     """Raised for a run that gets no certificate; the text has every reason."""
 
-    overruled = "With --force it is certified all the same, and says so."
+    force_hint = "With --force it is certified all the same, and says so."
     """The end of the text, about forcing a certificate."""
 
-    def __init__(self, hindrances: Sequence[Hindrance]) -> None:
+    def __init__(self, hindrances: Sequence[Objection]) -> None:
         reasons = " ".join(
             part for objection in hindrances for part in (objection.sentence, objection.remedy) if part
         )
-        super().__init__(f"Not certified. {reasons} {self.overruled}")
+        super().__init__(f"Not certified. {reasons} {self.force_hint}")
         self.exit_code = max(objection.exit_code for objection in hindrances)
 
 
-def measured(
+def headline_scope(
     run: Run, *, split: Literal["holdout", "all"], cases: int, not_measured: int, hidden_trials: int
-) -> Measured:
+) -> HeadlineScope:
     """Returns the scope of a run's headline number.
 
     Args:
@@ -100,7 +100,7 @@ def measured(
         hidden_trials: how many held-out trials the bundle hides.
     """
     dev_alone = split == "all" and run.settings.selection.split == "dev" and run.suite.split_rule is not None
-    return Measured(
+    return HeadlineScope(
         part="dev" if dev_alone else split,
         cases=cases,
         not_measured=not_measured,
@@ -111,34 +111,34 @@ def measured(
     )
 
 
-def hindrances(of: Measured, terms: Terms) -> tuple[Hindrance, ...]:
+def find_objections(of: HeadlineScope, terms: CertificationTerms) -> tuple[Objection, ...]:
     """Returns all objections to a certificate."""
     return (*_size_objections(of, terms), *_selection_objections(of), *_hidden_objections(of))
 
 
-def _size_objections(of: Measured, terms: Terms) -> Iterator[Hindrance]:
+def _size_objections(of: HeadlineScope, terms: CertificationTerms) -> Iterator[Objection]:
     if of.not_measured > terms.allow_errors:
-        yield Hindrance(
-            sentence=f"{counted(of.not_measured, 'trial')} could not be measured (ERROR or UNSCORED), and at "
-            f"most {terms.allow_errors:,} may be: --allow-errors.",
-            short=counted(of.not_measured, "error"),
+        yield Objection(
+            sentence=f"{pluralize(of.not_measured, 'trial')} could not be measured (ERROR or UNSCORED), "
+            f"and at most {terms.allow_errors:,} may be: --allow-errors.",
+            short=pluralize(of.not_measured, "error"),
             exit_code=ExitCode.NOT_MEASURED,
         )
     if of.cases < terms.min_cases:
         noun = "case" if of.part == "all" else f"{of.part} case"
-        yield Hindrance(
-            sentence=f"{counted(of.cases, noun)} {'says' if of.cases == 1 else 'say'} too little; it takes "
+        yield Objection(
+            sentence=f"{pluralize(of.cases, noun)} {'says' if of.cases == 1 else 'say'} too little; it takes "
             f"{terms.min_cases:,}.",
-            remedy=_ways_out(of, terms.min_cases),
-            short=counted(of.cases, "case"),
+            remedy=_remedy(of, terms.min_cases),
+            short=pluralize(of.cases, "case"),
         )
 
 
-def _ways_out(of: Measured, minimum: int) -> str:
+def _remedy(of: HeadlineScope, minimum: int) -> str:
     """Returns how a run gets that many cases; for a holdout also how large its suite must be."""
     takes, larger = "", ""
     if of.part == "holdout" and of.share is not None:
-        whole = counted(ceil(minimum / Decimal(str(of.share))), "case")
+        whole = pluralize(ceil(minimum / Decimal(str(of.share))), "case")
         takes = f"With {of.share * 100:g} % held out that is a suite of {whole}. "
         per_cent = ceil(Decimal(100 * minimum) / of.suite_cases) if of.suite_cases else 100
         if per_cent < 100:
@@ -146,30 +146,30 @@ def _ways_out(of: Measured, minimum: int) -> str:
     return f"{takes}Write more cases,{larger} or lower the minimum (--min-cases)."
 
 
-def _selection_objections(of: Measured) -> Iterator[Hindrance]:
+def _selection_objections(of: HeadlineScope) -> Iterator[Objection]:
     if of.part == "dev":
-        yield Hindrance(
+        yield Objection(
             sentence="The run asked the dev cases alone, to which prompts are fitted. Run the holdout.",
             short="dev cases alone",
         )
     flags = ", ".join(_selection_flags(of.selection))
     if flags:
-        yield Hindrance(
+        yield Objection(
             sentence=f"The run asked only cases that were picked by {flags}. Run all of them.",
             short="picked cases",
         )
 
 
-def _hidden_objections(of: Measured) -> Iterator[Hindrance]:
+def _hidden_objections(of: HeadlineScope) -> Iterator[Objection]:
     if of.hidden_trials:
-        yield Hindrance(
+        yield Objection(
             sentence="The held-out trials are hidden in this bundle, so that their number cannot be derived "
             "again. Certify the full bundle.",
             short="not derived again",
         )
 
 
-def conditions(run: Run) -> tuple[Condition, ...]:
+def find_conditions(run: Run) -> tuple[Condition, ...]:
     """Returns the conditions under which the number of a run was counted, if they are unusual."""
     result = []
     if run.suite.split_rule is None:
@@ -188,7 +188,7 @@ def conditions(run: Run) -> tuple[Condition, ...]:
                 short=f"threshold {bar}",
             )
         )
-    rule = counted_once(run.suite.repeats_rule, threshold_of(run))
+    rule = describe_repeats_rule(run.suite.repeats_rule, threshold_for(run))
     if rule is not None:
         short = "any repeat" if run.suite.repeats_rule == "any" else ""
         result.append(Condition(sentence=f"Each case counts once: {rule}.", short=short))
@@ -197,7 +197,9 @@ def conditions(run: Run) -> tuple[Condition, ...]:
     return tuple(result)
 
 
-def word_of(standing: Standing, *, hidden_trials: int, recounted: int, imported: Standing | None) -> Word:
+def trust_level(
+    standing: SignatureStatus, *, hidden_trials: int, recounted: int, imported: SignatureStatus | None
+) -> TrustLevel:
     """Returns the trust level of a number.
 
     Args:

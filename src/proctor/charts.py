@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from proctor.errors import UsageError
-from proctor.safe_text import visible
+from proctor.safe_text import escape_invisible
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 COLOURS = (
@@ -118,7 +118,7 @@ class Chart:
         return re.sub(
             r'(?<=url\(#)clip\d+(?=\))|(?<= id=")clip\d+(?=")',
             lambda clip: names.setdefault(clip[0], f"clip{len(names) + 1}"),
-            drawer().vegalite_to_svg(json.dumps(_to_dark(self.spec) if dark else self.spec)),
+            import_vl_convert().vegalite_to_svg(json.dumps(_to_dark(self.spec) if dark else self.spec)),
         )
 
     def save(self, path: str | Path) -> Path:
@@ -158,7 +158,7 @@ def _recolour(part: Any) -> Any:
     return _DARK.get(part, part) if isinstance(part, str) else part
 
 
-def drawer() -> Any:
+def import_vl_convert() -> Any:
     """Imports the package that draws.
 
     Raises:
@@ -386,7 +386,7 @@ def _spec(data: Sequence[dict[str, Any]], title: str, parts: dict[str, Any]) -> 
 def _escape(part: Any) -> Any:
     """Escapes characters that no SVG can hold, which would crash the drawing."""
     if isinstance(part, str):
-        return visible(part)
+        return escape_invisible(part)
     if isinstance(part, dict):
         return {name: _escape(value) for name, value in part.items()}
     return [_escape(value) for value in part] if isinstance(part, list | tuple) else part

@@ -23,15 +23,15 @@ from proctor.model import Assertion, Case, Label, Params, Suite, TargetSpec
 T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
-_SOURCE_ENCODER = msgspec.json.Encoder()
+_ORDERED_ENCODER = msgspec.json.Encoder()
 _SENT_PREFIX = sha256(b"proctor/sent/1\n")
 _SENT_IN_ORDER_PREFIX = sha256(b"proctor/sent/2\n")
 _JUDGED_PREFIX = sha256(b"proctor/judged/1\n")
-_ASSERTION = sha256(b"proctor/assertion/1\n")
-_TARGET = sha256(b"proctor/target/1\n")
-_SETTINGS = sha256(b"proctor/settings/1\n")
-_PROMPT = sha256(b"proctor/prompt/1\n")
-_LABELS = sha256(b"proctor/labels/1\n")
+_ASSERTION_PREFIX = sha256(b"proctor/assertion/1\n")
+_TARGET_PREFIX = sha256(b"proctor/target/1\n")
+_SETTINGS_PREFIX = sha256(b"proctor/settings/1\n")
+_PROMPT_PREFIX = sha256(b"proctor/prompt/1\n")
+_LABELS_PREFIX = sha256(b"proctor/labels/1\n")
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -40,12 +40,12 @@ def encode(thing: Any) -> bytes:
     return _ENCODER.encode(thing)
 
 
-def as_written(thing: Any) -> bytes:
+def encode_in_order(thing: Any) -> bytes:
     """Returns the same JSON with dictionary keys in their own order, for data that is sent again.
 
     Models fill the properties of a schema in the order in which they see them.
     """
-    return _SOURCE_ENCODER.encode(thing)
+    return _ORDERED_ENCODER.encode(thing)
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:
@@ -72,14 +72,14 @@ def sent_digest(case: Case) -> str:
     The order of keys in schemas, tools and tool calls counts, as they are sent in that order. If keys are in
     alphabetical order, the digest equals that of earlier versions, which sorted keys.
     """
-    ordered_json = in_order(case)
+    ordered_json = json_in_key_order(case)
     sorted_keys = unordered_digest(case)
     return (
         sorted_keys if ordered_json is None else _digest(_SENT_IN_ORDER_PREFIX, (sorted_keys, ordered_json))
     )
 
 
-def in_order(case: Case) -> str | None:
+def json_in_key_order(case: Case) -> str | None:
     """Returns the parts of a case with keys that are not in alphabetical order; None if there are none.
 
     The JSON is a pair: the input if it has tool calls, else an empty list; and the form.
@@ -88,7 +88,7 @@ def in_order(case: Case) -> str | None:
     if case.form is None and not calls:
         return None
     ordered_parts = (case.input if calls else (), case.form)
-    text = as_written(ordered_parts)
+    text = encode_in_order(ordered_parts)
     return None if text == encode(ordered_parts) else text.decode("utf-8")
 
 
@@ -104,7 +104,11 @@ def unordered_digest(case: Case) -> str:
 
 def judged_digest(case: Case) -> str:
     """Returns the digest of how answers to the case are graded, without what is sent."""
-    judging: tuple[Any, ...] = (case.expected, case.criteria, [_judging(item) for item in case.assertions])
+    judging: tuple[Any, ...] = (
+        case.expected,
+        case.criteria,
+        [_judging_parts(item) for item in case.assertions],
+    )
     # Optional parts are appended only if they are set, so that other digests do not change.
     judging = judging if case.pass_rule is None else (*judging, case.pass_rule)
     if case.problems:  # not where they stand: a file that is moved is the same suite
@@ -114,10 +118,10 @@ def judged_digest(case: Case) -> str:
 
 def assertion_digest(assertion: Assertion) -> str:
     """Returns the digest of an assertion with its parameters, without its label."""
-    return _digest(_ASSERTION, _judging(assertion))
+    return _digest(_ASSERTION_PREFIX, _judging_parts(assertion))
 
 
-def _judging(assertion: Assertion) -> tuple[Any, ...]:
+def _judging_parts(assertion: Assertion) -> tuple[Any, ...]:
     # Field by field, since a float that only equals its default is not left out of a record's JSON.
     judging = (
         assertion.grader,
@@ -137,18 +141,20 @@ def target_digest(spec: TargetSpec) -> str:
     # The folder of the targets file differs between machines, though the target is the same.
     options = {name: value for name, value in spec.options.items() if name != "folder"}
     if not options and not spec.fallbacks:
-        return _digest(_TARGET, identity)
-    return _digest(_TARGET, (*identity, options, [target_digest(fallback) for fallback in spec.fallbacks]))
+        return _digest(_TARGET_PREFIX, identity)
+    return _digest(
+        _TARGET_PREFIX, (*identity, options, [target_digest(fallback) for fallback in spec.fallbacks])
+    )
 
 
 def settings_digest(thing: Any) -> str:
     """Returns the digest of everything that determines the trials of a run."""
-    return _digest(_SETTINGS, thing)
+    return _digest(_SETTINGS_PREFIX, thing)
 
 
 def prompt_digest(template: str) -> str:
     """Returns the digest of a judge prompt before a case is filled in."""
-    return _digest(_PROMPT, template)
+    return _digest(_PROMPT_PREFIX, template)
 
 
 def labels_digest(labels: Iterable[tuple[Case, str, Label]]) -> str:
@@ -157,7 +163,7 @@ def labels_digest(labels: Iterable[tuple[Case, str, Label]]) -> str:
         (case.input, case.expected, case.criteria, case.assertions, text, label.passed, label.by)
         for case, text, label in labels
     ]
-    return _digest(_LABELS, sorted(map(_ENCODER.encode, rows)))
+    return _digest(_LABELS_PREFIX, sorted(map(_ENCODER.encode, rows)))
 
 
 def suite_digest(suite: Suite, cases: Iterable[tuple[str, str, str]]) -> str:

@@ -33,20 +33,20 @@ def names_in(value: Any) -> tuple[str, ...]:
     """Returns the names of the variables that plain data or a record refers to, sorted."""
     if b"${{" not in _JSON.encode(value):  # much faster than looking at each text
         return ()
-    return tuple(sorted({name for text in _texts(value) for name in REFERENCE.findall(text)}))
+    return tuple(sorted({name for text in _texts_with_references(value) for name in REFERENCE.findall(text)}))
 
 
-def check_set(names: Iterable[str], environ: Mapping[str, str]) -> None:
+def check_variables_set(names: Iterable[str], environ: Mapping[str, str]) -> None:
     """Checks that all these variables are set.
 
     Raises:
         UsageError: a variable is not set.
     """
     for name in sorted(names):
-        _value(name, environ)
+        _get_value(name, environ)
 
 
-def filled(value: T, environ: Mapping[str, str]) -> T:
+def substitute(value: T, environ: Mapping[str, str]) -> T:
     """Replaces every reference in plain data or a record by its variable's value; keys are not changed.
 
     Raises:
@@ -54,12 +54,12 @@ def filled(value: T, environ: Mapping[str, str]) -> T:
     """
 
     def fill(text: str) -> str:
-        return REFERENCE.sub(lambda match: _value(match[1], environ), text) if "${{" in text else text
+        return REFERENCE.sub(lambda match: _get_value(match[1], environ), text) if "${{" in text else text
 
     return cast("T", map_texts(value, fill, Attachment))
 
 
-def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
+def substitute_in_case(case: Case, environ: Mapping[str, str]) -> Case:
     """Returns the case as it is sent and graded; a case without references is returned as it is.
 
     Notes are not changed: nothing reads them, and they may refer to variables that are not set.
@@ -67,10 +67,10 @@ def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
     Raises:
         UsageError: a variable is not set.
     """
-    return replace(filled(replace(case, notes={}), environ), notes=case.notes) if case.variables else case
+    return replace(substitute(replace(case, notes={}), environ), notes=case.notes) if case.variables else case
 
 
-def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
+def mask(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
     """Replaces the value of each variable in plain data or a record by its reference, also in keys.
 
     If values overlap, the longest is replaced; for equal values the first name is used. Fragments of values
@@ -106,25 +106,25 @@ def _without_fragments(text: str, secrets: list[str]) -> str:
     return ELLIPSIS.join(pieces)
 
 
-def last_words(stream: bytes, max_length: int) -> str:
+def stream_end(stream: bytes, max_length: int) -> str:
     """Returns the last `max_length` characters of a program's output, with an ellipsis in front if it is cut.
 
-    The ellipsis lets `masked` find the rest of a secret that was cut.
+    The ellipsis lets `mask` find the rest of a secret that was cut.
     """
     text = stream.decode("utf-8", "replace").strip()
     return text if len(text) <= max_length else ELLIPSIS + text[len(text) - max_length + 1 :]
 
 
-def end_of(stream: bytes, name: str, max_length: int) -> str:
+def stream_end_sentence(stream: bytes, name: str, max_length: int) -> str:
     """Returns the end of a program's stdout or stderr as a sentence after a space; empty without output."""
-    words = last_words(stream, max_length)
+    words = stream_end(stream, max_length)
     return f" Its {name} ends with: {words}" if words else ""
 
 
-def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
-    """Reverses `masked` as far as possible.
+def unmask(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
+    """Reverses `mask` as far as possible.
 
-    Unlike `filled` it changes no other reference: an answer may name any variable.
+    Unlike `substitute` it changes no other reference: an answer may name any variable.
     """
     secrets = _secrets(names, environ)
 
@@ -141,7 +141,7 @@ def _secrets(names: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, st
     return {name: environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_LENGTH}
 
 
-def _value(name: str, environ: Mapping[str, str]) -> str:
+def _get_value(name: str, environ: Mapping[str, str]) -> str:
     try:
         return environ[name]
     except KeyError:
@@ -150,18 +150,18 @@ def _value(name: str, environ: Mapping[str, str]) -> str:
         ) from None
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts_with_references(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         if "${{" in value:
             yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _texts(item)
+            yield from _texts_with_references(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item)
+            yield from _texts_with_references(item)
     elif isinstance(value, Struct) and not isinstance(value, Attachment):
-        yield from _texts(asdict(value))
+        yield from _texts_with_references(asdict(value))
 
 
 def map_texts(

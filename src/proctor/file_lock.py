@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """Holds an exclusive lock that other processes wait for; the system releases it if this process dies.
 
     Raises:

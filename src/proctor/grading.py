@@ -20,26 +20,26 @@ from proctor.errors import CannotScore, TimeLimitExceeded, UnknownName, suggesti
 from proctor.model import (
     Assertion,
     Case,
-    Entry,
+    Evidence,
+    GraderResult,
     JudgeRule,
     Judgment,
-    Mark,
     Output,
     Score,
     ToolCall,
     Verdict,
 )
 from proctor.protocols import (
-    MAX_STEP,
-    Embeds,
-    Graded,
+    MAX_STEP_LENGTH,
+    Embedder,
+    Gather,
     Grader,
+    GradingInput,
     Isolation,
-    Judge,
-    Lends,
-    Programs,
-    Together,
-    one_by_one,
+    JudgeProvider,
+    JudgeTarget,
+    ProgramRunner,
+    gather_sequentially,
 )
 from proctor.stats import reaches
 
@@ -49,48 +49,48 @@ _MAX_SIZE = 1_000_000
 _VALUE_SIZE = 32
 """The number of characters that a number or a key counts as."""
 
-Graders = Callable[[str], type[Any]]
+GraderLookup = Callable[[str], type[Any]]
 """Returns a grader's class by its name."""
 
 
-class Help(Struct, frozen=True, kw_only=True):
-    """What graders may use besides case and output; the fields are those of `Graded`."""
+class GradingContext(Struct, frozen=True, kw_only=True):
+    """What graders may use besides case and output; the fields are those of `GradingInput`."""
 
-    judges: tuple[Judge, ...] = ()
-    named: Mapping[str, Judge] = {}
+    judges: tuple[JudgeTarget, ...] = ()
+    named_judges: Mapping[str, JudgeTarget] = {}
     judge_repeats: int = 1
     judge_rule: JudgeRule = "majority"
-    known: Mapping[str, tuple[Judgment, ...]] = {}
+    prior_judgments: Mapping[str, tuple[Judgment, ...]] = {}
     """By the digest of the assertion."""
-    together: Together = one_by_one
-    embedder: Callable[[], Embeds] | None = None
-    programs: Programs | None = None
-    lender: Lends | None = None
+    gather: Gather = gather_sequentially
+    embedder: Callable[[], Embedder] | None = None
+    programs: ProgramRunner | None = None
+    judge_provider: JudgeProvider | None = None
     workspace: str | None = None
-    turned: bool = False
+    reverse_sections: bool = False
     isolation: Isolation | None = None
 
-    def graded(self, case: Case, output: Output, outputs: tuple[Output, ...] = ()) -> Graded:
+    def input_for(self, case: Case, output: Output, outputs: tuple[Output, ...] = ()) -> GradingInput:
         """Returns the input of a grader."""
-        return Graded(
+        return GradingInput(
             case=case,
             output=output,
             outputs=outputs,
             judges=self.judges,
-            named=self.named,
+            named_judges=self.named_judges,
             judge_repeats=self.judge_repeats,
             judge_rule=self.judge_rule,
-            together=self.together,
+            gather=self.gather,
             embedder=self.embedder,
             programs=self.programs,
-            lender=self.lender,
+            judge_provider=self.judge_provider,
             workspace=self.workspace,
-            turned=self.turned,
+            reverse_sections=self.reverse_sections,
             isolation=self.isolation,
         )
 
 
-def bind(assertion: Assertion, graders: Graders) -> Grader:
+def build_grader(assertion: Assertion, graders: GraderLookup) -> Grader:
     """Returns the grader of an assertion, with its parameters checked.
 
     Raises:
@@ -115,49 +115,51 @@ def _format_error(message: str, field_names: tuple[str, ...]) -> str:
     return f"{field}: {sentence}" if field else sentence
 
 
-class Manner(Enum):
+class GradingMode(Enum):
     """How the outputs of a case are graded."""
 
-    AT_ONCE = "at once"
+    IMMEDIATE = "at once"
     """No grader awaits anything."""
-    ASKING = "asking"
+    ASYNC = "asking"
     """A grader calls a judge, an embedder or a program."""
-    TOGETHER = "together"
+    ACROSS_REPEATS = "together"
     """A grader needs all outputs of the case."""
 
 
-def manner_of(case: Case, graders: Graders) -> Manner:
+def grading_mode(case: Case, graders: GraderLookup) -> GradingMode:
     """Returns how the outputs of the case are graded."""
-    manner = Manner.AT_ONCE
+    manner = GradingMode.IMMEDIATE
     for assertion in case.assertions:
         kind = graders(assertion.grader)
-        if kind.over_repeats:
-            return Manner.TOGETHER
-        if kind.needs or kind.waits:
-            manner = Manner.ASKING
+        if kind.grades_repeats:
+            return GradingMode.ACROSS_REPEATS
+        if kind.needs or kind.is_async:
+            manner = GradingMode.ASYNC
     return manner
 
 
-def grade_at_once(case: Case, output: Output, graders: Graders) -> tuple[Score, ...]:
+def grade_immediately(case: Case, output: Output, graders: GraderLookup) -> tuple[Score, ...]:
     """Returns one score per assertion, for a case whose graders await nothing."""
-    graded = Graded(case=case, output=output)
-    return tuple([score_at_once(assertion, graded, graders) for assertion in case.assertions])
+    graded = GradingInput(case=case, output=output)
+    return tuple([score_immediately(assertion, graded, graders) for assertion in case.assertions])
 
 
-def score_at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
+def score_immediately(assertion: Assertion, graded: GradingInput, graders: GraderLookup) -> Score:
     """Returns the score of one assertion whose grader awaits nothing."""
-    result = _begin(assertion, graded, graders)
+    result = _start_grading(assertion, graded, graders)
     if isinstance(result, Score):
         return result
     if isinstance(result, Coroutine):
         result.close()
     reason = f"The grader {assertion.grader!r} wants to wait, and does not say in `needs` for whom."
-    return _unscored(assertion, CannotScore(reason))
+    return _unscored_result(assertion, CannotScore(reason))
 
 
-async def grade(case: Case, output: Output, graders: Graders, help_: Help) -> tuple[Score, ...]:
+async def grade(
+    case: Case, output: Output, graders: GraderLookup, help_: GradingContext
+) -> tuple[Score, ...]:
     """Returns one score per assertion of the case, in their order, for one output."""
-    graded, judgments = help_.graded(case, output), help_.known
+    graded, judgments = help_.input_for(case, output), help_.prior_judgments
     return tuple(
         [
             await score(assertion, _add_judgments(graded, assertion, judgments), graders)
@@ -167,42 +169,43 @@ async def grade(case: Case, output: Output, graders: Graders, help_: Help) -> tu
 
 
 def _add_judgments(
-    graded: Graded, assertion: Assertion, all_judgments: Mapping[str, tuple[Judgment, ...]]
-) -> Graded:
+    graded: GradingInput, assertion: Assertion, all_judgments: Mapping[str, tuple[Judgment, ...]]
+) -> GradingInput:
     judgments = all_judgments.get(assertion_digest(assertion)) if all_judgments else None
-    return graded if judgments is None else replace(graded, known=judgments)
+    return graded if judgments is None else replace(graded, prior_judgments=judgments)
 
 
 async def grade_repeats(
     case: Case,
     outputs: Sequence[Output | None],
-    graders: Graders,
-    help_: Help,
+    graders: GraderLookup,
+    help_: GradingContext,
     known: Sequence[Mapping[str, tuple[Judgment, ...]]] = (),
 ) -> list[tuple[Score, ...]]:
     """Returns the scores of each output of a case with a grader that works over repeats.
 
     None stands for the output of a failed trial: it gets no scores, and graders over repeats are UNSCORED.
-    `known` has earlier judgments for each output, as `Help.known` has for one; it may be empty.
+    `prior_judgments` has earlier judgments for each output, as `GradingContext.prior_judgments` has for one;
+    it may be empty.
     """
     all_outputs = tuple(output for output in outputs if output is not None)
     missing = len(outputs) - len(all_outputs)
     shared: dict[int, Score] = {}
     for place, assertion in enumerate(case.assertions):
-        if not graders(assertion.grader).over_repeats or not all_outputs:
+        if not graders(assertion.grader).grades_repeats or not all_outputs:
             continue
         if missing:
             reason = f"{missing} of {len(outputs)} outputs of the case are missing."
-            shared[place] = _unscored(assertion, CannotScore(reason))
+            shared[place] = _unscored_result(assertion, CannotScore(reason))
         else:
-            graded = help_.graded(case, all_outputs[0], all_outputs)
+            graded = help_.input_for(case, all_outputs[0], all_outputs)
             shared[place] = await score(assertion, graded, graders)
     scores: list[tuple[Score, ...]] = []
     for output, output_judgments in zip(outputs, known or [{}] * len(outputs), strict=True):
         if output is None:
             scores.append(())
             continue
-        graded = help_.graded(case, output)
+        graded = help_.input_for(case, output)
         own = [
             shared[place]
             if place in shared
@@ -213,27 +216,27 @@ async def grade_repeats(
     return scores
 
 
-async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
+async def score(assertion: Assertion, graded: GradingInput, graders: GraderLookup) -> Score:
     """Returns the score of one assertion: UNSCORED, with a reason, if the grader cannot decide or crashes."""
     if graded.isolation is not None:
         try:
             kind = graders(assertion.grader)
         except UnknownName as error:
-            return _not_scored(assertion, error)
-        if not (kind.needs or kind.waits):
+            return _score_from_error(assertion, error)
+        if not (kind.needs or kind.is_async):
             return await _score_isolated(assertion, graded, graders, graded.isolation)
-    result = _begin(assertion, graded, graders)
+    result = _start_grading(assertion, graded, graders)
     if isinstance(result, Score):
         return result
     try:
-        return _from_mark(assertion, await result)
+        return _to_score(assertion, await result)
     except TimeLimitExceeded as limit:
-        return _timed_out(assertion, limit)
+        return _score_from_timeout(assertion, limit)
     except Exception as error:  # noqa: BLE001  # see _not_scored
-        return _not_scored(assertion, error)
+        return _score_from_error(assertion, error)
 
 
-async def isolated(graded: Graded, work: Callable[[], T], size: int) -> T:
+async def run_isolated(graded: GradingInput, work: Callable[[], T], size: int) -> T:
     """Runs a part of a grader's work, in another process if it is slow, and returns its result.
 
     Args:
@@ -261,17 +264,17 @@ def _value_or_problem(work: Callable[[], T]) -> T | CannotScore:
 
 
 async def _score_isolated(
-    assertion: Assertion, graded: Graded, graders: Graders, isolation: Isolation
+    assertion: Assertion, graded: GradingInput, graders: GraderLookup, isolation: Isolation
 ) -> Score:
-    alone = Graded(case=graded.case, output=graded.output, outputs=graded.outputs)
+    alone = GradingInput(case=graded.case, output=graded.output, outputs=graded.outputs)
     size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), graders)
-    work = partial(score_at_once, assertion, alone, partial(_single_grader, graders(assertion.grader)))
+    work = partial(score_immediately, assertion, alone, partial(_single_grader, graders(assertion.grader)))
     try:
         return await isolation.call(work, size, assertion_digest(assertion))
     except TimeLimitExceeded as limit:
-        return _timed_out(assertion, limit)
+        return _score_from_timeout(assertion, limit)
     except Exception as error:  # noqa: BLE001  # see _not_scored
-        return _not_scored(assertion, error)
+        return _score_from_error(assertion, error)
 
 
 def _single_grader(kind: type[Any], _name: str) -> type[Any]:
@@ -279,19 +282,21 @@ def _single_grader(kind: type[Any], _name: str) -> type[Any]:
     return kind
 
 
-def uninterrupted_size(assertions: Sequence[Assertion], outputs: Sequence[Output], graders: Graders) -> int:
+def uninterrupted_size(
+    assertions: Sequence[Assertion], outputs: Sequence[Output], graders: GraderLookup
+) -> int:
     """Returns roughly how many characters graders read before they can be interrupted.
 
     Raises:
         UnknownName: there is no grader of that name.
     """
-    size = sum(map(size_of, outputs))
-    if size > MAX_STEP and all(graders(assertion.grader).reads_in_steps for assertion in assertions):
-        return MAX_STEP
+    size = sum(map(estimate_size, outputs))
+    if size > MAX_STEP_LENGTH and all(graders(assertion.grader).reads_in_steps for assertion in assertions):
+        return MAX_STEP_LENGTH
     return size
 
 
-def size_of(output: Output) -> int:
+def estimate_size(output: Output) -> int:
     """Returns roughly how many characters an output has; counting stops at `_MAX_SIZE`."""
     size = len(output.text)
     if not output.messages and not output.tool_calls:
@@ -314,39 +319,41 @@ def size_of(output: Output) -> int:
     return size
 
 
-def _begin(assertion: Assertion, graded: Graded, graders: Graders) -> Score | Awaitable[Mark]:
+def _start_grading(
+    assertion: Assertion, graded: GradingInput, graders: GraderLookup
+) -> Score | Awaitable[GraderResult]:
     """Returns the score, or an awaitable of the grader's result."""
     try:
-        grader = bind(assertion, graders)
+        grader = build_grader(assertion, graders)
         if assertion.pass_at is not None and grader.needs == "judge":
             graded = replace(graded, pass_at=assertion.pass_at)
         mark = grader.grade(graded)
-        return _from_mark(assertion, mark) if isinstance(mark, Mark) else mark
+        return _to_score(assertion, mark) if isinstance(mark, GraderResult) else mark
     except Exception as error:  # noqa: BLE001  # see _not_scored
-        return _not_scored(assertion, error)
+        return _score_from_error(assertion, error)
 
 
-def _not_scored(assertion: Assertion, error: Exception) -> Score:
+def _score_from_error(assertion: Assertion, error: Exception) -> Score:
     """Turns any exception of a grader, which may be third-party code, into an UNSCORED score."""
     if not isinstance(error, CannotScore):
         error = CannotScore(f"The grader {assertion.grader!r} broke: {type(error).__name__}: {error}")
-    return _unscored(assertion, error)
+    return _unscored_result(assertion, error)
 
 
-def _timed_out(assertion: Assertion, limit: TimeLimitExceeded) -> Score:
+def _score_from_timeout(assertion: Assertion, limit: TimeLimitExceeded) -> Score:
     reason = (
         f"The grader {assertion.grader!r} did not end within {limit}. Simplify its parameters, such as "
         "patterns and schemas, or ask for shorter answers."
     )
-    return _unscored(assertion, CannotScore(reason))
+    return _unscored_result(assertion, CannotScore(reason))
 
 
-def _unscored(assertion: Assertion, error: CannotScore) -> Score:
-    mark = Mark(value=None, passed=None, reason=str(error), judgments=error.judgments)
-    return _from_mark(assertion, mark)
+def _unscored_result(assertion: Assertion, error: CannotScore) -> Score:
+    mark = GraderResult(value=None, passed=None, reason=str(error), judgments=error.judgments)
+    return _to_score(assertion, mark)
 
 
-def _from_mark(assertion: Assertion, mark: Mark) -> Score:
+def _to_score(assertion: Assertion, mark: GraderResult) -> Score:
     value, passed, reason, entries = mark.value, mark.passed, mark.reason, mark.entries
     if value is not None and not 0 <= value <= 1:
         reason = f"The grader {assertion.grader!r} gave the value {value}, which is not within 0 and 1."
@@ -357,7 +364,7 @@ def _from_mark(assertion: Assertion, mark: Mark) -> Score:
         passed = reaches(value, assertion.pass_at) and not below_gate
     if assertion.negated and value is not None and passed is not None:
         value, passed, reason = 1.0 - (0.0 if below_gate else value), not passed, f"Negated: {reason}"
-        entries = tuple([_negated(entry) for entry in entries])
+        entries = tuple([_negate(entry) for entry in entries])
         gate = None
     if passed is None or value is None:
         outcome = Verdict.UNSCORED
@@ -378,5 +385,5 @@ def _from_mark(assertion: Assertion, mark: Mark) -> Score:
     )
 
 
-def _negated(entry: Entry) -> Entry:
+def _negate(entry: Evidence) -> Evidence:
     return entry if entry.passed is None else replace(entry, passed=not entry.passed)

@@ -16,60 +16,61 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from proctor.model import Case, Failure, Problem, Row, Suite
-from proctor.plurals import counted, listed
-from proctor.protocols import Placed, Source
+from proctor.model import Case, Failure, Problem, Suite, UnreadableRow
+from proctor.plurals import join_names, pluralize
+from proctor.protocols import CaseAtLine, SuiteSource
 
-UNSUPPORTED: Final = frozenset(
+UNSUPPORTED_CODES: Final = frozenset(
     {
         *("code", "few-shot", "not-fetched", "not-supported", "template-code", "unknown-class"),
         *("unsupported", "unsupported-type"),
     }
 )
 """Codes of problems with features that Proctor does not support; all others are mistakes in the file."""
-_BESIDE_CASES: Final = frozenset(
+_FILE_LEVEL_CODES: Final = frozenset(
     {"hash-mismatch", "late-header", "manifest-mismatch", "unknown-field", "unsupported"}
 )
 """Codes of problems of a file that may leave its cases intact."""
-_INSIDE: Final = re.compile(r"[.\[]")
+_NESTED_FIELD: Final = re.compile(r"[.\[]")
 _MAX_NAMED: Final = 10
 """The maximum number of placeholders named in one line."""
 
 
-def kind_of(problems: Iterable[Problem]) -> Literal["invalid", "unsupported"]:
+def failure_kind(problems: Iterable[Problem]) -> Literal["invalid", "unsupported"]:
     """Returns the kind of the failure: `unsupported` if none of the problems is a mistake."""
-    return "unsupported" if all(problem.code in UNSUPPORTED for problem in problems) else "invalid"
+    return "unsupported" if all(problem.code in UNSUPPORTED_CODES for problem in problems) else "invalid"
 
 
-def failure_of(case: Case) -> Failure | None:
+def setup_failure(case: Case) -> Failure | None:
     """Returns why a placeholder is not sent; None for any other case."""
     if not case.problems:
         return None
-    reasons = (f"{_place(problem)}: {problem.message}" for problem in case.problems)
-    return Failure(stage="setup", kind=kind_of(case.problems), message=" ".join(reasons))
+    reasons = (f"{_location(problem)}: {problem.message}" for problem in case.problems)
+    return Failure(stage="setup", kind=failure_kind(case.problems), message=" ".join(reasons))
 
 
-def summary(cases: Iterable[tuple[str, Case]]) -> str:
+def summarize_placeholders(cases: Iterable[tuple[str, Case]]) -> str:
     """Returns one line that counts the given placeholders, pairs of name and case; empty without any."""
     names: dict[str, list[str]] = {"invalid": [], "unsupported": []}
     for name, case in cases:
-        names[kind_of(case.problems)].append(f"{name} ({_place(case.problems[0])})")
+        names[failure_kind(case.problems)].append(f"{name} ({_location(case.problems[0])})")
     return " ".join(
-        f"{counted(len(entries), 'case')} {'is' if len(entries) == 1 else 'are'} {kind} and "
-        f"{'counts as an error' if len(entries) == 1 else 'count as errors'}: {listed(entries, _MAX_NAMED)}."
+        f"{pluralize(len(entries), 'case')} {'is' if len(entries) == 1 else 'are'} {kind} and "
+        f"{'counts as an error' if len(entries) == 1 else 'count as errors'}: "
+        f"{join_names(entries, _MAX_NAMED)}."
         for kind, entries in names.items()
         if entries
     )
 
 
-def _place(problem: Problem) -> str:
+def _location(problem: Problem) -> str:
     return problem.path if problem.line is None else f"{problem.path}:{problem.line}"
 
 
-class Placeholders:
+class PlaceholderFactory:
     """Makes the placeholders of one suite, with unique ids."""
 
-    def __init__(self, source: Source, items: Iterable[Suite | Placed | Problem]) -> None:
+    def __init__(self, source: SuiteSource, items: Iterable[Suite | CaseAtLine | Problem]) -> None:
         """Reads the suite once to collect its errors and ids.
 
         Args:
@@ -83,18 +84,18 @@ class Placeholders:
         self.has_cases = False
         """Whether the file has any case, readable or not."""
         for item in items:
-            if isinstance(item, Placed):
+            if isinstance(item, CaseAtLine):
                 self._ids.add(item.case.id)
                 self.has_cases = True
             elif isinstance(item, Problem) and item.level == "error":
                 is_rest = item.row is not None and item.row.is_rest
                 self.has_cases = self.has_cases or (_is_row_problem(item) and not is_rest)
-                if is_rest or not (_is_row_problem(item) or self._is_beside_cases(item)):
+                if is_rest or not (_is_row_problem(item) or self._leaves_cases_intact(item)):
                     self._shared_problems.append(item)
 
-    def in_place_of_rows(
-        self, items: Iterable[Suite | Placed | Problem]
-    ) -> Iterator[Suite | Placed | Problem | Case]:
+    def replace_bad_rows(
+        self, items: Iterable[Suite | CaseAtLine | Problem]
+    ) -> Iterator[Suite | CaseAtLine | Problem | Case]:
         """Yields the suite again, with placeholders in place of errors."""
         problems: list[Problem] = []
         for item in items:
@@ -107,12 +108,12 @@ class Placeholders:
                 if problems and not _share_row(problems[-1], item):
                     yield from self._row_placeholders(problems)
                 problems.append(item)
-            elif self._is_beside_cases(item):
+            elif self._leaves_cases_intact(item):
                 yield from self._row_placeholders(problems)
-                yield self._placeholder([item], Row(path=item.path, line=item.line or 1))
+                yield self._placeholder([item], UnreadableRow(path=item.path, line=item.line or 1))
         yield from self._row_placeholders(problems)
 
-    def of_case(self, placed: Placed, problems: list[Problem]) -> Case | None:
+    def for_case(self, placed: CaseAtLine, problems: list[Problem]) -> Case | None:
         """Returns the placeholder of a case that was read; None if the case can be run.
 
         Args:
@@ -124,45 +125,45 @@ class Placeholders:
             return None
         again = any(problem.code == "duplicate-id" for problem in problems)
         return Case(
-            id=self._unused(case.id) if again else case.id,
+            id=self._unused_id(case.id) if again else case.id,
             input=(),
             tags=case.tags,
             category=case.category,
             problems=self._with_relative_paths([*self._shared_problems, *problems]),
         )
 
-    def of_file(self, problems: Iterable[Problem]) -> Case:
+    def for_file(self, problems: Iterable[Problem]) -> Case:
         """Returns the placeholder of a file in which nothing can be read."""
-        return self._placeholder([*problems], Row(path=self._path, line=1))
+        return self._placeholder([*problems], UnreadableRow(path=self._path, line=1))
 
-    def _is_beside_cases(self, problem: Problem) -> bool:
+    def _leaves_cases_intact(self, problem: Problem) -> bool:
         """Returns whether a problem leaves the cases intact, as it is of a top-level field of the file.
 
         Problems of other files, such as a prompt or a tool, affect the cases that use them.
         """
-        is_top_level = problem.path == self._path and _INSIDE.search(problem.field or "") is None
-        return is_top_level and problem.code in _BESIDE_CASES
+        is_top_level = problem.path == self._path and _NESTED_FIELD.search(problem.field or "") is None
+        return is_top_level and problem.code in _FILE_LEVEL_CODES
 
     def _row_placeholders(self, problems: list[Problem]) -> Iterator[Case]:
         """Yields the placeholders of the row that has these problems, and clears the list."""
         if problems:
-            row = problems[0].row or Row(path=problems[0].path, line=problems[0].line or 1)
+            row = problems[0].row or UnreadableRow(path=problems[0].path, line=problems[0].line or 1)
             for _ in range(row.cases):
                 yield self._placeholder(problems, row)
             problems.clear()
 
-    def _placeholder(self, problems: list[Problem], row: Row) -> Case:
+    def _placeholder(self, problems: list[Problem], row: UnreadableRow) -> Case:
         where = self._relative_path(row.path)
         other = "" if row.path == self._path else f"{where}-"
         name = next((problem.case for problem in problems if problem.case), f"{other}line-{row.line}")
         row = replace(row, path=where, cases=1)
         return Case(
-            id=self._unused(name),
+            id=self._unused_id(name),
             input=(),
             problems=tuple(replace(problem, row=row) for problem in self._with_relative_paths(problems)),
         )
 
-    def _unused(self, name: str) -> str:
+    def _unused_id(self, name: str) -> str:
         names = chain([name], (f"{name}-{number}" for number in count(2)))
         unused = next(candidate for candidate in names if candidate not in self._ids)
         self._ids.add(unused)

@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from proctor.model import Case, Judgment, Output, Seat, Selection, SplitRule, Trial
+from proctor.model import Case, Judgment, Output, RunSlot, Selection, SplitRule, Trial
 from proctor.protocols import StoredCase, StoredTrial
-from proctor.splits import held_out
+from proctor.splits import holdout_positions
 
 
-class Planned(Struct, frozen=True, kw_only=True, gc=False):
+class PlannedTrial(Struct, frozen=True, kw_only=True, gc=False):
     """One trial to run."""
 
     case: Case
@@ -22,18 +22,18 @@ class Planned(Struct, frozen=True, kw_only=True, gc=False):
     repeats: int
     """The number of trials of its case in this run."""
     split: str | None
-    sent: str
+    sent_digest: str
     output: Output | None = None
     """A reused output, which only needs to be graded."""
     source_run: str | None = None
     """The run of the reused output, if it is another one."""
-    known: Mapping[str, tuple[Judgment, ...]] = {}
+    prior_judgments: Mapping[str, tuple[Judgment, ...]] = {}
     """Reused judgments of that output, by the digest of the assertion."""
-    digests: tuple[str, ...] = ()
+    assertion_digests: tuple[str, ...] = ()
     """The digests of the suite's assertions, if variables were substituted in those of `case`."""
 
 
-def matches(case: Case, selection: Selection) -> bool:
+def is_selected(case: Case, selection: Selection) -> bool:
     """Returns whether a case matches the filters on tags, category and id, without split and limit.
 
     A case that cannot be read may have any tag and any category, so only the filter on ids applies to it.
@@ -52,14 +52,14 @@ def matches_id(case_id: str, globs: Iterable[str]) -> bool:
     )
 
 
-def tags_of(word: str) -> list[str]:
+def split_tags(word: str) -> list[str]:
     """Returns the alternatives of a tag filter: the parts between commas, and the whole word."""
     return list(dict.fromkeys((word, *filter(None, map(str.strip, word.split(","))))))
 
 
 def _has_labels(case: Case, selection: Selection) -> bool:
     def has(word: str) -> bool:
-        return any(tag in case.tags for tag in tags_of(word))
+        return any(tag in case.tags for tag in split_tags(word))
 
     if selection.tags and not any(map(has, selection.tags)):
         return False
@@ -68,26 +68,26 @@ def _has_labels(case: Case, selection: Selection) -> bool:
     return not selection.categories or case.category in selection.categories
 
 
-def repeats_of(case: Case, run_repeats: int | None) -> int:
+def count_repeats(case: Case, run_repeats: int | None) -> int:
     """Returns how often a case is sent: the larger of the run's repeats and the case's own."""
     return max(run_repeats or 1, case.repeats or 1)
 
 
-class Index(Struct, frozen=True, kw_only=True):
+class CaseIndex(Struct, frozen=True, kw_only=True):
     """The positions of the selected cases of a suite."""
 
-    chosen: array[int]
+    positions: array[int]
     """The positions of the selected cases, ascending."""
     holdout: frozenset[int] | None
     """The positions of all held-out cases; None for a suite without a split."""
-    planned: int
+    trial_count: int
     """The number of trials of the selected cases."""
-    workspaces: bool = False
+    has_workspaces: bool = False
     """Whether any selected case has a workspace."""
     placeholders: tuple[Case, ...] = ()
     """The selected cases that are never sent."""
 
-    def split_of(self, position: int) -> str | None:
+    def split_at(self, position: int) -> str | None:
         """Returns `dev`, `holdout`, or None for a suite without a split."""
         return _split_name(position, self.holdout)
 
@@ -98,17 +98,17 @@ def _split_name(position: int, holdout: frozenset[int] | None) -> str | None:
     return "holdout" if position in holdout else "dev"
 
 
-def _is_in_run(case: Case, seat: Seat) -> bool:
+def _is_in_run(case: Case, seat: RunSlot) -> bool:
     """Returns whether the case is sent in the run with that slot."""
     if case.target is not None:
         return seat.first
     return seat.alone or not case.only_targets or seat.target in case.only_targets
 
 
-_ONLY_SEAT = Seat()
+_ONLY_SLOT = RunSlot()
 
 
-class Indexer:
+class CaseIndexer:
     """Builds an index from a stream of cases."""
 
     def __init__(self, selection: Selection, repeats: int | None) -> None:
@@ -130,10 +130,10 @@ class Indexer:
 
     def add(self, case: Case) -> bool:
         """Adds the next case, in order, and returns whether it matches the selection."""
-        matching = matches(case, self._selection)
+        matching = is_selected(case, self._selection)
         if matching:
             self._matching.append(len(self._ids))
-            self._matching_repeats.append(repeats_of(case, self._repeats))
+            self._matching_repeats.append(count_repeats(case, self._repeats))
             if case.target is not None or case.only_targets:
                 self._special[len(self._ids)] = case
             if case.workspace is not None:
@@ -144,7 +144,7 @@ class Indexer:
         self._categories.append(case.category)
         return matching
 
-    def nowhere(self, targets: Sequence[str]) -> list[str]:
+    def ids_without_target(self, targets: Sequence[str]) -> list[str]:
         """Returns the ids of selected cases that are restricted to targets none of which is given."""
         return [
             case.id
@@ -152,9 +152,9 @@ class Indexer:
             if case.target is None and not set(case.only_targets) & set(targets)
         ]
 
-    def index(self, rule: SplitRule | None, seat: Seat = _ONLY_SEAT) -> Index:
+    def build(self, rule: SplitRule | None, seat: RunSlot = _ONLY_SLOT) -> CaseIndex:
         """Returns the index of all added cases, after split, limit and slot are applied."""
-        holdout = None if rule is None else frozenset(held_out(self._ids, self._categories, rule))
+        holdout = None if rule is None else frozenset(holdout_positions(self._ids, self._categories, rule))
         positions, selected_count, trial_count = array("I"), 0, 0
         for position, repeats in zip(self._matching, self._matching_repeats, strict=True):
             if self._selection.split not in ("all", _split_name(position, holdout)):
@@ -167,41 +167,41 @@ class Indexer:
                 positions.append(position)
                 trial_count += repeats
         workspaces = not self._workspaces.isdisjoint(positions)
-        return Index(
-            chosen=positions,
+        return CaseIndex(
+            positions=positions,
             holdout=holdout,
-            planned=trial_count,
-            workspaces=workspaces,
+            trial_count=trial_count,
+            has_workspaces=workspaces,
             placeholders=tuple(
                 self._placeholders[place] for place in positions if place in self._placeholders
             ),
         )
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class PriorTrial(Struct, frozen=True, kw_only=True):
     """An earlier trial that may replace one to run."""
 
     trial: Trial
-    stays: bool
+    is_reusable: bool
     """Whether it is reused with its scores; if not, only its output is, and is graded again."""
     source_run: str | None = None
     """The run that it comes from, if it is another one."""
     judgments: Mapping[str, tuple[Judgment, ...]] = {}
     """Reused judgments of its output, by the digest of the assertion."""
-    stored: bool = True
+    is_stored: bool = True
     """Whether it is already stored as a trial of the run that is planned."""
 
 
-Finder = Callable[[int, StoredCase], Mapping[int, Known]]
+PriorTrialFinder = Callable[[int, StoredCase], Mapping[int, PriorTrial]]
 """Returns the prior trials of a case, by repeat, from its position and the case; called in suite order."""
 
 
-def nothing(_position: int, _case: StoredCase) -> Mapping[int, Known]:
+def no_prior_trials(_position: int, _case: StoredCase) -> Mapping[int, PriorTrial]:
     """Finds no prior trials."""
     return {}
 
 
-class InOrder:
+class SequentialPriorTrials:
     """Finds prior trials in a stream of one run's trials in suite order."""
 
     def __init__(
@@ -222,74 +222,74 @@ class InOrder:
         """
         self._is_stored = stored
         self._trials = trials
-        self._stays = stays
+        self._is_reusable = stays
         self._source_run = source_run
         self._next: StoredTrial | None = None
         self._has_started = False
 
-    def __call__(self, position: int, stored_case: StoredCase) -> dict[int, Known]:
+    def __call__(self, position: int, stored_case: StoredCase) -> dict[int, PriorTrial]:
         """Returns the prior trials of the case at a position; positions must ascend."""
         if not self._has_started:
             self._has_started, self._next = True, next(self._trials, None)
-        prior_trials: dict[int, Known] = {}
+        prior_trials: dict[int, PriorTrial] = {}
         while self._next is not None and self._next.trial.position <= position:
             trial = self._next.trial
             if trial.position == position:
-                prior_trials[trial.repeat] = Known(
+                prior_trials[trial.repeat] = PriorTrial(
                     trial=trial,
-                    stays=self._stays(self._next, stored_case.case),
+                    is_reusable=self._is_reusable(self._next, stored_case.case),
                     source_run=trial.source_run or self._source_run,
-                    stored=self._is_stored,
+                    is_stored=self._is_stored,
                 )
             self._next = next(self._trials, None)
         return prior_trials
 
 
-class Earlier(Struct, frozen=True, kw_only=True):
+class PriorTrials(Struct, frozen=True, kw_only=True):
     """The prior trials of a run, and a callback for those that are reused with their scores."""
 
-    find: Finder = nothing
-    kept: Callable[[Known, Case], None] = lambda _prior_trial, _case: None
+    find: PriorTrialFinder = no_prior_trials
+    on_reuse: Callable[[PriorTrial, Case], None] = lambda _prior_trial, _case: None
     """Called with each trial that is reused with its scores."""
 
 
-def trials(
+def plan_trials(
     cases: Iterable[StoredCase],
-    index: Index,
+    index: CaseIndex,
     *,
     repeats: int | None,
     together: Callable[[Case], bool],
-    earlier: Earlier,
-) -> Iterator[Planned]:
+    earlier: PriorTrials,
+) -> Iterator[PlannedTrial]:
     """Yields the trials to run, in suite order, from a stream of cases.
 
     A prior trial that is not reused with its scores is planned with its output, so that it is only graded.
     If the outputs of a case are graded together, all of its trials are reused, or all are planned.
     """
-    remaining = iter(index.chosen)
+    remaining = iter(index.positions)
     next_position = next(remaining, None)
     for position, stored_case in enumerate(cases):
         if position != next_position:
             continue
         next_position = next(remaining, None)
         prior_trials = earlier.find(position, stored_case)
-        count = repeats_of(stored_case.case, repeats)
+        count = count_repeats(stored_case.case, repeats)
         reusable = _reusable_repeats(stored_case.case, prior_trials, count, together)
         for repeat in range(count):
             prior_trial = prior_trials.get(repeat)
             if prior_trial is not None and repeat in reusable:
-                earlier.kept(prior_trial, stored_case.case)
+                earlier.on_reuse(prior_trial, stored_case.case)
             else:
-                yield _plan_trial(stored_case, position, repeat, count, index.split_of(position), prior_trial)
+                yield _plan_trial(stored_case, position, repeat, count, index.split_at(position), prior_trial)
         if next_position is None:
             return
 
 
 def _reusable_repeats(
-    case: Case, prior_trials: Mapping[int, Known], repeats: int, together: Callable[[Case], bool]
+    case: Case, prior_trials: Mapping[int, PriorTrial], repeats: int, together: Callable[[Case], bool]
 ) -> set[int]:
     repeats_that_stay = {
-        repeat for repeat, prior_trial in prior_trials.items() if repeat < repeats and prior_trial.stays
+        repeat for repeat, prior_trial in prior_trials.items() if repeat < repeats and prior_trial.is_reusable
     }
     return (
         set()
@@ -304,22 +304,22 @@ def _plan_trial(
     repeat: int,
     repeats: int,
     split: str | None,
-    prior_trial: Known | None,
-) -> Planned:
+    prior_trial: PriorTrial | None,
+) -> PlannedTrial:
     # The workspace of an earlier trial is gone, so its output cannot be graded again.
     output = (
         prior_trial.trial.output if prior_trial is not None and stored_case.case.workspace is None else None
     )
     if prior_trial is None or output is None:
         prior_trial = None
-    return Planned(
+    return PlannedTrial(
         case=stored_case.case,
         position=position,
         repeat=repeat,
         repeats=repeats,
         split=split,
-        sent=stored_case.sent,
+        sent_digest=stored_case.sent_digest,
         output=output,
         source_run=None if prior_trial is None else prior_trial.source_run,
-        known={} if prior_trial is None else prior_trial.judgments,
+        prior_judgments={} if prior_trial is None else prior_trial.judgments,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_COUNTED_ONCE = {
+_REPEATS_RULES = {
     "any": "it passes if any of its trials does",
     "mean": "by the mean of its trials' scores",
     "lower_bound": "by the lower end of the 95 % interval of its trials' mean score",
@@ -12,7 +12,7 @@ _COUNTED_ONCE = {
 """How a case counts once, by the suite's repeats rule."""
 
 
-def counted_once(rule: str, threshold: float | None) -> str | None:
+def describe_repeats_rule(rule: str, threshold: float | None) -> str | None:
     """Describes how a case counts once; None if each trial counts.
 
     Args:
@@ -21,15 +21,15 @@ def counted_once(rule: str, threshold: float | None) -> str | None:
     """
     if rule == "mean" and threshold is None:
         return "it passes if all of its trials do"
-    return _COUNTED_ONCE.get(rule)
+    return _REPEATS_RULES.get(rule)
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """Formats a count with its noun: `1 case`, `1,200 cases`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def listed(names: Sequence[str], most: int) -> str:
+def join_names(names: Sequence[str], most: int) -> str:
     """Joins the first names, with the number of the rest: `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
@@ -43,7 +43,7 @@ def trial_name(case_id: str, repeat: int) -> str:
 def format_size(size: int) -> str:
     """Formats a number of bytes: `512 bytes`, `12.3 kB`, `1.2 GB`."""
     if size < 1000:
-        return counted(size, "byte")
+        return pluralize(size, "byte")
     value, unit = size / 1000, "kB"
     for larger in ("MB", "GB", "TB"):
         if value < 999.95:

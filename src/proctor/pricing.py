@@ -26,7 +26,7 @@ _FIELDS = frozenset({"input", "output", "cached", "source", "date", "snapshots"}
 _DATE_SUFFIX = re.compile(r"-(20\d\d-\d\d-\d\d|20\d{6})$")
 
 
-class Quote(Struct, frozen=True):
+class PriceQuote(Struct, frozen=True):
     """The price of a target."""
 
     price: Price
@@ -48,12 +48,14 @@ def parse_prices(text: str, path: str) -> dict[str, Price]:
         raise UsageError(f"{path}: The file is not TOML: {error}.") from error
     models = table.pop("models", None)
     if table or not isinstance(models, dict):
-        raise UsageError(f'{path}: The file needs tables [models."NAME"] and nothing else{_list(table)}.')
+        raise UsageError(
+            f'{path}: The file needs tables [models."NAME"] and nothing else{_list_names(table)}.'
+        )
     prices: dict[str, Price] = {}
     for name, fields in models.items():
         where = f"{path}: Model {name!r}"
-        price = _price(fields, where)
-        for priced in (name, *_snapshots(fields, where)):
+        price = _parse_price(fields, where)
+        for priced in (name, *_parse_snapshots(fields, where)):
             if priced in prices:
                 raise UsageError(f"{path}: Model {priced!r} has two prices. Leave one of them out.")
             prices[priced] = price
@@ -66,7 +68,7 @@ def find_price(
     own_prices: Mapping[str, Price],
     *,
     is_free: bool = False,
-) -> Quote | None:
+) -> PriceQuote | None:
     """Returns the price of a target by its exact name, else by its model's name without a snapshot date.
 
     Args:
@@ -76,15 +78,15 @@ def find_price(
         is_free: whether it is free unless the user gives a price.
     """
     if price := own_prices.get(spec.name) or own_prices.get(spec.model):
-        return Quote(price)
+        return PriceQuote(price)
     if is_free:
-        return Quote(Price(input=0.0, output=0.0))
+        return PriceQuote(Price(input=0.0, output=0.0))
     if price := list_prices.get(spec.model):
-        return Quote(price)
+        return PriceQuote(price)
     for prices, name in ((own_prices, spec.name), (own_prices, spec.model), (list_prices, spec.model)):
         family = _DATE_SUFFIX.sub("", name)
         if price := prices.get(family):
-            return Quote(price, family)
+            return PriceQuote(price, family)
     return None
 
 
@@ -135,31 +137,33 @@ def cost_usd(usage: Usage | None, price: Price | None) -> float | None:
     return dollars / 1_000_000
 
 
-def _price(fields: Any, where: str) -> Price:
+def _parse_price(fields: Any, where: str) -> Price:
     if not isinstance(fields, dict):
         raise UsageError(f"{where} is not a table.")
     unknown = set(fields) - _FIELDS
     if unknown:
-        raise UsageError(f"{where} has unknown fields{_list(unknown)}. Known are{_list(_FIELDS)}.")
-    amounts = {name: _amount(fields.get(name), name, where) for name in ("input", "output")}
-    cached = _amount(fields["cached"], "cached", where) if "cached" in fields else None
+        raise UsageError(
+            f"{where} has unknown fields{_list_names(unknown)}. Known are{_list_names(_FIELDS)}."
+        )
+    amounts = {name: _parse_amount(fields.get(name), name, where) for name in ("input", "output")}
+    cached = _parse_amount(fields["cached"], "cached", where) if "cached" in fields else None
     return Price(
         **amounts, cached=cached, source=str(fields.get("source", "")), date=str(fields.get("date", ""))
     )
 
 
-def _snapshots(fields: Any, where: str) -> list[str]:
+def _parse_snapshots(fields: Any, where: str) -> list[str]:
     names = fields.get("snapshots", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UsageError(f"{where} needs snapshots as a list of names of models, not {names!r}.")
     return names
 
 
-def _amount(value: Any, name: str, where: str) -> float:
+def _parse_amount(value: Any, name: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise UsageError(f"{where} needs {name} as a number of US dollars per million tokens, not {value!r}.")
     return float(value)
 
 
-def _list(names: Any) -> str:
+def _list_names(names: Any) -> str:
     return f" ({', '.join(sorted(names))})" if names else ""

@@ -14,27 +14,27 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from proctor.model import Case, JudgeRule, Judgment, Mark, Output, PassRule, Problem, Prompt, Suite
+from proctor.model import Case, GraderResult, JudgeRule, Judgment, Output, PassRule, Problem, Prompt, Suite
 from proctor.store_protocol import AnswerCache as AnswerCache
-from proctor.store_protocol import Answered as Answered
 from proctor.store_protocol import CaseInRun as CaseInRun
-from proctor.store_protocol import Followed as Followed
-from proctor.store_protocol import KeptLabel as KeptLabel
-from proctor.store_protocol import SameCaseElsewhere as SameCaseElsewhere
+from proctor.store_protocol import PriorAnswer as PriorAnswer
+from proctor.store_protocol import SameCaseRun as SameCaseRun
 from proctor.store_protocol import SavedSuite as SavedSuite
 from proctor.store_protocol import Store as Store
 from proctor.store_protocol import StoredCase as StoredCase
+from proctor.store_protocol import StoredLabel as StoredLabel
 from proctor.store_protocol import StoredTrial as StoredTrial
 from proctor.store_protocol import StoreFault as StoreFault
 from proctor.store_protocol import StoreHealth as StoreHealth
 from proctor.store_protocol import SuiteWriter as SuiteWriter
+from proctor.store_protocol import TrialUpdate as TrialUpdate
 
 T = TypeVar("T")
 
 # --- dialects ----------------------------------------------------------------------------------------------
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class SourceFile(Struct, frozen=True, kw_only=True):
     """A file that a suite refers to."""
 
     path: str
@@ -46,25 +46,25 @@ MAX_LINE_BYTES = 64 * 2**20
 """The maximum size of a line of a suite, and of a file that is read as a whole."""
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class SuiteSource(Struct, frozen=True, kw_only=True):
     """A suite file and callbacks that read the files around it. Dialects never access the disk themselves."""
 
     path: str
     """The path as the user wrote it; for messages and default names only."""
-    lines: Callable[[], Iterable[bytes]]
+    read_lines: Callable[[], Iterable[bytes]]
     """Reads the file from its beginning, line by line, with line endings. Raises SuiteError for a line of
     more than `MAX_LINE_BYTES`, of which no more than that is read."""
-    neighbour: Callable[[str], bytes | None] = lambda _name: None
+    read_sibling: Callable[[str], bytes | None] = lambda _name: None
     """Returns the bytes of a file in the same folder, or None if it does not exist."""
-    find: Callable[[str], Found | None] = lambda _reference: None
+    find_file: Callable[[str], SourceFile | None] = lambda _reference: None
     """Finds a file by a relative path: from the suite's folder, then from each parent folder up to the
     repository's root, then from the working directory. Returns None if there is none."""
-    within: Callable[[str], Found | None] = lambda _path: None
+    find_within: Callable[[str], SourceFile | None] = lambda _path: None
     """Finds a file by a relative path inside the suite's folder. Returns None if there is none, or if `..` or
     a link leads out of the folder."""
-    expand: Callable[[str], list[str]] = lambda _glob: []
-    """Returns the files that match a glob, relative to the suite's folder, sorted; for use with `find`."""
-    program: Callable[[str], tuple[str, ...] | None] = lambda _name: None
+    expand_glob: Callable[[str], list[str]] = lambda _glob: []
+    """Returns the files that match a glob, relative to the suite's folder, sorted; for `find_file`."""
+    find_program: Callable[[str], tuple[str, ...] | None] = lambda _name: None
     """Returns the command line of a user's grader: a file of that name with any extension in
     `.proctor/assertions` or `.agentv/assertions` of the suite's folder or a parent folder. Raises UsageError
     if there is such a file and it cannot be run."""
@@ -73,7 +73,7 @@ class Source(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str] = {}
     """The environment variables for references such as `${{ NAME }}`."""
     is_folder: bool = False
-    """Whether the suite is a whole folder, which is then `folder` and `path`; `lines` yields nothing."""
+    """Whether the suite is a whole folder, which is then `folder` and `path`; `read_lines` yields nothing."""
     options: Mapping[str, Any] = {}
     """The settings for reading in the user's `proctor.toml`: `prompts`, a folder, and `evaluators`, ids."""
 
@@ -83,7 +83,7 @@ ORIGIN_NOTES = ("from", "suite_hash")
 effect."""
 
 
-class Head(Struct, frozen=True, kw_only=True):
+class FileHead(Struct, frozen=True, kw_only=True):
     """The beginning of a file, for detecting its dialect."""
 
     path: str
@@ -93,20 +93,20 @@ class Head(Struct, frozen=True, kw_only=True):
     """The JSON objects among the first lines."""
 
 
-class Placed(Struct, frozen=True, gc=False):
+class CaseAtLine(Struct, frozen=True, gc=False):
     """A case and the line of its file on which it begins."""
 
     case: Case
     line: int
     path: str | None = None
     """The file of the case, if it is not the suite's own."""
-    named: bool = True
+    has_own_id: bool = True
     """Whether its id is written in the file; if not, it is a number."""
     repeats_rule: Literal["mean"] | None = None
     """The repeats rule that the case sets for its whole suite, after the suite's header was read."""
 
 
-class Rendered(Struct, frozen=True):
+class RenderedFile(Struct, frozen=True):
     """A file of a suite that is written, or the next piece of it."""
 
     path: str
@@ -117,7 +117,9 @@ class Rendered(Struct, frozen=True):
 class Renderer(Protocol):
     """Writes suites in one format. Pure."""
 
-    def __call__(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+    def __call__(
+        self, suite: Suite, cases: Iterable[Case], *, lossy: bool
+    ) -> Iterator[RenderedFile | Problem]:
         """Yields the files, in pieces; reading them back gives the same suite.
 
         What the format cannot express is a problem of code `unsayable` that names case and feature. It is an
@@ -136,7 +138,7 @@ class DialectSetting(Struct, frozen=True):
 
     @property
     def option(self) -> str:
-        """The name that it has among the options of a `Source`."""
+        """The name that it has among the options of a `SuiteSource`."""
         return self.key.replace("-", "_")
 
 
@@ -164,16 +166,16 @@ class Dialect:
     """Whether it can store a suite's former format (`ORIGIN_NOTES`)."""
     renderer: ClassVar[str] = ""
     """Its `Renderer`, as `module:function`; empty if the format is only read."""
-    written_ending: ClassVar[str] = ".jsonl"
+    output_ending: ClassVar[str] = ".jsonl"
     """The extension of the suite's own file when one is written."""
-    written_form: ClassVar[str] = ""
+    output_format: ClassVar[str] = ""
     """The file format, for people who choose a suite format: `JSONL`."""
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Returns why a file looks like this dialect, as a clause ("its lines have `assertion`"), or None."""
         raise NotImplementedError
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the suite's header once, its cases in file order, and problems as they occur.
 
         The caller sets the header's `case_count` and `digest`. A case with an error is reported as a problem
@@ -181,11 +183,11 @@ class Dialect:
         """
         raise NotImplementedError
 
-    def may_be_suite(self, source: Source) -> bool:  # noqa: ARG002
+    def may_be_suite(self, source: SuiteSource) -> bool:  # noqa: ARG002
         """Returns whether a file with one of its extensions may be a suite, not some program's settings."""
         return True
 
-    def is_test_of_folder(self, path: str, read: Callable[[], bytes]) -> bool:  # noqa: ARG002
+    def marks_suite_folder(self, path: str, read: Callable[[], bytes]) -> bool:  # noqa: ARG002
         """Returns whether a file makes its folder a suite, for dialects that read folders.
 
         Args:
@@ -194,7 +196,7 @@ class Dialect:
         """
         return False
 
-    def published_hash(self, source: Source) -> str | None:  # noqa: ARG002
+    def published_hash(self, source: SuiteSource) -> str | None:  # noqa: ARG002
         """Returns the hash by which the format publishes a suite; None if the format has none."""
         return None
 
@@ -206,7 +208,7 @@ class Dialect:
         """What projects may say in `proctor.toml` about the reading of its files."""
         return ()
 
-    def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+    def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
         """Writes a suite with the dialect's `renderer`, which must be set."""
         module, _, function = self.renderer.partition(":")
         render: Renderer = getattr(import_module(module), function)
@@ -216,7 +218,7 @@ class Dialect:
 # --- graders -----------------------------------------------------------------------------------------------
 
 
-class Answers(Protocol):
+class Answerer(Protocol):
     """Answers prompts; every target and every judge does."""
 
     async def answer(self, prompt: Prompt) -> Output:
@@ -227,7 +229,7 @@ class Answers(Protocol):
         """
 
 
-class Embeds(Protocol):
+class Embedder(Protocol):
     """Turns texts into vectors of equal length."""
 
     name: str
@@ -240,14 +242,14 @@ class Embeds(Protocol):
         """
 
 
-class Judge(Struct, frozen=True, kw_only=True):
+class JudgeTarget(Struct, frozen=True, kw_only=True):
     """A judge that a grader may call, with its name."""
 
     name: str
-    target: Answers
+    target: Answerer
 
 
-class Finished(Struct, frozen=True):
+class CompletedProgram(Struct, frozen=True):
     """The result of a program that ended by itself; a negative exit code is the signal that ended it."""
 
     exit_code: int
@@ -266,7 +268,7 @@ class Finished(Struct, frozen=True):
             return f"was killed by signal {-self.exit_code}"
 
 
-class Programs(Protocol):
+class ProgramRunner(Protocol):
     """Runs programs for one suite, without secrets and in process groups that are killed as a whole."""
 
     async def run(
@@ -277,7 +279,7 @@ class Programs(Protocol):
         timeout_s: float,
         cwd: str | None = None,
         variables: Mapping[str, str] = {},
-    ) -> Finished:
+    ) -> CompletedProgram:
         """Runs a program to its end.
 
         Args:
@@ -293,7 +295,7 @@ class Programs(Protocol):
         """
 
 
-class Lent(Struct, frozen=True):
+class ProxyGrant(Struct, frozen=True):
     """The access of one program to judges, and the replies so far."""
 
     variables: Mapping[str, str]
@@ -302,10 +304,12 @@ class Lent(Struct, frozen=True):
     """One for each reply so far."""
 
 
-class Lends(Protocol):
+class JudgeProvider(Protocol):
     """Gives grading programs access to the judges of a run."""
 
-    def lend(self, judges: Sequence[Judge], case: Case, max_calls: int) -> AbstractAsyncContextManager[Lent]:
+    def serve_program(
+        self, judges: Sequence[JudgeTarget], case: Case, max_calls: int
+    ) -> AbstractAsyncContextManager[ProxyGrant]:
         """Gives one program access to judges until the context ends.
 
         Args:
@@ -315,16 +319,16 @@ class Lends(Protocol):
         """
 
 
-Together = Callable[[Iterable[Awaitable[Any]]], Awaitable[list[Any]]]
+Gather = Callable[[Iterable[Awaitable[Any]]], Awaitable[list[Any]]]
 """Awaits several awaitables, concurrently if it can, and returns their results in order."""
 
 
-async def one_by_one(things: Iterable[Awaitable[Any]]) -> list[Any]:
+async def gather_sequentially(things: Iterable[Awaitable[Any]]) -> list[Any]:
     """Awaits one awaitable after the other."""
     return [await thing for thing in things]
 
 
-MAX_STEP = 100_000
+MAX_STEP_LENGTH = 100_000
 """The number of characters that a grader with `reads_in_steps` searches at once, in under a millisecond."""
 
 
@@ -348,33 +352,33 @@ class Isolation(Protocol):
         """
 
 
-class Graded(Struct, frozen=True, kw_only=True, gc=False):
+class GradingInput(Struct, frozen=True, kw_only=True, gc=False):
     """Everything that a grader may use."""
 
     case: Case
     output: Output
     outputs: tuple[Output, ...] = ()
     """Every output of the case, in order of repeats; only for graders that work over repeats."""
-    judges: tuple[Judge, ...] = ()
+    judges: tuple[JudgeTarget, ...] = ()
     """The judges of the run; each is called."""
-    named: Mapping[str, Judge] = {}
+    named_judges: Mapping[str, JudgeTarget] = {}
     """The judges that graders name, by name; empty if the run's judges take precedence."""
     judge_repeats: int = 1
     """How often each judge is called."""
     judge_rule: JudgeRule = "majority"
     """How many of the judgments must pass the answer."""
-    known: tuple[Judgment, ...] = ()
+    prior_judgments: tuple[Judgment, ...] = ()
     """Earlier judgments of the same answer by the same assertion, which are reused."""
     pass_at: float | None = None
     """The assertion's `pass_at`, for graders that call judges: it decides whether a judgment passes."""
-    together: Together = one_by_one
+    gather: Gather = gather_sequentially
     """Awaits several judges."""
-    embedder: Callable[[], Embeds] | None = None
-    programs: Programs | None = None
-    lender: Lends | None = None
+    embedder: Callable[[], Embedder] | None = None
+    programs: ProgramRunner | None = None
+    judge_provider: JudgeProvider | None = None
     workspace: str | None = None
     """The folder in which the target worked, as the target left it."""
-    turned: bool = False
+    reverse_sections: bool = False
     """Whether judges see the sections of their prompt in reverse order, to measure position bias."""
     isolation: Isolation | None = None
     """Runs slow computations outside the event loop; None runs them directly."""
@@ -388,26 +392,26 @@ class Grader(Protocol):
     ValueError in `__post_init__`.
     """
 
-    over_repeats: ClassVar[bool]
+    grades_repeats: ClassVar[bool]
     """Whether it grades all outputs of a case together, and each trial gets that result."""
     needs: ClassVar[str | None]
     """`judge` or `embedder` if every grader of this kind calls one, else None."""
-    waits: ClassVar[bool]
+    is_async: ClassVar[bool]
     """Whether `grade` returns an awaitable though it calls neither."""
     all_or_nothing: ClassVar[bool]
     """Whether the value is always 1 for a pass and 0 for a fail."""
     reads_in_steps: ClassVar[bool]
-    """Whether it reads large answers `MAX_STEP` characters at a time, and can be interrupted after each."""
+    """Whether it reads large answers `MAX_STEP_LENGTH` characters at a time, and can stop after each."""
     shows_metadata: ClassVar[bool]
     """False if judges and programs see neither the case's metadata nor its other assertions."""
 
-    def wants(self) -> frozenset[str]:
+    def requirements(self) -> frozenset[str]:
         """Returns `judge`, `embedder`, both or neither: what this grader calls."""
 
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judges that it calls: names of targets, and None for the judges of the run."""
 
-    def grade(self, graded: Graded) -> Mark | Awaitable[Mark]:
+    def grade(self, graded: GradingInput) -> GraderResult | Awaitable[GraderResult]:
         """Grades an output.
 
         Raises:
@@ -415,17 +419,17 @@ class Grader(Protocol):
         """
 
 
-class Grading(Struct, frozen=True, gc=False):
+class BaseGrader(Struct, frozen=True, gc=False):
     """The base class of graders: the class variables of `Grader` at their most common values."""
 
-    over_repeats: ClassVar[bool] = False
+    grades_repeats: ClassVar[bool] = False
     needs: ClassVar[str | None] = None
-    waits: ClassVar[bool] = False
+    is_async: ClassVar[bool] = False
     all_or_nothing: ClassVar[bool] = False
     reads_in_steps: ClassVar[bool] = False
     shows_metadata: ClassVar[bool] = True
 
-    def wants(self) -> frozenset[str]:
+    def requirements(self) -> frozenset[str]:
         """Returns what the class needs."""
         return frozenset() if self.needs is None else frozenset((self.needs,))
 
@@ -446,7 +450,7 @@ class Quota(Struct, frozen=True):
     """Seconds until the whole quota is available again."""
 
 
-class Target(Answers, Protocol):
+class Target(Answerer, Protocol):
     """A model, agent or program that answers prompts; safe for concurrent calls."""
 
     async def aclose(self) -> None:
@@ -456,27 +460,27 @@ class Target(Answers, Protocol):
 # --- environments ------------------------------------------------------------------------------------------
 
 
-class Stay(Protocol):
+class WorkspaceVisit(Protocol):
     """The use of a workspace by one trial."""
 
     path: str
     """The folder, absolute."""
 
-    async def changes(self) -> str | None:
+    async def diff(self) -> str | None:
         """Returns what changed in the folder since the visit began, as a unified diff; None for nothing."""
 
 
 class Environment(Protocol):
     """Creates the workspaces of one run. Trials that share a workspace use it one after the other."""
 
-    async def enter(self, case: Case, repeat: int) -> Stay:
+    async def enter(self, case: Case, repeat: int) -> WorkspaceVisit:
         """Returns a visit to the workspace of the case, after `before_all` and `before_each` have run.
 
         Raises:
             WorkspaceError: the workspace could not be created, or a hook failed.
         """
 
-    async def leave(self, stay: Stay, *, passed: bool) -> None:
+    async def leave(self, stay: WorkspaceVisit, *, passed: bool) -> None:
         """Ends a visit: runs `after_each` and resets the folder; failures become warnings."""
 
     async def aclose(self) -> None:

@@ -29,10 +29,10 @@ class Registry(Generic[T]):
             builtin: the built-in names with their locations, as `module:attribute`.
             adapt: converts a name and the imported object; None takes the object as it is.
         """
-        self.door = door
+        self.group = door
         self._adapt = adapt
         self._builtin = frozenset(builtin)
-        self._where = dict(builtin)
+        self._locations = dict(builtin)
         self._instances: dict[str, T] = {}
 
     def get(self, name: str) -> T:
@@ -45,23 +45,23 @@ class Registry(Generic[T]):
             return self._instances[name]
         except KeyError:
             pass
-        if name not in self._where:
-            self._find_installed()
-        if name not in self._where:
-            raise UnknownName(self.door.removesuffix("s"), name, self._where)
-        module, _, attribute = self._where[name].partition(":")
+        if name not in self._locations:
+            self._load_entry_points()
+        if name not in self._locations:
+            raise UnknownName(self.group.removesuffix("s"), name, self._locations)
+        module, _, attribute = self._locations[name].partition(":")
         thing = getattr(import_module(module), attribute)
         self._instances[name] = thing if self._adapt is None else self._adapt(name, thing)
         return self._instances[name]
 
     def add(self, name: str, thing: T) -> None:
         """Registers an implementation under a name, for this process."""
-        self._where[name] = "added at run time"
+        self._locations[name] = "added at run time"
         self._instances[name] = thing if self._adapt is None else self._adapt(name, thing)
 
     def __iter__(self) -> Iterator[str]:
         """Yields the names in the order of the table, then those of other packages that are in use."""
-        return iter([name for name in self._where if name in self._builtin or name in self._instances])
+        return iter([name for name in self._locations if name in self._builtin or name in self._instances])
 
     def load_all(self, *, installed: bool = False) -> dict[str, T]:
         """Returns all implementations by name, sorted; with `installed` those of other packages too."""
@@ -70,14 +70,14 @@ class Registry(Generic[T]):
     def names(self, *, installed: bool = False) -> list[str]:
         """Returns the names in the table, sorted; with `installed` those of other packages too."""
         if installed:
-            self._find_installed()
-        return sorted(self._where)
+            self._load_entry_points()
+        return sorted(self._locations)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._where
+        return name in self._locations
 
-    def _find_installed(self) -> None:
+    def _load_entry_points(self) -> None:
         from importlib.metadata import entry_points
 
-        for point in entry_points(group=f"proctor.{self.door}"):
-            self._where.setdefault(point.name, point.value)
+        for point in entry_points(group=f"proctor.{self.group}"):
+            self._locations.setdefault(point.name, point.value)

@@ -3,8 +3,8 @@ r"""Text of models, suites and other people, made safe to show: one function for
 | medium | function | what it keeps from acting |
 |---|---|---|
 | terminals, CI logs | `terminal_text` | control sequences, and commands that CI systems read from logs |
-| tables, names, first lines | `one_line`, `cut` | the same, and further lines |
-| HTML, XML, SVG | `visible`, then the writer's escaping | characters that nobody sees or XML forbids |
+| tables, names, first lines | `one_line`, `truncate` | the same, and further lines |
+| HTML, XML, SVG | `escape_invisible`, then the writer's escaping | what nobody sees or XML forbids |
 | Markdown | `markdown_text`, `…_code`, `…_block`, `…_html` | markup, links, images, mentions |
 | CSV | `csv_cell` | formulas of spreadsheets |
 | JSON | `json_text` | what a terminal would act on; the data stay the same |
@@ -19,14 +19,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-_JOINING: Final = (
+_JOINED_SCRIPTS: Final = (
     "\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af"  # Arabic to Mongolian
     "\ufe0f\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"  # emoji
 )
 """Characters between which a joiner has a meaning that readers see."""
 _EMOJI: Final = "\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
-_NEVER_SEEN: Final = (
+_INVISIBLE: Final = (
     # Controls, and what Unicode calls default ignorable: directions, zero width, tags, fillers.
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
@@ -34,13 +34,13 @@ _NEVER_SEEN: Final = (
     # What is no character, which XML and UTF-8 cannot hold.
     "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
 )
-_SUSPICIOUS: Final = re.compile(f"[{_NEVER_SEEN}\u200c\u200d\ufe0e\ufe0f{_MARKS}]")
+_SUSPICIOUS: Final = re.compile(f"[{_INVISIBLE}\u200c\u200d\ufe0e\ufe0f{_MARKS}]")
 """A search for one character is ten times as fast as the rules below."""
 _CI_COMMAND: Final = re.compile(r"^(?P<before>[^\S\n]*):(?=:)|#(?=#(?:vso|teamcity)?\[)", re.MULTILINE)
 """A line `::name::` or `##[name]` of GitHub Actions, `##vso[name]` of Azure, `##teamcity[name]`."""
 _ACTIVE_IN_MARKDOWN: Final = re.compile(r"[\\`*{}\[\]<>#|~&$^]|(?<![^\W_])_|_(?![^\W_])")
 _BLOCK_IN_MARKDOWN: Final = re.compile(r"^(?:[-+](?=[\s-]|$)|=(?==*$)|\d{1,9}(?=[.)](?:\s|$)))")
-_LINKED_BY_ITSELF: Final = re.compile(
+_AUTOLINK: Final = re.compile(
     r"(?<=(?<!\w)@)(?=\w)|(?<=@)(?=[\w-]+\.\w)"  # names and addresses of mail
     r"|(?i:(?<=#)(?=\d)|(?<=\bGH)(?=-\d))"  # issues
     r"|(?i:(?<=www)(?=\.)|(?<=\b(?:http|xmpp))(?=s?:)|(?<=\bftp)(?=s?:)|(?<=\bmailto)(?=:))"
@@ -52,24 +52,24 @@ _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 @cache
-def _unseen() -> re.Pattern[str]:
+def _invisible_pattern() -> re.Pattern[str]:
     """Whatever is shown as its escape; compiled when a text is suspicious, as that takes milliseconds."""
     return re.compile(
-        f"[{_NEVER_SEEN}]"
+        f"[{_INVISIBLE}]"
         # Joiners and variation selectors that shape nothing.
-        f"|(?<![{_JOINING}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINING}])"
+        f"|(?<![{_JOINED_SCRIPTS}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED_SCRIPTS}])"
         f"|(?<![{_EMOJI}])[\ufe0e\ufe0f](?!\u20e3)"
         # Marks piled on one letter, which would cover the lines above and below.
         f"|(?<=[{_MARKS}][{_MARKS}][{_MARKS}][{_MARKS}])[{_MARKS}]"
     )
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """The text with whatever cannot be seen as escapes; tabs and line feeds stay.
 
     Emoji and scripts that need joiners keep them.
     """
-    return text if _SUSPICIOUS.search(text) is None else _unseen().sub(_escape, text)
+    return text if _SUSPICIOUS.search(text) is None else _invisible_pattern().sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -78,10 +78,10 @@ def _escape(match: re.Match[str]) -> str:
 
 def one_line(text: str) -> str:
     """The same on one line, with single spaces."""
-    return visible(" ".join(text.split()))
+    return escape_invisible(" ".join(text.split()))
 
 
-def cut(text: str, longest: int) -> str:
+def truncate(text: str, longest: int) -> str:
     """The text on one line, cut to a maximum number of characters."""
     line = one_line(text)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
@@ -89,17 +89,17 @@ def cut(text: str, longest: int) -> str:
 
 def terminal_text(text: str) -> str:
     """Lines that move no cursor, and are no commands to the CI system that reads the log."""
-    return _CI_COMMAND.sub(_show_command, visible(text))
+    return _CI_COMMAND.sub(_escape_command, escape_invisible(text))
 
 
-def _show_command(match: re.Match[str]) -> str:
+def _escape_command(match: re.Match[str]) -> str:
     return r"\x23" if match["before"] is None else rf"{match['before']}\x3a"
 
 
 def json_text(document: str) -> str:
     r"""A JSON document with `\u` escapes for what a terminal would act on; it says the same as before."""
     if _SUSPICIOUS.search(document) is not None:
-        document = _unseen().sub(lambda match: "".join(_json_escapes(match[0])), document)
+        document = _invisible_pattern().sub(lambda match: "".join(_json_escapes(match[0])), document)
     return document.replace("##", r"#\u0023")
 
 
@@ -119,7 +119,7 @@ def csv_cell(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
-    safe_text = visible(value.replace("\r\n", "\n"))
+    safe_text = escape_invisible(value.replace("\r\n", "\n"))
     return f"'{safe_text}" if _FORMULA.match(safe_text) and not _NUMBER.fullmatch(safe_text) else safe_text
 
 
@@ -127,7 +127,7 @@ def markdown_text(text: str) -> str:
     """Text on one line that Markdown shows literally, without links or mentions."""
     escaped = _ACTIVE_IN_MARKDOWN.sub(r"\\\g<0>", one_line(text))
     escaped = _BLOCK_IN_MARKDOWN.sub(_escape_block, escaped)
-    return _LINKED_BY_ITSELF.sub(_EMPTY_COMMENT, escaped)
+    return _AUTOLINK.sub(_EMPTY_COMMENT, escaped)
 
 
 def _escape_block(match: re.Match[str]) -> str:
@@ -139,7 +139,7 @@ def markdown_html(text: str) -> str:
     """Text on one line for an HTML element that begins a line of Markdown, without links or mentions."""
     from html import escape
 
-    return _LINKED_BY_ITSELF.sub(_EMPTY_COMMENT, escape(one_line(text), quote=False))
+    return _AUTOLINK.sub(_EMPTY_COMMENT, escape(one_line(text), quote=False))
 
 
 def markdown_code(text: str) -> str:
@@ -152,7 +152,7 @@ def markdown_code(text: str) -> str:
 
 def markdown_block(text: str) -> str:
     """A block of code that the text inside cannot end."""
-    safe_text = visible(text)
+    safe_text = escape_invisible(text)
     fence = "`" * max(3, _longest_fence(safe_text) + 1)
     return f"{fence}text\n{safe_text}\n{fence}\n\n"
 
@@ -161,7 +161,7 @@ def _longest_fence(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
-def columns(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns of a terminal a text takes: 2 for wide letters and emoji, 0 for marks and joiners."""
     if text.isascii():
         return len(text)
@@ -181,6 +181,6 @@ def columns(text: str) -> int:
     return total
 
 
-def padded(text: str, width: int) -> str:
+def pad_to_width(text: str, width: int) -> str:
     """The text, filled with spaces to a number of terminal columns."""
-    return text + " " * (width - columns(text))
+    return text + " " * (width - display_width(text))

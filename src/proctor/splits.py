@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from proctor.model import Case, Score, SplitRule, Suite, Trial
 
-SEALED = "sealed; --reveal shows it"
+SEALED_REASON = "sealed; --reveal shows it"
 """Replaces the reason in a sealed trial."""
 
 
@@ -30,7 +30,7 @@ def holdout_size(count: int, ratio: float) -> int:
     return int((count * Decimal(str(ratio))).to_integral_value(ROUND_CEILING))
 
 
-def divided(suite: Suite, share: float) -> Suite:
+def with_holdout_share(suite: Suite, share: float) -> Suite:
     """Returns the suite with a share of its cases held out, from 0 for none to below 1."""
     if share == 0:
         return replace(suite, split_rule=None, no_holdout=True)
@@ -38,7 +38,7 @@ def divided(suite: Suite, share: float) -> Suite:
     return replace(suite, split_rule=rule, no_holdout=False)
 
 
-def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRule) -> set[int]:
+def holdout_positions(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRule) -> set[int]:
     """Returns the positions of the held-out cases.
 
     By rank, each category gives its proportional share; remaining places go to the largest remainders (ties:
@@ -46,19 +46,19 @@ def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRu
     leaves over, whatever their ids and categories.
     """
     if rule.method == "shuffle":
-        return _left_by_shuffle(len(ids), rule)
+        return _shuffled_holdout(len(ids), rule)
     groups: dict[str, list[int]] = defaultdict(list)
     for position, category in enumerate(categories):
         groups[category or ""].append(position)
     size = holdout_size(len(ids), rule.ratio)
     positions: set[int] = set()
-    for name, share in _shares({name: len(group) for name, group in groups.items()}, size).items():
+    for name, share in _apportion({name: len(group) for name, group in groups.items()}, size).items():
         ranked = sorted(groups[name], key=lambda position: rank(rule.seed, ids[position]))
         positions.update(ranked[:share])
     return positions
 
 
-def _left_by_shuffle(count: int, rule: SplitRule) -> set[int]:
+def _shuffled_holdout(count: int, rule: SplitRule) -> set[int]:
     """Returns the positions after the dev cases in a shuffle of the file order.
 
     Source: the published split of dialect meridian, digit for digit: `random.shuffle` with its seed, and the
@@ -69,7 +69,7 @@ def _left_by_shuffle(count: int, rule: SplitRule) -> set[int]:
     return set(order[int(count * (1 - rule.ratio)) :])
 
 
-def _shares(counts: dict[str, int], size: int) -> dict[str, int]:
+def _apportion(counts: dict[str, int], size: int) -> dict[str, int]:
     """Divides `size` places by largest remainder. Source: A. Hamilton's method of apportionment."""
     total = sum(counts.values())
     if not total:
@@ -81,23 +81,23 @@ def _shares(counts: dict[str, int], size: int) -> dict[str, int]:
     return shares
 
 
-def sealed(trial: Trial) -> Trial:
+def seal_trial(trial: Trial) -> Trial:
     """Returns the trial with the numbers of its scores, without anything about its answer."""
     failure = trial.failure
     return replace(
         trial,
         output=None,
-        scores=tuple(_sealed_score(score) for score in trial.scores),
-        failure=None if failure is None else replace(failure, message=SEALED),
+        scores=tuple(_seal_score(score) for score in trial.scores),
+        failure=None if failure is None else replace(failure, message=SEALED_REASON),
     )
 
 
-def _sealed_score(score: Score) -> Score:
+def _seal_score(score: Score) -> Score:
     # A label can say what was expected, as in `contains-Paris`.
     return replace(score, name=score.grader, reason="", entries=(), judgments=(), details={})
 
 
-def sealed_case(case: Case) -> Case:
+def seal_case(case: Case) -> Case:
     """Returns the case with the fields that counting needs, without its prompt and its assertions."""
     return Case(
         id=case.id,

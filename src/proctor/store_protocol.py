@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 
 
 class StoredTrial(Struct, frozen=True, gc=False):
@@ -22,10 +22,10 @@ class StoredCase(Struct, frozen=True, gc=False):
     """A case as stored, with the digest of what is sent for it."""
 
     case: Case
-    sent: str
+    sent_digest: str
 
 
-class Followed(Struct, frozen=True, gc=False):
+class TrialUpdate(Struct, frozen=True, gc=False):
     """A trial with its case, for readers that follow a run."""
 
     turn: int
@@ -47,7 +47,7 @@ class SavedSuite(Struct, frozen=True, kw_only=True):
     """Whether it is the version last saved under its name."""
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class PriorAnswer(Struct, frozen=True, kw_only=True):
     """A stored trial with an output, its run and its case."""
 
     run: str
@@ -64,7 +64,7 @@ class CaseInRun(Struct, frozen=True, kw_only=True):
     """In order of repeat."""
 
 
-class SameCaseElsewhere(Struct, frozen=True, kw_only=True):
+class SameCaseRun(Struct, frozen=True, kw_only=True):
     """Another run that sent the same case."""
 
     run: Run
@@ -73,7 +73,7 @@ class SameCaseElsewhere(Struct, frozen=True, kw_only=True):
     """One for each repeat; None for a trial whose judges have not replied."""
 
 
-class KeptLabel(Struct, frozen=True, kw_only=True):
+class StoredLabel(Struct, frozen=True, kw_only=True):
     """A label of a stored answer."""
 
     number: int
@@ -110,15 +110,15 @@ class SuiteWriter(Protocol):
     def add(self, case: Case, sent_digest: str) -> None:
         """Adds the next case, in order, with the digest of what is sent for it."""
 
-    def keep(self, suite: Suite) -> Suite:
+    def commit(self, suite: Suite) -> Suite:
         """Saves the suite with its cases, and returns its header with `content` and `version` set.
 
         The same content is stored once. A new digest becomes the next version under the suite's name; a known
         digest stays its old version, with the content that was saved last.
         """
 
-    def drop(self) -> None:
-        """Discards what was added. Safe to call at any time, also after `keep`."""
+    def discard(self) -> None:
+        """Discards what was added. Safe to call at any time, also after `commit`."""
 
 
 Progress = Callable[[int, int], None]
@@ -131,7 +131,7 @@ class AnswerCache(Protocol):
     def get(self, key: bytes) -> tuple[bytes | None, str] | None:
         """Returns the answer of a key, or why there is none; None if nothing is stored."""
 
-    def earlier(self, about: str) -> list[bytes]:
+    def earlier_parts(self, about: str) -> list[bytes]:
         """Returns the parts that earlier commands stored for `about`, newest first."""
 
     def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
@@ -139,8 +139,8 @@ class AnswerCache(Protocol):
 
         Args:
             key: the digest of everything that the answer depends on.
-            about: the key of `earlier`.
-            parts: the value that `earlier` returns.
+            about: the key of `earlier_parts`.
+            parts: the value that `earlier_parts` returns.
             value: the answer; None for none.
             why_not: why there is none.
         """
@@ -152,11 +152,11 @@ class AnswerCache(Protocol):
 class Store(Protocol):
     """Stores suites, runs and trials.
 
-    `arrived` and `record` return at once and are durable within 100 ms; all other methods are durable on
-    return. Every method raises StoreError if the store cannot be read or written.
+    `save_output` and `save_trial` return at once and are durable within 100 ms; all other methods are durable
+    on return. Every method raises StoreError if the store cannot be read or written.
 
     While another process holds the lock of the file, methods wait up to 30 s, or after `protect` without a
-    limit. `arrived` and `record` do not wait for the lock unless very many trials are pending.
+    limit. `save_output` and `save_trial` do not wait for the lock unless very many trials are pending.
     """
 
     is_durable: bool
@@ -168,7 +168,8 @@ class Store(Protocol):
     def protect(self) -> None:
         """Makes sure from now on that no trial is lost: waits for locks, and saves elsewhere if need be.
 
-        `arrived` and `record` then accept trials whatever happens to the file, and `health` reports it.
+        `save_output` and `save_trial` then accept trials whatever happens to the file, and `health` reports
+        it.
         """
 
     def abandon_lock(self) -> None:
@@ -180,10 +181,10 @@ class Store(Protocol):
     def health(self) -> StoreHealth:
         """Returns how far the store is behind, and what is wrong with its file."""
 
-    def saving(
+    def open_suite_writer(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
     ) -> SuiteWriter:
-        """Starts to save a suite; nothing of it is visible before `keep`.
+        """Starts to save a suite; nothing of it is visible before `commit`.
 
         Args:
             aside: an existing version keeps its content, and the version last saved under the name stays the
@@ -193,19 +194,19 @@ class Store(Protocol):
             name: chooses the name while no other process can save; None leaves it as it is.
         """
 
-    def begin(self, run: Run) -> None:
+    def add_run(self, run: Run) -> None:
         """Adds a run that is starting, and locks it for this process."""
 
-    def claim(self, run_id: str) -> None:
+    def lock_run(self, run_id: str) -> None:
         """Locks a run for this process; raises StoreError if another process has locked it."""
 
-    def arrived(self, run_id: str, trial: Trial) -> None:
+    def save_output(self, run_id: str, trial: Trial) -> None:
         """Saves a trial with an output whose grading has not ended."""
 
-    def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
+    def save_trial(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
         """Saves a finished trial; a second one for the same case and repeat is ignored."""
 
-    def update(self, run: Run, *, wait: bool = True) -> None:
+    def update_run(self, run: Run, *, wait: bool = True) -> None:
         """Saves the current state of a run, after all trials so far.
 
         Args:
@@ -229,22 +230,24 @@ class Store(Protocol):
             StoreError: there is none, or more than one.
         """
 
-    def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
+    def find_equivalent_runs(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
         """Returns the runs with the same suite, target and settings, newest first."""
 
-    def counts(self, run_id: str) -> dict[Verdict | None, int]:
+    def count_verdicts(self, run_id: str) -> dict[Verdict | None, int]:
         """Returns the number of a run's trials by stored verdict; None for trials without one."""
 
-    def asked_cases(self, run_id: str) -> int:
+    def count_finished_cases(self, run_id: str) -> int:
         """Returns how many cases of a run have a trial with a stored verdict, whatever their repeats."""
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """Yields a run's trials in suite order, without holding them all."""
 
-    def reach(self, run_id: str) -> tuple[int, int]:
+    def get_progress(self, run_id: str) -> tuple[int, int]:
         """Returns the number of stored trials of a run and the turn of the last, or 0. Fast for any run."""
 
-    def changed(self, run_id: str, after: int = 0, waiting: Collection[int] = ()) -> Iterator[Followed]:
+    def trials_since(
+        self, run_id: str, after: int = 0, waiting: Collection[int] = ()
+    ) -> Iterator[TrialUpdate]:
         """Yields a run's trials in the order in which they were first stored, without holding them all.
 
         Args:
@@ -253,10 +256,10 @@ class Store(Protocol):
             waiting: turns of earlier trials without a verdict; those that have one now are yielded again.
         """
 
-    def claimed(self, run_id: str) -> bool:
+    def is_run_locked(self, run_id: str) -> bool:
         """Returns whether any process has locked the run; True if the system cannot tell."""
 
-    def maker(self, run_id: str) -> int | None:
+    def lock_owner(self, run_id: str) -> int | None:
         """Returns the id of the process that has locked the run, which may be this process.
 
         None if no process has, and if the system cannot tell which one: on Windows, and for a process in
@@ -274,16 +277,16 @@ class Store(Protocol):
     def versions(self, name: str | None = None) -> list[SavedSuite]:
         """Returns the versions of one suite or of all suites, by name and version."""
 
-    def origin(self, name: str) -> str | None:
+    def path_for_name(self, name: str) -> str | None:
         """Returns the absolute path of the file that owns a suite's name; None if no file does."""
 
-    def names_from(self, path: str) -> list[str]:
+    def names_for_path(self, path: str) -> list[str]:
         """Returns the suite names that belong to a file, given by its absolute path."""
 
     def claim_name(self, name: str, path: str) -> None:
         """Assigns a suite's name to a file, given by its absolute path, instead of any other file."""
 
-    def forget(self, name: str, version: str) -> None:
+    def delete_version(self, name: str, version: str) -> None:
         """Deletes one version of a suite; its number is not used again.
 
         Raises:
@@ -293,7 +296,9 @@ class Store(Protocol):
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """Yields the cases of a suite's content from a position on, in order, without holding them all."""
 
-    def answered(self, sent_digest: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+    def find_prior_answers(
+        self, sent_digest: str, target_digest: str, run_id: str | None = None
+    ) -> Iterator[PriorAnswer]:
         """Yields trials with an output for the same request to the same target, newest run first.
 
         Does not hold them all. With `run_id` only trials of that run are yielded.
@@ -311,50 +316,50 @@ class Store(Protocol):
         If several cases send the same, it is the one with that id, else the first.
         """
 
-    def same_case_elsewhere(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseElsewhere]:
+    def find_same_case(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseRun]:
         """Returns the newest other runs of a suite of the same name that sent the same; at most `limit`."""
 
-    def delete(self, run_id: str) -> None:
+    def delete_run(self, run_id: str) -> None:
         """Deletes a run and its trials; the version of the suite and the labels of its answers stay."""
 
     def secret(self, run_id: str) -> bytes:
         """Returns the run's own 32 random bytes, which are created at first use."""
 
-    def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
+    def save_variable_digests(self, run_id: str, digests: Mapping[str, bytes]) -> None:
         """Saves keyed digests of the values of a run's environment variables, by their names."""
 
-    def variables(self, run_id: str) -> dict[str, bytes]:
-        """Returns what `keep_variables` saved for a run; empty for a run of an earlier Proctor version."""
+    def variable_digests(self, run_id: str) -> dict[str, bytes]:
+        """Returns what `save_variable_digests` saved for a run; empty for a run of an older Proctor."""
 
-    def calibrate(self, calibration: Calibration) -> None:
+    def add_calibration(self, calibration: Calibration) -> None:
         """Saves the calibration of a judge."""
 
     def calibrations(self, judge: str) -> list[Calibration]:
         """Returns the calibrations of the judge with that target digest, oldest first."""
 
-    def check_can_count_looks(self) -> None:
+    def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved; call it before a holdout is shown."""
 
-    def look(self, look: Look) -> None:
+    def add_holdout_access(self, look: HoldoutAccess) -> None:
         """Saves an access to a holdout."""
 
-    def looks(self, suite_digest: str) -> list[Look]:
+    def holdout_accesses(self, suite_digest: str) -> list[HoldoutAccess]:
         """Returns the accesses to the holdout of a suite, oldest first, including those of deleted runs."""
 
-    def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
+    def add_label(self, label: Label, *, held_out: bool = False) -> StoredLabel:
         """Saves a label of a run's answer; it replaces the same person's earlier label.
 
         The earlier label stays stored and counts again when this one is removed. Labels outlive their run,
         and count again when the run is imported from its bundle.
         """
 
-    def unlabel(self, number: int) -> bool:
+    def remove_label(self, number: int) -> bool:
         """Removes a label, so that the one before it counts again; returns False if it is already removed."""
 
-    def labels(self, run_id: str | None = None) -> list[KeptLabel]:
+    def labels(self, run_id: str | None = None) -> list[StoredLabel]:
         """Returns the labels that count, of one run or of all, oldest first."""
 
-    def labelled(self) -> dict[str, int]:
+    def count_labelled_answers(self) -> dict[str, int]:
         """Returns the number of labelled answers by run id, including deleted runs."""
 
     def open_answer_cache(self, notify: Callable[[str], None] = ...) -> AnswerCache:

@@ -18,7 +18,7 @@ _DERIVED_FIELDS = ("version", "digest", "content", "case_count", "suite_hash", "
 """Fields of a header that follow from the cases, the suite's location or its split rule."""
 
 
-class Change(Struct, frozen=True):
+class FieldChange(Struct, frozen=True):
     """A changed field; a value is None if the field is absent or has its default."""
 
     field: str
@@ -27,15 +27,15 @@ class Change(Struct, frozen=True):
     new: Any
 
 
-class Changed(Struct, frozen=True):
+class CaseChange(Struct, frozen=True):
     """A case that is in both suites and differs."""
 
     case: str
     """The id in the new suite."""
-    changes: tuple[Change, ...]
+    changes: tuple[FieldChange, ...]
 
 
-class Renamed(Struct, frozen=True):
+class CaseRename(Struct, frozen=True):
     """A case with a new id that is sent and graded as before."""
 
     old: str
@@ -47,10 +47,10 @@ class Diff(Struct, frozen=True, kw_only=True):
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    renamed: tuple[Renamed, ...] = ()
-    changed: tuple[Changed, ...] = ()
+    renamed: tuple[CaseRename, ...] = ()
+    changed: tuple[CaseChange, ...] = ()
     """Includes renamed cases if more changed than the id and the metadata that the id is made of."""
-    header: tuple[Change, ...] = ()
+    header: tuple[FieldChange, ...] = ()
     moved: int = 0
     """The smallest number of cases to move to get the new order."""
     same: int = 0
@@ -62,7 +62,7 @@ class Diff(Struct, frozen=True, kw_only=True):
         return not any((self.added, self.removed, self.renamed, self.changed, self.header, self.moved))
 
 
-def diff(old: Suite, old_cases: Iterable[Case], new: Suite, new_cases: Iterable[Case]) -> Diff:
+def diff_suites(old: Suite, old_cases: Iterable[Case], new: Suite, new_cases: Iterable[Case]) -> Diff:
     """Compares two suites. Cases are held as JSON; equal cases are held once.
 
     Args:
@@ -78,16 +78,16 @@ def diff(old: Suite, old_cases: Iterable[Case], new: Suite, new_cases: Iterable[
         after[case.id] = was if was == body else body
     former = {id_: id_ for id_ in after if id_ in before} | _match_renames(before, after)
     pairs = [(former[id_], id_) for id_ in after if id_ in former]
-    case_changes = [Changed(id_, _between(before[was], after[id_], was, id_)) for was, id_ in pairs]
+    case_changes = [CaseChange(id_, _diff_cases(before[was], after[id_], was, id_)) for was, id_ in pairs]
     still_there = set(former.values())
     places = {id_: place for place, id_ in enumerate(before)}
     return Diff(
         added=tuple(id_ for id_ in after if id_ not in former),
         removed=tuple(id_ for id_ in before if id_ not in still_there),
-        renamed=tuple(Renamed(was, id_) for was, id_ in pairs if was != id_),
+        renamed=tuple(CaseRename(was, id_) for was, id_ in pairs if was != id_),
         changed=tuple(change for change in case_changes if change.changes),
-        header=tuple(changes(_header(old), _header(new))),
-        moved=len(pairs) - _longest_ascent(places[was] for was, _ in pairs),
+        header=tuple(diff_values(_header_fields(old), _header_fields(new))),
+        moved=len(pairs) - _longest_ascending_length(places[was] for was, _ in pairs),
         same=sum(
             was == change.case and not change.changes
             for (was, _), change in zip(pairs, case_changes, strict=True)
@@ -113,17 +113,17 @@ def _identity(body: bytes) -> tuple[str, str]:
     return sent_digest(case), judged_digest(case)
 
 
-def _between(old: bytes, new: bytes, old_id: str, new_id: str) -> tuple[Change, ...]:
+def _diff_cases(old: bytes, new: bytes, old_id: str, new_id: str) -> tuple[FieldChange, ...]:
     """Returns the changes of a case, without its id and the metadata that the id is made of."""
     if old == new:
         return ()
     was, is_ = decode(old, dict[str, Any]), decode(new, dict[str, Any])
-    found_changes = tuple(changes(was | {"id": None}, is_ | {"id": None}))
+    found_changes = tuple(diff_values(was | {"id": None}, is_ | {"id": None}))
     naming = _naming_changes(found_changes, old_id, new_id) if old_id != new_id else ()
     return tuple(change for change in found_changes if change not in naming)
 
 
-def _naming_changes(found_changes: Iterable[Change], old_id: str, new_id: str) -> list[Change]:
+def _naming_changes(found_changes: Iterable[FieldChange], old_id: str, new_id: str) -> list[FieldChange]:
     """Returns the metadata changes, such as a file's name, that together turn the old id into the new one."""
     naming, id_ = [], old_id
     for change in found_changes:
@@ -136,12 +136,12 @@ def _naming_changes(found_changes: Iterable[Change], old_id: str, new_id: str) -
     return naming if id_ == new_id else []
 
 
-def _header(suite: Suite) -> dict[str, Any]:
+def _header_fields(suite: Suite) -> dict[str, Any]:
     fields = decode(encode(suite), dict[str, Any])
     return {name: value for name, value in fields.items() if name not in _DERIVED_FIELDS}
 
 
-def changes(old: Any, new: Any, field: str = "") -> Iterator[Change]:
+def diff_values(old: Any, new: Any, field: str = "") -> Iterator[FieldChange]:
     """Yields the differences of plain data, down to single values and lists of them.
 
     Args:
@@ -152,19 +152,19 @@ def changes(old: Any, new: Any, field: str = "") -> Iterator[Change]:
     if isinstance(old, dict) and isinstance(new, dict):
         for name in old | new:
             inner = name if name.isidentifier() else f'"{name}"'
-            yield from changes(old.get(name), new.get(name), f"{field}.{inner}" if field else inner)
+            yield from diff_values(old.get(name), new.get(name), f"{field}.{inner}" if field else inner)
     elif isinstance(old, list) and isinstance(new, list) and _has_parts(old, new):
         for place, (was, is_) in enumerate(zip_longest(old, new)):
-            yield from changes(was, is_, f"{field}[{place}]")
+            yield from diff_values(was, is_, f"{field}[{place}]")
     elif encode(old) != encode(new):  # as JSON, since 1, 1.0 and true are equal here
-        yield Change(field, old, new)
+        yield FieldChange(field, old, new)
 
 
 def _has_parts(*lists: list[Any]) -> bool:
     return any(isinstance(item, dict | list) for items in lists for item in items)
 
 
-def _longest_ascent(places: Iterable[int]) -> int:
+def _longest_ascending_length(places: Iterable[int]) -> int:
     """Returns the length of the longest ascending subsequence.
 
     Source: patience sorting, Aldous and Diaconis 1999.

@@ -12,10 +12,10 @@ from typing import Literal
 
 from proctor.errors import ExitCode
 from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
-from proctor.plan import repeats_of
+from proctor.plan import count_repeats
 from proctor.stats import mean_interval, quantile, reaches, wilson
 
-Rules = Callable[[Case], PassRule]
+PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
 _NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before any request was sent."""
@@ -23,7 +23,7 @@ RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
 """The type of `Suite.repeats_rule`."""
 
 
-def rules_of(run: Run) -> Rules:
+def pass_rules_for(run: Run) -> PassRuleLookup:
     """Returns the pass rules of a run: by its threshold, else the case's own rule, else the suite's."""
     threshold = run.settings.threshold
     if threshold is not None:
@@ -33,13 +33,13 @@ def rules_of(run: Run) -> Rules:
     return lambda case: case.pass_rule or rule
 
 
-def threshold_of(run: Run) -> float | None:
+def threshold_for(run: Run) -> float | None:
     """Returns the threshold of cases without a rule of their own; None if every assertion must pass."""
     threshold = run.settings.threshold
     return run.suite.pass_rule.threshold if threshold is None else threshold
 
 
-def score_of(trial: Trial) -> float | None:
+def trial_score(trial: Trial) -> float | None:
     """Returns the weighted mean of a trial's scores, from 0 to 1; None if there is nothing to average."""
     total = weights = 0.0
     for score in trial.scores:
@@ -61,7 +61,7 @@ def is_below_gate(score: Score) -> bool:
     return not reaches(score.value, score.required)
 
 
-def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
+def decide_verdict(trial: Trial, rule: PassRule) -> Verdict:
     """Returns the verdict of a trial.
 
     In this order: ERROR without an output; FAIL if a required assertion was scored below its gate; UNSCORED
@@ -82,12 +82,12 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
     if not counting or unscored:
         return Verdict.UNSCORED
     if rule.threshold is not None:
-        mean = score_of(trial)
+        mean = trial_score(trial)
         failed = mean is not None and not reaches(mean, rule.threshold)
     return Verdict.FAIL if failed else Verdict.PASS
 
 
-def taken_over(trial: Trial, run: Run) -> bool:
+def is_reused(trial: Trial, run: Run) -> bool:
     """Returns whether a trial was copied from another run with its scores.
 
     Older trials do not record the run that graded them; of these, the ones graded again started later.
@@ -97,7 +97,7 @@ def taken_over(trial: Trial, run: Run) -> bool:
     return trial.source_run is not None and trial.started_at < run.started_at
 
 
-class Repeats:
+class CaseRepeats:
     """The finished trials of one case, and the verdict of the case by all of them."""
 
     __slots__ = ("_rule", "_scores", "_verdicts")
@@ -115,7 +115,7 @@ class Repeats:
     def add(self, trial: Trial, verdict: Verdict) -> None:
         """Adds the next trial of the case, with its verdict."""
         self._verdicts.append(verdict)
-        score = score_of(trial)
+        score = trial_score(trial)
         if self._rule.threshold is None or score is None:
             score = float(verdict is Verdict.PASS)
         self._scores.append(0.0 if failed_gates(trial) else score)
@@ -177,7 +177,7 @@ class Counts:
         return self.passed / self.total if self.total else None
 
     @property
-    def measured(self) -> Counts:
+    def measured_counts(self) -> Counts:
         """The counts without ERROR and UNSCORED.
 
         With repeats the number of their cases is not known. It is taken as the same share of all cases, so
@@ -198,7 +198,7 @@ class Counts:
         return wilson(min(rate * cases, cases), cases)
 
 
-class Spent:
+class UsageTotal:
     """The number, tokens and cost of calls to a run's target, or to all of its judges."""
 
     __slots__ = ("_unknown", "cached", "calls", "input_tokens", "least_cost_usd", "output_tokens")
@@ -228,15 +228,15 @@ class Spent:
         return None if self._unknown else self.least_cost_usd
 
 
-class Judging:
+class JudgeStats:
     """The judges of a run: their prompts, their agreement, and the trials that they decided alone."""
 
-    __slots__ = ("alone", "panels", "prompts", "unanimous")
+    __slots__ = ("judged_counts", "panels", "prompts", "unanimous")
 
     def __init__(self) -> None:
         self.prompts: dict[str, set[str]] = {}
         """The digests of the prompts, by the judge's name."""
-        self.alone = Counts()
+        self.judged_counts = Counts()
         """The trials in which judges decided every assertion that counts."""
         self.panels = self.unanimous = 0
         """The number of scores with several readable judgments, and how many of these are unanimous."""
@@ -255,13 +255,15 @@ class Judging:
                 alone = bool(score.judgments) and (alone or not counting)
                 counting = True
         if alone:
-            self.alone.add(verdict, first=trial.repeat == 0)
+            self.judged_counts.add(verdict, first=trial.repeat == 0)
 
 
 class Tally:
     """Adds up the numbers of a run, trial by trial; memory does not grow with the size of answers."""
 
-    def __init__(self, rules: Rules, repeats_rule: RepeatsRule = "each", repeats: int | None = None) -> None:
+    def __init__(
+        self, rules: PassRuleLookup, repeats_rule: RepeatsRule = "each", repeats: int | None = None
+    ) -> None:
         """Starts without trials.
 
         Args:
@@ -272,18 +274,18 @@ class Tally:
         self._rule_for = rules
         self._repeats_rule = repeats_rule
         self._repeats = repeats
-        self._open: dict[int, Repeats] = {}
+        self._open_cases: dict[int, CaseRepeats] = {}
         self.all = Counts()
         self.cases: Counts | None = None if repeats_rule == "each" else Counts()
         """The cases whose trials have all finished; None if each trial counts by itself."""
         self.splits: dict[str, Counts] = {}
         self.categories: dict[str, Counts] = {}
         self.tags: dict[str, Counts] = {}
-        self.asked = self.graded = self.reused = self.cached = 0
-        self.spent = Spent()
+        self.asked_count = self.graded_count = self.reused_count = self.cached_count = 0
+        self.target_usage = UsageTotal()
         """The usage of the target, without judges."""
-        self.spent_judging = Spent()
-        self.judging = Judging()
+        self.judge_usage = UsageTotal()
+        self.judge_stats = JudgeStats()
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
         self.latencies_ms = array("d")
@@ -301,18 +303,18 @@ class Tally:
             kept: whether it was reused from another run with its scores.
         """
         rule = self._rule_for(case)
-        verdict = verdict_of(trial, rule)
+        verdict = decide_verdict(trial, rule)
         self.all.add(verdict, first=trial.repeat == 0)
-        self.judging.add(trial, verdict)
+        self.judge_stats.add(trial, verdict)
         if self.cases is None:
             self._count_parts(trial, case, verdict, first=trial.repeat == 0)
         else:
             self._count_case(trial, case, verdict, rule)
-        if (score := score_of(trial)) is not None:
+        if (score := trial_score(trial)) is not None:
             self._score_sum += score
             self._score_count += 1
         if trial.scores and not kept:
-            self.graded += 1
+            self.graded_count += 1
         self._count_output(trial, kept=kept)
         return verdict
 
@@ -325,32 +327,32 @@ class Tally:
             _group_counts(self.tags, tag).add(verdict, first=first)
 
     def _count_case(self, trial: Trial, case: Case, verdict: Verdict, rule: PassRule) -> None:
-        repeats = self._open.get(trial.position) or Repeats(rule)
+        repeats = self._open_cases.get(trial.position) or CaseRepeats(rule)
         repeats.add(trial, verdict)
-        if len(repeats) < repeats_of(case, self._repeats):
-            self._open[trial.position] = repeats
+        if len(repeats) < count_repeats(case, self._repeats):
+            self._open_cases[trial.position] = repeats
             return
-        self._open.pop(trial.position, None)
+        self._open_cases.pop(trial.position, None)
         whole = repeats.verdict(self._repeats_rule)
-        self.counted.add(whole, first=True)
+        self.result_counts.add(whole, first=True)
         self._count_parts(trial, case, whole, first=True)
 
     def _count_output(self, trial: Trial, *, kept: bool) -> None:
         output, failure = trial.output, trial.failure
         if trial.source_run is not None:
-            self.reused += 1
+            self.reused_count += 1
         elif output is not None and output.cached:
-            self.cached += 1
+            self.cached_count += 1
         elif failure is None or (failure.stage == "target" and failure.kind not in _NOT_SENT):
-            self.asked += 1
+            self.asked_count += 1
         if output is None:
             return
         if trial.source_run is None:
-            self.spent.add(output)
+            self.target_usage.add(output)
         if not kept:
             for score in trial.scores:
                 for judgment in score.judgments:
-                    self.spent_judging.add(judgment)
+                    self.judge_usage.add(judgment)
         self.latencies_ms.append(output.latency_ms)
         if trial.split is not None:
             latency_sum, count = self._split_latencies.get(trial.split, (0.0, 0))
@@ -361,25 +363,25 @@ class Tally:
             self.models.add(output.model)
 
     @property
-    def counted(self) -> Counts:
+    def result_counts(self) -> Counts:
         """The counts for pass rates and exit codes: of cases if each case counts once, else of trials."""
         return self.all if self.cases is None else self.cases
 
     @property
     def target_cost_usd(self) -> float | None:
         """The cost of the target; None if one price is unknown, and before any answer."""
-        return self.spent.cost_usd if self.latencies_ms else None
+        return self.target_usage.cost_usd if self.latencies_ms else None
 
     @property
     def known_cost_usd(self) -> float | None:
         """The cost of the run with its judges; None if one price is unknown, and before any answer."""
-        target, judges = self.target_cost_usd, self.spent_judging.cost_usd
+        target, judges = self.target_cost_usd, self.judge_usage.cost_usd
         return None if target is None or judges is None else target + judges
 
     @property
     def least_cost_usd(self) -> float:
         """The cost of the run with its judges, without calls of unknown cost."""
-        return self.spent.least_cost_usd + self.spent_judging.least_cost_usd
+        return self.target_usage.least_cost_usd + self.judge_usage.least_cost_usd
 
     @property
     def mean_score(self) -> float | None:
@@ -400,7 +402,7 @@ def _group_counts(groups: dict[str, Counts], name: str) -> Counts:
     return counts
 
 
-def exit_code(counts: Counts, settings: Settings) -> ExitCode:
+def run_exit_code(counts: Counts, settings: Settings) -> ExitCode:
     """Returns the exit code of a finished run; unmeasured trials outrank failed ones."""
     not_measured = counts.errors + counts.unscored
     if not_measured > settings.allow_errors or (counts.total and not_measured == counts.total):
@@ -421,6 +423,6 @@ _SEVERITY = (
 )
 
 
-def worst(codes: Iterable[ExitCode]) -> ExitCode:
+def worst_exit_code(codes: Iterable[ExitCode]) -> ExitCode:
     """Returns the most severe of the exit codes of several runs."""
     return max(codes, key=_SEVERITY.index, default=ExitCode.OK)

@@ -22,20 +22,20 @@ _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("true", "True", "TRUE"))
 _FALSE = frozenset(("false", "False", "FALSE"))
 _INT = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_BASED_INT = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INFINITY_OR_NAN = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _LINE_ENDS: Final = (0x85, 0x2028, 0x2029)
 """YAML 1.1 broke lines at these characters and 1.2 does not, so the parser must not see them: it gets others
 instead, for private use, that the text has nowhere."""
-_PRIVATE: Final = range(0xF0000, 0x110000)
+_PRIVATE_USE: Final = range(0xF0000, 0x110000)
 _ESCAPED: Final = re.compile(r"\\U([0-9A-Fa-f]{8})")
 _FIRST_OF_SPECIAL = frozenset("~nNtTfF+-.0123456789")
 _PLAIN = "plain"
 _CORE = "tag:yaml.org,2002:"
 _STR, _SEQ, _MAP = _CORE + "str", _CORE + "seq", _CORE + "map"
-_TAGGED: Final[dict[str, tuple[type, ...]]] = {
+_TAG_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "null": (type(None),),
     "bool": (bool,),
     "int": (int,),
@@ -43,7 +43,7 @@ _TAGGED: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
-class BadYaml(ValueError):
+class YamlError(ValueError):
     """Text that is not YAML, or says what plain data cannot hold; `line` is where, and is quoted."""
 
     def __init__(self, message: str, line: int) -> None:
@@ -51,7 +51,7 @@ class BadYaml(ValueError):
         self.line = line
 
 
-class Map(dict[str, Any]):
+class YamlMap(dict[str, Any]):
     """An object that knows the line on which it begins and the line of each field."""
 
     __slots__ = ("line", "lines")
@@ -62,7 +62,7 @@ class Map(dict[str, Any]):
         self.lines: dict[str, int] = {}
 
 
-class Items(list[Any]):
+class YamlList(list[Any]):
     """A list that knows the line on which it begins and the line of each item."""
 
     __slots__ = ("line", "lines")
@@ -73,16 +73,16 @@ class Items(list[Any]):
         self.lines: list[int] = []
 
 
-def like(row: dict[str, Any]) -> dict[str, Any]:
+def empty_like(row: dict[str, Any]) -> dict[str, Any]:
     """Returns an empty object with the same lines."""
-    if not isinstance(row, Map):
+    if not isinstance(row, YamlMap):
         return {}
-    copy = Map(row.line)
+    copy = YamlMap(row.line)
     copy.lines = row.lines
     return copy
 
 
-def rewritten(
+def map_strings(
     value: Any, change: Callable[[str, str], Any], keep: Collection[str] = (), name: str = ""
 ) -> Any:
     """Applies a function to every text in a value, except field names and the fields in `keep`; keeps lines.
@@ -92,42 +92,42 @@ def rewritten(
     if isinstance(value, str):
         return change(value, name)
     if isinstance(value, dict):
-        copy = like(value)
+        copy = empty_like(value)
         for inner, item in value.items():
-            copy[inner] = item if inner in keep else rewritten(item, change, keep, inner)
+            copy[inner] = item if inner in keep else map_strings(item, change, keep, inner)
         return copy
     if isinstance(value, list):
-        items = [rewritten(item, change, keep, name) for item in value]
-        if not isinstance(value, Items):
+        items = [map_strings(item, change, keep, name) for item in value]
+        if not isinstance(value, YamlList):
             return items
-        again = Items(value.line)
+        again = YamlList(value.line)
         again.extend(items)
         again.lines = value.lines
         return again
     return value
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Returns the value as plain dicts and lists, without lines."""
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list) else value
+        return {name: to_plain(item) for name, item in value.items()}
+    return [to_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def load(text: str) -> Any:
     """Parses the only document of a text; returns None for an empty text.
 
-    Objects are `Map`, lists are `Items`; both are plain otherwise.
+    Objects are `YamlMap`, lists are `YamlList`; both are plain otherwise.
 
     Raises:
         BadYaml: the text is not YAML, or says what plain data cannot hold.
     """
     try:
         return _load(text)
-    except BadYaml as error:
-        from proctor.yaml_errors import quoted
+    except YamlError as error:
+        from proctor.yaml_errors import quote_line
 
-        raise BadYaml(quoted(text, error.line, str(error)), error.line) from None
+        raise YamlError(quote_line(text, error.line, str(error)), error.line) from None
 
 
 def _load(text: str) -> Any:
@@ -141,38 +141,38 @@ def _load(text: str) -> Any:
         node = loader.get_single_node()
     except yaml.reader.ReaderError as error:
         line = data.count(b"\n", 0, error.position) + 1
-        raise BadYaml(
-            f"The character U+{_code(error):04X} is not allowed in YAML; remove it.", line
+        raise YamlError(
+            f"The character U+{_code_point(error):04X} is not allowed in YAML; remove it.", line
         ) from None
     except yaml.MarkedYAMLError as error:
         raise _explain(text, error) from None
     finally:
         loader.dispose()
     originals = {private: end for end, private in replacements.items()}
-    return None if node is None else _Construction(len(text) + MAX_NODES, originals).value(node, 0)
+    return None if node is None else _Constructor(len(text) + MAX_NODES, originals).construct(node, 0)
 
 
-def _code(error: Any) -> int:
+def _code_point(error: Any) -> int:
     """Returns the code of a character that is not allowed in YAML."""
     return ord(error.character) if isinstance(error.character, str) else int(error.character)
 
 
-def _explain(text: str, error: Any) -> BadYaml:
+def _explain(text: str, error: Any) -> YamlError:
     """Turns an error of the parser into a sentence for users."""
-    from proctor.yaml_errors import Mistake, advice
+    from proctor.yaml_errors import Mistake, explain_mistake
 
     mark = error.problem_mark or error.context_mark
     problem = ", ".join(part for part in (error.context, error.problem) if part)
     if mark is None:
-        return BadYaml(f"The text is not YAML: {problem}.", 1)
+        return YamlError(f"The text is not YAML: {problem}.", 1)
     if "maximum nesting depth" in problem:  # libyaml's own limit, since PyYAML 6.0.4
         return _too_deep(mark.line + 1)
     begin = error.context_mark or mark
     lines = text.split("\n")
     mistake = Mistake(lines, problem, mark.line, mark.column, begin.line, begin.column)
-    line, message = advice(mistake) or (mark.line, f"The text is not YAML: {problem}.")
+    line, message = explain_mistake(mistake) or (mark.line, f"The text is not YAML: {problem}.")
     # The end of a text without a line break is on the next line to the parser.
-    return BadYaml(message, min(line, len(lines) - 1) + 1)
+    return YamlError(message, min(line, len(lines) - 1) + 1)
 
 
 def _line_end_replacements(text: str) -> dict[int, int]:
@@ -180,9 +180,11 @@ def _line_end_replacements(text: str) -> dict[int, int]:
     if text.isascii() or not any(chr(end) in text for end in _LINE_ENDS):
         return {}
     used_codes = {*map(ord, set(text)), *(int(code, 16) for code in _ESCAPED.findall(text))}
-    replacements = dict(zip(_LINE_ENDS, (code for code in _PRIVATE if code not in used_codes), strict=False))
+    replacements = dict(
+        zip(_LINE_ENDS, (code for code in _PRIVATE_USE if code not in used_codes), strict=False)
+    )
     if len(replacements) < len(_LINE_ENDS):
-        raise BadYaml("The text has all characters for private use; remove some.", 1)
+        raise YamlError("The text has all characters for private use; remove some.", 1)
     return replacements
 
 
@@ -191,12 +193,12 @@ def _encode_source(text: str) -> bytes:
     lone = _LONE_RETURN.search(text) if "\r" in text else None
     if lone is not None:
         line = text.count("\n", 0, lone.start()) + 1
-        raise BadYaml("A carriage return stands there without a line feed. End each line with one.", line)
+        raise YamlError("A carriage return stands there without a line feed. End each line with one.", line)
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
-        raise BadYaml("Half of a character (a surrogate) is not allowed; write all of it.", line) from None
+        raise YamlError("Half of a character (a surrogate) is not allowed; write all of it.", line) from None
 
 
 @cache
@@ -229,7 +231,7 @@ def _loader_class() -> Any:
     return Loader
 
 
-class _Construction:
+class _Constructor:
     """Turns composed nodes into plain data, once."""
 
     def __init__(self, max_values: int, originals: dict[int, int]) -> None:
@@ -238,53 +240,59 @@ class _Construction:
         self._count = 0
         self._open: set[int] = set()
 
-    def value(self, node: Any, depth: int) -> Any:
+    def construct(self, node: Any, depth: int) -> Any:
         self._count += 1
         line = node.start_mark.line + 1
         if self._count > self._max_values:
-            raise BadYaml(
+            raise YamlError(
                 f"The text stands for more than {self._max_values:,} values; use fewer aliases.", line
             )
         kind = node.id
         if kind == "scalar":
-            return _scalar(node.tag, self._text(node), line)
+            return _read_scalar(node.tag, self._text(node), line)
         if depth >= MAX_NESTING:
             raise _too_deep(line)
         if id(node) in self._open:
-            raise BadYaml("An alias stands inside what it is an alias of.", line)
+            raise YamlError("An alias stands inside what it is an alias of.", line)
         _check_tag(node.tag, kind, line)
         self._open.add(id(node))
-        collection = self._items(node, line, depth) if kind == "sequence" else self._map(node, line, depth)
+        collection = (
+            self._construct_list(node, line, depth)
+            if kind == "sequence"
+            else self._construct_map(node, line, depth)
+        )
         self._open.discard(id(node))
         return collection
 
-    def _items(self, node: Any, line: int, depth: int) -> Items:
-        items = Items(line)
+    def _construct_list(self, node: Any, line: int, depth: int) -> YamlList:
+        items = YamlList(line)
         for child in node.value:
-            items.append(self.value(child, depth + 1))
+            items.append(self.construct(child, depth + 1))
             items.lines.append(child.start_mark.line + 1)
         return items
 
-    def _map(self, node: Any, line: int, depth: int) -> Map:
-        fields = Map(line)
-        merged: list[Map] | None = None
+    def _construct_map(self, node: Any, line: int, depth: int) -> YamlMap:
+        fields = YamlMap(line)
+        merged: list[YamlMap] | None = None
         for key_node, child in node.value:
             key_line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
                 if key_node.id == "mapping" and key_node.start_mark.index == node.start_mark.index + 1:
-                    raise BadYaml("A value that begins with `{{` needs quotes.", key_line)
-                raise BadYaml("The name of a field is a list or an object; write a text.", key_line)
+                    raise YamlError("A value that begins with `{{` needs quotes.", key_line)
+                raise YamlError("The name of a field is a list or an object; write a text.", key_line)
             key = self._text(key_node)
             if key == "<<" and key_node.tag == _PLAIN:
                 if merged is not None:
-                    raise BadYaml("The merge key `<<` stands already above. Write one list.", key_line)
-                merged = _objects(self.value(child, depth + 1), key_line)
+                    raise YamlError("The merge key `<<` stands already above. Write one list.", key_line)
+                merged = _merged_objects(self.construct(child, depth + 1), key_line)
                 continue
             if key in fields.lines:
                 first = fields.lines[key]
-                raise BadYaml(f"Field {key!r} stands already at line {first}. Remove one of them.", key_line)
+                raise YamlError(
+                    f"Field {key!r} stands already at line {first}. Remove one of them.", key_line
+                )
             fields.lines[key] = key_line
-            fields[key] = self.value(child, depth + 1)
+            fields[key] = self.construct(child, depth + 1)
         for other in merged or ():
             for key, value in other.items():
                 if key not in fields:
@@ -296,11 +304,13 @@ class _Construction:
         return text.translate(self._originals) if self._originals and not text.isascii() else text
 
 
-def _objects(value: Any, line: int) -> list[Map]:
+def _merged_objects(value: Any, line: int) -> list[YamlMap]:
     """Returns the objects of a merge key `<<`; of several, the first takes precedence."""
     objects = value if isinstance(value, list) else [value]
-    if not all(isinstance(item, Map) for item in objects):
-        raise BadYaml("The merge key `<<` takes an object or a list of objects. Write the fields out.", line)
+    if not all(isinstance(item, YamlMap) for item in objects):
+        raise YamlError(
+            "The merge key `<<` takes an object or a list of objects. Write the fields out.", line
+        )
     return objects
 
 
@@ -309,63 +319,63 @@ def _check_tag(tag: str, kind: str, line: int) -> None:
         raise _unknown_tag(tag, line)
 
 
-def _unknown_tag(tag: str, line: int) -> BadYaml:
-    message = f"The tag {_short(tag)} is not known here. Remove it, or put the value into quotes."
-    return BadYaml(message, line)
+def _unknown_tag(tag: str, line: int) -> YamlError:
+    message = f"The tag {_short_tag(tag)} is not known here. Remove it, or put the value into quotes."
+    return YamlError(message, line)
 
 
-def _too_deep(line: int) -> BadYaml:
-    return BadYaml(f"Lists and objects nest more than {MAX_NESTING} levels deep; flatten them.", line)
+def _too_deep(line: int) -> YamlError:
+    return YamlError(f"Lists and objects nest more than {MAX_NESTING} levels deep; flatten them.", line)
 
 
-def _scalar(tag: str, text: str, line: int) -> Any:
+def _read_scalar(tag: str, text: str, line: int) -> Any:
     if tag == _STR:
         return text
     if tag != _PLAIN:
-        return _tagged_scalar(tag, text, line)
+        return _read_tagged_scalar(tag, text, line)
     if text and text[0] not in _FIRST_OF_SPECIAL:
         return text
     if text in _NULL:
         return None
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
-    return _number(text, line)
+    return _read_number(text, line)
 
 
-def _number(text: str, line: int) -> Any:
+def _read_number(text: str, line: int) -> Any:
     if _INT.fullmatch(text):
-        return _integer(text, 10, line)
-    if _BASED.fullmatch(text):
-        return _integer(text, 0, line)
-    if _NO_NUMBER.fullmatch(text):
-        raise BadYaml(f"{text} is a number that JSON cannot hold; put it in quotes if it is a text.", line)
+        return _read_integer(text, 10, line)
+    if _BASED_INT.fullmatch(text):
+        return _read_integer(text, 0, line)
+    if _INFINITY_OR_NAN.fullmatch(text):
+        raise YamlError(f"{text} is a number that JSON cannot hold; put it in quotes if it is a text.", line)
     if _FLOAT.fullmatch(text):
         number = float(text)
         if number in (float("inf"), float("-inf")):
-            raise BadYaml(f"{text} is a number that is too large; put it in quotes if it is a text.", line)
+            raise YamlError(f"{text} is a number that is too large; put it in quotes if it is a text.", line)
         return number
     return text
 
 
-def _integer(text: str, base: int, line: int) -> int:
+def _read_integer(text: str, base: int, line: int) -> int:
     # Leading zeros aside, 24 characters are enough for every number of 64 bits in each base.
     digits = text if base == 0 else text.lstrip("+-").lstrip("0")
     number = int(text, base) if len(digits) <= 24 else 1 << 64
     if -(1 << 63) <= number < 1 << 64:
         return number
-    raise BadYaml(f"The number {text[:24]} does not fit in 64 bits; put it in quotes.", line)
+    raise YamlError(f"The number {text[:24]} does not fit in 64 bits; put it in quotes.", line)
 
 
-def _tagged_scalar(tag: str, text: str, line: int) -> Any:
+def _read_tagged_scalar(tag: str, text: str, line: int) -> Any:
     """A scalar with a core tag of its own, such as `!!int "3"`."""
-    value = _scalar(_PLAIN, text, line)
-    types = _TAGGED.get(tag.removeprefix(_CORE)) if tag.startswith(_CORE) else None
+    value = _read_scalar(_PLAIN, text, line)
+    types = _TAG_TYPES.get(tag.removeprefix(_CORE)) if tag.startswith(_CORE) else None
     if types is None:
         raise _unknown_tag(tag, line)
     if type(value) not in types:
-        raise BadYaml(f"{text!r} is not what its tag {_short(tag)} says.", line)
+        raise YamlError(f"{text!r} is not what its tag {_short_tag(tag)} says.", line)
     return float(value) if tag == _CORE + "float" else value
 
 
-def _short(tag: str) -> str:
+def _short_tag(tag: str) -> str:
     return "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag

@@ -17,15 +17,15 @@ _MAX_PART_LENGTH: Final = 30
 """How many of them, where a part of the line is."""
 _FIELD: Final = re.compile(r"\s*(?:- |[\w$.-]+:(?:\s|$))")
 """How a line begins that is a field or an item of a list."""
-_TIGHT: Final = re.compile(r"\s*(?:- )*[\w.-]+:[^\s/]")
+_FIELD_WITHOUT_SPACE: Final = re.compile(r"\s*(?:- )*[\w.-]+:[^\s/]")
 """A field without a space after its colon; `https://` is none."""
 _TAB: Final = "A tab cannot indent a line in YAML. Use spaces."
 _NO_SPACE: Final = "A space is missing after the colon."
 _NO_COLON: Final = "The line has no `: `. Write `name: value`, or indent it if it continues the text above."
-_KEY: Final = re.compile(r"""(?:^|[{,])\s*(?:"[^"]*"|'[^']*')$""")
+_QUOTED_KEY: Final = re.compile(r"""(?:^|[{,])\s*(?:"[^"]*"|'[^']*')$""")
 """How that ends which stands before the colon of a field in quotes."""
-_HALF: Final = re.compile(r"\\(?:u|U0000)[dD][89a-fA-F]")
-_CLOSING: Final = {"[": "]", "{": "}"}
+_SURROGATE_ESCAPE: Final = re.compile(r"\\(?:u|U0000)[dD][89a-fA-F]")
+_CLOSING_BRACKETS: Final = {"[": "]", "{": "}"}
 
 
 class Mistake(Struct, frozen=True):
@@ -45,7 +45,7 @@ class Mistake(Struct, frozen=True):
         return self.text(self.line)[: self.column].rstrip()
 
     @property
-    def rest(self) -> str:
+    def after(self) -> str:
         """The line from the problem on."""
         return self.text(self.line)[self.column :].strip()
 
@@ -63,13 +63,13 @@ Advice = tuple[int, str]
 """A line, from 0, and what is wrong with it."""
 
 
-def advice(mistake: Mistake) -> Advice | None:
+def explain_mistake(mistake: Mistake) -> Advice | None:
     """Returns the line and the description of a mistake; None if the parser's own message must do."""
     tell = next((tell for words, tell in _ADVISERS.items() if words in mistake.problem), None)
     return _advise_odd_space(mistake) or (tell(mistake) if tell else None)
 
 
-def quoted(text: str, line: int, message: str) -> str:
+def quote_line(text: str, line: int, message: str) -> str:
     """Puts a line of the YAML in front of a message about it.
 
     Args:
@@ -94,7 +94,7 @@ def excerpt(text: str, max_length: int) -> str:
 
 def _advise_character(mistake: Mistake) -> Advice:
     """A character that can begin nothing."""
-    sign = mistake.rest[:1]
+    sign = mistake.after[:1]
     return mistake.line, _needs_quotes(sign) if sign in ("@", "`", "%") else _TAB
 
 
@@ -104,7 +104,7 @@ def _advise_sign(mistake: Mistake) -> Advice:
 
 
 def _advise_alias(mistake: Mistake) -> Advice:
-    name = excerpt(re.split(r"[\s,\]}]", mistake.rest)[0], _MAX_PART_LENGTH)
+    name = excerpt(re.split(r"[\s,\]}]", mistake.after)[0], _MAX_PART_LENGTH)
     message = f"{_needs_quotes('*')} Without them `{name}` repeats a value, and none has that name."
     return mistake.line, message
 
@@ -117,17 +117,17 @@ def _advise_block_text(mistake: Mistake) -> Advice:
 
 def _advise_nothing(mistake: Mistake) -> Advice:
     """Something that cannot begin a value, or the end where one must be."""
-    if mistake.rest and "flow node" in mistake.problem:
-        sign = mistake.rest[0]
+    if mistake.after and "flow node" in mistake.problem:
+        sign = mistake.after[0]
         return mistake.line, f"`{sign}` stands where a value must. Remove it, or put a text into quotes."
-    if mistake.rest:
-        return mistake.line, _needs_quotes(mistake.rest[0])
-    return _above(mistake), "The text ends where a value must stand. Close every quote, `[` and `{`."
+    if mistake.after:
+        return mistake.line, _needs_quotes(mistake.after[0])
+    return _line_above(mistake), "The text ends where a value must stand. Close every quote, `[` and `{`."
 
 
 def _advise_odd_space(mistake: Mistake) -> Advice | None:
     """A space of another kind, such as one copied from a web page, which is a part of the text to YAML."""
-    for at in (mistake.line, _above(mistake)):
+    for at in (mistake.line, _line_above(mistake)):
         first = mistake.text(at).lstrip(" ")[:1]
         if first > "\x7f" and first.isspace():
             return at, f"U+{ord(first):04X} cannot indent a line in YAML. Use spaces."
@@ -137,13 +137,13 @@ def _advise_odd_space(mistake: Mistake) -> Advice | None:
 def _advise_colon(mistake: Mistake) -> Advice:
     """A colon where none can be."""
     if re.search(r":(?:\s|$)", mistake.before):
-        where = "`:` at its end" if mistake.rest == ":" else "`: ` in it"
+        where = "`:` at its end" if mistake.after == ":" else "`: ` in it"
         return mistake.line, f"A value with {where} needs quotes."
-    above = _above(mistake)
+    above = _line_above(mistake)
     line = mistake.text(above)
     if re.match(r" *-\w", line):
         return above, "A space is missing after the dash."
-    if _TIGHT.match(line):
+    if _FIELD_WITHOUT_SPACE.match(line):
         return above, _NO_SPACE
     if above < mistake.line and ":" not in line and _indent(line) == _indent(mistake.text(mistake.line)):
         return above, _NO_COLON
@@ -153,7 +153,7 @@ def _advise_colon(mistake: Mistake) -> Advice:
     )
 
 
-def _above(mistake: Mistake) -> int:
+def _line_above(mistake: Mistake) -> int:
     """The last line above the problem that says something, or that of the problem."""
     above = (at for at in range(mistake.line - 1, -1, -1) if mistake.text(at).strip())
     return next(above, mistake.line)
@@ -168,11 +168,11 @@ def _needs_quotes(sign: str) -> str:
 
 
 def _advise_open_quote(mistake: Mistake) -> Advice:
-    return mistake.begin_line, _unclosed(mistake.opening)
+    return mistake.begin_line, _unclosed_message(mistake.opening)
 
 
 def _advise_escape(mistake: Mistake) -> Advice:
-    if _HALF.search(mistake.text(mistake.line), max(0, mistake.column - 2)):
+    if _SURROGATE_ESCAPE.search(mistake.text(mistake.line), max(0, mistake.column - 2)):
         return mistake.line, "Half of a character stands there. Write the character itself."
     return mistake.line, (
         "In double quotes `\\` begins an escape such as `\\n`, and this is none. Write `\\\\`, or use single "
@@ -182,20 +182,23 @@ def _advise_escape(mistake: Mistake) -> Advice:
 
 def _advise_open_bracket(mistake: Mistake) -> Advice:
     """A list or an object in brackets that does not go on as it must."""
-    opening, line, remainder = mistake.opening, mistake.text(mistake.line), mistake.rest
-    closing, first = _CLOSING.get(opening, "]"), mistake.text(mistake.begin_line)
+    opening, line, remainder = mistake.opening, mistake.text(mistake.line), mistake.after
+    closing, first = _CLOSING_BRACKETS.get(opening, "]"), mistake.text(mistake.begin_line)
     is_new = _FIELD.match(line) and _indent(line) <= _indent(first) and mistake.line > mistake.begin_line
     if is_new or not any(map(str.strip, (remainder, *mistake.lines[mistake.line + 1 :]))):
-        return mistake.begin_line, f"{_unclosed(opening)} A text that begins with `{opening}` needs quotes."
+        return (
+            mistake.begin_line,
+            f"{_unclosed_message(opening)} A text that begins with `{opening}` needs quotes.",
+        )
     if remainder.startswith(("]", "}")):
         origin = f"line {mistake.begin_line + 1} has the `{opening}`"
         return mistake.line, f"`{remainder[0]}` stands where `{closing}` must, as {origin}."
-    return _in_brackets(mistake, closing)
+    return _advise_in_brackets(mistake, closing)
 
 
-def _in_brackets(mistake: Mistake, closing: str) -> Advice:
+def _advise_in_brackets(mistake: Mistake, closing: str) -> Advice:
     """What is missing between two parts of a list or an object in brackets."""
-    before, remainder = mistake.before, mistake.rest
+    before, remainder = mistake.before, mistake.after
     quote = before[-1:] if before.endswith(("'", '"')) else ""
     if quote and before.count(quote) == 1:
         return _advise_odd_quote(mistake, quote)
@@ -205,7 +208,7 @@ def _in_brackets(mistake: Mistake, closing: str) -> Advice:
         advice = "A value with `: ` in it needs quotes."
         part = excerpt(before.split()[-1] + remainder, _MAX_PART_LENGTH) if before else remainder
         return mistake.line, f"`,` is missing before `{part}`. {advice}" if closing == "}" else advice
-    elif closing == "}" and _KEY.search(before):
+    elif closing == "}" and _QUOTED_KEY.search(before):
         return mistake.line, f"`:` is missing before `{excerpt(remainder, _MAX_PART_LENGTH)}`."
     return mistake.line, (
         f"`,` or `{closing}` is missing before `{excerpt(remainder, _MAX_PART_LENGTH)}`. A text with commas, "
@@ -216,16 +219,16 @@ def _in_brackets(mistake: Mistake, closing: str) -> Advice:
 def _advise_odd_quote(mistake: Mistake, quote: str) -> Advice:
     """A quote that ends a text which began, without one at its end, in a line above."""
     odd = (at for at in range(mistake.line - 1, -1, -1) if mistake.text(at).count(quote) % 2)
-    return next(odd, mistake.line), _unclosed(quote)
+    return next(odd, mistake.line), _unclosed_message(quote)
 
 
-def _unclosed(opening: str) -> str:
-    return f"The `{opening}` is not closed. Add `{_CLOSING.get(opening, opening)}` at its end."
+def _unclosed_message(opening: str) -> str:
+    return f"The `{opening}` is not closed. Add `{_CLOSING_BRACKETS.get(opening, opening)}` at its end."
 
 
 def _advise_text_behind(mistake: Mistake) -> Advice:
     """Text that follows on a value which has ended."""
-    end, remainder = mistake.before[-1], excerpt(mistake.rest, _MAX_PART_LENGTH)
+    end, remainder = mistake.before[-1], excerpt(mistake.after, _MAX_PART_LENGTH)
     if end in "]}":
         if re.search(r"(?:^|[:-] ) *\{\{", mistake.before):
             return mistake.line, _needs_quotes("{{")
@@ -254,9 +257,9 @@ def _advise_structure(mistake: Mistake) -> Advice:
     """A line that fits none above it, or text behind a value."""
     if mistake.before.endswith(("'", '"', "]", "}")):
         return _advise_text_behind(mistake)
-    if mistake.rest.startswith(":"):
+    if mistake.after.startswith(":"):
         return mistake.line, "The name of the field is missing before the colon."
-    if mistake.rest.startswith("- "):
+    if mistake.after.startswith("- "):
         message = (
             "An item of a list stands among the fields of an object. Begin it in the column of the items "
             "above, or indent it below its field."

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from proctor.bundles import reader
-from proctor.bundles.reader import NAMES, opened
+from proctor.bundles.reader import BUNDLE_FILES, open_bundle
 from proctor.errors import BundleError, UsageError
 
-TEXTS = {name: f"{name} one\ntwo\n".encode() for name in NAMES}
+TEXTS = {name: f"{name} one\ntwo\n".encode() for name in BUNDLE_FILES}
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refused(path: Path, words: str) -> None:
-    with pytest.raises(BundleError) as caught, opened(path):
+    with pytest.raises(BundleError) as caught, open_bundle(path):
         pass
     assert words in str(caught.value)
 
 
 def test_the_five_files_are_read_whole_and_line_by_line(folder: Path) -> None:
-    with opened(folder) as bundle:
+    with open_bundle(folder) as bundle:
         for name, data in TEXTS.items():
             hasher = sha256()
             assert bundle.read(name) == data
@@ -42,7 +42,7 @@ def test_the_five_files_are_read_whole_and_line_by_line(folder: Path) -> None:
 
 
 def test_a_file_is_read_twice_at_once(folder: Path) -> None:
-    with opened(folder) as bundle:
+    with open_bundle(folder) as bundle:
         one, other = bundle.lines("suite.jsonl"), bundle.lines("suite.jsonl")
         assert [next(one), next(other), next(one), next(other)] == [
             *(b"suite.jsonl one", b"suite.jsonl one"),
@@ -56,26 +56,26 @@ def test_lines_are_the_same_however_the_file_is_cut(
 ) -> None:
     data = b"\n\na\n" + b"b" * 100 + b"\nlast\n"
     (folder / "suite.jsonl").write_bytes(data)
-    monkeypatch.setattr(reader, "_CHUNK", size)
-    with opened(folder) as bundle:
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", size)
+    with open_bundle(folder) as bundle:
         assert list(bundle.lines("suite.jsonl")) == data.split(b"\n")[:-1]
 
 
 def test_a_line_that_does_not_end_and_one_that_is_too_long_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "LONGEST_LINE", 64)
-    monkeypatch.setattr(reader, "_CHUNK", 16)
+    monkeypatch.setattr(reader, "MAX_BUNDLE_LINE_BYTES", 64)
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 16)
     for data, words in (
         (b"a\nb", "suite.jsonl:2 does not end"),
         (b"a\n" + b"b" * 99, "suite.jsonl:2 is longer"),
     ):
         (folder / "suite.jsonl").write_bytes(data)
-        with opened(folder) as bundle, pytest.raises(BundleError, match=words):
+        with open_bundle(folder) as bundle, pytest.raises(BundleError, match=words):
             list(bundle.lines("suite.jsonl"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BUNDLE_FILES)
 def test_a_file_that_is_missing_or_called_otherwise_is_refused(folder: Path, name: str) -> None:
     (folder / name).rename(folder / name.upper())
     refused(folder, f"has {name.upper()!r}, which is no file of a bundle")
@@ -110,8 +110,8 @@ def test_links_pipes_sockets_and_folders_are_no_plain_files(folder: Path, tmp_pa
 
 def test_a_link_to_a_whole_bundle_is_one(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(folder)
-    with opened(tmp_path / "link") as bundle:
-        assert {name: bundle.read(name) for name in NAMES} == TEXTS
+    with open_bundle(tmp_path / "link") as bundle:
+        assert {name: bundle.read(name) for name in BUNDLE_FILES} == TEXTS
 
 
 def test_files_that_are_far_too_large_are_refused_unread(folder: Path) -> None:
@@ -131,12 +131,12 @@ def test_what_is_no_bundle_at_all_is_a_wrong_word(folder: Path, tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     words = ("nowhere", "empty", "other", "text", "nothing", "pipe", "text/inside", "a\0b", "x" * 5000)
     for name in words:
-        with pytest.raises(UsageError), opened(tmp_path / name):
+        with pytest.raises(UsageError), open_bundle(tmp_path / name):
             pass
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_cannot_be_read_is_a_wrong_word(folder: Path) -> None:
     (folder / "config.json").chmod(0)
-    with pytest.raises(UsageError, match="cannot be read"), opened(folder):
+    with pytest.raises(UsageError, match="cannot be read"), open_bundle(folder):
         pass

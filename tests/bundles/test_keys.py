@@ -33,7 +33,7 @@ RFC_8032 = (  # section 7.1, test 3: public key, message, signature
 
 
 def pem_of(raw: bytes) -> str:
-    return keys._pem(keys._ED25519 + raw)
+    return keys._format_pem(keys._ED25519_PREFIX + raw)
 
 
 @pytest.fixture
@@ -49,18 +49,18 @@ def mode(path: Path) -> int:
 
 
 def test_the_first_signature_makes_the_key_and_the_next_one_finds_it(folder: Path) -> None:
-    first = keys.signing_key(folder, None, {})
-    second = keys.signing_key(folder, None, {})
-    assert (first.name, first.made, second.made) == ("default", True, False)
+    first = keys.get_signing_key(folder, None, {})
+    second = keys.get_signing_key(folder, None, {})
+    assert (first.name, first.is_new, second.is_new) == ("default", True, False)
     assert first.id == second.id
-    assert keys.holds(first.public_pem, b"said", second.sign(b"said"))
+    assert keys.verify_signature(first.public_pem, b"said", second.sign(b"said"))
 
 
 @POSIX
 def test_a_private_key_and_its_folder_are_their_owners_alone(folder: Path) -> None:
     before = os.umask(0)
     try:
-        keys.signing_key(folder, None, {})
+        keys.get_signing_key(folder, None, {})
     finally:
         os.umask(before)
     assert mode(folder) == 0o700
@@ -72,16 +72,16 @@ def test_a_private_key_and_its_folder_are_their_owners_alone(folder: Path) -> No
 
 def test_many_that_sign_first_at_once_make_one_key(folder: Path) -> None:
     with ThreadPoolExecutor(12) as pool:
-        made = list(pool.map(lambda _: keys.signing_key(folder, None, {}), range(24)))
+        made = list(pool.map(lambda _: keys.get_signing_key(folder, None, {}), range(24)))
     assert len({key.id for key in made}) == 1
-    assert sum(key.made for key in made) == 1
+    assert sum(key.is_new for key in made) == 1
     assert len(list(folder.iterdir())) == 2  # nothing of those who came late is left
 
 
 def test_processes_that_sign_first_at_once_make_one_key(folder: Path) -> None:
     program = (
-        "import sys, pathlib; from proctor.bundles.keys import signing_key; sys.stdin.readline(); "
-        "print(signing_key(pathlib.Path(sys.argv[1]), None, {}).id)"
+        "import sys, pathlib; from proctor.bundles.keys import get_signing_key; sys.stdin.readline(); "
+        "print(get_signing_key(pathlib.Path(sys.argv[1]), None, {}).id)"
     )
     started = [
         subprocess.Popen(
@@ -106,25 +106,25 @@ def test_where_files_cannot_be_linked_a_key_is_made_all_the_same(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    made = keys.new_key(folder, "one", {})
-    assert keys.signing_key(folder, "one", {}).id == made.id
+    made = keys.create_key(folder, "one", {})
+    assert keys.get_signing_key(folder, "one", {}).id == made.id
     with pytest.raises(UsageError, match="already"):
-        keys.new_key(folder, "one", {})
-    assert keys.signing_key(folder, "one", {}).id == made.id
+        keys.create_key(folder, "one", {})
+    assert keys.get_signing_key(folder, "one", {}).id == made.id
 
 
 def test_only_the_default_is_made_unasked(folder: Path) -> None:
-    keys.new_key(folder, "release", {})
+    keys.create_key(folder, "release", {})
     with pytest.raises(UsageError, match=r"no key 'relaese'.*'release'.*proctor keys new relaese"):
-        keys.signing_key(folder, "relaese", {})
-    assert keys.names(folder) == ["release"]
+        keys.get_signing_key(folder, "relaese", {})
+    assert keys.list_names(folder) == ["release"]
 
 
 def test_a_name_that_is_taken_is_never_made_anew(folder: Path) -> None:
-    before = keys.new_key(folder, "mine", {}).id
+    before = keys.create_key(folder, "mine", {}).id
     with pytest.raises(UsageError, match="already"):
-        keys.new_key(folder, "mine", {})
-    assert keys.signing_key(folder, "mine", {}).id == before
+        keys.create_key(folder, "mine", {})
+    assert keys.get_signing_key(folder, "mine", {}).id == before
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_name_that_is_taken_is_never_made_anew(folder: Path) -> None:
     ],
 )
 def test_a_name_is_never_a_path(folder: Path, name: str) -> None:
-    for use in (keys.new_key, keys.signing_key):
+    for use in (keys.create_key, keys.get_signing_key):
         with pytest.raises(UsageError, match="cannot be called"):
             use(folder, name, {})
     assert not folder.parent.exists()
@@ -166,7 +166,7 @@ def test_every_name_is_refused_or_stays_in_the_folder(name: str) -> None:
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UsageError, match="cannot be"):
-        keys.signing_key(tmp_path / "file" / "keys", None, {})
+        keys.get_signing_key(tmp_path / "file" / "keys", None, {})
 
 
 # --- read --------------------------------------------------------------------------------------------------
@@ -175,50 +175,50 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 @POSIX
 @pytest.mark.parametrize("rights", [0o644, 0o640, 0o604, 0o660])
 def test_a_private_key_that_others_can_read_signs_nothing(folder: Path, rights: int) -> None:
-    keys.signing_key(folder, None, {})
+    keys.get_signing_key(folder, None, {})
     path = folder / "default.key.pem"
     path.chmod(rights)
     with pytest.raises(UsageError, match=rf"mode {rights:04o}.*chmod 600 .*default\.key\.pem"):
-        keys.signing_key(folder, None, {})
+        keys.get_signing_key(folder, None, {})
     path.chmod(0o600)
-    keys.signing_key(folder, None, {})
+    keys.get_signing_key(folder, None, {})
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", b"\xff" * 99]
 )
 def test_a_damaged_key_is_left_as_it_is(folder: Path, content: bytes) -> None:
-    keys.signing_key(folder, None, {})
+    keys.get_signing_key(folder, None, {})
     path = folder / "default.key.pem"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=r"default\.key\.pem is no private key"):
-        keys.signing_key(folder, None, {})
+        keys.get_signing_key(folder, None, {})
     assert path.read_bytes() == content
 
 
 def test_a_key_of_another_kind_is_refused(folder: Path) -> None:
-    keys.signing_key(folder, None, {})
+    keys.get_signing_key(folder, None, {})
     other = generate_private_key(SECP256R1())
     data = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (folder / "default.key.pem").write_bytes(data)
     with pytest.raises(UsageError, match="another kind than Ed25519"):
-        keys.signing_key(folder, None, {})
+        keys.get_signing_key(folder, None, {})
     public = other.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     with pytest.raises(ValueError, match="no Ed25519"):
         keys.fingerprint(public.decode())
 
 
 def test_a_public_key_that_is_not_that_of_the_private_one_is_noticed(folder: Path) -> None:
-    keys.signing_key(folder, None, {})
-    (folder / "default.pub.pem").write_text(keys.new_key(folder, "other", {}).public_pem, encoding="utf-8")
+    keys.get_signing_key(folder, None, {})
+    (folder / "default.pub.pem").write_text(keys.create_key(folder, "other", {}).public_pem, encoding="utf-8")
     with pytest.raises(UsageError, match="is not the public key"):
-        keys.signing_key(folder, None, {})
+        keys.get_signing_key(folder, None, {})
 
 
 def test_a_lost_public_key_comes_back(folder: Path) -> None:
-    made = keys.signing_key(folder, None, {})
+    made = keys.get_signing_key(folder, None, {})
     (folder / "default.pub.pem").unlink()
-    assert keys.public_pem_of(folder, "default", {}) == made.public_pem
+    assert keys.read_public_pem(folder, "default", {}) == made.public_pem
     assert (folder / "default.pub.pem").read_text(encoding="utf-8") == made.public_pem
 
 
@@ -226,9 +226,9 @@ def test_a_lost_public_key_comes_back(folder: Path) -> None:
 def test_a_key_in_a_folder_that_cannot_be_written_signs(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = keys.signing_key(folder, None, {})
+    made = keys.get_signing_key(folder, None, {})
     before = folder.stat().st_mtime_ns
-    keys.signing_key(folder, None, {})
+    keys.get_signing_key(folder, None, {})
     assert folder.stat().st_mtime_ns == before  # nothing is written where nothing is missing
     (folder / "default.pub.pem").unlink()
 
@@ -236,7 +236,7 @@ def test_a_key_in_a_folder_that_cannot_be_written_signs(
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(os, "open", read_only)
-    assert keys.signing_key(folder, None, {}).id == made.id
+    assert keys.get_signing_key(folder, None, {}).id == made.id
 
 
 @POSIX
@@ -244,7 +244,7 @@ def test_a_pipe_in_the_place_of_a_key_holds_nobody_up(folder: Path) -> None:
     folder.mkdir(parents=True)
     os.mkfifo(folder / "default.key.pem")
     with pytest.raises(UsageError, match="is no file"):
-        keys.signing_key(folder, None, {})
+        keys.get_signing_key(folder, None, {})
 
 
 # --- encrypted ---------------------------------------------------------------------------------------------
@@ -252,50 +252,50 @@ def test_a_pipe_in_the_place_of_a_key_holds_nobody_up(folder: Path) -> None:
 
 def test_a_password_encrypts_a_new_key(folder: Path) -> None:
     secret = {"PROCTOR_KEY_PASSWORD": "correct horse"}
-    made = keys.new_key(folder, "safe", secret)
+    made = keys.create_key(folder, "safe", secret)
     assert (folder / "safe.key.pem").read_bytes().startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
-    assert keys.signing_key(folder, "safe", secret).id == made.id
+    assert keys.get_signing_key(folder, "safe", secret).id == made.id
     with pytest.raises(UsageError, match=r"is encrypted.*PROCTOR_KEY_PASSWORD"):
-        keys.signing_key(folder, "safe", {})
+        keys.get_signing_key(folder, "safe", {})
     with pytest.raises(UsageError, match="not its password"):
-        keys.signing_key(folder, "safe", {"PROCTOR_KEY_PASSWORD": "wrong"})
-    assert keys.public_pem_of(folder, "safe", {}) == made.public_pem  # which is no secret
+        keys.get_signing_key(folder, "safe", {"PROCTOR_KEY_PASSWORD": "wrong"})
+    assert keys.read_public_pem(folder, "safe", {}) == made.public_pem  # which is no secret
 
 
 @pytest.mark.parametrize(
     ("password", "message"), [("x" * 1024, "longer than 1,023 bytes"), ("", "encrypted")]
 )
 def test_what_can_be_no_password_is_a_sentence(folder: Path, password: str, message: str) -> None:
-    keys.new_key(folder, "k", {keys.PASSWORD: "x" * 1023})
+    keys.create_key(folder, "k", {keys.PASSWORD_VARIABLE: "x" * 1023})
     with pytest.raises(UsageError, match=message):
-        keys.signing_key(folder, "k", {keys.PASSWORD: password})
+        keys.get_signing_key(folder, "k", {keys.PASSWORD_VARIABLE: password})
 
 
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere the environment has no such bytes")
 def test_a_password_may_be_any_bytes(folder: Path) -> None:
-    environ = {keys.PASSWORD: os.fsdecode(b"a\xff")}
-    assert keys.new_key(folder, "k", environ).id == keys.signing_key(folder, "k", environ).id
+    environ = {keys.PASSWORD_VARIABLE: os.fsdecode(b"a\xff")}
+    assert keys.create_key(folder, "k", environ).id == keys.get_signing_key(folder, "k", environ).id
 
 
 def test_a_link_that_leads_nowhere_is_no_key(folder: Path) -> None:
-    keys.new_key(folder, "mine", {})
+    keys.create_key(folder, "mine", {})
     (folder / "lost.key.pem").symlink_to(folder / "nowhere.pem")
-    assert keys.names(folder) == ["mine"]
+    assert keys.list_names(folder) == ["mine"]
     with pytest.raises(UsageError, match="leads nowhere"):
-        keys.new_key(folder, "lost", {})
+        keys.create_key(folder, "lost", {})
     assert not (folder / "nowhere.pem").exists()
 
 
 def test_a_password_is_no_hindrance_to_a_key_without_one(folder: Path) -> None:
-    made = keys.new_key(folder, "plain", {})
-    assert keys.signing_key(folder, "plain", {"PROCTOR_KEY_PASSWORD": "x"}).id == made.id
+    made = keys.create_key(folder, "plain", {})
+    assert keys.get_signing_key(folder, "plain", {"PROCTOR_KEY_PASSWORD": "x"}).id == made.id
 
 
 # --- fingerprints and signatures ---------------------------------------------------------------------------
 
 
 def test_a_fingerprint_is_the_digest_of_the_der_as_openssl_has_it(folder: Path) -> None:
-    key = keys.signing_key(folder, None, {})
+    key = keys.get_signing_key(folder, None, {})
     der = b64decode("".join(key.public_pem.splitlines()[1:-1]))
     assert key.id == sha256(der).hexdigest() == keys.fingerprint(key.public_pem)
     if which("openssl") is None:
@@ -315,7 +315,7 @@ def test_however_a_public_key_is_written_its_fingerprint_is_the_same(raw: bytes)
     body = pem.splitlines()[1]
     other = pem.replace(body, f"{body[:20]}\n{body[20:]}").replace("\n", "\r\n")
     other = f"Bag Attributes\r\n{other.strip()}"
-    assert keys.normal_pem(other) == pem
+    assert keys.normalize_pem(other) == pem
     assert keys.fingerprint(other) == keys.fingerprint(pem)
 
 
@@ -333,26 +333,26 @@ def test_however_a_public_key_is_written_its_fingerprint_is_the_same(raw: bytes)
     ],
 )
 def test_what_is_no_public_key_is_refused(text: str) -> None:
-    for use in (keys.fingerprint, keys.normal_pem, lambda pem: keys.holds(pem, b"", bytes(64))):
+    for use in (keys.fingerprint, keys.normalize_pem, lambda pem: keys.verify_signature(pem, b"", bytes(64))):
         with pytest.raises(ValueError, match=r"^it (has|is)|^its"):
             use(text)
 
 
 def test_signatures_are_those_of_the_standard() -> None:
     public, said, signature = map(bytes.fromhex, RFC_8032)
-    assert keys.holds(pem_of(public), said, signature)
-    assert not keys.holds(pem_of(public), said + b"\0", signature)
-    assert not keys.holds(pem_of(public[::-1]), said, signature)
+    assert keys.verify_signature(pem_of(public), said, signature)
+    assert not keys.verify_signature(pem_of(public), said + b"\0", signature)
+    assert not keys.verify_signature(pem_of(public[::-1]), said, signature)
 
 
 @given(st.binary(max_size=80), st.integers(0, 511))
 def test_a_signature_with_any_bit_changed_does_not_hold(data: bytes, bit: int) -> None:
     key = _KEY
     signature = bytearray(key.sign(data))
-    assert keys.holds(key.public_pem, data, bytes(signature))
+    assert keys.verify_signature(key.public_pem, data, bytes(signature))
     signature[bit // 8] ^= 1 << bit % 8
-    assert not keys.holds(key.public_pem, data, bytes(signature))
-    assert not keys.holds(key.public_pem, data, bytes(signature[:-1]))
+    assert not keys.verify_signature(key.public_pem, data, bytes(signature))
+    assert not keys.verify_signature(key.public_pem, data, bytes(signature[:-1]))
 
 
 def test_a_key_is_never_shown() -> None:
@@ -399,7 +399,10 @@ def test_without_the_package_the_command_to_install_it_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    for use in (lambda: keys.signing_key(folder, None, {}), lambda: keys.holds(_KEY.public_pem, b"", b"")):
+    for use in (
+        lambda: keys.get_signing_key(folder, None, {}),
+        lambda: keys.verify_signature(_KEY.public_pem, b"", b""),
+    ):
         with pytest.raises(UsageError, match=r"pip install 'proctor\[sign\]'"):
             use()
     assert keys.fingerprint(_KEY.public_pem) == _KEY.id  # which needs no package

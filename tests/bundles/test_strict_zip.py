@@ -16,10 +16,10 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import pytest
 
 from proctor.bundles import reader, strict_zip
-from proctor.bundles.reader import NAMES, opened
+from proctor.bundles.reader import BUNDLE_FILES, open_bundle
 from proctor.errors import BundleError, UsageError
 
-TEXTS = {name: f"{name} one\ntwo\n".encode() * 20 for name in NAMES}
+TEXTS = {name: f"{name} one\ntwo\n".encode() * 20 for name in BUNDLE_FILES}
 
 
 def info(name: str, *, method: int = ZIP_DEFLATED, mode: int = 0o100644) -> ZipInfo:
@@ -42,8 +42,8 @@ def write(path: Path, texts: dict[str, bytes] = TEXTS, **fields: int) -> Path:
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    with opened(path) as bundle:
-        return {name: bundle.read(name) for name in NAMES}
+    with open_bundle(path) as bundle:
+        return {name: bundle.read(name) for name in BUNDLE_FILES}
 
 
 def refused(path: Path, words: str = "") -> None:
@@ -67,13 +67,15 @@ def test_entries_in_another_order_and_under_another_ending_are_read(tmp_path: Pa
 def test_an_archive_by_another_program_is_read(path: Path, tmp_path: Path) -> None:
     for name, data in TEXTS.items():
         (tmp_path / name).write_bytes(data)
-    subprocess.run(["zip", "-q", path.name, *NAMES], cwd=tmp_path, check=True)
+    subprocess.run(["zip", "-q", path.name, *BUNDLE_FILES], cwd=tmp_path, check=True)
     assert contents(path) == TEXTS
 
 
 def test_two_entries_are_read_in_step(path: Path) -> None:
-    long = {name: random.Random(name).randbytes(10**6).replace(b"\n", b" ") + b"\nend\n" for name in NAMES}
-    with opened(write(path, long)) as bundle:
+    long = {
+        name: random.Random(name).randbytes(10**6).replace(b"\n", b" ") + b"\nend\n" for name in BUNDLE_FILES
+    }
+    with open_bundle(write(path, long)) as bundle:
         pairs = list(zip(bundle.lines("suite.jsonl"), bundle.lines("trials.jsonl"), strict=True))
     assert pairs[1] == (b"end", b"end")
     assert pairs[0] == (long["suite.jsonl"][:-5], long["trials.jsonl"][:-5])
@@ -199,7 +201,7 @@ def test_comments_and_extra_fields_are_refused(path: Path) -> None:
 def test_bytes_behind_the_end_of_packed_data_are_found(path: Path) -> None:
     packing = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packing.compress(TEXTS["suite.jsonl"]) + packing.flush() + b"hidden"
-    path.write_bytes(crafted([(name, packed, TEXTS["suite.jsonl"]) for name in NAMES]))
+    path.write_bytes(crafted([(name, packed, TEXTS["suite.jsonl"]) for name in BUNDLE_FILES]))
     refused(path, "has hidden bytes in the entry")
 
 
@@ -265,12 +267,12 @@ def test_packed_data_that_break_off_are_found(path: Path) -> None:
     packing = zlib.compressobj(9, zlib.DEFLATED, -15)
     text = TEXTS["suite.jsonl"]
     packed = packing.compress(text) + packing.flush(zlib.Z_SYNC_FLUSH)  # all of it, and no end
-    path.write_bytes(crafted([(name, packed, text) for name in NAMES]))
+    path.write_bytes(crafted([(name, packed, text) for name in BUNDLE_FILES]))
     refused(path, "break off")
 
 
 def test_an_entry_that_is_too_large_is_refused_unread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(reader._MOST, False, 10)
+    monkeypatch.setitem(reader._MAX_FILE_BYTES, False, 10)
     refused(write(path), "config.json has 400 bytes; more than 10 are read of no bundle")
 
 
@@ -280,7 +282,7 @@ def test_an_entry_that_is_too_large_is_refused_unread(path: Path, monkeypatch: p
 def test_a_bomb_is_refused_before_it_is_unpacked(path: Path) -> None:
     packing = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = b"".join(packing.compress(bytes(2**20)) for _ in range(40)) + packing.flush()
-    entries = [(name, packed, b"") for name in NAMES]
+    entries = [(name, packed, b"") for name in BUNDLE_FILES]
     path.write_bytes(crafted(entries, 40 * 2**20))
     refused(path, "times its size (41943040 bytes), as no bundle does")
 
@@ -290,16 +292,16 @@ def test_a_bomb_that_says_it_is_small_is_unpacked_no_further_than_it_says(
 ) -> None:
     packing = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = b"".join(packing.compress(bytes(2**20)) for _ in range(40)) + packing.flush()
-    path.write_bytes(crafted([(name, packed, b"x" * 100) for name in NAMES]))
+    path.write_bytes(crafted([(name, packed, b"x" * 100) for name in BUNDLE_FILES]))
     unpacked: list[int] = []
-    inflated = strict_zip._inflated
+    inflated = strict_zip._inflate
 
-    def counted(file: BinaryIO, member: strict_zip.Member) -> Iterator[bytes]:
+    def counted(file: BinaryIO, member: strict_zip.ZipMember) -> Iterator[bytes]:
         for piece in inflated(file, member):
             unpacked.append(len(piece))
             yield piece
 
-    monkeypatch.setattr(strict_zip, "_inflated", counted)
+    monkeypatch.setattr(strict_zip, "_inflate", counted)
     refused(path, "is not what its header says")
     assert sum(unpacked) <= 2**18
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from proctor.bundles import keys
-from proctor.bundles.trust_store import FILE, Trusted, distrust, trust, trusted
+from proctor.bundles.trust_store import TRUST_FILE, TrustedKey, distrust, load_trusted_keys, trust
 from proctor.errors import UsageError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -26,25 +26,25 @@ def folder(tmp_path: Path) -> Path:
 
 def pem(word: str) -> str:
     """A public key; nobody knows its private one."""
-    return keys._pem(keys._ED25519 + sha256(word.encode()).digest())
+    return keys._format_pem(keys._ED25519_PREFIX + sha256(word.encode()).digest())
 
 
 def names(folder: Path) -> list[str]:
-    return [one.name for one in trusted(folder).values()]
+    return [one.name for one in load_trusted_keys(folder).values()]
 
 
 def test_nobody_is_trusted_at_first(folder: Path) -> None:
-    assert trusted(folder) == {}
+    assert load_trusted_keys(folder) == {}
     assert not folder.exists()
 
 
 def test_a_key_that_is_trusted_stays_so_until_it_is_not(folder: Path) -> None:
     one, new = trust(folder, pem("a"), "alice", NOW)
     assert new
-    assert one == Trusted(keys.fingerprint(pem("a")), "alice", pem("a"), NOW)
-    assert trusted(folder) == {one.id: one}
+    assert one == TrustedKey(keys.fingerprint(pem("a")), "alice", pem("a"), NOW)
+    assert load_trusted_keys(folder) == {one.id: one}
     assert distrust(folder, "alice") == one
-    assert trusted(folder) == {}
+    assert load_trusted_keys(folder) == {}
 
 
 def test_a_key_is_distrusted_by_its_whole_fingerprint_alone(folder: Path) -> None:
@@ -55,33 +55,33 @@ def test_a_key_is_distrusted_by_its_whole_fingerprint_alone(folder: Path) -> Non
 
 
 def test_a_key_of_your_own_is_trusted_as_yours(folder: Path) -> None:
-    own = keys.signing_key(folder, None, {})
-    assert {one.id: (one.name, one.yours, one.own_name) for one in trusted(folder).values()} == {
+    own = keys.get_signing_key(folder, None, {})
+    assert {one.id: (one.name, one.is_own, one.own_name) for one in load_trusted_keys(folder).values()} == {
         own.id: ("yours: default", True, "default")
     }
-    assert trust(folder, own.public_pem, "default", NOW) == (trusted(folder)[own.id], False)
+    assert trust(folder, own.public_pem, "default", NOW) == (load_trusted_keys(folder)[own.id], False)
     with pytest.raises(UsageError, match="a key of your own"):
         distrust(folder, "default")
     (folder / "default.key.pem").unlink()
-    assert trusted(folder) == {}  # a public key that lies there is not yours
+    assert load_trusted_keys(folder) == {}  # a public key that lies there is not yours
 
 
 def test_a_name_is_one_keys(folder: Path) -> None:
     one, _ = trust(folder, pem("a"), "alice", NOW)
-    before = (folder / FILE).read_bytes()
+    before = (folder / TRUST_FILE).read_bytes()
     with pytest.raises(UsageError, match=f"another key.*{one.id}"):
         trust(folder, pem("b"), "alice", NOW)
     with pytest.raises(UsageError, match="trusted as 'alice' already"):
         trust(folder, pem("a"), "bob", NOW)
     assert trust(folder, pem("a"), "alice", NOW) == (one, False)
-    assert (folder / FILE).read_bytes() == before
+    assert (folder / TRUST_FILE).read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["yours: me", "../x", "", "a b", "0" * 64, "\x1b[31m"])
 def test_a_name_cannot_pass_for_something_else(folder: Path, name: str) -> None:
     with pytest.raises(UsageError, match="cannot be called"):
         trust(folder, pem("a"), name, NOW)
-    assert trusted(folder) == {}
+    assert load_trusted_keys(folder) == {}
 
 
 def test_what_is_no_key_is_not_trusted(folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_file_reads_one_key_a_line_and_is_the_same_whatever_the_order(tmp_pa
     for place, order in (("one", "abc"), ("two", "cab")):
         for name in order:
             trust(tmp_path / place, pem(name), name, NOW)
-    first, second = ((tmp_path / place / FILE).read_bytes() for place in ("one", "two"))
+    first, second = ((tmp_path / place / TRUST_FILE).read_bytes() for place in ("one", "two"))
     assert first == second
     assert first.count(b"\n") == 5
     assert not list(tmp_path.rglob("*.part"))
@@ -112,11 +112,11 @@ def test_the_file_reads_one_key_a_line_and_is_the_same_whatever_the_order(tmp_pa
 def written(folder: Path, change: Any) -> None:
     trust(folder, pem("a"), "alice", NOW)
     trust(folder, pem("b"), "bob", NOW)
-    data = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    data = json.loads((folder / TRUST_FILE).read_text(encoding="utf-8"))
     change(data)
     text = ",\n".join(json.dumps(one) for one in data.pop("keys"))
     rest = "".join(f", {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items())
-    (folder / FILE).write_text(f'{{"keys": [\n{text}\n]{rest}}}\n', encoding="utf-8")
+    (folder / TRUST_FILE).write_text(f'{{"keys": [\n{text}\n]{rest}}}\n', encoding="utf-8")
 
 
 def entry(place: int, **fields: Any) -> Any:
@@ -142,15 +142,15 @@ def entry(place: int, **fields: Any) -> Any:
 )
 def test_a_damaged_file_is_believed_in_nothing(folder: Path, change: Any, line: int, why: str) -> None:
     written(folder, change)
-    before = (folder / FILE).read_bytes()
+    before = (folder / TRUST_FILE).read_bytes()
     for use in (
-        lambda: trusted(folder),
+        lambda: load_trusted_keys(folder),
         lambda: trust(folder, pem("c"), "carol", NOW),
         lambda: distrust(folder, "alice"),
     ):
         with pytest.raises(UsageError, match=rf"trusted\.json:{line}: .*({why})"):
             use()
-    assert (folder / FILE).read_bytes() == before
+    assert (folder / TRUST_FILE).read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -159,23 +159,23 @@ def test_a_damaged_file_is_believed_in_nothing(folder: Path, change: Any, line: 
 )
 def test_a_file_that_is_no_json_says_where(folder: Path, text: str, line: int) -> None:
     folder.mkdir()
-    (folder / FILE).write_text(text, encoding="utf-8")
+    (folder / TRUST_FILE).write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=rf"trusted\.json:{line}: "):
-        trusted(folder)
+        load_trusted_keys(folder)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="rights of others are a matter of POSIX")
 def test_a_file_that_anybody_may_write_is_not_believed(folder: Path) -> None:
     trust(folder, pem("a"), "alice", NOW)
-    (folder / FILE).chmod(0o666)
+    (folder / TRUST_FILE).chmod(0o666)
     with pytest.raises(UsageError, match=r"Anybody may write .*chmod 644"):
-        trusted(folder)
+        load_trusted_keys(folder)
 
 
 def test_a_trust_file_that_is_a_link_stays_one(folder: Path, tmp_path: Path) -> None:
     trust(folder, pem("a"), "alice", NOW)
-    (folder / FILE).rename(tmp_path / "settings.json")
-    (folder / FILE).symlink_to(tmp_path / "settings.json")
+    (folder / TRUST_FILE).rename(tmp_path / "settings.json")
+    (folder / TRUST_FILE).symlink_to(tmp_path / "settings.json")
     distrust(folder, "alice")
-    assert (folder / FILE).is_symlink()
+    assert (folder / TRUST_FILE).is_symlink()
     assert b"alice" not in (tmp_path / "settings.json").read_bytes()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S, wait_until
-from proctor.bundles.keys import signing_key
+from proctor.bundles.keys import get_signing_key
 from proctor.proof.statement import ENVELOPE, FILES
 
 Told = Any
@@ -51,7 +51,7 @@ def test_a_run_is_written_signed_and_told(proctor: Proctor, run: str, folder: Pa
     path = folder / f"{run}.bundle"
     assert told.code == 0
     assert {one.name for one in path.iterdir()} == NAMES
-    key = signing_key(keys, None)
+    key = get_signing_key(keys, None)
     assert signers(path) == [key.id]
     assert told.out.splitlines()[0].startswith(f"{path.name}: full bundle of run {run}, half v1 on echo")
     assert f"  signed by {key.id}" in told.out
@@ -100,7 +100,7 @@ def test_what_is_attested_is_verified(proctor: Proctor, run: str, flags: list[st
 def test_json_has_the_claims_and_who_signed(proctor: Proctor, run: str, keys: Path) -> None:
     row = proctor("attest", run, "-o", "b", "--json").json
     assert (row["bundle"], row["kind"], row["run"], row["exit_code"]) == ("b", "full", run, 0)
-    assert row["signed_by"] == [signing_key(keys, None).id]
+    assert row["signed_by"] == [get_signing_key(keys, None).id]
     assert set(row["claims"]) == {"all", "dev", "holdout"}
     assert row["claims"]["all"]["total"] == 10
     assert set(row["files"]) == set(FILES)
@@ -116,9 +116,9 @@ def test_without_a_signature_it_says_what_that_is_worth(proctor: Proctor, run: s
 def test_another_key_signs(proctor: Proctor, run: str) -> None:
     assert proctor("keys", "new", "release").code == 0
     proctor("attest", run, "-o", "b", "--sign-key", "release")
-    assert signers(Path("b")) == [signing_key(Path("keys"), "release").id]
+    assert signers(Path("b")) == [get_signing_key(Path("keys"), "release").id]
     proctor("attest", run, "-o", "c", "--keys", "elsewhere")
-    assert signers(Path("c")) == [signing_key(Path("elsewhere"), None).id]
+    assert signers(Path("c")) == [get_signing_key(Path("elsewhere"), None).id]
 
 
 def test_a_bundle_gets_a_further_signature(proctor: Proctor, run: str) -> None:
@@ -271,7 +271,7 @@ def test_a_folder_that_nobody_may_write_is_refused(proctor: Proctor, half: str) 
 def test_a_bundle_that_cannot_be_written_loses_no_run(
     proctor: Proctor, half: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proctor.services.bundles.attest.LONGEST_LINE", 10)
+    monkeypatch.setattr("proctor.services.bundles.attest.MAX_BUNDLE_LINE_BYTES", 10)
     told = proctor("run", half, "--target", "echo", "--attest", "--json")
     assert told.code == 4
     assert told.run["passed"] == 5

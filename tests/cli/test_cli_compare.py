@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.model import Look
+from proctor.model import HoldoutAccess
 from proctor.reports.runs.serialize import counts_row
 from proctor.stores import open_store
 from proctor.verdicts import Counts
@@ -306,7 +306,7 @@ def test_errors_are_3_unless_so_many_are_allowed(proctor: Proctor, asked: Procto
 def test_a_run_that_is_not_finished_is_3_with_a_gate(proctor: Proctor, asked: Proctor) -> None:
     first, second = asked(30), asked(30)
     with closing(open_store(STORE)) as store:
-        store.update(replace(store.run(second), planned=41))
+        store.update_run(replace(store.run(second), planned=41))
     assert proctor("compare", first, second).code == 0
     told = proctor("compare", first, second, "--gate")
     assert (told.code, "1 of 41 trials are missing" in last(told)) == (3, True)
@@ -357,9 +357,9 @@ def test_one_word_compares_the_runs_of_one_command(proctor: Proctor, script: Pro
 # --- holdouts ----------------------------------------------------------------------------------------------
 
 
-def looks() -> list[Look]:
+def looks() -> list[HoldoutAccess]:
     with closing(open_store(STORE)) as store:
-        return store.looks(store.run("last").suite.digest)
+        return store.holdout_accesses(store.run("last").suite.digest)
 
 
 def test_a_comparison_of_held_out_cases_is_a_look_for_each_run(proctor: Proctor, asked: Proctor) -> None:

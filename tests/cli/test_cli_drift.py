@@ -54,7 +54,7 @@ def nights(folder: Path) -> Callable[[], None]:
     def spread() -> None:
         store = open_store(str(folder / ".proctor" / "proctor.db"))
         for night, run in enumerate(reversed(list(store.runs()))):
-            store.update(replace(run, started_at=FIRST_NIGHT + timedelta(days=night)))
+            store.update_run(replace(run, started_at=FIRST_NIGHT + timedelta(days=night)))
         store.close()
 
     return spread
@@ -204,7 +204,7 @@ def newest(folder: Path) -> Callable[..., str]:
     def change(**fields: Any) -> str:
         store = open_store(str(folder / ".proctor" / "proctor.db"))
         run = next(iter(store.runs()))
-        store.update(replace(run, **fields))
+        store.update_run(replace(run, **fields))
         store.close()
         return run.id
 

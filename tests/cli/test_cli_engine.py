@@ -23,10 +23,10 @@ from proctor.engines.protocol import make_trial
 class OneByOne:
     def __init__(self, work, worker, writer):
         self.worker, self.writer = worker, writer
-        self.stopped, self.stop_reason = False, None
+        self.is_stopped, self.stop_reason = False, None
 
     def stop(self, reason=None):
-        self.stopped, self.stop_reason = True, self.stop_reason or reason
+        self.is_stopped, self.stop_reason = True, self.stop_reason or reason
 
     async def run(self, planned_trials):
         with Path("trials.log").open("a") as log:
@@ -53,7 +53,7 @@ def log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
     monkeypatch.syspath_prepend(info.parent)
     path = folder / "trials.log"
     yield lambda: path.read_text(encoding="utf-8").split() if path.exists() else []
-    for table in (ENGINES._where, ENGINES._instances):
+    for table in (ENGINES._locations, ENGINES._instances):
         table.pop("one_by_one", None)
     sys.modules.pop("one_by_one_package", None)
 
@@ -116,7 +116,7 @@ def test_a_run_is_graded_again_without_the_package_of_its_engine(
 ) -> None:
     proctor("run", cases, "--target", "echo", "--engine", "one_by_one")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(folder / "engines")])
-    for table in (ENGINES._where, ENGINES._instances):
+    for table in (ENGINES._locations, ENGINES._instances):
         table.pop("one_by_one")
     assert proctor("regrade", "last", "--json").run["passed"] == 2
     assert len(log()) == 3

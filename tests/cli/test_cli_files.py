@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S
-from proctor.services.runs.planning.load_suites import SKIP_INVALID
+from proctor.services.runs.planning.load_suites import SKIP_INVALID_HINT
 
 Proctor = Callable[..., Any]
 GOOD = b'{"id": "a", "input": "x", "expected": "x", "scorer": "exact"}\n'
@@ -66,7 +66,7 @@ def test_a_file_that_is_no_suite_is_4_with_its_name_and_a_line_for_each_problem(
     for words in (("run", name, "--target", "echo"), ("validate", name), ("hash", name)):
         told = proctor(*words)
         assert told.code == 4
-        lines = told.err.removesuffix(f"{SKIP_INVALID}\n").splitlines()
+        lines = told.err.removesuffix(f"{SKIP_INVALID_HINT}\n").splitlines()
         assert lines
         assert all(line.startswith(f"{name}:") for line in lines)
         assert len(told.err) < 3000

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import proctor as package
-from proctor.model import Look
+from proctor.model import HoldoutAccess
 from proctor.stores import open_store
 
 Proctor = Callable[..., Any]
@@ -53,7 +53,7 @@ def looks(folder: Path) -> Callable[[], list[str]]:
     def read() -> list[str]:
         store = open_store(str(folder / ".proctor" / "proctor.db"))
         try:
-            found: list[Look] = store.looks(store.run("last").suite.digest)
+            found: list[HoldoutAccess] = store.holdout_accesses(store.run("last").suite.digest)
         finally:
             store.close()
         return [look.kind for look in found]

@@ -376,10 +376,12 @@ def test_data_stay_exact(proctor: Proctor, folder: Path) -> None:
 def test_colour_is_only_ever_our_own(folder: Path) -> None:
     from rich.console import Console
 
-    from proctor.cli.colours import THEME, coloured
+    from proctor.cli.colours import THEME, print_coloured
 
     screen = io.StringIO()
-    coloured(HOSTILE_TEXTS, Console(file=screen, force_terminal=True, theme=THEME, color_system="standard"))
+    print_coloured(
+        HOSTILE_TEXTS, Console(file=screen, force_terminal=True, theme=THEME, color_system="standard")
+    )
     shown = re.sub(r"\x1b\[[\d;]*m", "", screen.getvalue())
     assert terminal_faults(shown) == []
     assert "💣" not in shown

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from patience import PATIENCE_S
-from proctor.cli.interrupts import LISTS, interrupted_json
-from proctor.cli.main import COMMANDS, _problem
+from proctor.cli.interrupts import JSON_LISTS, interrupted_json
+from proctor.cli.main import COMMANDS, _make_problem_row
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
@@ -105,13 +105,17 @@ def test_an_interrupted_command_still_prints_its_json(tmp_path: Path) -> None:
     ended = end(tmp_path, ["validate", "one.jsonl", "--json"], after=1)
     assert ended.code == 2
     assert ended.err == ["Interrupted.\n"]
-    assert json.loads(ended.out) == {"files": [], "errors": [_problem("Interrupted.")], "exit_code": 2}
+    assert json.loads(ended.out) == {
+        "files": [],
+        "errors": [_make_problem_row("Interrupted.")],
+        "exit_code": 2,
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_json_of_an_interrupted_command_has_its_lists(command: str) -> None:
-    lists: dict[str, object] = {name: [] for name in LISTS.get(command, ("runs",))}
-    expected = {**lists, "errors": [_problem("Interrupted.")], "exit_code": 2}
+    lists: dict[str, object] = {name: [] for name in JSON_LISTS.get(command, ("runs",))}
+    expected = {**lists, "errors": [_make_problem_row("Interrupted.")], "exit_code": 2}
     assert json.loads(interrupted_json([command, "--json"])) == expected
 
 

@@ -24,7 +24,7 @@ def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def alice(folder: Path) -> keys.SigningKey:
     """Somebody else's key; its public half is in alice.pub.pem."""
-    key = keys.new_key(folder / "theirs", "alice", {})
+    key = keys.create_key(folder / "theirs", "alice", {})
     (folder / "alice.pub.pem").write_text(key.public_pem, encoding="utf-8")
     return key
 
@@ -33,7 +33,7 @@ def test_a_new_key_tells_its_whole_fingerprint_and_that_it_is_not_encrypted(
     proctor: Proctor, own: Path
 ) -> None:
     told = proctor("keys", "new")
-    key = keys.signing_key(own, "default", {})
+    key = keys.get_signing_key(own, "default", {})
     assert told.code == 0
     assert f"Fingerprint: {key.id}\n" in told.out
     assert "not encrypted" in told.out

@@ -49,7 +49,7 @@ def label(run_id: str, *, by: str = "ana", held_out: bool = False, count: int = 
     """Ana and Bo pass what is right."""
     store = open_store(STORE)
     for n in range(count):
-        store.label(
+        store.add_label(
             Label(run=run_id, case_id=f"t{n}", passed=n < 4, by=by, note=f"nóte {n}"), held_out=held_out
         )
     store.close()
@@ -94,7 +94,7 @@ def test_labels_are_written_as_they_are_read_again(
         "by": "ana",
         "note": "nóte 0",
     }
-    assert [one.label.by for one in read_labels("mine.jsonl").labelled] == ["ana"] * 8 + ["Bo"]
+    assert [one.label.by for one in read_labels("mine.jsonl").lines] == ["ana"] * 8 + ["Bo"]
     from_file = proctor("certify", "--judge", judge, "--labels", "mine.jsonl", "--json").json["calibration"]
     stored = proctor("certify", "--judge", judge, "--json").json["calibration"]
     assert from_file["labels_digest"] == stored["labels_digest"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proctor.cli.commands.passk import Progress
+from proctor.cli.commands.passk import GradingProgress
 from proctor.eval import PassAtK
 
 Proctor = Callable[..., Any]
@@ -353,7 +353,7 @@ def test_completions_of_a_problem_that_cannot_test_are_not_graded(proctor: Proct
 def test_a_grading_that_takes_long_tells_how_far_it_is_and_no_more_than_every_few_seconds(
     capsys: pytest.CaptureFixture[str], patience: float, lines: list[str]
 ) -> None:
-    progress = Progress("a.jsonl", 3, patience)
+    progress = GradingProgress("a.jsonl", 3, patience)
     for passed in (True, None, False):
         progress(passed)
     assert capsys.readouterr() == ("", "".join(f"{line}\n" for line in lines))

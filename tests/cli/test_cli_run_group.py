@@ -56,10 +56,10 @@ def test_a_saved_suite_is_run_whatever_its_name(
     store = open_store(str(folder / ".proctor" / "proctor.db"))
     header = store.suite("kept")
     assert header is not None
-    writer = store.saving()
+    writer = store.open_suite_writer()
     for stored in store.cases(header.content):
-        writer.add(stored.case, stored.sent)
-    writer.keep(replace(header, name=name, version=None))
+        writer.add(stored.case, stored.sent_digest)
+    writer.commit(replace(header, name=name, version=None))
     store.close()
     suite(("only", "one", "one"), name="half.jsonl")
     (folder / "suites").mkdir()

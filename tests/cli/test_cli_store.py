@@ -89,7 +89,7 @@ def test_what_is_wrong_in_a_store_is_1_with_a_remedy(
 def test_a_run_that_was_cut_short_is_no_problem_and_is_told(proctor: Proctor, run_id: str) -> None:
     with closing(open_store(str(STORE))) as store:
         run = store.run(run_id)
-        store.update(replace(run, status="interrupted"))
+        store.update_run(replace(run, status="interrupted"))
     told = proctor("store", "check")
     assert told.code == 0
     assert f"Run {run_id} is unfinished: it has 10 of 10 trials." in told.out
@@ -162,7 +162,7 @@ for position in range(10, 60_000):
     output = Output(text="x" * 200)
     now = datetime.now(UTC)
     trial = Trial(case_id="c", position=position, sent="sha256:0", output=output, started_at=now)
-    store.record(sys.argv[2], trial, Verdict.PASS)
+    store.save_trial(sys.argv[2], trial, Verdict.PASS)
     if position % 100 == 0:
         store.flush()
         print(position, flush=True)
@@ -184,7 +184,7 @@ def test_a_backup_during_a_run_has_its_trials_without_a_gap(
                     positions = [stored.trial.position for stored in store.trials(run_id)]
                     assert positions == list(range(len(positions)))
                     assert len(positions) > durable
-                    assert store.counts(run_id)[Verdict.PASS] > durable - 10
+                    assert store.count_verdicts(run_id)[Verdict.PASS] > durable - 10
         finally:
             writer.kill()
 
@@ -271,7 +271,7 @@ def test_gc_leaves_the_workspaces_of_a_run_that_is_being_made(
 ) -> None:
     claims = (
         "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
-        "store.claim(sys.argv[2])\nprint('claimed', flush=True)\nsys.stdin.read()\n"
+        "store.lock_run(sys.argv[2])\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
     words = [sys.executable, "-c", claims, str(STORE), run_id]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as other:

@@ -11,31 +11,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.comparison.compare import Comparison, compared
-from proctor.comparison.differences import added_interval, median_interval
-from proctor.comparison.outcomes import RunFacts
+from proctor.comparison.compare import Comparison, compare_runs
+from proctor.comparison.differences import agresti_min_interval, median_interval
+from proctor.comparison.outcomes import RunOutcomes
 from proctor.stats import mcnemar, newcombe_paired
 
 Make = Callable[..., Any]
 
 
 def test_single_pairs_have_newcombes_interval_and_mcnemars_test(of: Make) -> None:
-    found = compared(of("a", "+" * 36 + "-" * 12 + "+" * 2), of("b", "+" * 48 + "-" * 2))
+    found = compare_runs(of("a", "+" * 36 + "-" * 12 + "+" * 2), of("b", "+" * 48 + "-" * 2))
     whole = found.whole
     assert (whole.fixed, whole.broken) == (12, 2)
     assert whole.value == pytest.approx(0.2)
     assert whole.ci95 == newcombe_paired(36, 12, 2, 0)
     assert whole.p_value == mcnemar(12, 2)
-    assert whole.shows == "better"
+    assert whole.direction == "better"
     assert whole.baseline is not None
     assert whole.candidate is not None
     assert (whole.baseline.rate, whole.candidate.rate) == (0.76, 0.96)
 
 
 def test_repeats_count_by_case_each_case_alike(of: Make) -> None:
-    found = compared(of("a", {"x": "----", "y": "+", "z": "-"}), of("b", {"x": "++++", "y": "+", "z": "-"}))
+    found = compare_runs(
+        of("a", {"x": "----", "y": "+", "z": "-"}), of("b", {"x": "++++", "y": "+", "z": "-"})
+    )
     assert found.whole.value == pytest.approx(1 / 3)
-    assert found.whole.ci95 == added_interval([0.0, 0.0, 1.0])
+    assert found.whole.ci95 == agresti_min_interval([0.0, 0.0, 1.0])
     assert found.whole.p_value == 1.0  # one case that differs can as well differ the other way
 
 
@@ -44,28 +46,28 @@ def test_repeats_of_few_cases_show_nothing_however_many_they_are(of: Make) -> No
     one, other = (
         of(name, {case: sign * n for case, n in cases.items()}) for name, sign in (("a", "-"), ("b", "+"))
     )
-    found = compared(one, other)
+    found = compare_runs(one, other)
     assert (found.whole.pairs, found.whole.value) == (100, 1.0)
-    assert found.whole.shows == "unclear"
+    assert found.whole.direction == "unclear"
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
 def test_the_interval_over_cases_has_width_stays_within_bounds_and_holds_the_mean(
     values: list[float],
 ) -> None:
-    bounds = added_interval(values)
+    bounds = agresti_min_interval(values)
     assert bounds is not None
     low, high = bounds
     assert -1 <= low < high <= 1
     assert low - 1e-12 <= sum(values) / len(values) <= high + 1e-12
-    turned = added_interval([-value for value in values])
+    turned = agresti_min_interval([-value for value in values])
     assert turned == pytest.approx((-high, -low))
 
 
 def test_the_interval_over_cases_has_known_values() -> None:
-    assert added_interval([]) is None
+    assert agresti_min_interval([]) is None
     # Five cases and two more of +1 and -1, half each, and 0: mean 0, variance 1/7, t with 6 degrees 2.446912.
-    assert added_interval([0.0] * 5) == pytest.approx((-2.446912 / 7, 2.446912 / 7), abs=1e-6)
+    assert agresti_min_interval([0.0] * 5) == pytest.approx((-2.446912 / 7, 2.446912 / 7), abs=1e-6)
 
 
 def test_the_interval_of_a_median_has_the_published_ranks() -> None:
@@ -78,7 +80,7 @@ def test_the_interval_of_a_median_has_the_published_ranks() -> None:
 def test_parts_are_tested_together(of: Make) -> None:
     names = {f"c{place}": "left" if place < 8 else "right" for place in range(16)}
     one, other = of("a", "-" * 16), of("b", "+" * 8 + "-" * 8, category=names)
-    found = compared(one, other)
+    found = compare_runs(one, other)
     left, right = found.parts
     assert (left.name, left.difference.p_value, left.difference.p_holm) == ("left", 1 / 128, 2 / 128)
     assert (right.difference.p_value, right.difference.p_holm) == (1.0, 1.0)
@@ -86,19 +88,19 @@ def test_parts_are_tested_together(of: Make) -> None:
 
 def test_a_case_is_in_every_one_of_its_tags(of: Make) -> None:
     tags = {"x": ("a", "b"), "y": ("b",)}
-    found = compared(of("a", {"x": "+", "y": "+"}), of("b", {"x": "-", "y": "+"}, tags=tags), by="tag")
+    found = compare_runs(of("a", {"x": "+", "y": "+"}), of("b", {"x": "-", "y": "+"}, tags=tags), by="tag")
     assert [(part.name, part.difference.pairs) for part in found.parts] == [("a", 1), ("b", 2)]
 
 
 def test_scores_are_told_where_any_is_graded(of: Make) -> None:
     cases = "+++"
     one = of("a", cases, numbers={f"c{n}": {"score": 1.0} for n in range(3)})
-    assert compared(one, one).score is None
+    assert compare_runs(one, one).score is None
     other = of("b", cases, numbers={f"c{n}": {"score": 0.5} for n in range(2)})
-    measure = compared(one, other).score
+    measure = compare_runs(one, other).score
     assert measure is not None
     assert (measure.pairs, measure.baseline, measure.candidate, measure.difference) == (2, 1.0, 0.5, -0.5)
-    assert measure.ci95 == added_interval([-0.5, -0.5])
+    assert measure.ci95 == agresti_min_interval([-0.5, -0.5])
 
 
 def test_latency_and_cost_are_of_the_pairs_that_have_them(of: Make) -> None:
@@ -107,7 +109,7 @@ def test_latency_and_cost_are_of_the_pairs_that_have_them(of: Make) -> None:
     other = of(
         "b", cases, numbers={f"c{n}": {"latency_ms": 110.0 * (n + 1), "cost_usd": 1.0} for n in range(4)}
     )
-    found = compared(one, other)
+    found = compare_runs(one, other)
     assert found.cost_usd is None
     assert found.latency_ms is not None
     assert (found.latency_ms.pairs, found.latency_ms.difference, found.latency_ms.median) == (2, 15.0, 15.0)
@@ -116,7 +118,7 @@ def test_latency_and_cost_are_of_the_pairs_that_have_them(of: Make) -> None:
 
 def test_the_smallest_difference_is_one_that_would_be_found(of: Make) -> None:
     def smallest(cases: int) -> float | None:
-        return compared(of("a", "+" * cases), of("b", "+" * cases)).smallest
+        return compare_runs(of("a", "+" * cases), of("b", "+" * cases)).smallest
 
     # Six cases that differ one way are the fewest that are significant: all six would have to.
     assert smallest(5) is None
@@ -131,8 +133,8 @@ def test_the_smallest_difference_is_one_that_would_be_found(of: Make) -> None:
 
 
 def test_more_noise_needs_more_cases(of: Make) -> None:
-    quiet = compared(of("a", "+" * 60), of("b", "+" * 60)).smallest
-    noisy = compared(of("a", "+-" * 30), of("b", "-+" * 10 + "+-" * 20)).smallest
+    quiet = compare_runs(of("a", "+" * 60), of("b", "+" * 60)).smallest
+    noisy = compare_runs(of("a", "+-" * 30), of("b", "-+" * 10 + "+-" * 20)).smallest
     assert quiet is not None
     assert noisy is not None
     assert noisy > quiet
@@ -153,7 +155,7 @@ def outcome(found: Comparison) -> tuple[Any, ...]:
 @given(RUNS, RUNS)
 def test_turned_round_a_comparison_is_its_mirror_image(of: Make, first: Any, second: Any) -> None:
     one, other = of("a", first, category=CATEGORY), of("b", second, category=CATEGORY)
-    there, back = compared(one, other), compared(other, one)
+    there, back = compare_runs(one, other), compare_runs(other, one)
     assert set(there.fixed) == set(back.broken)
     assert there.unpaired.only_baseline == back.unpaired.only_candidate
     assert len(there.not_measured) == len(back.not_measured)
@@ -170,30 +172,30 @@ def test_turned_round_a_comparison_is_its_mirror_image(of: Make, first: Any, sec
         assert this.ci95 == pytest.approx((-that.ci95[1], -that.ci95[0]))
         assert this.p_value == pytest.approx(that.p_value)
         assert this.p_holm == pytest.approx(that.p_holm)
-        assert {this.shows, that.shows} <= {"unclear"} or "better" in this.shows + that.shows
+        assert {this.direction, that.direction} <= {"unclear"} or "better" in this.direction + that.direction
 
 
 @given(RUNS)
 def test_a_run_is_no_different_from_itself(of: Make, cases: Any) -> None:
-    found = compared(of("a", cases), of("a", cases))
+    found = compare_runs(of("a", cases), of("a", cases))
     assert found.fixed == found.broken == ()
     assert found.unpaired.only_baseline == found.unpaired.only_candidate == ()
     assert found.whole.value in (0.0, None)
-    assert found.whole.shows == "unclear"
+    assert found.whole.direction == "unclear"
 
 
 @given(RUNS, RUNS, st.randoms())
 def test_the_order_of_cases_and_trials_does_not_matter(
     of: Make, first: Any, second: Any, chance: Any
 ) -> None:
-    def shuffled(facts: RunFacts) -> RunFacts:
+    def shuffled(facts: RunOutcomes) -> RunOutcomes:
         mixed = [
             replace(case, trials=tuple(chance.sample(case.trials, len(case.trials)))) for case in facts.cases
         ]
         return replace(facts, cases=tuple(chance.sample(mixed, len(mixed))))
 
     one, other = of("a", first), of("b", second)
-    assert outcome(compared(shuffled(one), shuffled(other))) == outcome(compared(one, other))
+    assert outcome(compare_runs(shuffled(one), shuffled(other))) == outcome(compare_runs(one, other))
 
 
 @given(st.tuples(*[st.integers(0, 40)] * 4))
@@ -201,9 +203,9 @@ def test_nothing_is_claimed_that_the_interval_does_not_show(of: Make, counts: tu
     both, fixed, broken, neither = counts
     one = of("a", "+" * both + "-" * fixed + "+" * broken + "-" * neither)
     other = of("b", "+" * both + "+" * fixed + "-" * broken + "-" * neither)
-    whole = compared(one, other).whole
+    whole = compare_runs(one, other).whole
     if whole.ci95 is not None and whole.ci95[0] <= 0 <= whole.ci95[1]:
-        assert whole.shows == "unclear"
-    if whole.shows in ("better", "worse"):
+        assert whole.direction == "unclear"
+    if whole.direction in ("better", "worse"):
         assert whole.p_value is not None
         assert whole.p_value < 0.05

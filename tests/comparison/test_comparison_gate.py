@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.comparison.compare import Comparison, compared
-from proctor.comparison.gate import Rule, could_compare, exit_code
-from proctor.comparison.ranking import ranked
+from proctor.comparison.compare import Comparison, compare_runs
+from proctor.comparison.gate import GateRule, gate_exit_code, ungated_exit_code
+from proctor.comparison.ranking import rank_runs
 from proctor.errors import ExitCode
 
 Make = Callable[..., Any]
 
 
 def between(of: Make, first: str, second: str, **fields: Any) -> Comparison:
-    return compared(of("a", first), of("b", second, **fields))
+    return compare_runs(of("a", first), of("b", second, **fields))
 
 
 # --- gates -------------------------------------------------------------------------------------------------
 
 
 def code(found: Comparison, **rule: Any) -> ExitCode:
-    return exit_code(found, Rule(**rule))
+    return gate_exit_code(found, GateRule(**rule))
 
 
 def test_a_regression_that_is_shown_is_1_and_one_that_is_not_is_0(of: Make) -> None:
@@ -64,20 +64,20 @@ def test_what_was_not_measured_outranks_what_is_shown(of: Make, sign: str) -> No
 
 def test_a_comparison_of_which_nothing_was_measured_is_never_0(of: Make) -> None:
     assert code(between(of, "!!", "++"), allow_errors=9) is ExitCode.NOT_MEASURED
-    assert could_compare([between(of, "!!", "++")]) is ExitCode.NOT_MEASURED
+    assert ungated_exit_code([between(of, "!!", "++")]) is ExitCode.NOT_MEASURED
 
 
 def test_without_any_pair_there_is_nothing_to_hold(of: Make) -> None:
     for found in (between(of, "", "++"), between(of, "++", ""), between(of, "", "")):
         assert code(found, allow_errors=9) is ExitCode.NOTHING_SELECTED
-        assert could_compare([found]) is ExitCode.NOTHING_SELECTED
+        assert ungated_exit_code([found]) is ExitCode.NOTHING_SELECTED
 
 
 @pytest.mark.parametrize("unfinished", [{"status": "interrupted"}, {"status": "running"}, {"planned": 3}])
 def test_a_run_that_is_not_finished_holds_no_gate(of: Make, unfinished: dict[str, Any]) -> None:
     found = between(of, "--", "++", **unfinished)
     assert code(found) is ExitCode.NOT_MEASURED
-    assert could_compare([found]) is ExitCode.OK
+    assert ungated_exit_code([found]) is ExitCode.OK
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_a_gate_holds_over_the_trials_of_both_runs_or_over_what_the_user_says(
     assert code(found) is ExitCode.NOT_MEASURED
     assert code(found, strict=True, max_regression=1.0) is ExitCode.NOT_MEASURED
     assert code(found, partial=True) is ExitCode.OK
-    assert could_compare([found]) is ExitCode.OK
+    assert ungated_exit_code([found]) is ExitCode.OK
 
 
 def test_one_split_of_both_runs_is_not_partial(of: Make) -> None:
     splits = {"c0": "dev", "c1": "dev", "c2": "holdout"}
     whole, dev = of("a", "+++", split=splits), of("b", "++", split=splits)
-    assert code(compared(whole, dev)) is ExitCode.NOT_MEASURED
-    assert code(compared(whole, dev, split="dev")) is ExitCode.OK
+    assert code(compare_runs(whole, dev)) is ExitCode.NOT_MEASURED
+    assert code(compare_runs(whole, dev, split="dev")) is ExitCode.OK
 
 
 @given(st.text("+-!?", max_size=20), st.text("+-!?", max_size=20), st.floats(0, 1), st.booleans())
@@ -124,37 +124,37 @@ def test_a_gate_that_holds_was_measured(
 
 def test_runs_that_cannot_be_told_apart_share_a_rank(of: Make) -> None:
     good, alike, bad = "+" * 40, "+" * 39 + "-", "-" * 30 + "+" * 10
-    found = ranked([of("bad", bad), of("good", good), of("alike", alike)])
-    assert [(one.run.id, one.rank) for one in found.in_order] == [("good", 1), ("alike", 1), ("bad", 3)]
+    found = rank_runs([of("bad", bad), of("good", good), of("alike", alike)])
+    assert [(one.run.id, one.rank) for one in found.by_rank] == [("good", 1), ("alike", 1), ("bad", 3)]
     assert [one.run.id for one in found.runs] == ["bad", "good", "alike"]
     assert len(found.comparisons) == 3
 
 
 def test_sharing_a_rank_is_not_handed_on(of: Make) -> None:
     top, middle, low = "+" * 100, "+" * 95 + "-" * 5, "+" * 90 + "-" * 10
-    found = ranked([of("top", top), of("middle", middle), of("low", low)])
+    found = rank_runs([of("top", top), of("middle", middle), of("low", low)])
     assert {one.run.id: one.rank for one in found.runs} == {"top": 1, "middle": 1, "low": 2}
-    shown = [each.whole.shows for each in found.comparisons]
+    shown = [each.whole.direction for each in found.comparisons]
     assert [each == "worse" for each in shown] == [False, True, False]
 
 
 def test_more_runs_need_more_to_be_told_apart(of: Make) -> None:
     first, second = "+" * 40, "-" * 8 + "+" * 32
-    two = ranked([of("a", first), of("b", second)])
+    two = rank_runs([of("a", first), of("b", second)])
     assert [one.rank for one in two.runs] == [1, 2]
     others = [of(f"x{n}", first[:39] + "-") for n in range(6)]
-    many = ranked([of("a", first), of("b", second), *others])
+    many = rank_runs([of("a", first), of("b", second), *others])
     assert [one.rank for one in many.runs][:2] == [1, 1]
 
 
 def test_a_run_that_shares_no_case_is_told_apart_from_none(of: Make) -> None:
-    found = ranked([of("a", "+" * 40), of("none", ""), of("b", "-" * 40)])
+    found = rank_runs([of("a", "+" * 40), of("none", ""), of("b", "-" * 40)])
     assert {one.run.id: one.rank for one in found.runs} == {"a": 1, "none": 1, "b": 2}
 
 
 @given(st.lists(st.text("+-", min_size=12, max_size=12), min_size=2, max_size=5))
 def test_a_rank_is_never_worse_than_the_place_by_pass_rate(of: Make, runs: list[str]) -> None:
-    found = ranked([of(f"r{n}", signs) for n, signs in enumerate(runs)])
+    found = rank_runs([of(f"r{n}", signs) for n, signs in enumerate(runs)])
     assert min(one.rank for one in found.runs) == 1
     for one in found.runs:
         assert one.rank <= 1 + sum(other.counts.passed > one.counts.passed for other in found.runs)

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from proctor.comparison.compare import compared
-from proctor.comparison.outcomes import Gatherer, RunFacts
+from proctor.comparison.compare import compare_runs
+from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes
 from proctor.model import Case, PassRule, Settings, Suite, TargetSpec, Trial, Verdict
 
 Make = Callable[..., Any]
 
 
 @pytest.fixture
-def gathered(of: Make, trial: Make, case: Make, score: Make) -> Callable[..., RunFacts]:
+def gathered(of: Make, trial: Make, case: Make, score: Make) -> Callable[..., RunOutcomes]:
     """The facts of a run of cases with a score for each of their trials, gathered from its trials."""
 
-    def make(cases: dict[str, list[float | None]], *, by_digest: bool = False, **fields: Any) -> RunFacts:
-        gatherer = Gatherer(of("a", "", **fields).run, by_digest=by_digest)
+    def make(cases: dict[str, list[float | None]], *, by_digest: bool = False, **fields: Any) -> RunOutcomes:
+        gatherer = OutcomeCollector(of("a", "", **fields).run, by_digest=by_digest)
         for position, (name, values) in enumerate(cases.items()):
             asked: Case = case(name, text=f"{name}?", repeats=3)
             for repeat, value in enumerate(values):
@@ -28,7 +28,7 @@ def gathered(of: Make, trial: Make, case: Make, score: Make) -> Callable[..., Ru
                 )
                 verdict = score(value).outcome
                 gatherer.add(made, verdict, asked)
-        return gatherer.gathered()
+        return gatherer.finish()
 
     return make
 
@@ -66,7 +66,7 @@ SPOKE = {"prompts": {"j": frozenset({"sha256:p"})}}
 
 
 def doubts(of: Make, one: dict[str, Any], other: dict[str, Any]) -> str:
-    return " ".join(compared(of("a", {"x": "+"}, **one), of("b", {"x": "+"}, **other)).warnings)
+    return " ".join(compare_runs(of("a", {"x": "+"}, **one), of("b", {"x": "+"}, **other)).warnings)
 
 
 def test_runs_that_were_made_alike_raise_no_doubts(of: Make) -> None:

@@ -61,11 +61,11 @@ def saved() -> Callable[..., Suite]:
     """Saves a suite of those cases in a store; further fields by name."""
 
     def make(store: Store, cases: Sequence[Case], **fields: Any) -> Suite:
-        writer = store.saving()
+        writer = store.open_suite_writer()
         for each in cases:
             writer.add(each, sent_digest(each))
         given: dict[str, Any] = {"name": "s", "dialect": "meridian", "digest": "sha256:" + "ab" * 32}
-        return writer.keep(Suite(**given | {"case_count": len(cases)} | fields))
+        return writer.commit(Suite(**given | {"case_count": len(cases)} | fields))
 
     return make
 
@@ -85,7 +85,7 @@ def begun(store: Store, cases: list[Case], trial: Make, saved: Make) -> Callable
             "planned": 3,
         }
         run = Run(**(given | fields))
-        store.begin(run)
+        store.add_run(run)
         return run
 
     return make

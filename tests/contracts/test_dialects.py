@@ -14,7 +14,7 @@ from proctor.dialects import DIALECTS
 from proctor.dialects.shared.head import read_head
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
-from proctor.protocols import Placed, Source
+from proctor.protocols import CaseAtLine, SuiteSource
 
 LINES = st.sampled_from(
     [
@@ -65,8 +65,8 @@ PATHS = st.sampled_from(["suite.jsonl", "a/b/suite.csv", "c:\\suite.jsonl", "s.e
 every_dialect = pytest.mark.parametrize("name", DIALECTS.names())
 
 
-def read(name: str, data: bytes, path: str) -> list[Suite | Placed | Problem]:
-    return list(DIALECTS.get(name).read(Source(path=path, lines=lambda: BytesIO(data))))
+def read(name: str, data: bytes, path: str) -> list[Suite | CaseAtLine | Problem]:
+    return list(DIALECTS.get(name).read(SuiteSource(path=path, read_lines=lambda: BytesIO(data))))
 
 
 @every_dialect
@@ -97,7 +97,7 @@ def test_every_problem_says_where_it_is_and_what_to_do_in_a_sentence(
 def test_every_case_has_an_id_a_prompt_and_known_graders_and_stands_in_file_order(
     name: str, data: bytes
 ) -> None:
-    placed = [item for item in read(name, data, "suite") if isinstance(item, Placed)]
+    placed = [item for item in read(name, data, "suite") if isinstance(item, CaseAtLine)]
     assert [item.line for item in placed] == sorted({item.line for item in placed})
     for item in placed:
         assert item.case.id

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.model import Case, Mark, Message, Output, Prompt
-from proctor.protocols import Graded, Grading, Judge
+from proctor.model import Case, GraderResult, Message, Output, Prompt
+from proctor.protocols import BaseGrader, GradingInput, JudgeTarget
 
 FOUR = {"name": "says", "assertion": {"grader": "contains", "params": {"value": "four"}}}
 PARAMS: dict[str, list[dict[str, Any]]] = {
@@ -139,9 +139,9 @@ class Flat:
         return [[1.0, 2.0] for _ in texts]
 
 
-async def mark_of(name: str, params: dict[str, Any], answer: str) -> Mark | None:
+async def mark_of(name: str, params: dict[str, Any], answer: str) -> GraderResult | None:
     output = Output(text=answer)
-    graded = Graded(
+    graded = GradingInput(
         case=Case(
             id="c",
             input=(Message(role="user", content="2 + 2?"),),
@@ -150,7 +150,7 @@ async def mark_of(name: str, params: dict[str, Any], answer: str) -> Mark | None
         ),
         output=output,
         outputs=(output, output),
-        judges=(Judge(name="agreeable", target=Agreeable()),),
+        judges=(JudgeTarget(name="agreeable", target=Agreeable()),),
         embedder=Flat,
     )
     try:
@@ -158,7 +158,7 @@ async def mark_of(name: str, params: dict[str, Any], answer: str) -> Mark | None
         mark = await mark if inspect.isawaitable(mark) else mark
     except CannotScore:
         return None
-    assert isinstance(mark, Mark)
+    assert isinstance(mark, GraderResult)
     return mark
 
 
@@ -169,12 +169,12 @@ def test_every_grader_of_the_table_is_in_this_contract() -> None:
 @pytest.mark.parametrize("name", GRADERS.names())
 def test_a_grader_is_a_frozen_grading_with_documentation(name: str) -> None:
     kind: Any = GRADERS.get(name)
-    assert Grading in kind.__mro__
+    assert BaseGrader in kind.__mro__
     assert kind.__struct_config__.frozen
     assert kind.__doc__
     assert kind.grade.__doc__
     assert kind.needs in (None, "judge", "embedder")
-    assert isinstance(kind.over_repeats, bool)
+    assert isinstance(kind.grades_repeats, bool)
     assert isinstance(kind.all_or_nothing, bool)
 
 

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from proctor.codec import judged_digest
 from proctor.dialects import DIALECTS
-from proctor.invalid_cases import Placeholders, failure_of
+from proctor.invalid_cases import PlaceholderFactory, setup_failure
 from proctor.model import Case, Problem, Suite
-from proctor.protocols import Found, Placed, Source
-from proctor.services.suites.load import Loaded, load_source
+from proctor.protocols import CaseAtLine, SourceFile, SuiteSource
+from proctor.services.suites.load import LoadedSuite, load_source
 
 every_dialect = pytest.mark.parametrize("name", DIALECTS.names())
 
@@ -30,14 +30,14 @@ class Cases:
     def add(self, case: Case, _sent: str) -> None:
         self.all.append(case)
 
-    def keep(self, suite: Suite) -> Suite:
+    def commit(self, suite: Suite) -> Suite:
         return suite
 
-    def drop(self) -> None:
+    def discard(self) -> None:
         self.all.clear()
 
 
-def loaded(name: str, source: Source, *, skip_invalid: bool = True) -> tuple[Loaded, list[Case]]:
+def loaded(name: str, source: SuiteSource, *, skip_invalid: bool = True) -> tuple[LoadedSuite, list[Case]]:
     cases = Cases()
     return load_source(source, dialect=name, writer=cases, skip_invalid=skip_invalid), cases.all
 
@@ -160,26 +160,26 @@ WRONG: dict[str, tuple[str, bytes, bytes, list[str]]] = {
 """A file with wrong cases, the same one corrected, and the ids of the placeholders, by dialect."""
 
 
-def source(path: str, data: bytes) -> Source:
-    return Source(path=path, lines=lambda: BytesIO(data), options={"evals_class": "Match"})
+def source(path: str, data: bytes) -> SuiteSource:
+    return SuiteSource(path=path, read_lines=lambda: BytesIO(data), options={"evals_class": "Match"})
 
 
-def folder(**texts: str) -> Source:
+def folder(**texts: str) -> SuiteSource:
     files = {f"{name.replace('__', '/')}.md": text.encode() for name, text in texts.items()}
 
-    def find(path: str) -> Found | None:
-        return Found(path=path, data=files[path]) if path in files else None
+    def find(path: str) -> SourceFile | None:
+        return SourceFile(path=path, data=files[path]) if path in files else None
 
-    return Source(
+    return SuiteSource(
         path="tests",
-        lines=list,
-        find=find,
+        read_lines=list,
+        find_file=find,
         is_folder=True,
-        expand=lambda glob: sorted(files) if glob == "**/*" else [],
+        expand_glob=lambda glob: sorted(files) if glob == "**/*" else [],
     )
 
 
-def sources(name: str) -> tuple[Source, Source, list[str]]:
+def sources(name: str) -> tuple[SuiteSource, SuiteSource, list[str]]:
     if name == "ai_tester":
         wrong = folder(a=MARKDOWN, b="# 👤\nx\n", c=MARKDOWN)
         return wrong, folder(a=MARKDOWN, b=MARKDOWN, c=MARKDOWN), ["b.md-line-1"]
@@ -229,7 +229,7 @@ def test_whatever_is_wrong_in_a_file_is_an_error_of_a_case_or_of_the_file(
         assert suite.errors == without.errors
         assert cases == []
         return
-    failures = [failure for failure in map(failure_of, cases) if failure is not None]
+    failures = [failure for failure in map(setup_failure, cases) if failure is not None]
     assert bool(failures) is bool(without.errors)
     assert len(cases) >= without.suite.case_count
     for failure in failures:
@@ -241,7 +241,7 @@ def test_whatever_is_wrong_in_a_file_is_an_error_of_a_case_or_of_the_file(
 
 
 def kinds(cases: list[Case]) -> dict[str, str]:
-    return {case.id: failure.kind for case in cases if (failure := failure_of(case)) is not None}
+    return {case.id: failure.kind for case in cases if (failure := setup_failure(case)) is not None}
 
 
 def test_a_block_for_red_teams_is_one_error_and_the_tests_are_run() -> None:
@@ -295,12 +295,12 @@ def test_a_wrong_prompt_makes_every_test_an_error(user: str) -> None:
 def test_a_class_that_is_not_read_makes_every_row_an_error() -> None:
     """Without the flag the file is refused; graded as another class its verdicts would be wrong."""
     registry = b"e.v0:\n  class: evals.elsuite.basic.other:Other\n  args: {samples_jsonl: s.jsonl}\n"
-    found = Found(path="e.yaml", data=registry)
+    found = SourceFile(path="e.yaml", data=registry)
     data = lines({"input": "x", "ideal": "y"}, {"input": "x", "ideal": "z"})
     registered = replace(
         source("s.jsonl", data),
-        expand=lambda glob: ["e.yaml"] if glob == "*.yaml" else [],
-        find=lambda _: found,
+        expand_glob=lambda glob: ["e.yaml"] if glob == "*.yaml" else [],
+        find_file=lambda _: found,
     )
     _, cases = loaded("openai_evals", registered)
     assert kinds(cases) == dict.fromkeys(["line-1", "line-2"], "unsupported")
@@ -331,9 +331,9 @@ def test_errors_of_a_dialect_of_another_package_are_put_together_by_their_case()
         Problem(code="wrong-type", message="It is wrong.", path="s.x", line=line, case=case_id)
         for line, case_id in [(1, "a"), (2, "a"), (3, "b")]
     ]
-    items: list[Suite | Placed | Problem] = [Suite(name="s", dialect="x"), *problems]
-    placeholders = Placeholders(source("s.x", b""), items)
-    cases = [item for item in placeholders.in_place_of_rows(items) if isinstance(item, Case)]
+    items: list[Suite | CaseAtLine | Problem] = [Suite(name="s", dialect="x"), *problems]
+    placeholders = PlaceholderFactory(source("s.x", b""), items)
+    cases = [item for item in placeholders.replace_bad_rows(items) if isinstance(item, Case)]
     assert [(case.id, len(case.problems)) for case in cases] == [("a", 2), ("b", 1)]
 
 

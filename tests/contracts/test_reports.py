@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from proctor.model import Case, Output, Score, Trial
 from proctor.reports import REPORTS
-from proctor.reports.runs.serialize import Reported, Row
+from proctor.reports.runs.serialize import RunReport, TrialResult
 
 every_report = pytest.mark.parametrize("ending", REPORTS.names())
 STREAMING = [ending for ending in REPORTS.names() if ending != ".xml"]
@@ -21,11 +21,11 @@ STREAMING = [ending for ending in REPORTS.names() if ending != ".xml"]
 
 @pytest.fixture
 def some(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], score: Any
-) -> Callable[..., Reported]:
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
+) -> Callable[..., RunReport]:
     """A run of so many trials that failed, each with its number in its answer."""
 
-    def make(count: int, **fields: Any) -> Reported:
+    def make(count: int, **fields: Any) -> RunReport:
         pairs = [
             (
                 trial(f"answer-{number}-", score(0.0, reason="wrong"), case_id=f"c{number}", position=number),
@@ -41,12 +41,12 @@ def some(
 class Counting:
     """A run whose rows are counted as they are taken."""
 
-    def __init__(self, run: Reported) -> None:
+    def __init__(self, run: RunReport) -> None:
         self._rows = run.rows
         self.run = replace(run, rows=self.rows)
         self.readings = self.taken = 0
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[TrialResult]:
         self.readings += 1
         for row in self._rows():
             self.taken += 1
@@ -54,7 +54,9 @@ class Counting:
 
 
 @every_report
-def test_a_report_renders_no_run_an_empty_one_and_several(ending: str, some: Callable[..., Reported]) -> None:
+def test_a_report_renders_no_run_an_empty_one_and_several(
+    ending: str, some: Callable[..., RunReport]
+) -> None:
     render = REPORTS.get(ending)
     for runs in ([], [some(0)], [some(1)], [some(0), some(3, id="other"), some(0)]):
         pieces = list(render(runs))
@@ -66,7 +68,7 @@ def test_a_report_renders_no_run_an_empty_one_and_several(ending: str, some: Cal
 
 @every_report
 def test_a_report_names_every_run_with_trials_and_gives_the_same_text_twice(
-    ending: str, some: Callable[..., Reported]
+    ending: str, some: Callable[..., RunReport]
 ) -> None:
     runs = [some(1, id="run-1"), some(2, id="run-2")]
     text = "".join(REPORTS.get(ending)(runs))
@@ -76,14 +78,14 @@ def test_a_report_names_every_run_with_trials_and_gives_the_same_text_twice(
 
 
 @every_report
-def test_a_report_reads_the_trials_of_a_run_once(ending: str, some: Callable[..., Reported]) -> None:
+def test_a_report_reads_the_trials_of_a_run_once(ending: str, some: Callable[..., RunReport]) -> None:
     counting = [Counting(some(3)), Counting(some(2))]
     list(REPORTS.get(ending)([each.run for each in counting]))
     assert [(each.readings, each.taken) for each in counting] == [(1, 3), (1, 2)]
 
 
 @pytest.mark.parametrize("ending", STREAMING)
-def test_a_report_holds_a_few_trials_at_a_time(ending: str, some: Callable[..., Reported]) -> None:
+def test_a_report_holds_a_few_trials_at_a_time(ending: str, some: Callable[..., RunReport]) -> None:
     first, second = Counting(some(20)), Counting(some(20))
     for piece in REPORTS.get(ending)([first.run, second.run]):
         if "answer-5-" in piece:
@@ -94,7 +96,7 @@ def test_a_report_holds_a_few_trials_at_a_time(ending: str, some: Callable[..., 
 
 @every_report
 def test_a_report_does_nothing_before_its_first_piece_is_wanted(
-    ending: str, some: Callable[..., Reported]
+    ending: str, some: Callable[..., RunReport]
 ) -> None:
     counting = Counting(some(1))
     REPORTS.get(ending)([counting.run])
@@ -109,7 +111,7 @@ def test_a_report_takes_any_text_anywhere(
     text: str,
     trial: Callable[..., Trial],
     case: Callable[..., Case],
-    reported: Callable[..., Reported],
+    reported: Callable[..., RunReport],
     score: Callable[..., Score],
 ) -> None:
     made = trial(

@@ -37,7 +37,7 @@ def test_cases_come_back_as_they_were_and_in_their_order(
     suite = saved(store, many)
     kept = list(store.cases(suite.content))
     assert [each.case for each in kept] == many
-    assert [each.sent for each in kept] == [sent_digest(each) for each in many]
+    assert [each.sent_digest for each in kept] == [sent_digest(each) for each in many]
 
 
 def test_a_suite_is_found_by_the_name_under_which_it_was_last_saved(
@@ -65,10 +65,10 @@ def test_what_is_dropped_is_forgotten_and_what_was_kept_stays(
     store: Store, cases: list[Case], kept_first: bool, saved: Make
 ) -> None:
     kept = saved(store, cases) if kept_first else None
-    writer = store.saving()
+    writer = store.open_suite_writer()
     writer.add(replace(cases[0], id="gone"), DIGEST)
-    writer.drop()
-    writer.drop()
+    writer.discard()
+    writer.discard()
     assert store.suite("s") == kept
     again = saved(store, cases)  # nothing is in the way of the next
     assert len(list(store.cases(again.content))) == 3
@@ -78,11 +78,11 @@ def test_nothing_of_a_suite_is_there_before_it_is_kept(
     store: Store, open_another: Callable[[], Store], cases: list[Case]
 ) -> None:
     other = open_another()
-    writer = store.saving()
+    writer = store.open_suite_writer()
     for number in range(1500):
         writer.add(replace(cases[0], id=str(number)), DIGEST)
     assert other.suite("s") is None
-    writer.keep(Suite(name="s", dialect="d", digest=DIGEST))
+    writer.commit(Suite(name="s", dialect="d", digest=DIGEST))
     assert other.suite("s") is not None
 
 
@@ -112,7 +112,7 @@ def test_a_later_state_takes_the_place_of_the_earlier(
 ) -> None:
     run = begun()
     later = replace(run, status="finished", finished_at=run.started_at + timedelta(seconds=5), tags=("x",))
-    store.update(later)
+    store.update_run(later)
     assert [open_another().run("r1"), *store.runs()] == [later, later]
 
 
@@ -128,7 +128,7 @@ def test_runs_can_be_deleted_while_they_are_listed(store: Store, begun: Make) ->
     seen = []
     for run in store.runs():
         seen.append(run.id)
-        store.delete(run.id)
+        store.delete_run(run.id)
     assert len(seen) == 4
     assert list(store.runs()) == []
 
@@ -169,7 +169,7 @@ def test_the_runs_of_a_suite_target_and_settings_are_found_newest_first(store: S
         target_digest(fits.target),
         settings_digest((fits.settings.selection, fits.settings.repeats)),
     )
-    assert [(run.id, run.status) for run in store.alike(*digests)] == [
+    assert [(run.id, run.status) for run in store.find_equivalent_runs(*digests)] == [
         ("other-concurrency-is-no-matter", "finished"),
         ("finished", "finished"),
         ("newer", "interrupted"),
@@ -178,7 +178,7 @@ def test_the_runs_of_a_suite_target_and_settings_are_found_newest_first(store: S
     for place in range(3):
         others = [*digests]
         others[place] = DIGEST[:-1] + "0"
-        assert store.alike(*others) == []
+        assert store.find_equivalent_runs(*others) == []
 
 
 # --- forgetting --------------------------------------------------------------------------------------------
@@ -188,20 +188,20 @@ def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, begun: Ma
     begun("a")
     begun("b")
     for run_id in ("a", "b"):
-        store.record(run_id, trial("x"), Verdict.PASS)
+        store.save_trial(run_id, trial("x"), Verdict.PASS)
     store.flush()
-    store.delete("a")
+    store.delete_run("a")
     with pytest.raises(StoreError, match="There is no run 'a'"):
         store.run("a")
     assert [run.id for run in store.runs()] == ["b"]
-    assert store.counts("b") == {Verdict.PASS: 1}
+    assert store.count_verdicts("b") == {Verdict.PASS: 1}
 
 
 def test_a_suite_stays_without_its_runs(store: Store, begun: Make, cases: list[Case]) -> None:
     shared = begun("a").suite
     begun("b")
-    store.delete("a")
-    store.delete("b")
+    store.delete_run("a")
+    store.delete_run("b")
     assert store.suite("s") == shared
     assert [each.case for each in store.cases(shared.content)] == cases
 
@@ -213,9 +213,9 @@ def test_an_older_content_of_a_version_goes_with_the_last_run_that_has_it(
     begun("b")
     newer = saved(store, cases[::-1])
     half = saved(store, cases[:1], name="half")
-    store.delete("a")
+    store.delete_run("a")
     assert len(list(store.cases(older.content))) == 3
-    store.delete("b")
+    store.delete_run("b")
     assert list(store.cases(older.content)) == []
     assert [each.case for each in store.cases(newer.content)] == cases[::-1]
     assert [each.case for each in store.cases(half.content)] == cases[:1]
@@ -227,7 +227,7 @@ def test_a_run_of_cases_that_are_gone_cannot_begin(
     older = saved(store, cases[:1])
     saved(store, cases)
     begun("other")
-    store.delete("other")  # nothing has the older content any more
+    store.delete_run("other")  # nothing has the older content any more
     with pytest.raises(StoreError, match="removed"):
         begun("late", suite=older)
     assert list(store.runs()) == []
@@ -235,37 +235,37 @@ def test_a_run_of_cases_that_are_gone_cannot_begin(
 
 def test_a_deleted_run_leaves_nothing_for_a_new_one_of_its_id(store: Store, begun: Make, trial: Make) -> None:
     begun("a")
-    store.record("a", trial("old"), Verdict.PASS)
+    store.save_trial("a", trial("old"), Verdict.PASS)
     store.flush()
-    store.delete("a")
+    store.delete_run("a")
     begun("a")
-    assert store.counts("a") == {}
+    assert store.count_verdicts("a") == {}
 
 
 def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: Make, trial: Make) -> None:
     begun("a")
     for position in range(100):
-        store.record("a", trial("old", position=position), Verdict.PASS)
-    store.delete("a")
+        store.save_trial("a", trial("old", position=position), Verdict.PASS)
+    store.delete_run("a")
     store.flush()
     begun("a")
-    assert store.counts("a") == {}
+    assert store.count_verdicts("a") == {}
 
 
 def test_what_is_written_for_a_run_that_another_has_deleted_never_becomes_another_runs(
     store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
 ) -> None:
     begun("a")
-    store.record("a", trial("of a"), Verdict.PASS)
+    store.save_trial("a", trial("of a"), Verdict.PASS)
     store.flush()
-    open_another().delete("a")
+    open_another().delete_run("a")
     begun("b")
-    store.record("a", trial("of a", position=1), Verdict.PASS)
-    store.record("b", trial("of b", position=1), Verdict.FAIL)
+    store.save_trial("a", trial("of a", position=1), Verdict.PASS)
+    store.save_trial("b", trial("of b", position=1), Verdict.FAIL)
     store.flush()
     assert [each.trial.output.text for each in store.trials("b")] == ["of b"]  # type: ignore[union-attr]
 
 
 def test_deleting_what_is_not_there_is_an_error(store: Store) -> None:
     with pytest.raises(StoreError, match="There is no run 'r9'"):
-        store.delete("r9")
+        store.delete_run("r9")

@@ -19,7 +19,7 @@ Make = Callable[..., Any]
 
 
 def places(store: Store, *given: Any) -> list[tuple[int, int, Verdict | None]]:
-    return [(one.trial.position, one.trial.repeat, one.verdict) for one in store.changed("r1", *given)]
+    return [(one.trial.position, one.trial.repeat, one.verdict) for one in store.trials_since("r1", *given)]
 
 
 def test_trials_come_in_the_order_in_which_they_were_first_stored_with_their_cases(
@@ -28,8 +28,8 @@ def test_trials_come_in_the_order_in_which_they_were_first_stored_with_their_cas
     begun()
     order = [(2, 0), (0, 1), (1, 0), (0, 0)]
     for position, repeat in order:
-        store.record("r1", trial("x", position=position, repeat=repeat), Verdict.PASS)
-    found = list(store.changed("r1"))
+        store.save_trial("r1", trial("x", position=position, repeat=repeat), Verdict.PASS)
+    found = list(store.trials_since("r1"))
     assert [(one.trial.position, one.trial.repeat) for one in found] == order
     assert [one.case for one in found] == [cases[position] for position, _ in order]
     turns = [one.turn for one in found]
@@ -42,13 +42,13 @@ def test_whoever_knows_a_turn_is_given_only_what_came_after_it(
 ) -> None:
     begun()
     other = open_another()
-    store.record("r1", trial("x", position=1), Verdict.PASS)
+    store.save_trial("r1", trial("x", position=1), Verdict.PASS)
     store.flush()
-    (first,) = other.changed("r1")
-    assert list(other.changed("r1", first.turn)) == []
-    store.record("r1", trial("x", position=0), Verdict.FAIL)
+    (first,) = other.trials_since("r1")
+    assert list(other.trials_since("r1", first.turn)) == []
+    store.save_trial("r1", trial("x", position=0), Verdict.FAIL)
     store.flush()
-    (second,) = other.changed("r1", first.turn)
+    (second,) = other.trials_since("r1", first.turn)
     assert (second.trial.position, second.verdict) == (0, Verdict.FAIL)
 
 
@@ -56,12 +56,12 @@ def test_a_trial_that_waited_comes_again_by_its_turn_when_it_has_a_verdict(
     store: Store, begun: Make, trial: Make, score: Make
 ) -> None:
     begun()
-    store.arrived("r1", trial("4"))
-    store.arrived("r1", trial("5", position=1))
-    first, second = store.changed("r1")
+    store.save_output("r1", trial("4"))
+    store.save_output("r1", trial("5", position=1))
+    first, second = store.trials_since("r1")
     assert (first.verdict, second.verdict) == (None, None)
-    store.record("r1", trial("4", score(1.0)), Verdict.PASS)
-    (again,) = store.changed("r1", second.turn, (first.turn, second.turn))
+    store.save_trial("r1", trial("4", score(1.0)), Verdict.PASS)
+    (again,) = store.trials_since("r1", second.turn, (first.turn, second.turn))
     assert (again.turn, again.verdict, again.trial) == (first.turn, Verdict.PASS, trial("4", score(1.0)))
 
 
@@ -69,11 +69,11 @@ def test_other_runs_are_not_followed(store: Store, begun: Make, trial: Make) -> 
     begun("r1")
     begun("r2")
     for position in range(3):
-        store.record("r1", trial("mine", position=position), Verdict.PASS)
-        store.record("r2", trial("other", position=position), Verdict.PASS)
+        store.save_trial("r1", trial("mine", position=position), Verdict.PASS)
+        store.save_trial("r2", trial("other", position=position), Verdict.PASS)
     assert places(store) == [(position, 0, Verdict.PASS) for position in range(3)]
-    others = [one.turn for one in store.changed("r2")]
-    assert list(store.changed("r1", 0, others)) == list(store.changed("r1"))
+    others = [one.turn for one in store.trials_since("r2")]
+    assert list(store.trials_since("r1", 0, others)) == list(store.trials_since("r1"))
 
 
 def test_many_trials_are_read_in_order_and_each_once(
@@ -83,8 +83,8 @@ def test_many_trials_are_read_in_order_and_each_once(
     begun(suite=suite, planned=6000)
     for number in range(6000):
         position = number * 7 % 6000
-        store.record("r1", trial("x", case_id=f"c{position}", position=position), Verdict.PASS)
-    found = [(one.trial.position, one.case.id) for one in store.changed("r1")]
+        store.save_trial("r1", trial("x", case_id=f"c{position}", position=position), Verdict.PASS)
+    found = [(one.trial.position, one.case.id) for one in store.trials_since("r1")]
     assert found == [(number * 7 % 6000, f"c{number * 7 % 6000}") for number in range(6000)]
 
 
@@ -92,14 +92,14 @@ def test_the_reach_of_a_run_is_how_many_trials_it_has_and_the_last_turn(
     store: Store, begun: Make, trial: Make
 ) -> None:
     begun()
-    assert store.reach("r1") == (0, 0)
-    store.arrived("r1", trial("x"))
-    store.record("r1", trial("x", position=1), Verdict.PASS)
-    assert store.reach("r1") == (2, max(one.turn for one in store.changed("r1")))
+    assert store.get_progress("r1") == (0, 0)
+    store.save_output("r1", trial("x"))
+    store.save_trial("r1", trial("x", position=1), Verdict.PASS)
+    assert store.get_progress("r1") == (2, max(one.turn for one in store.trials_since("r1")))
 
 
 def test_a_run_that_is_not_there_cannot_be_followed(store: Store) -> None:
-    for method in (store.reach, store.claimed, store.maker, store.changed):
+    for method in (store.get_progress, store.is_run_locked, store.lock_owner, store.trials_since):
         with pytest.raises(StoreError, match="There is no run 'r9'"):
             method("r9")
 
@@ -124,9 +124,9 @@ def test_a_run_is_claimed_by_whoever_began_it_until_that_store_is_closed(
 ) -> None:
     begun()
     other = open_another()
-    assert (other.claimed("r1"), other.maker("r1")) == (True, os.getpid())
+    assert (other.is_run_locked("r1"), other.lock_owner("r1")) == (True, os.getpid())
     store.close()
-    assert (other.claimed("r1"), other.maker("r1")) == (False, None)
+    assert (other.is_run_locked("r1"), other.lock_owner("r1")) == (False, None)
 
 
 @needs_locks
@@ -137,10 +137,10 @@ def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
     begun("r2")
     store.close()
     asking = open_another()
-    assert asking.maker("r1") is None
+    assert asking.lock_owner("r1") is None
     claims = (
         "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
-        "store.claim('r1')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
+        "store.lock_run('r1')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
     other = subprocess.Popen(
         [sys.executable, "-c", claims, seen_by_others.address],
@@ -150,13 +150,13 @@ def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "claimed\n"
-    assert (asking.claimed("r1"), asking.maker("r1")) == (True, other.pid)
-    assert (asking.claimed("r2"), asking.maker("r2")) == (False, None)
+    assert (asking.is_run_locked("r1"), asking.lock_owner("r1")) == (True, other.pid)
+    assert (asking.is_run_locked("r2"), asking.lock_owner("r2")) == (False, None)
     with pytest.raises(StoreError, match="another process"):
-        asking.claim("r1")  # asking has taken nothing from it
+        asking.lock_run("r1")  # asking has taken nothing from it
     other.kill()
     other.communicate()
-    assert (asking.claimed("r1"), asking.maker("r1")) == (False, None)
+    assert (asking.is_run_locked("r1"), asking.lock_owner("r1")) == (False, None)
 
 
 @needs_locks
@@ -166,13 +166,13 @@ def test_a_claim_outlives_whoever_only_asked_or_claimed_another_run(
     begun("r1")
     begun("r2")
     asking, claiming = open_another(), open_another()
-    assert asking.claimed("r1")
-    claiming.claim("r2")
+    assert asking.is_run_locked("r1")
+    claiming.lock_run("r2")
     asking.close()
     claiming.close()
     claims = (
         "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
-        "print(*(store.maker(run) for run in ('r1', 'r2')))\n"
+        "print(*(store.lock_owner(run) for run in ('r1', 'r2')))\n"
     )
     told = subprocess.run(
         [sys.executable, "-c", claims, seen_by_others.address],

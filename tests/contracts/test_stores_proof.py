@@ -28,7 +28,7 @@ def test_every_run_has_a_secret_of_its_own_and_one_that_came_in_the_place_of_ano
 ) -> None:
     first, second = begun("r1"), begun("r2", suite=begun("r3").suite)
     secrets = {store.secret(first.id), store.secret(second.id)}
-    store.delete(first.id)
+    store.delete_run(first.id)
     begun("r1", suite=second.suite)
     assert len(secrets | {store.secret("r1")}) == 3
 
@@ -42,12 +42,12 @@ def test_the_digests_of_variables_are_those_of_their_run_and_go_with_it(
     open_another: Callable[[], Store], begun: Make
 ) -> None:
     store, run, other = open_another(), begun("r1"), begun("r2")
-    store.keep_variables(run.id, {"A": b"1", "B": b"2"})
-    store.keep_variables(run.id, {"B": b"3"})
-    assert open_another().variables(run.id) == {"A": b"1", "B": b"3"}
-    assert store.variables(other.id) == {}
-    store.delete(other.id)
-    assert store.variables(run.id) == {"A": b"1", "B": b"3"}
+    store.save_variable_digests(run.id, {"A": b"1", "B": b"2"})
+    store.save_variable_digests(run.id, {"B": b"3"})
+    assert open_another().variable_digests(run.id) == {"A": b"1", "B": b"3"}
+    assert store.variable_digests(other.id) == {}
+    store.delete_run(other.id)
+    assert store.variable_digests(run.id) == {"A": b"1", "B": b"3"}
 
 
 def test_calibrations_are_kept_by_judge_oldest_first(open_another: Callable[[], Store]) -> None:
@@ -65,7 +65,7 @@ def test_calibrations_are_kept_by_judge_oldest_first(open_another: Callable[[], 
     second = replace(first, agreed=40, kappa=None, kappa_ci95=None)
     other = replace(first, judge="sha256:" + "3" * 64)
     for calibration in (first, other, second):
-        store.calibrate(calibration)
+        store.add_calibration(calibration)
     kept = open_another()
     assert kept.calibrations(first.judge) == [first, second]
     assert kept.calibrations(other.judge) == [other]

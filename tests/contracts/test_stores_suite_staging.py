@@ -18,10 +18,10 @@ DIGESTS = ["sha256:" + letter * 64 for letter in "abc"]
 
 
 def keep(store: Store, digest: str, *, aside: bool, case: Case | None = None) -> Suite:
-    writer = store.saving(aside=aside)
+    writer = store.open_suite_writer(aside=aside)
     if case is not None:
         writer.add(case, digest)
-    return writer.keep(Suite(name="s", dialect="d", digest=digest))
+    return writer.commit(Suite(name="s", dialect="d", digest=digest))
 
 
 def test_a_version_that_is_there_keeps_its_content(store: Store, case: Make) -> None:
@@ -56,7 +56,7 @@ def test_the_current_version_is_the_last_that_was_not_saved_aside(
 def test_a_version_that_was_forgotten_can_come_back_aside(store: Store, case: Make) -> None:
     keep(store, DIGESTS[0], aside=False, case=case("mine"))
     current = keep(store, DIGESTS[1], aside=False, case=case("other"))
-    store.forget("s", "v1")
+    store.delete_version("s", "v1")
     back = keep(store, DIGESTS[0], aside=True, case=case("theirs"))
     assert store.suite("s", "v1") == back
     assert store.suite("s") == current

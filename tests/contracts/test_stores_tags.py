@@ -20,11 +20,11 @@ def test_the_newest_run_with_a_tag_is_found_by_it(
     for number in range(4):
         begun(f"run{number}", tags=("other",))
     for name in ("run0", "run2"):
-        store.update(replace(store.run(name), tags=("größe", "the baseline")))
+        store.update_run(replace(store.run(name), tags=("größe", "the baseline")))
     assert open_another().run("the baseline").id == "run2"
     assert store.run("größe").id == "run2"
     assert store.run("other").id == "run3"
-    store.update(replace(store.run("run2"), tags=()))
+    store.update_run(replace(store.run("run2"), tags=()))
     assert store.run("the baseline").id == "run0"
 
 

@@ -41,7 +41,7 @@ def test_a_trial_comes_back_as_it_was(
         trial("", position=2, output=output, source_run="earlier"),
     ]
     for each in made:
-        store.record("r1", each, Verdict.PASS)
+        store.save_trial("r1", each, Verdict.PASS)
     store.flush()
     assert [stored.trial for stored in open_another().trials("r1")] == made
 
@@ -52,42 +52,42 @@ def test_trials_come_in_suite_order_whatever_the_order_of_their_arrival(
     begun()
     places = [(number * 7 % 300, repeat) for number in range(300) for repeat in (2, 0, 1)]
     for position, repeat in places:
-        store.record("r1", trial("x", position=position, repeat=repeat), Verdict.PASS)
+        store.save_trial("r1", trial("x", position=position, repeat=repeat), Verdict.PASS)
     found = [(stored.trial.position, stored.trial.repeat) for stored in store.trials("r1")]
     assert found == sorted(places)
 
 
 def test_a_second_record_of_the_same_trial_changes_nothing(store: Store, begun: Make, trial: Make) -> None:
     begun()
-    store.record("r1", trial("first"), Verdict.PASS)
-    store.record("r1", trial("second"), Verdict.FAIL)
+    store.save_trial("r1", trial("first"), Verdict.PASS)
+    store.save_trial("r1", trial("second"), Verdict.FAIL)
     store.flush()
-    store.record("r1", trial("third"), Verdict.ERROR)
-    store.arrived("r1", trial("fourth"))
+    store.save_trial("r1", trial("third"), Verdict.ERROR)
+    store.save_output("r1", trial("fourth"))
     (kept,) = store.trials("r1")
     assert (kept.trial.output.text, kept.verdict) == ("first", Verdict.PASS)  # type: ignore[union-attr]
-    assert store.counts("r1") == {Verdict.PASS: 1}
+    assert store.count_verdicts("r1") == {Verdict.PASS: 1}
 
 
 def test_cases_are_counted_once_for_all_of_their_repeats(store: Store, begun: Make, trial: Make) -> None:
     begun()
-    assert store.asked_cases("r1") == 0
+    assert store.count_finished_cases("r1") == 0
     for position, repeat in ((0, 0), (0, 1), (3, 1), (3, 2), (7, 0)):
-        store.record("r1", trial("4", position=position, repeat=repeat), Verdict.PASS)
-    store.arrived("r1", trial("4", position=8))
+        store.save_trial("r1", trial("4", position=position, repeat=repeat), Verdict.PASS)
+    store.save_output("r1", trial("4", position=8))
     store.flush()
-    assert store.asked_cases("r1") == 3
+    assert store.count_finished_cases("r1") == 3
 
 
 def test_an_output_waits_without_a_verdict_until_its_trial_is_recorded(
     store: Store, begun: Make, trial: Make, score: Make
 ) -> None:
     begun()
-    store.arrived("r1", trial("4"))
+    store.save_output("r1", trial("4"))
     (waiting,) = store.trials("r1")
     assert (waiting.trial, waiting.verdict) == (trial("4"), None)
-    assert store.counts("r1") == {None: 1}
-    store.record("r1", trial("4", score(0.0)), Verdict.FAIL)
+    assert store.count_verdicts("r1") == {None: 1}
+    store.save_trial("r1", trial("4", score(0.0)), Verdict.FAIL)
     (done,) = store.trials("r1")
     assert (done.trial, done.verdict) == (trial("4", score(0.0)), Verdict.FAIL)
 
@@ -97,26 +97,26 @@ def test_an_output_and_its_trial_handed_over_together_end_as_the_trial(
 ) -> None:
     begun()
     for position in range(200):
-        store.arrived("r1", trial("4", position=position))
-        store.record("r1", trial("4", score(1.0), position=position), Verdict.PASS)
+        store.save_output("r1", trial("4", position=position))
+        store.save_trial("r1", trial("4", score(1.0), position=position), Verdict.PASS)
     store.flush()
-    assert store.counts("r1") == {Verdict.PASS: 200}
+    assert store.count_verdicts("r1") == {Verdict.PASS: 200}
     assert all(stored.trial.scores for stored in store.trials("r1"))
 
 
 def test_the_trials_of_one_run_are_not_those_of_another(store: Store, begun: Make, trial: Make) -> None:
     begun("a")
     begun("b")
-    store.record("a", trial("of a"), Verdict.PASS)
-    store.record("b", trial("of b"), Verdict.UNSCORED)
+    store.save_trial("a", trial("of a"), Verdict.PASS)
+    store.save_trial("b", trial("of b"), Verdict.UNSCORED)
     assert [each.trial.output.text for each in store.trials("b")] == ["of b"]  # type: ignore[union-attr]
-    assert store.counts("a") == {Verdict.PASS: 1}
-    assert store.counts("b") == {Verdict.UNSCORED: 1}
+    assert store.count_verdicts("a") == {Verdict.PASS: 1}
+    assert store.count_verdicts("b") == {Verdict.UNSCORED: 1}
 
 
 def test_trials_of_a_run_that_is_not_there_are_an_error(store: Store, trial: Make) -> None:
     with pytest.raises(StoreError, match="There is no run 'r9'"):
-        store.record("r9", trial("x"), Verdict.PASS)
+        store.save_trial("r9", trial("x"), Verdict.PASS)
     with pytest.raises(StoreError, match="There is no run 'r9'"):
         list(store.trials("r9"))
 
@@ -126,29 +126,29 @@ def test_a_run_can_be_read_while_its_trials_are_written(
 ) -> None:
     begun()
     for position in range(600):
-        store.record("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
     store.flush()
     reading = open_another().trials("r1")
     first = [next(reading) for _ in range(300)]
     for position in range(600, 900):
-        store.record("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
     store.flush()
     positions = [stored.trial.position for stored in (*first, *reading)]
     assert positions == sorted(set(positions))
     assert len(positions) >= 600
 
 
-@pytest.mark.parametrize("method", ["arrived", "record"])
+@pytest.mark.parametrize("method", ["save_output", "save_trial"])
 def test_what_is_handed_over_is_durable_within_a_tenth_of_a_second(
     store: Store, begun: Make, trial: Make, open_another: Callable[[], Store], method: str
 ) -> None:
     begun()
     other, took = open_another(), []
     for position in range(50):  # again, as this machine may be busy with something else
-        verdict = {} if method == "arrived" else {"verdict": Verdict.PASS}
+        verdict = {} if method == "save_output" else {"verdict": Verdict.PASS}
         handed_over = monotonic()
         getattr(store, method)("r1", trial("x", position=position), **verdict)
-        wait_until(lambda count=position + 1: sum(other.counts("r1").values()) == count)
+        wait_until(lambda count=position + 1: sum(other.count_verdicts("r1").values()) == count)
         took.append(monotonic() - handed_over)
         if position >= 4 and min(took) < 0.1:
             break
@@ -157,13 +157,13 @@ def test_what_is_handed_over_is_durable_within_a_tenth_of_a_second(
 
 def test_handing_over_does_not_wait_for_the_disk(store: Store, begun: Make, trial: Make) -> None:
     begun()
-    store.record("r1", trial("x"), Verdict.PASS)  # starts whatever has to be started
+    store.save_trial("r1", trial("x"), Verdict.PASS)  # starts whatever has to be started
     took = []
     for batch in range(50):  # again, as this machine may be busy with something else
         made = [trial("x", position=1 + 100 * batch + number) for number in range(100)]
         began = monotonic()
         for each in made:
-            store.record("r1", each, Verdict.PASS)
+            store.save_trial("r1", each, Verdict.PASS)
         took.append((monotonic() - began) / len(made))
         if batch >= 3 and min(took) < 0.001:
             break
@@ -176,9 +176,9 @@ def test_flushing_makes_everything_seen_by_others(
     begun()
     other = open_another()
     for position in range(10_000):
-        store.record("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
     store.flush()
-    assert other.counts("r1") == {Verdict.PASS: 10_000}
+    assert other.count_verdicts("r1") == {Verdict.PASS: 10_000}
 
 
 def test_closing_keeps_everything_and_can_be_done_twice(
@@ -188,10 +188,10 @@ def test_closing_keeps_everything_and_can_be_done_twice(
     for time in range(40):  # often, as what is lost at the end is lost by a hair
         mine = open_another()
         for repeat in range(3):
-            mine.record("r1", trial("x", position=time, repeat=repeat), Verdict.PASS)
+            mine.save_trial("r1", trial("x", position=time, repeat=repeat), Verdict.PASS)
         mine.close()
         mine.close()
-    assert store.counts("r1") == {Verdict.PASS: 120}
+    assert store.count_verdicts("r1") == {Verdict.PASS: 120}
 
 
 def test_several_can_write_at_once(
@@ -204,7 +204,7 @@ def test_several_can_write_at_once(
     def write(number: int, mine: Store) -> None:
         try:
             for position in range(300):
-                mine.record(f"r{number}", trial(f"{number}", position=position), Verdict.PASS)
+                mine.save_trial(f"r{number}", trial(f"{number}", position=position), Verdict.PASS)
                 if position % 100 == 0:
                     mine.flush()
             mine.flush()
@@ -217,7 +217,7 @@ def test_several_can_write_at_once(
     for thread in threads:
         thread.join()
     assert problems == []
-    assert [store.counts(f"r{number}") for number in range(4)] == [{Verdict.PASS: 300}] * 4
+    assert [store.count_verdicts(f"r{number}") for number in range(4)] == [{Verdict.PASS: 300}] * 4
 
 
 # --- laws --------------------------------------------------------------------------------------------------
@@ -226,7 +226,9 @@ def test_several_can_write_at_once(
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
-        st.tuples(st.sampled_from(["arrived", "record", "flush"]), st.integers(0, 3), st.integers(0, 9)),
+        st.tuples(
+            st.sampled_from(["save_output", "save_trial", "flush"]), st.integers(0, 3), st.integers(0, 9)
+        ),
         max_size=30,
     )
 )
@@ -234,7 +236,7 @@ def test_the_first_record_of_a_trial_counts_and_until_then_the_last_output(
     store: Store, begun: Make, trial: Make, steps: list[tuple[str, int, int]]
 ) -> None:
     for run in store.runs():
-        store.delete(run.id)
+        store.delete_run(run.id)
     begun()
     expected: dict[int, tuple[str, Verdict | None]] = {}
     for what, position, number in steps:
@@ -242,12 +244,12 @@ def test_the_first_record_of_a_trial_counts_and_until_then_the_last_output(
         if what == "flush":
             store.flush()
             continue
-        if what == "arrived":
-            store.arrived("r1", made)
+        if what == "save_output":
+            store.save_output("r1", made)
         else:
-            store.record("r1", made, Verdict.FAIL)
+            store.save_trial("r1", made, Verdict.FAIL)
         if before is None or before[1] is None:
-            expected[position] = (str(number), Verdict.FAIL if what == "record" else None)
+            expected[position] = (str(number), Verdict.FAIL if what == "save_trial" else None)
     found = {
         stored.trial.position: (stored.trial.output.text, stored.verdict)  # type: ignore[union-attr]
         for stored in store.trials("r1")
@@ -261,9 +263,9 @@ def test_every_text_and_every_id_comes_back(
     store: Store, begun: Make, trial: Make, text: str, case_id: str
 ) -> None:
     for run in store.runs():
-        store.delete(run.id)
+        store.delete_run(run.id)
     begun()
     made: Trial = trial(text, case_id=case_id)
-    store.record("r1", made, Verdict.PASS)
+    store.save_trial("r1", made, Verdict.PASS)
     (kept,) = store.trials("r1")
     assert kept.trial == made

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from proctor.codec import sent_digest, target_digest
 from proctor.errors import StoreError
-from proctor.model import Case, Look, Params, Suite, TargetSpec, Trial, Verdict
-from proctor.protocols import Answered, Store
+from proctor.model import Case, HoldoutAccess, Params, Suite, TargetSpec, Trial, Verdict
+from proctor.protocols import PriorAnswer, Store
 from proctor.stores import STORES, open_store
 
 Make = Callable[..., Any]
@@ -63,7 +63,7 @@ def test_numbers_follow_the_first_saving_of_each_digest_under_its_name(
         store = open_store(address)
         first: dict[str, list[str]] = {"x": [], "y": []}
         for name, digest in steps:
-            suite = store.saving().keep(Suite(name=name, dialect="d", digest=digest))
+            suite = store.open_suite_writer().commit(Suite(name=name, dialect="d", digest=digest))
             if digest not in first[name]:
                 first[name].append(digest)
             assert suite.version == f"v{first[name].index(digest) + 1}"
@@ -104,7 +104,7 @@ def test_suites_of_the_same_cases_under_other_rules_are_versions_apart(
 ) -> None:
     first, second = saved(store, cases, digest=A), saved(store, cases, digest=B)
     assert (first.version, second.version) == ("v1", "v2")
-    store.forget("s", "v1")
+    store.delete_version("s", "v1")
     assert len(list(store.cases(second.content))) == 3
 
 
@@ -189,7 +189,7 @@ def test_a_version_that_is_forgotten_is_gone_and_its_number_with_it(
     store: Store, case: Make, saved: Make
 ) -> None:
     first, second = (saved(store, [case(digest)], digest=digest) for digest in (A, B))
-    store.forget("s", "v2")
+    store.delete_version("s", "v2")
     assert store.suite("s") == first
     assert store.suite("s", "v2") is None
     assert list(store.cases(second.content)) == []
@@ -203,7 +203,7 @@ def test_a_forgotten_version_that_is_saved_again_is_itself(
 ) -> None:
     for digest in (A, B):
         saved(store, cases, digest=digest)
-    store.forget("s", B)
+    store.delete_version("s", B)
     again = saved(store, cases, digest=B)
     assert again.version == "v2"
     assert store.suite("s") == again
@@ -212,7 +212,7 @@ def test_a_forgotten_version_that_is_saved_again_is_itself(
 
 def test_a_suite_of_which_all_is_forgotten_is_no_more(store: Store, cases: list[Case], saved: Make) -> None:
     saved(store, cases)
-    store.forget("s", "v1")
+    store.delete_version("s", "v1")
     assert store.suite("s") is None
     assert store.versions() == []
 
@@ -223,7 +223,7 @@ def test_forgetting_what_is_not_there_is_an_error(
 ) -> None:
     saved(store, cases)
     with pytest.raises(StoreError, match=f"no version '{version}' of a suite '{name}'"):
-        store.forget(name, version)
+        store.delete_version(name, version)
 
 
 @pytest.mark.parametrize(("runs", "told"), [(("r1",), "1 run of it is"), (("r1", "r2"), "2 runs of it are")])
@@ -235,25 +235,25 @@ def test_a_version_that_runs_have_is_not_forgotten(
     for run_id in runs:
         begun(run_id, suite=suite)
     with pytest.raises(StoreError, match=told):
-        store.forget("s", "v1")
-    store.forget("copy", "v1")  # which has no run
+        store.delete_version("s", "v1")
+    store.delete_version("copy", "v1")  # which has no run
     assert len(list(store.cases(suite.content))) == 3
     for run_id in runs:
-        store.delete(run_id)
-    store.forget("s", "v1")
+        store.delete_run(run_id)
+    store.delete_version("s", "v1")
     assert list(store.cases(suite.content)) == []
 
 
 # --- earlier answers ---------------------------------------------------------------------------------------
 
 
-def _found(store: Store, sent: str, target: TargetSpec = ECHO, run: str | None = None) -> list[Answered]:
-    return list(store.answered(sent, target_digest(target), run))
+def _found(store: Store, sent: str, target: TargetSpec = ECHO, run: str | None = None) -> list[PriorAnswer]:
+    return list(store.find_prior_answers(sent, target_digest(target), run))
 
 
 def _record(store: Store, run_id: str, *trials: Trial) -> None:
     for made in trials:
-        store.record(run_id, made, Verdict.PASS)
+        store.save_trial(run_id, made, Verdict.PASS)
     store.flush()
 
 
@@ -266,7 +266,7 @@ def test_earlier_answers_are_found_by_what_was_sent_newest_run_first(
     _record(store, "old", replace(trial("one"), position=0), first, replace(first, repeat=1))
     begun("new", suite=suites[1])
     again = replace(trial("three"), position=0, case_id=cases[1].id)
-    store.arrived("new", again)
+    store.save_output("new", again)
     store.flush()
     found = _found(store, sent_digest(cases[1]))
     assert [(one.run, one.trial, one.verdict) for one in found] == [
@@ -299,7 +299,7 @@ def test_a_deleted_runs_answers_are_found_no_more_and_copies_of_them_are(
     begun("b")
     _record(store, "a", trial("x"))
     _record(store, "b", trial("x", source_run="a"))
-    store.delete("a")
+    store.delete_run("a")
     found = _found(store, sent_digest(cases[0]))
     assert [(one.run, one.trial.source_run) for one in found] == [("b", "a")]
 
@@ -320,9 +320,9 @@ def test_a_store_can_be_written_while_earlier_answers_are_read(
     for run_id in ("old", "gone", "new"):
         begun(run_id)
         _record(store, run_id, *(trial(run_id, repeat=repeat) for repeat in range(3)))
-    found = store.answered(sent_digest(cases[0]), target_digest(ECHO))
+    found = store.find_prior_answers(sent_digest(cases[0]), target_digest(ECHO))
     assert next(found).run == "new"
-    store.delete("gone")
+    store.delete_run("gone")
     begun("newest")
     assert [one.run for one in found] == ["new"] * 2 + ["old"] * 3
 
@@ -334,15 +334,15 @@ def test_looks_are_kept_oldest_first_and_outlive_their_runs(
     store: Store, begun: Make, open_another: Callable[[], Store]
 ) -> None:
     begun("r1")
-    first = Look(suite=A, run="r1", kind="rate", at=NOON)
+    first = HoldoutAccess(suite=A, run="r1", kind="rate", at=NOON)
     looks = [first, replace(first, kind="reveal"), replace(first, at=NOON - timedelta(days=1)), first]
     for look in looks:
-        store.look(look)
-    store.look(replace(first, suite=B))
-    store.delete("r1")
-    assert open_another().looks(A) == looks
-    assert len(store.looks(B)) == 1
-    assert store.looks(C) == []
+        store.add_holdout_access(look)
+    store.add_holdout_access(replace(first, suite=B))
+    store.delete_run("r1")
+    assert open_another().holdout_accesses(A) == looks
+    assert len(store.holdout_accesses(B)) == 1
+    assert store.holdout_accesses(C) == []
 
 
 # --- names of files ----------------------------------------------------------------------------------------
@@ -350,12 +350,16 @@ def test_looks_are_kept_oldest_first_and_outlive_their_runs(
 
 def test_a_name_is_one_files_and_a_file_may_have_several(store: Store, tmp_path: Path) -> None:
     first, second = (str(tmp_path / name / "tests.jsonl") for name in ("a", "b\udcff"))
-    assert (store.origin("s"), store.names_from(first)) == (None, [])
+    assert (store.path_for_name("s"), store.names_for_path(first)) == (None, [])
     for name in ("s", "t"):
         store.claim_name(name, first)
-    assert (store.origin("s"), sorted(store.names_from(first))) == (first, ["s", "t"])
+    assert (store.path_for_name("s"), sorted(store.names_for_path(first))) == (first, ["s", "t"])
     store.claim_name("s", second)
-    assert (store.origin("s"), store.names_from(first), store.names_from(second)) == (second, ["t"], ["s"])
+    assert (store.path_for_name("s"), store.names_for_path(first), store.names_for_path(second)) == (
+        second,
+        ["t"],
+        ["s"],
+    )
 
 
 @pytest.mark.parametrize("count", [1, 1500])
@@ -371,14 +375,14 @@ def test_a_name_that_is_chosen_while_a_suite_is_saved_is_kept_with_it_or_not_at_
                 raise ValueError(name)
             return name
 
-        writer = store.saving(name=choose)
+        writer = store.open_suite_writer(name=choose)
         for number in range(count):
             writer.add(case(f"c{number}"), A)
-        return writer.keep(Suite(name="s", dialect="meridian", digest=A))
+        return writer.commit(Suite(name="s", dialect="meridian", digest=A))
 
     with pytest.raises(ValueError, match="chosen"):
         save("chosen", wrong=True)
-    assert (store.origin("chosen"), store.versions()) == (None, [])
+    assert (store.path_for_name("chosen"), store.versions()) == (None, [])
     assert save("chosen").title == "chosen v1"
     assert save("other").title == "other v1"  # whose content is there already
-    assert sorted(store.names_from(path)) == ["chosen", "other"]
+    assert sorted(store.names_for_path(path)) == ["chosen", "other"]

@@ -17,7 +17,7 @@ from proctor.errors import TargetError
 from proctor.model import Message, Output, Params, Prompt
 from proctor.protocols import Target
 from proctor.targets import TARGETS, iter_kinds
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.parse import parse_target
 
 ASKED = [f"question {number}" for number in range(20)]
@@ -117,7 +117,7 @@ async def target(
 ) -> AsyncIterator[Target]:
     monkeypatch.chdir(tmp_path)
     environ = {"PATH": "/usr/bin:/bin"}
-    opening = Opening(environ, timeout_s=PATIENCE_S)
+    opening = TargetContext(environ, timeout_s=PATIENCE_S)
     spec = parse_target(WORDS[request.param](tmp_path, server), Params(), environ)
     made = await TARGETS.get(spec.kind).open_target(spec, opening)
     yield made

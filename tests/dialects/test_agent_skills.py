@@ -16,7 +16,7 @@ from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
 from proctor.model import Problem, Suite
-from proctor.protocols import Placed, Source
+from proctor.protocols import CaseAtLine, SuiteSource
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 VALUES = st.recursive(
@@ -25,11 +25,11 @@ VALUES = st.recursive(
 )
 
 
-def read(value: Any) -> tuple[Suite, list[Placed], list[Problem]]:
+def read(value: Any) -> tuple[Suite, list[CaseAtLine], list[Problem]]:
     data = json.dumps(value).encode()
-    items = list(DIALECT.read(Source(path="evals.json", lines=lambda: BytesIO(data))))
+    items = list(DIALECT.read(SuiteSource(path="evals.json", read_lines=lambda: BytesIO(data))))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    placed = [item for item in items if isinstance(item, Placed)]
+    placed = [item for item in items if isinstance(item, CaseAtLine)]
     return suite, placed, [item for item in items if isinstance(item, Problem)]
 
 

@@ -11,26 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects.agentv.dialect import DIALECT
-from proctor.dialects.agentv.read.assertions import DEFAULT
-from proctor.dialects.agentv.shared import snake_case
-from proctor.dialects.agentv.read.tests import joined
+from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION
+from proctor.dialects.agentv.shared import to_snake_case
+from proctor.dialects.agentv.read.tests import deep_merge
 from proctor.model import Case, Message, PassRule, Problem, Suite
-from proctor.protocols import Found, Placed, Source
+from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
 from proctor.yaml12 import load
 
 
-def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Source:
+def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> SuiteSource:
     """A suite and the files around it, in whose names `__` stands for `/` and `_` for a dot."""
     around = {name.replace("__", "/").replace("_", "."): data.encode() for name, data in files.items()}
 
-    def find(name: str) -> Found | None:
-        return Found(path=name, data=around[name]) if name in around else None
+    def find(name: str) -> SourceFile | None:
+        return SourceFile(path=name, data=around[name]) if name in around else None
 
-    return Source(
+    return SuiteSource(
         path=path,
-        lines=lambda: BytesIO(text.encode()),
-        neighbour=around.get,
-        find=find,
+        read_lines=lambda: BytesIO(text.encode()),
+        read_sibling=around.get,
+        find_file=find,
         environ=environ or {},
     )
 
@@ -39,7 +39,7 @@ def read(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: s
     """The header, the cases by id, and the problems."""
     items = list(DIALECT.read(source(text, path, environ, **files)))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = {item.case.id: item.case for item in items if isinstance(item, Placed)}
+    cases = {item.case.id: item.case for item in items if isinstance(item, CaseAtLine)}
     return suite, cases, [item for item in items if isinstance(item, Problem)]
 
 
@@ -117,7 +117,7 @@ def test_a_test_is_judged_by_its_own_list_then_its_suites_and_by_default_where_t
 ) -> None:
     found = case(f"criteria: c\n{test}", above)
     assert labels(found) == expected
-    assert (found.assertions == (DEFAULT,)) == (expected == ["llm-grader"])
+    assert (found.assertions == (DEFAULT_ASSERTION,)) == (expected == ["llm-grader"])
 
 
 def test_skipping_defaults_drops_the_suites_messages_and_files_as_well() -> None:
@@ -305,8 +305,8 @@ def test_the_suite_passes_by_the_weighted_mean() -> None:
 )
 def test_names_in_camel_case_are_read_as_snake_case(written: str, meant: str) -> None:
     row = load(f"\n{written}: 1")
-    assert snake_case(row) == {meant: 1}
-    assert snake_case(row).lines == {meant: 2}  # type: ignore[attr-defined]
+    assert to_snake_case(row) == {meant: 1}
+    assert to_snake_case(row).lines == {meant: 2}  # type: ignore[attr-defined]
 
 
 def test_one_setting_under_two_spellings_is_an_error() -> None:
@@ -339,9 +339,9 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 def test_joining_metadata_keeps_every_field_and_prefers_the_test(
     suite: dict[str, Any], test: dict[str, Any]
 ) -> None:
-    both = joined(suite, test)
+    both = deep_merge(suite, test)
     assert set(both) == {*suite, *test}
-    assert (joined({}, test), joined(suite, {})) == (test, suite)
+    assert (deep_merge({}, test), deep_merge(suite, {})) == (test, suite)
     for name, value in test.items():
         if not isinstance(value, dict | list):
             assert both[name] is value
@@ -352,5 +352,5 @@ def test_joining_metadata_keeps_every_field_and_prefers_the_test(
 
 
 def test_joining_does_not_take_true_for_one() -> None:
-    assert joined({"a": [1]}, {"a": [True, 1]}) == {"a": [1, True]}
-    assert type(joined({"a": [1]}, {"a": [True]})["a"][1]) is bool
+    assert deep_merge({"a": [1]}, {"a": [True, 1]}) == {"a": [1, True]}
+    assert type(deep_merge({"a": [1]}, {"a": [True]})["a"][1]) is bool

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proctor.dialects.agentv.read.assertions import DEFAULT, lower, reads_criteria
-from proctor.dialects.agentv.read.graders import VARIABLES
+from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION, parse_assertions, reads_criteria
+from proctor.dialects.agentv.read.graders import PROMPT_VARIABLES
 from proctor.errors import UsageError
-from proctor.validation import Notes
+from proctor.validation import ProblemLog
 from proctor.graders import GRADERS
 from proctor.graders.judged import score
-from proctor.grading import bind
+from proctor.grading import build_grader
 from proctor.model import Assertion, Problem
-from proctor.protocols import Found, Source
-from proctor.yaml12 import Items, Map, load
+from proctor.protocols import SourceFile, SuiteSource
+from proctor.yaml12 import YamlList, YamlMap, load
 
 ENVIRON = {"GATE": "0.5", "YES": "true", "WHO": "strict", "DIR": "prompts", "MANY": "7"}
 FILES = {
@@ -46,8 +46,8 @@ FILES = {
 PROGRAMS = {"word-count": ("python", "/x/word-count.py"), "two_words": ("/x/two_words",)}
 
 
-def found(path: str) -> Found | None:
-    return Found(path=path.removeprefix("./"), data=FILES[path]) if path in FILES else None
+def found(path: str) -> SourceFile | None:
+    return SourceFile(path=path.removeprefix("./"), data=FILES[path]) if path in FILES else None
 
 
 def program(name: str) -> tuple[str, ...] | None:
@@ -56,27 +56,27 @@ def program(name: str) -> tuple[str, ...] | None:
     return PROGRAMS.get(name)
 
 
-SOURCE = Source(path="evals/suite.yaml", lines=list, find=found, program=program, environ=ENVIRON)
+SOURCE = SuiteSource(path="evals/suite.yaml", read_lines=list, find_file=found, find_program=program, environ=ENVIRON)
 
 
-def lowered(items: Any) -> tuple[tuple[Assertion, ...], Notes]:
-    notes = Notes(SOURCE.path, 1, "Test")
-    return lower(load(items) if isinstance(items, str) else items, "assertions", notes, SOURCE), notes
+def lowered(items: Any) -> tuple[tuple[Assertion, ...], ProblemLog]:
+    notes = ProblemLog(SOURCE.path, 1, "Test")
+    return parse_assertions(load(items) if isinstance(items, str) else items, "assertions", notes, SOURCE), notes
 
 
 def one(row: str | dict[str, Any], warnings: tuple[str, ...] = ()) -> Assertion:
     """What an object becomes, which must have these warnings and no error."""
     (made,), notes = lowered([load(row) if isinstance(row, str) else row])
     assert [problem.code for problem in notes.problems] == list(warnings), notes.problems
-    assert not notes.failed
-    bind(made, GRADERS.get)
+    assert not notes.has_errors
+    build_grader(made, GRADERS.get)
     return made
 
 
 def errors(items: Any) -> list[Problem]:
     _, notes = lowered(items)
     found = [problem for problem in notes.problems if problem.level == "error"]
-    assert notes.failed == bool(found)
+    assert notes.has_errors == bool(found)
     return found
 
 
@@ -95,7 +95,7 @@ def test_what_is_known_is_listed_in_one_order() -> None:
 
 
 def test_the_names_that_a_prompt_may_have_are_those_that_the_grader_fills_in() -> None:
-    assert score.VARIABLES | {"EVALUATOR_RESULTS_JSON"} == VARIABLES
+    assert score.VARIABLES | {"EVALUATOR_RESULTS_JSON"} == PROMPT_VARIABLES
 
 
 def table(text: str) -> list[tuple[str, str, str, str]]:
@@ -212,7 +212,7 @@ def test_what_is_lowered_is_plain_data_that_knows_no_lines() -> None:
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         return {type(value)}.union(*map(kinds, inner))
 
-    assert not kinds(made.params) & {Map, Items}
+    assert not kinds(made.params) & {YamlMap, YamlList}
 
 
 def test_rows_of_json_are_lowered_as_those_of_yaml() -> None:
@@ -406,9 +406,9 @@ def test_what_is_no_list_of_objects_and_texts_is_an_error(items: Any, field: str
 
 
 def test_a_problem_stands_at_the_line_of_its_field_and_names_its_test() -> None:
-    notes = Notes("s.yaml", 1, "Test")
+    notes = ProblemLog("s.yaml", 1, "Test")
     notes.case = "t1"
-    lower(load("- type: contains\n  value: x\n  weight: -1\n- 7\n"), "assertions", notes, SOURCE)
+    parse_assertions(load("- type: contains\n  value: x\n  weight: -1\n- 7\n"), "assertions", notes, SOURCE)
     assert [problem.line for problem in notes.problems] == [3, 4]
     assert all(problem.case == "t1" for problem in notes.problems)
     assert notes.problems[0].message.startswith("Test 't1': `assertions[0].weight`")
@@ -716,13 +716,13 @@ def test_a_composite_that_is_wrong_is_an_error(code: str, field: str, says: str,
 )
 def test_judges_and_programs_read_the_criteria(items: str, reads: bool) -> None:
     made, notes = lowered(items)
-    assert not notes.failed
+    assert not notes.has_errors
     assert reads_criteria(made) is reads
 
 
 def test_without_any_assertion_a_judge_reads_the_criteria() -> None:
-    assert one("{type: llm-grader}") == DEFAULT
-    assert reads_criteria([DEFAULT])
+    assert one("{type: llm-grader}") == DEFAULT_ASSERTION
+    assert reads_criteria([DEFAULT_ASSERTION])
 
 
 # --- laws --------------------------------------------------------------------------------------------------
@@ -758,11 +758,11 @@ def test_any_value_in_any_field_is_an_assertion_that_its_grader_takes_or_an_erro
 ) -> None:
     made, notes = lowered([row | {name: value}])
     assert all((problem.field or "").startswith("assertions[0].") for problem in notes.problems)
-    if notes.failed:
+    if notes.has_errors:
         return
     (only,) = made
     try:
-        bind(only, GRADERS.get)
+        build_grader(only, GRADERS.get)
     except ValueError:
         # What only a grader can know is left to it: whether a path is one.
         if only.grader not in ("field_accuracy", "tool_trajectory"):

@@ -8,29 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.agentv.read.assertions import lower
-from proctor.dialects.agentv.read.rubrics import lower_rubrics
-from proctor.validation import Notes
+from proctor.dialects.agentv.read.assertions import parse_assertions
+from proctor.dialects.agentv.read.rubrics import parse_test_rubrics
+from proctor.validation import ProblemLog
 from proctor.graders import GRADERS
-from proctor.grading import bind
+from proctor.grading import build_grader
 from proctor.model import Assertion, Problem
-from proctor.protocols import Source
+from proctor.protocols import SuiteSource
 from proctor.yaml12 import load
 
-SOURCE = Source(path="suite.yaml", lines=list, environ={"HEAVY": "3", "ID": "accuracy"})
+SOURCE = SuiteSource(path="suite.yaml", read_lines=list, environ={"HEAVY": "3", "ID": "accuracy"})
 
 
 def lowered(items: Any) -> tuple[Assertion, list[Problem]]:
-    notes = Notes("suite.yaml", 1)
-    (made,) = lower_rubrics(load(items) if isinstance(items, str) else items, "rubrics", notes, SOURCE)
-    assert notes.failed == any(problem.level == "error" for problem in notes.problems)
+    notes = ProblemLog("suite.yaml", 1)
+    (made,) = parse_test_rubrics(load(items) if isinstance(items, str) else items, "rubrics", notes, SOURCE)
+    assert notes.has_errors == any(problem.level == "error" for problem in notes.problems)
     return made, notes.problems
 
 
 def items_of(written: str) -> Any:
     made, problems = lowered(written)
     assert not problems
-    bind(made, GRADERS.get)
+    build_grader(made, GRADERS.get)
     assert made == Assertion(grader="rubrics", params=made.params, pass_at=0.8, label="rubrics")
     assert made.params.keys() == {"items"}
     return made.params["items"]
@@ -194,7 +194,7 @@ def test_every_set_of_least_points_covers_0_to_10_once(cuts: set[int], chance: A
     ranges = made.params["items"][0]["score_ranges"]
     points = [point for each in ranges for point in range(each["low"], each["high"] + 1)]
     assert points == list(range(11))
-    bind(made, GRADERS.get)
+    build_grader(made, GRADERS.get)
 
 
 @given(st.lists(st.tuples(st.integers(-1, 11), st.integers(-1, 11)), min_size=1, max_size=4))
@@ -262,17 +262,17 @@ def test_another_operator_is_an_error(operator: str, code: str) -> None:
     ],
 )
 def test_a_checklist_is_written_in_four_ways(written: str, label: str) -> None:
-    notes = Notes("suite.yaml", 1)
-    (made,) = lower(load(f"- {written}"), "assertions", notes, SOURCE)
+    notes = ProblemLog("suite.yaml", 1)
+    (made,) = parse_assertions(load(f"- {written}"), "assertions", notes, SOURCE)
     assert not notes.problems
     items = [{"id": "rubric-1", "outcome": "Is kind"}]
     assert made == Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label=label)
 
 
 def test_a_checklist_takes_a_gate_and_a_judge() -> None:
-    notes = Notes("suite.yaml", 1)
+    notes = ProblemLog("suite.yaml", 1)
     written = "- {type: rubrics, required: 0.6, weight: 2, target: big, temperature: 0, criteria: [a]}"
-    (made,) = lower(load(written), "assertions", notes, SOURCE)
+    (made,) = parse_assertions(load(written), "assertions", notes, SOURCE)
     assert not notes.problems
     assert (made.required, made.pass_at, made.weight) == (0.6, 0.8, 2.0)
     assert (made.params["judge"], made.params["temperature"]) == ("big", 0.0)
@@ -290,6 +290,6 @@ def test_a_checklist_takes_a_gate_and_a_judge() -> None:
     ],
 )
 def test_a_checklist_that_is_wrong_is_an_error(written: str, code: str, field: str) -> None:
-    notes = Notes("suite.yaml", 1)
-    lower(load(f"- {written}"), "assertions", notes, SOURCE)
+    notes = ProblemLog("suite.yaml", 1)
+    parse_assertions(load(f"- {written}"), "assertions", notes, SOURCE)
     assert [(problem.code, problem.field) for problem in notes.problems] == [(code, f"assertions[0].{field}")]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from proctor.dialects import DIALECTS
 from proctor.dialects.agentv.dialect import DIALECT
-from proctor.dialects.agentv.read.v5_assertions import REFUSED
+from proctor.dialects.agentv.read.v5_assertions import REFUSED_TYPES
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
-from proctor.grading import bind
+from proctor.grading import build_grader
 from proctor.graders import GRADERS
 from proctor.model import Case, Problem, Suite
-from proctor.protocols import Found, Placed, Source
+from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 TESTS = "tests:\n- id: a\n  vars: {q: Why?}\n  assert: [Says why]\n"
@@ -28,12 +28,12 @@ def read(text: str, **files: str) -> tuple[Suite, list[Case], list[Problem]]:
     """The header, the cases and the problems; in names of files a `_` stands for a dot."""
     around = {name.replace("_", "."): data.encode() for name, data in files.items()}
 
-    def find(name: str) -> Found | None:
-        return Found(path=name, data=around[name]) if name in around else None
+    def find(name: str) -> SourceFile | None:
+        return SourceFile(path=name, data=around[name]) if name in around else None
 
-    items = list(DIALECT.read(Source(path="s.eval.yaml", lines=lambda: BytesIO(text.encode()), find=find)))
+    items = list(DIALECT.read(SuiteSource(path="s.eval.yaml", read_lines=lambda: BytesIO(text.encode()), find_file=find)))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = [item.case for item in items if isinstance(item, Placed)]
+    cases = [item.case for item in items if isinstance(item, CaseAtLine)]
     return suite, cases, [item for item in items if isinstance(item, Problem)]
 
 
@@ -209,7 +209,7 @@ def checks(assertions: str) -> list[Any]:
     _, (case,), problems = read(f"tests:\n- id: a\n  input: i\n  assert: {assertions}\n")
     assert [problem.code for problem in problems if problem.level == "error"] == []
     for check in case.assertions:
-        bind(check, GRADERS.get)
+        build_grader(check, GRADERS.get)
     return list(case.assertions)
 
 
@@ -253,7 +253,7 @@ def test_an_assert_set_is_the_weighted_mean_of_its_members_and_nests() -> None:
     assert inner["pass_at"] == 1.0
 
 
-@pytest.mark.parametrize("kind", sorted(REFUSED))
+@pytest.mark.parametrize("kind", sorted(REFUSED_TYPES))
 @pytest.mark.parametrize("prefix", ["", "not-"])
 def test_a_type_that_means_something_else_names_the_version(kind: str, prefix: str) -> None:
     (problem,) = [

@@ -12,22 +12,22 @@ from msgspec.structs import replace
 
 from proctor.dialects.agentv.dialect import DIALECT
 from proctor.model import Case, Hook, Problem, SplitRule, Suite
-from proctor.protocols import Found, Placed, Source
-from proctor.env_vars import filled_case
+from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
+from proctor.env_vars import substitute_in_case
 
 
-def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Source:
+def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> SuiteSource:
     """A suite and the files around it, in whose names `__` stands for `/` and `_` for a dot."""
     around = {name.replace("__", "/").replace("_", "."): data.encode() for name, data in files.items()}
 
-    def find(name: str) -> Found | None:
-        return Found(path=name, data=around[name]) if name in around else None
+    def find(name: str) -> SourceFile | None:
+        return SourceFile(path=name, data=around[name]) if name in around else None
 
-    return Source(
+    return SuiteSource(
         path=path,
-        lines=lambda: BytesIO(text.encode()),
-        neighbour=around.get,
-        find=find,
+        read_lines=lambda: BytesIO(text.encode()),
+        read_sibling=around.get,
+        find_file=find,
         environ=environ or {},
     )
 
@@ -36,7 +36,7 @@ def read(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: s
     """The header, the cases by id, and the problems."""
     items = list(DIALECT.read(source(text, path, environ, **files)))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = {item.case.id: item.case for item in items if isinstance(item, Placed)}
+    cases = {item.case.id: item.case for item in items if isinstance(item, CaseAtLine)}
     return suite, cases, [item for item in items if isinstance(item, Problem)]
 
 
@@ -192,7 +192,7 @@ def test_a_reference_in_prose_is_text() -> None:
     assert [problem for problem in problems if problem.level == "error"] == []
     assert suite.description == "Write ${{ NO }} for a variable."
     assert cases["a"].variables == ("SET",)
-    filled = filled_case(cases["a"], {"SET": "s"})
+    filled = substitute_in_case(cases["a"], {"SET": "s"})
     assert filled.input[0].content == "i s"
     assert filled.notes == {"note": "n ${{ NO }}", "description": "t ${{ NO }}"}
 
@@ -257,7 +257,7 @@ def test_a_case_of_another_file_says_which_and_its_problems_stand_there() -> Non
     text = "tests: lists/more.yaml"
     more = "- {id: a, criteria: c, input: i}\n- {id: b, criteria: c, input: i, wrong: 1}\n"
     items = list(DIALECT.read(source(text, "suites/s.yaml", lists__more_yaml=more)))
-    (placed,) = [item for item in items if isinstance(item, Placed)]
+    (placed,) = [item for item in items if isinstance(item, CaseAtLine)]
     (problem,) = [item for item in items if isinstance(item, Problem)]
     assert (placed.path, placed.line) == ("suites/lists/more.yaml", 1)
     assert (problem.path, problem.line, problem.case) == ("suites/lists/more.yaml", 2, "b")

@@ -17,16 +17,16 @@ from msgspec.structs import replace
 
 from proctor.codec import assertion_digest, decode, encode, judged_digest, sent_digest
 from proctor.dialects.agentv.dialect import DIALECT
-from proctor.dialects.agentv.read.assertions import DEFAULT
-from proctor.dialects.shared.attachments import attachment
+from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION
+from proctor.dialects.shared.attachments import build_attachment
 from proctor.dialects.shared.js_regex import to_python
 from proctor.dialects.agentv.write.suite import render
 from proctor.model import (
     Assertion,
     Attachment,
     Case,
-    Defaults,
-    Form,
+    SuiteDefaults,
+    ResponseFormat,
     Hook,
     Hooks,
     Message,
@@ -39,8 +39,8 @@ from proctor.model import (
     ToolCall,
     Workspace,
 )
-from proctor.protocols import Found, Placed, Rendered, Source
-from proctor.services.suites.file_source import source_of
+from proctor.protocols import SourceFile, CaseAtLine, RenderedFile, SuiteSource
+from proctor.services.suites.file_source import source_from_path
 from proctor.yaml12 import load
 
 HERE = Path(__file__).parent / "agentv"
@@ -75,15 +75,15 @@ def written(cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False)
         else:
             made.files[item.path] = made.files.get(item.path, b"") + item.data
 
-    def find(reference: str) -> Found | None:
+    def find(reference: str) -> SourceFile | None:
         path = normpath(reference)
-        return Found(path=path, data=made.files[path]) if path in made.files else None
+        return SourceFile(path=path, data=made.files[path]) if path in made.files else None
 
-    source = Source(path="s.yaml", lines=lambda: BytesIO(made.files[""]), find=find, environ=ENVIRON)
+    source = SuiteSource(path="s.yaml", read_lines=lambda: BytesIO(made.files[""]), find_file=find, environ=ENVIRON)
     for read in DIALECT.read(source):
         if isinstance(read, Suite):
             made.suite = read
-        elif isinstance(read, Placed):
+        elif isinstance(read, CaseAtLine):
             made.cases.append(read.case)
         elif read.level == "error":
             made.wrong.append(str(read))
@@ -92,7 +92,7 @@ def written(cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False)
 
 def make(text: str = "Which day is it?", **fields: Any) -> Case:
     given: dict[str, Any] = {"id": "a", "input": (Message(role="user", content=text),), "criteria": "c"}
-    return Case(**given | {"assertions": (DEFAULT,)} | fields)
+    return Case(**given | {"assertions": (DEFAULT_ASSERTION,)} | fields)
 
 
 def as_json(thing: Any) -> Any:
@@ -123,9 +123,9 @@ BROKEN = {"errors_suite.yaml": {"pass_rule", "defaults"}}
 
 def golden(path: Path) -> tuple[Suite, list[Case]]:
     # Without its folder nobody looks whether the workspaces of a suite are there.
-    items = list(DIALECT.read(replace(source_of(path, ENVIRON), folder="")))
+    items = list(DIALECT.read(replace(source_from_path(path, ENVIRON), folder="")))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    return suite, [item.case for item in items if isinstance(item, Placed)]
+    return suite, [item.case for item in items if isinstance(item, CaseAtLine)]
 
 
 @pytest.mark.parametrize(
@@ -386,13 +386,13 @@ def test_every_assertion_that_it_has_a_type_for_is_said(assertions: list[Asserti
 
 
 FILES = st.builds(
-    attachment,
+    build_attachment,
     st.just("file"),
     NAMES.map(lambda name: f"files/{name}-{len(name)}"),
     TEXTS.map(str.encode),
 )
 BLOBS = st.builds(
-    attachment, st.just("image"), NAMES.map(lambda name: f"images/{name}.png"), st.binary(max_size=9)
+    build_attachment, st.just("image"), NAMES.map(lambda name: f"images/{name}.png"), st.binary(max_size=9)
 ).filter(lambda made: made.media_type.startswith("image/"))
 TOOL_CALLS = st.builds(
     ToolCall,
@@ -486,7 +486,7 @@ def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]
         pass_rule=SHARES.map(lambda share: PassRule(threshold=share)),
         repeats_rule=st.sampled_from(["any", "mean", "lower_bound"]),
         defaults=st.builds(
-            Defaults,
+            SuiteDefaults,
             targets=st.lists(NAMES, max_size=2, unique=True).map(tuple),
             concurrency=st.none() | st.integers(1, 50),
             budget_usd=st.none() | st.floats(0.01, 99),
@@ -587,7 +587,7 @@ def test_a_file_of_several_cases_is_written_once() -> None:
     items = list(
         render(SUITE, [make(id=str(n), input=(attaching("a/b.md"),)) for n in range(3)], lossy=False)
     )
-    assert [item.path for item in items if isinstance(item, Rendered) and item.path] == ["a/b.md"]
+    assert [item.path for item in items if isinstance(item, RenderedFile) and item.path] == ["a/b.md"]
 
 
 @pytest.mark.parametrize("text", ["\ufeffmark", "a\r\nb", "a\r\r\nb\r", "", "é\x85\u2028"])
@@ -685,9 +685,9 @@ LOSABLE: list[tuple[str, dict[str, Any]]] = [
     ("pass_rule", {"pass_rule": PassRule()}),
     ("pass_rule", {"pass_rule": PassRule(threshold=1.5)}),
     ("target", {"target": " "}),
-    ("form", {"form": Form(json=True)}),
-    ("form", {"form": Form(tools=(Tool(name="t"),))}),
-    ("form", {"form": Form(schema={})}),
+    ("form", {"form": ResponseFormat(json=True)}),
+    ("form", {"form": ResponseFormat(tools=(Tool(name="t"),))}),
+    ("form", {"form": ResponseFormat(schema={})}),
     ("repeats", {"repeats": 3}),
     ("notes", {"notes": {"unheard-of": 1}}),
     ("tags", {"tags": ("x",), "metadata": {"tags": "of another kind"}}),
@@ -755,7 +755,7 @@ def test_a_case_that_loses_every_check_is_passed_by_nothing() -> None:
 
 
 def test_several_losses_of_a_case_are_all_told() -> None:
-    made = written([make(expected=1, form=Form(json=True), assertions=(Assertion(grader="refusal"),))])
+    made = written([make(expected=1, form=ResponseFormat(json=True), assertions=(Assertion(grader="refusal"),))])
     assert {place for _, place in made.fields} == {"expected", "form", "assertions[0]"}
 
 
@@ -765,7 +765,7 @@ def test_several_losses_of_a_case_are_all_told() -> None:
         ("pass_rule", {"pass_rule": PassRule()}, {}),
         ("repeats_rule", {"repeats_rule": "mean"}, "mean"),
         ("split_rule", {"split_rule": SplitRule(ratio=0.5)}, {"ratio": 0.5}),
-        ("defaults", {"defaults": Defaults(concurrency=51)}, {"concurrency": 51}),
+        ("defaults", {"defaults": SuiteDefaults(concurrency=51)}, {"concurrency": 51}),
         ("notes", {"notes": {"unheard-of": 1}}, {"unheard-of": 1}),
         ("name", {"name": " s "}, " s "),
     ],

@@ -17,18 +17,18 @@ from proctor.dialects.ai_tester import reader
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.dialects.shared.jsonl import BOM
-from proctor.model import Assertion, Case, Defaults, Form, Message, Problem, Suite
-from proctor.protocols import Placed, Source
+from proctor.model import Assertion, Case, SuiteDefaults, ResponseFormat, Message, Problem, Suite
+from proctor.protocols import CaseAtLine, SuiteSource
 
 DIALECT = DIALECTS.get("ai_tester")
 PLAIN = "# 👤\n\nWhich month has 28 days?\n\n---\n\nEvery month has.\n"
 
 
-def read(text: str | bytes, path: str = "tests/month.md") -> tuple[Suite, list[Placed], list[Problem]]:
+def read(text: str | bytes, path: str = "tests/month.md") -> tuple[Suite, list[CaseAtLine], list[Problem]]:
     data = text.encode() if isinstance(text, str) else text
-    items = list(DIALECT.read(Source(path=path, lines=lambda: data.splitlines(keepends=True))))
+    items = list(DIALECT.read(SuiteSource(path=path, read_lines=lambda: data.splitlines(keepends=True))))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = [item for item in items if isinstance(item, Placed)]
+    cases = [item for item in items if isinstance(item, CaseAtLine)]
     return suite, cases, [item for item in items if isinstance(item, Problem)]
 
 
@@ -66,7 +66,7 @@ def front(lines: str, body: str = PLAIN) -> str:
 def test_a_test_is_a_case_whose_answer_evaluators_judge_by_the_instructions() -> None:
     suite, (placed,), problems = read(PLAIN)
     assert problems == []
-    assert suite == Suite(name="month", dialect="ai_tester", defaults=Defaults(reuse=True))
+    assert suite == Suite(name="month", dialect="ai_tester", defaults=SuiteDefaults(reuse=True))
     assert (placed.line, placed.path) == (1, None)
     assert placed.case == Case(
         id="month",
@@ -276,8 +276,8 @@ def test_special_tags_are_a_part_of_what_is_sent_and_other_tags_are_not() -> Non
     plain, tagged = case(PLAIN), case(front("tags: [a]"))
     special = case(front("tags: [_tools_only, a, _json_mode, _has_tools]"))
     assert special.tags == ("_tools_only", "a", "_json_mode", "_has_tools")
-    assert special.form == Form(json=True, special_tags=("_has_tools", "_json_mode", "_tools_only"))
-    assert case(front("tags: [_has_tools]")).form == Form(special_tags=("_has_tools",))
+    assert special.form == ResponseFormat(json=True, special_tags=("_has_tools", "_json_mode", "_tools_only"))
+    assert case(front("tags: [_has_tools]")).form == ResponseFormat(special_tags=("_has_tools",))
     assert sent_digest(plain) == sent_digest(tagged) != sent_digest(special)
     assert judged_digest(plain) == judged_digest(special)
 
@@ -386,14 +386,14 @@ def test_any_lines_give_one_suite_and_cases_or_the_reason_why_there_is_none(text
 def test_every_word_of_the_dialect_is_in_its_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "markdown-tests.md").read_text(encoding="utf-8")
     words = {
-        *reader.TEST,
-        *prompts.PROMPT,
-        *prompts.SPECIAL,
-        *attachments.TOOL,
+        *reader.TEST_FIELDS,
+        *prompts.PROMPT_FIELDS,
+        *prompts.SPECIAL_TAGS,
+        *attachments.TOOL_FIELDS,
     }
     words |= {f"{folder}/" for folder in (*attachments.SCHEMA_FOLDERS, *attachments.TOOL_FOLDERS)}
-    words |= {*attachments.IMAGES, "ai_tester", "prompts", "evaluators", "# 👤", "# 🤖", "README.md"}
-    words |= {f"{{{{{name}}}}}" for name in prompts.SHOWN if name.startswith("_")}
+    words |= {*attachments.IMAGE_MEDIA_TYPES, "ai_tester", "prompts", "evaluators", "# 👤", "# 🤖", "README.md"}
+    words |= {f"{{{{{name}}}}}" for name in prompts.EVALUATOR_VARIABLES if name.startswith("_")}
     assert sorted(word for word in words if f"`{word}`" not in page) == []
 
 

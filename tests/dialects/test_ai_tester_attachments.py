@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from proctor.codec import sent_digest
 from proctor.dialects import DIALECTS
 from proctor.model import Attachment, Case, Problem, Tool
-from proctor.protocols import Placed
-from proctor.services.suites.file_source import source_of
-from proctor.targets.api.messages import as_text
+from proctor.protocols import CaseAtLine
+from proctor.services.suites.file_source import source_from_path
+from proctor.targets.api.messages import format_message
 
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
 CALM = "---\nid: calm\n---\nYou are calm.\n"
@@ -39,8 +39,8 @@ def write(root: Path, files: dict[str, str | bytes]) -> None:
 
 def read() -> tuple[dict[str, Case], list[Problem]]:
     """The cases of the folder `t` by id, and the problems."""
-    items = list(DIALECTS.get("ai_tester").read(source_of(Path("t"))))
-    found = {item.case.id: item.case for item in items if isinstance(item, Placed)}
+    items = list(DIALECTS.get("ai_tester").read(source_from_path(Path("t"))))
+    found = {item.case.id: item.case for item in items if isinstance(item, CaseAtLine)}
     return found, [item for item in items if isinstance(item, Problem)]
 
 
@@ -93,7 +93,7 @@ def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> Non
     assert message.inline
     assert message.parts == (texts[0], moon, texts[1], facts, " ", moon, texts[2], facts, texts[3])
     assert message.content == "".join((*texts[:2], " ", *texts[2:]))
-    assert as_text(message) == (
+    assert format_message(message) == (
         'Compare (<image: path="moon.png">) with <file path="a.txt">\none\n</file> <image: path="moon.png">:\n\n'
         '  - <file path="a.txt">\none\n</file>\n  - x'
     )
@@ -108,9 +108,9 @@ def test_a_running_text_with_its_references_put_back_is_the_turn(tmp_path_factor
     text = f"See `{{{{_file:a.txt}}}}` {middle}".strip()
     write(folder, {"a.txt": "one", "a.md": f"# 👤\n{text}\n---\nz"})
     (placed,) = [
-        item for item in DIALECTS.get("ai_tester").read(source_of(folder / "a.md")) if isinstance(item, Placed)
+        item for item in DIALECTS.get("ai_tester").read(source_from_path(folder / "a.md")) if isinstance(item, CaseAtLine)
     ]
-    assert as_text(placed.case.input[0], lambda file: f"`{{{{_file:{file.path}}}}}`") == text
+    assert format_message(placed.case.input[0], lambda file: f"`{{{{_file:{file.path}}}}}`") == text
 
 
 def test_a_file_in_a_line_of_its_own_is_a_paragraph(root: Path) -> None:
@@ -239,13 +239,13 @@ def test_no_file_is_read_twice(root: Path) -> None:
     write(
         root, {f"t/{at:03}.md": test.replace("384", f"{at}").replace("# 👤\nHow", "How") for at in range(100)}
     )
-    source = source_of(Path("t"))
+    source = source_from_path(Path("t"))
     asked: list[str] = []
 
     def find(path: str) -> Any:
         asked.append(path)
-        return source.find(path)
+        return source.find_file(path)
 
-    items = list(DIALECTS.get("ai_tester").read(replace(source, find=find)))
-    assert sum(isinstance(item, Placed) for item in items) == 100
+    items = list(DIALECTS.get("ai_tester").read(replace(source, find_file=find)))
+    assert sum(isinstance(item, CaseAtLine) for item in items) == 100
     assert len(asked) == len(set(asked)) == 104

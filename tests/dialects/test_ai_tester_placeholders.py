@@ -11,35 +11,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects.ai_tester.placeholders import (
-    MOST_VERSIONS,
-    Group,
-    brackets,
-    check,
+    MAX_VERSIONS,
+    ReplacementGroup,
+    make_brackets,
+    check_replacements,
     fill,
-    groups_of,
-    names_in,
-    number_text,
-    versions,
+    parse_groups,
+    iter_placeholders,
+    format_number,
+    expand_versions,
 )
-from proctor.validation import Fields, Notes
+from proctor.validation import FieldReader, ProblemLog
 from proctor.model import Problem
 from proctor.yaml12 import load
 
 NAMES = st.sampled_from(["dish", "guest", "hour", "a b", "größe", "n-1", "x.y"])
 VALUES = st.text(st.characters(exclude_characters="{}`", exclude_categories=["Cs"]), max_size=8)
 MAPS = st.dictionaries(NAMES, st.lists(VALUES, min_size=1, max_size=3).map(tuple), max_size=3)
-GROUPS = MAPS.map(lambda values: Group(values, dict.fromkeys(values, 1)))
+GROUPS = MAPS.map(lambda values: ReplacementGroup(values, dict.fromkeys(values, 1)))
 
 
-def read(text: str) -> tuple[tuple[Group, ...], list[Problem]]:
-    notes = Notes("t.md", 1)
-    fields = Fields(load(text), notes)
-    groups = groups_of(fields, "replacements")
+def read(text: str) -> tuple[tuple[ReplacementGroup, ...], list[Problem]]:
+    notes = ProblemLog("t.md", 1)
+    fields = FieldReader(load(text), notes)
+    groups = parse_groups(fields, "replacements")
     fields.finish(())
     return groups, notes.problems
 
 
-def groups(text: str) -> tuple[Group, ...]:
+def groups(text: str) -> tuple[ReplacementGroup, ...]:
     found, problems = read(text)
     assert problems == []
     return found
@@ -48,15 +48,15 @@ def groups(text: str) -> tuple[Group, ...]:
 def filled(template: str, text: str) -> list[str]:
     """Each version of a template, whose replacements have nothing wrong with them."""
     found = groups(text)
-    notes = Notes("t.md", 1)
-    check(found, {name: 1 for name, _ in names_in(template)}, len(template), notes)
+    notes = ProblemLog("t.md", 1)
+    check_replacements(found, {name: 1 for name, _ in iter_placeholders(template)}, len(template), notes)
     assert notes.problems == []
-    return [fill(template, values).strip() for values in versions(found)]
+    return [fill(template, values).strip() for values in expand_versions(found)]
 
 
 def problems(template: str, text: str) -> list[tuple[str, int | None]]:
-    notes = Notes("t.md", 1)
-    check(groups(text), {name: 9 for name, _ in names_in(template)}, len(template), notes)
+    notes = ProblemLog("t.md", 1)
+    check_replacements(groups(text), {name: 9 for name, _ in iter_placeholders(template)}, len(template), notes)
     return [(problem.code, problem.line) for problem in notes.problems]
 
 
@@ -122,26 +122,26 @@ def test_lists_inside_a_map_combine_among_themselves_only() -> None:
 
 
 @given(GROUPS)
-def test_a_map_makes_as_many_versions_as_the_product_of_its_lists(group: Group) -> None:
-    assert len(list(versions([group]))) == prod(map(len, group.values.values()))
+def test_a_map_makes_as_many_versions_as_the_product_of_its_lists(group: ReplacementGroup) -> None:
+    assert len(list(expand_versions([group]))) == prod(map(len, group.values.values()))
 
 
 @given(GROUPS)
-def test_the_versions_of_a_map_are_in_the_order_of_counting(group: Group) -> None:
+def test_the_versions_of_a_map_are_in_the_order_of_counting(group: ReplacementGroup) -> None:
     places = product(*(range(len(values)) for values in group.values.values()))
     wanted = [
         {key: group.values[key][at] for key, at in zip(group.values, place, strict=True)} for place in places
     ]
-    made = list(versions([group]))
+    made = list(expand_versions([group]))
     assert made == wanted
     assert all(list(values) == list(group.values) for values in made)
 
 
 @given(st.lists(GROUPS, max_size=3), st.lists(GROUPS, max_size=3))
 def test_the_versions_of_two_lists_of_maps_are_those_of_one_and_then_of_the_other(
-    first: list[Group], second: list[Group]
+    first: list[ReplacementGroup], second: list[ReplacementGroup]
 ) -> None:
-    assert list(versions(first + second)) == [*versions(first), *versions(second)]
+    assert list(expand_versions(first + second)) == [*expand_versions(first), *expand_versions(second)]
 
 
 @given(st.dictionaries(NAMES, VALUES), st.text(max_size=40))
@@ -221,7 +221,7 @@ def test_scalars_are_those_of_yaml_1_2_and_numbers_print_as_in_javascript(text: 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_printed_number_is_the_number(number: float) -> None:
-    text = number_text(number)
+    text = format_number(number)
     assert float(text) == number
     assert not text.endswith(".0")
 
@@ -277,7 +277,7 @@ def test_what_is_no_replacement_is_an_error_at_its_line(text: str, code: str, li
 
 
 def test_without_the_field_or_with_an_empty_map_there_is_one_version() -> None:
-    assert [list(versions(groups(text))) for text in ("{}", "replacements: {}")] == [[{}], [{}]]
+    assert [list(expand_versions(groups(text))) for text in ("{}", "replacements: {}")] == [[{}], [{}]]
 
 
 @pytest.mark.parametrize(
@@ -304,8 +304,8 @@ def test_a_key_that_any_item_of_the_list_uses_is_used() -> None:
 
 
 def test_a_placeholder_without_a_value_names_the_item_and_the_nearest_key() -> None:
-    notes = Notes("t.md", 1)
-    check(groups("replacements: [{guest: 1, dish: 2}, {gest: 1, dish: 2}]"), {"guest": 3}, 5, notes)
+    notes = ProblemLog("t.md", 1)
+    check_replacements(groups("replacements: [{guest: 1, dish: 2}, {gest: 1, dish: 2}]"), {"guest": 3}, 5, notes)
     first = notes.problems[0]
     assert first.message == "`{{guest}}` has no value in item 2 of `replacements`. Did you mean 'gest'?"
 
@@ -315,7 +315,7 @@ def test_more_versions_than_anybody_means_are_refused_before_they_are_made() -> 
     text = "replacements:\n" + "".join(f"  {key}: [1, 2, 3]\n" for key in keys)
     template = "".join(f"{{{{{key}}}}}" for key in keys)
     assert problems(template, text) == [("too-many-versions", 2)]
-    assert MOST_VERSIONS < 3**30
+    assert MAX_VERSIONS < 3**30
 
 
 def test_values_that_double_one_another_are_refused_before_they_are_made() -> None:
@@ -327,20 +327,20 @@ def test_values_that_double_one_another_are_refused_before_they_are_made() -> No
 
 
 def test_the_bracket_of_an_id_has_all_keys_in_order_on_one_line() -> None:
-    assert brackets([{"b": "x\n  y", "a": "1"}, {}]) == ["[b=x y,a=1]", ""]
+    assert make_brackets([{"b": "x\n  y", "a": "1"}, {}]) == ["[b=x y,a=1]", ""]
 
 
 def test_a_long_bracket_is_a_digest_of_twelve_digits() -> None:
     just = {"a": "x" * 56}
     long = {"a": "x" * 57}
-    assert brackets([just]) == [f"[a={'x' * 56}]"]
-    (made,) = brackets([long])
+    assert make_brackets([just]) == [f"[a={'x' * 56}]"]
+    (made,) = make_brackets([long])
     assert len(made) == 14
     assert set(made[1:-1]) <= set("0123456789abcdef")
-    assert brackets([{"a": "y" * 57}]) != [made]
+    assert make_brackets([{"a": "y" * 57}]) != [made]
 
 
 def test_versions_that_differ_in_white_space_alone_have_digests() -> None:
-    first, second, third = brackets([{"a": "x y"}, {"a": "x\ny"}, {"a": "z"}])
+    first, second, third = make_brackets([{"a": "x y"}, {"a": "x\ny"}, {"a": "z"}])
     assert len({first, second}) == 2
     assert (len(first), len(second), third) == (14, 14, "[a=z]")

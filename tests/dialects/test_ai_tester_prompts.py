@@ -10,10 +10,10 @@ import pytest
 from proctor.dialects import DIALECTS
 from proctor.errors import UsageError
 from proctor.model import Case, Message, Problem, Suite
-from proctor.protocols import Placed
-from proctor.services.suites.suite_argument import Locator
-from proctor.services.suites.file_source import source_of
-from proctor.services.suites.load import load
+from proctor.protocols import CaseAtLine
+from proctor.services.suites.suite_argument import SuiteLocator
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.load import load_suite
 
 JSONL = '{"id": "b", "input": "?", "expected": "x"}'
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
@@ -41,9 +41,9 @@ def write(root: Path, files: dict[str, str | bytes]) -> None:
 
 def read(path: str, options: dict[str, Any] | None = None) -> tuple[dict[str, Case], list[Problem]]:
     """The cases of a suite by id, without the checks of a session, and the problems."""
-    items = list(DIALECTS.get("ai_tester").read(source_of(Path(path), options=options or {})))
+    items = list(DIALECTS.get("ai_tester").read(source_from_path(Path(path), options=options or {})))
     assert sum(isinstance(item, Suite) for item in items) == 1
-    found = {item.case.id: item.case for item in items if isinstance(item, Placed)}
+    found = {item.case.id: item.case for item in items if isinstance(item, CaseAtLine)}
     return found, [item for item in items if isinstance(item, Problem)]
 
 
@@ -76,7 +76,7 @@ def test_a_folder_is_one_suite_with_its_tests_in_order_of_their_paths(root: Path
             "sky/a/ReadMe.MD": "x",
         },
     )
-    loaded = load(Path("sky"))
+    loaded = load_suite(Path("sky"))
     assert (loaded.suite.name, loaded.suite.dialect, loaded.suite.case_count) == ("sky", "ai_tester", 3)
     assert (loaded.suite.folder, loaded.suite.defaults.reuse) == (str(root / "sky"), True)
     assert loaded.problems == ()
@@ -87,15 +87,15 @@ def test_a_folder_is_one_suite_with_its_tests_in_order_of_their_paths(root: Path
 
 def test_capitals_in_the_ending_make_no_test_disappear(root: Path) -> None:
     write(root, {"sky/A.MD": TEST, "prompts/P.Md": JUDGE})
-    assert Locator().find("sky").paths == (Path("sky"),)
+    assert SuiteLocator().find("sky").paths == (Path("sky"),)
     assert [(name, len(evaluators(one))) for name, one in cases("sky").items()] == [("A", 1)]
 
 
 def test_a_folder_with_markdown_tests_stands_for_itself_behind_its_other_suites(root: Path) -> None:
     write(root, {"sky/deep/er/a.md": TEST, "sky/b.jsonl": JSONL, "sky/readme.md": "x"})
-    assert Locator().find("sky").paths == (Path("sky/b.jsonl"), Path("sky"),)
-    assert Locator().find("sky/deep/er/a.md").paths == (Path("sky/deep/er/a.md"),)
-    assert Locator().find("sky/deep").paths == (Path("sky/deep"),)
+    assert SuiteLocator().find("sky").paths == (Path("sky/b.jsonl"), Path("sky"),)
+    assert SuiteLocator().find("sky/deep/er/a.md").paths == (Path("sky/deep/er/a.md"),)
+    assert SuiteLocator().find("sky/deep").paths == (Path("sky/deep"),)
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_a_folder_with_markdown_tests_stands_for_itself_behind_its_other_suites(
 def test_a_folder_where_only_other_files_have_turns_has_no_suite(name: str, root: Path) -> None:
     write(root, {f"sky/{name}": TEST, "sky/notes.md": "Nothing with # 👤 at the start of a line."})
     with pytest.raises(UsageError, match="or a Markdown test"):
-        Locator().find("sky")
+        SuiteLocator().find("sky")
 
 
 def test_a_file_in_the_folder_that_is_no_test_is_an_error_that_names_it(root: Path) -> None:
     write(root, {"sky/a.md": TEST, "sky/notes/b.md": "---\ntags: [x]\n---\nForgot the marker.\n"})
-    loaded = load(Path("sky"))
+    loaded = load_suite(Path("sky"))
     (error,) = map(str, loaded.errors)
     assert error.startswith("sky/notes/b.md:1: error: The file is no test: it has no line that begins")
 
@@ -133,7 +133,7 @@ def test_a_folder_that_is_a_link_is_an_error_where_it_has_tests(root: Path) -> N
 
 def test_an_id_that_is_there_already_is_told_with_the_file_that_has_it(root: Path) -> None:
     write(root, {"sky/a.MD": TEST, "sky/a.md": "\n" + TEST})
-    (error,) = map(str, load(Path("sky")).errors)
+    (error,) = map(str, load_suite(Path("sky")).errors)
     assert "sky/a.md:2: error: Case id 'a' stands already at line 1 of sky/a.MD." in error
 
 
@@ -148,7 +148,7 @@ def test_a_problem_stands_at_the_file_and_line_as_the_user_would_write_them(root
 def test_the_working_directory_itself_can_be_the_suite(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(root, {"sky/a.md": TEST, "sky/b.md": "x"})
     monkeypatch.chdir(root / "sky")
-    assert load(Path()).suite.name == "sky"
+    assert load_suite(Path()).suite.name == "sky"
     assert told(".") == [("not-a-test", "b.md", 1)]
 
 
@@ -156,7 +156,7 @@ def test_files_below_one_another_do_not_share_ids_with_those_of_prompts_or_value
     write(
         root, {"sky/a.md": with_front("replacements: {n: 1}", "# 👤\n{{n}}\n---\nz"), "sky/a[n=1].md": TEST}
     )
-    loaded = load(Path("sky"))
+    loaded = load_suite(Path("sky"))
     assert [problem.code for problem in loaded.errors] == ["duplicate-id"]
 
 
@@ -293,7 +293,7 @@ def test_every_evaluator_prompt_judges_every_case(root: Path) -> None:
         },
     ]
     assert first.assertions == second.assertions
-    assert load(Path("t")).problems == ()
+    assert load_suite(Path("t")).problems == ()
 
 
 def test_the_evaluators_can_be_chosen_by_id(root: Path) -> None:

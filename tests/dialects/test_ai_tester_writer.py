@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from proctor.codec import assertion_digest, decode, encode, judged_digest, sent_digest
 from proctor.dialects.ai_tester.dialect import DIALECT
-from proctor.dialects.ai_tester.writer import REFUSED, render
+from proctor.dialects.ai_tester.writer import LOST_INSTRUCTIONS, render
 from proctor.model import (
     Assertion,
     Attachment,
     Case,
-    Defaults,
-    Form,
+    SuiteDefaults,
+    ResponseFormat,
     Message,
     PassRule,
     Problem,
@@ -30,11 +30,11 @@ from proctor.model import (
     ToolCall,
     Workspace,
 )
-from proctor.protocols import Placed, Rendered
-from proctor.services.suites.file_source import source_of
+from proctor.protocols import CaseAtLine, RenderedFile
+from proctor.services.suites.file_source import source_from_path
 
 HERE = Path(__file__).parent / "ai_tester"
-SUITE = Suite(name="s", dialect="ai_tester", defaults=Defaults(reuse=True))
+SUITE = Suite(name="s", dialect="ai_tester", defaults=SuiteDefaults(reuse=True))
 CHECK = Assertion(grader="instructions", params={"rule": "mean"})
 JUDGE = {"id": "strict", "system": "Judge by {{ instructions }}.", "user": "They said: {{ answer }}"}
 
@@ -82,10 +82,10 @@ def written(home: Path, cases: Iterable[Case], suite: Suite = SUITE, *, lossy: b
     for path, data in made.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    for read in DIALECT.read(source_of(folder)):
+    for read in DIALECT.read(source_from_path(folder)):
         if isinstance(read, Suite):
             made.suite = read
-        elif isinstance(read, Placed):
+        elif isinstance(read, CaseAtLine):
             made.cases[read.case.id] = read.case
         elif read.level == "error":
             made.wrong.append(str(read))
@@ -122,9 +122,9 @@ def assert_same(home: Path, cases: Iterable[Case]) -> Written:
 
 @pytest.mark.parametrize("name", ["crlf.md", "library/tests"])
 def test_what_was_read_is_said_again_each_version_in_a_file_of_its_own(home: Path, name: str) -> None:
-    items = list(DIALECT.read(source_of(HERE / name)))
+    items = list(DIALECT.read(source_from_path(HERE / name)))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = {item.case.id: item.case for item in items if isinstance(item, Placed)}
+    cases = {item.case.id: item.case for item in items if isinstance(item, CaseAtLine)}
     made = written(home, cases.values(), suite)
     assert cases
     assert made.wrong == []
@@ -202,7 +202,7 @@ def formed(draw: st.DrawFn) -> dict[str, Any]:
     special = tuple(sorted(tag for tag in tags if tag.startswith("_")))
     schema = draw(st.none() | SCHEMAS)
     tools = draw(TOOLS) if schema is None and draw(st.booleans()) else ()
-    form = Form(json="_json_mode" in special, schema=schema, tools=tools, special_tags=special)
+    form = ResponseFormat(json="_json_mode" in special, schema=schema, tools=tools, special_tags=special)
     return {"tags": tags, "form": form if special or schema is not None or tools else None}
 
 
@@ -281,7 +281,7 @@ def test_a_test_is_written_for_people(home: Path) -> None:
             Message(role="user", content="Of which year?"),
         ),
         tags=("calendar", "_json_mode"),
-        form=Form(json=True, tools=(Tool(name="look up"),), special_tags=("_json_mode",)),
+        form=ResponseFormat(json=True, tools=(Tool(name="look up"),), special_tags=("_json_mode",)),
         assertions=(Assertion(grader="instructions", params={"evaluators": [JUDGE], "rule": "mean"}),),
     )
     made = assert_same(home, [case])
@@ -304,12 +304,12 @@ def test_a_test_is_written_for_people(home: Path) -> None:
 
 
 def test_schemas_tools_and_files_of_several_tests_are_written_once() -> None:
-    form = Form(schema={"type": "object"})
+    form = ResponseFormat(schema={"type": "object"})
     file = Attachment(kind="file", path="a.txt", text="x")
     message = Message(role="user", content="", parts=(file,))
     cases = [make(id=name, form=form, input=(message,)) for name in "abc"]
     items = list(render(SUITE, cases, lossy=False))
-    paths = [item.path for item in items if isinstance(item, Rendered)]
+    paths = [item.path for item in items if isinstance(item, RenderedFile)]
     assert len(paths) == len(set(paths)) == 6
 
 
@@ -383,14 +383,14 @@ LOSABLE: list[tuple[str, dict[str, Any]]] = [
     ("assertions[0].label", {"assertions": (replace(CHECK, label="the months"),)}),
     ("tags", {"tags": ("a", "a")}),
     ("tags", {"tags": ("_evaluator",)}),
-    ("form", {"form": Form()}),
-    ("form", {"form": Form(json=True)}),
+    ("form", {"form": ResponseFormat()}),
+    ("form", {"form": ResponseFormat(json=True)}),
     ("form", {"tags": ("_json_mode",)}),
-    ("form", {"form": Form(schema={"id": "x"})}),
-    ("form", {"form": Form(schema={"type": "no type"})}),
-    ("form", {"form": Form(schema={}, tools=(Tool(name="t"),))}),
-    ("form", {"form": Form(tools=(Tool(name="t"), Tool(name="t", description="d")))}),
-    ("form", {"form": Form(tools=(Tool(name=" "),))}),
+    ("form", {"form": ResponseFormat(schema={"id": "x"})}),
+    ("form", {"form": ResponseFormat(schema={"type": "no type"})}),
+    ("form", {"form": ResponseFormat(schema={}, tools=(Tool(name="t"),))}),
+    ("form", {"form": ResponseFormat(tools=(Tool(name="t"), Tool(name="t", description="d")))}),
+    ("form", {"form": ResponseFormat(tools=(Tool(name=" "),))}),
     ("metadata.lint", {"metadata": {"lint": 3}}),
     ("metadata.author", {"metadata": {"author": "Ida"}}),
     ("expected", {"expected": "x"}),
@@ -452,7 +452,7 @@ def test_an_id_that_no_file_can_have_is_an_error_also_when_losses_are_allowed(
 def test_what_is_lost_is_passed_by_nothing(home: Path) -> None:
     case = make(criteria=None, assertions=(Assertion(grader="exact", params={"value": "x"}),))
     made = written(home, [case], lossy=True)
-    assert made.cases["month"].criteria == REFUSED
+    assert made.cases["month"].criteria == LOST_INSTRUCTIONS
     assert made.cases["month"].metadata["proctor"].keys() == {"criteria", "assertions"}
 
 
@@ -500,7 +500,7 @@ def test_an_evaluator_that_cannot_be_said_is_named_with_each_case(home: Path, ju
         ("description", {"description": "d"}, "error"),
         ("declared_version", {"declared_version": "1"}, "error"),
         ("notes", {"notes": {"a": 1}}, "error"),
-        ("defaults", {"defaults": Defaults(concurrency=2)}, "error"),
+        ("defaults", {"defaults": SuiteDefaults(concurrency=2)}, "error"),
         ("split_rule", {"split_rule": SplitRule()}, "warning"),
     ],
 )

@@ -7,9 +7,9 @@ from io import BytesIO
 import pytest
 
 from proctor.dialects.agentv.dialect import DIALECT
-from proctor.dialects.shared.attachments import attachment
+from proctor.dialects.shared.attachments import build_attachment
 from proctor.model import Attachment, Problem
-from proctor.protocols import Found, Placed, Source
+from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
 PNG = b"\x89PNG\r\n\x1a\n\x00"
@@ -37,29 +37,29 @@ WEBP = b"RIFF\x24\x00\x00\x00WEBPVP8 "
 def test_the_type_of_a_file_follows_its_content_then_its_name(
     path: str, data: bytes, media_type: str
 ) -> None:
-    made = attachment("file", path, data)
+    made = build_attachment("file", path, data)
     assert (made.media_type, made.data, made.text) == (media_type, data, None)
 
 
 @pytest.mark.parametrize("path", ["a.txt", "a.md", "a.csv", "a", "a.pdf", "a.png"])
 def test_a_file_of_letters_is_sent_as_text(path: str) -> None:
-    made = attachment("file", path, "\ufeffone\r\ntwo".encode())
+    made = build_attachment("file", path, "\ufeffone\r\ntwo".encode())
     assert (made.media_type, made.text, made.data) == ("text/plain", "one\ntwo", b"")
 
 
 def test_an_image_is_sent_as_bytes_even_where_it_is_text() -> None:
-    made = attachment("image", "a.svg", b"<svg/>")
+    made = build_attachment("image", "a.svg", b"<svg/>")
     assert (made.media_type, made.text, made.data) == ("image/svg+xml", None, b"<svg/>")
 
 
 def blocks(kind: str, name: str, data: bytes) -> tuple[list[Attachment], list[Problem]]:
     """What a block of an agentv suite sends of a file."""
     text = f"tests: [{{id: a, criteria: c, input: [{{role: user, content: [{{type: {kind}, value: {name}}}]}}]}}]"
-    source = Source(
-        path="s.yaml", lines=lambda: BytesIO(text.encode()), find=lambda path: Found(path=path, data=data)
+    source = SuiteSource(
+        path="s.yaml", read_lines=lambda: BytesIO(text.encode()), find_file=lambda path: SourceFile(path=path, data=data)
     )
     items = list(DIALECT.read(source))
-    cases = [item.case for item in items if isinstance(item, Placed)]
+    cases = [item.case for item in items if isinstance(item, CaseAtLine)]
     parts = [part for case in cases for message in case.input for part in message.parts]
     return [part for part in parts if isinstance(part, Attachment)], [
         item for item in items if isinstance(item, Problem)

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from proctor.dialects.deepeval import DIALECT, UNGRADED
+from proctor.dialects.deepeval import DIALECT, UNGRADED_FIELDS
 from proctor.model import Case, Problem
-from proctor.protocols import Placed, Source
+from proctor.protocols import CaseAtLine, SuiteSource
 
 GOLDEN = {"input": "How long?", "expected_output": "30 days."}
 
 
 def read(*rows: dict[str, Any]) -> list[Any]:
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    return list(DIALECT.read(Source(path="goldens.jsonl", lines=lambda: BytesIO(text.encode()))))
+    return list(DIALECT.read(SuiteSource(path="goldens.jsonl", read_lines=lambda: BytesIO(text.encode()))))
 
 
 def cases(*rows: dict[str, Any]) -> list[Case]:
-    return [item.case for item in read(*rows) if isinstance(item, Placed)]
+    return [item.case for item in read(*rows) if isinstance(item, CaseAtLine)]
 
 
 def codes(*rows: dict[str, Any]) -> list[str]:
@@ -44,7 +44,7 @@ def test_a_golden_without_an_expected_output_is_kept_and_unscored(expected: str 
     assert "unscored-type" in codes({"input": "x", "expected_output": expected})
 
 
-@pytest.mark.parametrize("name", UNGRADED)
+@pytest.mark.parametrize("name", UNGRADED_FIELDS)
 def test_what_is_not_graded_is_kept_and_told_once(name: str) -> None:
     row = GOLDEN | {name: "x"}
     assert codes(row, row) == ["not-graded", "default-metric"]

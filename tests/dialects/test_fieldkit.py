@@ -14,10 +14,10 @@ import pytest
 
 from proctor.dialects.fieldkit.prompts import DIALECT
 from proctor.graders import GRADERS
-from proctor.grading import Help, grade
+from proctor.grading import GradingContext, grade
 from proctor.model import Case, Output, PassRule, Problem, ToolCall, Trial, Verdict
-from proctor.protocols import Placed, Source
-from proctor.verdicts import verdict_of
+from proctor.protocols import CaseAtLine, SuiteSource
+from proctor.verdicts import decide_verdict
 
 WORDS = {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}
 
@@ -25,17 +25,17 @@ WORDS = {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}
 def case_of(options: Mapping[str, Any] = MappingProxyType({}), **prompt: Any) -> Case | list[Problem]:
     row = {"id": "p", "prompt": "What?", **prompt}
     data = json.dumps({"suite": "s", "prompts": [row]}).encode()
-    items = list(DIALECT.read(Source(path="s.json", lines=lambda: BytesIO(data), options=options)))
-    cases = [item.case for item in items if isinstance(item, Placed)]
+    items = list(DIALECT.read(SuiteSource(path="s.json", read_lines=lambda: BytesIO(data), options=options)))
+    cases = [item.case for item in items if isinstance(item, CaseAtLine)]
     return cases[0] if cases else [item for item in items if isinstance(item, Problem)]
 
 
 def verdict(case: Case, answer: str, *tools: str) -> Verdict:
     output = Output(text=answer, tool_calls=tuple(ToolCall(name=tool) for tool in tools))
-    scores = asyncio.run(grade(case, output, GRADERS.get, Help()))
+    scores = asyncio.run(grade(case, output, GRADERS.get, GradingContext()))
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     trial = Trial(case_id="p", position=0, sent="", output=output, scores=scores, started_at=begun)
-    return verdict_of(trial, PassRule())
+    return decide_verdict(trial, PassRule())
 
 
 CHECKS: list[tuple[dict[str, Any], str, bool]] = [
@@ -107,7 +107,7 @@ def test_tools_are_told_and_do_not_count(tools: list[str], called: tuple[str, ..
     assert isinstance(case, Case)
     assert verdict(case, "I don't know.", *called) is Verdict.PASS
     output = Output(text="x", tool_calls=tuple(ToolCall(name=tool) for tool in called))
-    score = asyncio.run(grade(case, output, GRADERS.get, Help()))[-1]
+    score = asyncio.run(grade(case, output, GRADERS.get, GradingContext()))[-1]
     assert score.name == "expect_tool_any"
     assert (score.outcome is Verdict.PASS) is bool(value)
 

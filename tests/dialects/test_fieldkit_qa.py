@@ -15,7 +15,7 @@ from msgspec import convert
 from proctor.dialects.fieldkit.questions import DIALECT
 from proctor.graders import GRADERS
 from proctor.model import Case, Output, Problem
-from proctor.protocols import Graded, Placed, Source
+from proctor.protocols import GradingInput, CaseAtLine, SuiteSource
 
 EVIDENCE = {"evidence": [{"evidence_text": "Sales: 12."}], "doc_name": "TEA_10K"}
 PATENT = {"family": "D", "use_case": "bar", "scoring_mode": "closed"}
@@ -23,12 +23,12 @@ PATENT = {"family": "D", "use_case": "bar", "scoring_mode": "closed"}
 
 def read(*rows: dict[str, Any], **options: Any) -> list[Case | Problem]:
     data = b"\n".join(json.dumps(row).encode() for row in rows)
-    source = Source(path="rows.jsonl", lines=lambda: BytesIO(data), options=options)
+    source = SuiteSource(path="rows.jsonl", read_lines=lambda: BytesIO(data), options=options)
     items = DIALECT.read(source)
     return [
-        item.case if isinstance(item, Placed) else item
+        item.case if isinstance(item, CaseAtLine) else item
         for item in items
-        if isinstance(item, Placed | Problem)
+        if isinstance(item, CaseAtLine | Problem)
     ]
 
 
@@ -48,7 +48,7 @@ def passes(row: dict[str, Any], answer: str) -> bool | None:
     case = one(row)
     (assertion,) = case.assertions
     grader = convert(assertion.params, GRADERS.get(assertion.grader))
-    passed: bool | None = grader.grade(Graded(case=case, output=Output(text=answer))).passed
+    passed: bool | None = grader.grade(GradingInput(case=case, output=Output(text=answer))).passed
     return passed
 
 
@@ -169,6 +169,6 @@ def test_a_second_right_answer_that_differs_is_told(name: str) -> None:
 
 def test_csv_is_read_by_its_columns() -> None:
     lines = b"Question,Answer\n\nx,4\n,5\n"
-    found = list(DIALECT.read(Source(path="s.csv", lines=lambda: BytesIO(lines))))
-    assert [(item.case.id, item.line) for item in found if isinstance(item, Placed)] == [("q-1", 3)]
+    found = list(DIALECT.read(SuiteSource(path="s.csv", read_lines=lambda: BytesIO(lines))))
+    assert [(item.case.id, item.line) for item in found if isinstance(item, CaseAtLine)] == [("q-1", 3)]
     assert [(item.code, item.line) for item in found if isinstance(item, Problem)] == [("missing-field", 4)]

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from proctor.codec import encode
 from proctor.dialects import DIALECTS
 from proctor.dialects.shared import json_arrays
-from proctor.dialects.meridian.expected import UNSCORED
+from proctor.dialects.meridian.expected import UNSCORED_TYPES
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
-from proctor.protocols import Source
-from proctor.services.suites.file_source import source_of
+from proctor.protocols import SuiteSource
+from proctor.services.suites.file_source import source_from_path
 
 HERE = Path(__file__).parent
 SIDECARS = {"lines.yaml", "rows.eval.yaml"}
@@ -39,9 +39,9 @@ OPTIONS = {"suite.json": {"substitutions": {"codeword": "OTTER-5", "colour": "{{
 """What `proctor.toml` says of reading, by the file's name."""
 
 
-def source(path: Path) -> Source:
+def source(path: Path) -> SuiteSource:
     """A file whose path in messages is only its folder's name and its own."""
-    made = source_of(path, ENVIRON, OPTIONS.get(path.name, {}))
+    made = source_from_path(path, ENVIRON, OPTIONS.get(path.name, {}))
     return replace(made, path=f"{path.parent.name}/{path.name}", folder="/suites")
 
 
@@ -97,7 +97,7 @@ def test_every_shape_of_the_full_schema_loads_but_the_number_without_a_value() -
     }
     warned = {problem["case"] for problem in found["problems"] if problem["code"] == "unscored-type"}
     assert unscored == warned
-    assert {case.rpartition("-")[0] for case in unscored} == {*UNSCORED, "format", "length"}
+    assert {case.rpartition("-")[0] for case in unscored} == {*UNSCORED_TYPES, "format", "length"}
 
 
 def test_every_assertion_of_the_goldens_is_what_its_grader_takes() -> None:

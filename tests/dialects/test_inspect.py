@@ -13,11 +13,11 @@ from proctor.dialects.inspect.dialect import DIALECT
 from proctor.dialects.inspect.samples import SCORERS
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
-from proctor.grading import bind
-from proctor.model import Attachment, Case, Mark, Output, Problem
-from proctor.protocols import Graded, Placed, Source
+from proctor.grading import build_grader
+from proctor.model import Attachment, Case, GraderResult, Output, Problem
+from proctor.protocols import GradingInput, CaseAtLine, SuiteSource
 from proctor.services.runs.config import load_config
-from proctor.services.suites.load import load, survey
+from proctor.services.suites.load import load_suite, inspect_suite
 
 CHOICES = {"input": "Which?", "choices": ["Car", "Apple", "Stone"]}
 
@@ -25,18 +25,18 @@ CHOICES = {"input": "Which?", "choices": ["Car", "Apple", "Stone"]}
 def read(*rows: dict[str, Any], **options: Any) -> list[Any]:
     text = "".join(json.dumps(row) + "\n" for row in rows)
     return list(
-        DIALECT.read(Source(path="s.jsonl", lines=lambda: BytesIO(text.encode()), options=options))
+        DIALECT.read(SuiteSource(path="s.jsonl", read_lines=lambda: BytesIO(text.encode()), options=options))
     )
 
 
 def cases(*rows: dict[str, Any], **options: Any) -> list[Case]:
-    return [item.case for item in read(*rows, **options) if isinstance(item, Placed)]
+    return [item.case for item in read(*rows, **options) if isinstance(item, CaseAtLine)]
 
 
 def passes(case: Case, answer: str) -> bool | None:
     (assertion,) = case.assertions
-    mark = bind(assertion, GRADERS.get).grade(Graded(case=case, output=Output(text=answer)))
-    assert isinstance(mark, Mark)
+    mark = build_grader(assertion, GRADERS.get).grade(GradingInput(case=case, output=Output(text=answer)))
+    assert isinstance(mark, GraderResult)
     return mark.passed
 
 
@@ -95,9 +95,9 @@ def test_proctor_toml_names_the_scorer(tmp_path: Path) -> None:
     (tmp_path / "proctor.toml").write_text('inspect-scorer = "match"\n', encoding="utf-8")
     suite = tmp_path / "s.jsonl"
     suite.write_text('{"input": "x", "target": "y"}\n', encoding="utf-8")
-    options = load_config([], tmp_path).reading(suite)
-    assert load(suite, options=options).problems == ()
-    assert [problem.code for problem in load(suite).problems] == ["default-scorer"]
+    options = load_config([], tmp_path).source_options(suite)
+    assert load_suite(suite, options=options).problems == ()
+    assert [problem.code for problem in load_suite(suite).problems] == ["default-scorer"]
 
 
 @pytest.mark.parametrize("value", ['"pattern"', "3", "[]", '""'])
@@ -191,7 +191,7 @@ def test_an_image_beside_the_dataset_is_attached(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(row | {"choices": ["cat", "dog"], "target": "A"}) + "\n", encoding="utf-8")
     kept: list[Case] = []
-    assert survey(path, lambda placed: kept.append(placed.case)).errors == []
+    assert inspect_suite(path, lambda placed: kept.append(placed.case)).errors == []
     image, text = kept[0].input[0].parts
     assert isinstance(image, Attachment)
     assert (image.media_type, image.data) == ("image/png", b"\x89PNG\r\n\x1a\n")

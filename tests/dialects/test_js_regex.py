@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.shared.js_regex import NoPattern, to_python, wrong_with
-from proctor.graders.safe_regex import found
+from proctor.dialects.shared.js_regex import BadPattern, to_python, get_compile_error
+from proctor.graders.safe_regex import pattern_matches
 
 _WORDS = [(r"^\w$", "i"), (r"^[\w-]$", "i"), (r"^[^\W]$", "i"), (r"^[\w]$", ""), (r"^(?i:\w)$", "")]
 _NO_WORDS = [(r"^\W$", "i"), (r"^[\W_]$", "i"), (r"^[^\w]$", "i"), (r"^[\W]$", ""), (r"^(?i:[\W])$", "")]
@@ -102,7 +102,7 @@ def test_a_pattern_means_what_it_means_in_javascript(
     for letter in kept:
         combined |= re.RegexFlag[letter.upper()]
     assert bool(re.search(made, text, combined)) is matches
-    assert found(made, text, flags=kept) is matches
+    assert pattern_matches(made, text, flags=kept) is matches
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_pattern_means_what_it_means_in_javascript(
     ],
 )
 def test_what_javascript_refuses_is_no_pattern(pattern: str, wrong: str) -> None:
-    with pytest.raises(NoPattern, match=re.escape(wrong)):
+    with pytest.raises(BadPattern, match=re.escape(wrong)):
         to_python(pattern, "")
 
 
@@ -148,7 +148,7 @@ def test_a_flag_that_javascript_does_not_have_is_refused(flags: str) -> None:
 def test_any_text_is_translated_without_failing(pattern: str, flags: str) -> None:
     try:
         made, kept = to_python(pattern, flags)
-    except NoPattern as error:
+    except BadPattern as error:
         assert str(error)
         return
     assert isinstance(made, str)
@@ -159,5 +159,5 @@ def test_any_text_is_translated_without_failing(pattern: str, flags: str) -> Non
     ("pattern", "wrong"), [("a+", None), ("[[a]", None), ("(a", "missing )"), (r"\p{Lu}", "bad escape")]
 )
 def test_a_pattern_that_python_does_not_read_is_told_why(pattern: str, wrong: str | None) -> None:
-    found = wrong_with(pattern)
+    found = get_compile_error(pattern)
     assert found is None if wrong is None else wrong in (found or "")

@@ -17,8 +17,8 @@ from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
 from proctor.model import Problem
-from proctor.protocols import Placed, Source
-from proctor.services.suites.load import load
+from proctor.protocols import CaseAtLine, SuiteSource
+from proctor.services.suites.load import load_suite
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 MESSAGES = [{"role": "user", "content": "x"}]
@@ -45,8 +45,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 LAYOUTS: tuple[dict[str, Any], ...] = ({"indent": 1}, {"indent": 4, "ensure_ascii": False}, {}, {"separators": (",", ":")})
 
 
-def source(text: str, path: str = "suite.json") -> Source:
-    return Source(path=path, lines=lambda: BytesIO(text.encode("utf-8", "surrogateescape")), options={"evals_class": "Match"})
+def source(text: str, path: str = "suite.json") -> SuiteSource:
+    return SuiteSource(path=path, read_lines=lambda: BytesIO(text.encode("utf-8", "surrogateescape")), options={"evals_class": "Match"})
 
 
 def items(name: str, text: str) -> list[Any]:
@@ -65,7 +65,7 @@ def test_an_array_is_the_suite_that_its_json_lines_are(
     array, lines = tmp_path / "suite.json", tmp_path / "suite.jsonl"
     array.write_text(json.dumps(ROWS[name], **layout), encoding="utf-8")
     lines.write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]), encoding="utf-8")
-    of_array, of_lines = (load(path, options={"evals_class": "Match"}) for path in (array, lines))
+    of_array, of_lines = (load_suite(path, options={"evals_class": "Match"}) for path in (array, lines))
     assert of_lines.errors == []
     assert of_array.suite == of_lines.suite
     assert of_array.suite.dialect == name
@@ -123,7 +123,7 @@ PRETTY = """
 
 def test_cases_stand_where_they_begin_and_problems_where_their_field_does() -> None:
     found = items("meridian", PRETTY)
-    assert [item.line for item in found if isinstance(item, Placed)] == [3]
+    assert [item.line for item in found if isinstance(item, CaseAtLine)] == [3]
     assert [(item.line, item.field) for item in found if isinstance(item, Problem)] == [
         (14, "expected.required_words[1]"),
         (18, "expected"),
@@ -152,14 +152,14 @@ def test_what_is_wrong_with_an_array_has_its_line(text: str, where: list[tuple[i
 def test_an_array_that_breaks_off_is_refused_and_not_shortened(tmp_path: Path) -> None:
     path = tmp_path / "suite.json"
     path.write_text('[{"input": "x", "expected": "y"},\n{"input": "z"', encoding="utf-8")
-    (error,) = load(path).errors
+    (error,) = load_suite(path).errors
     assert (error.line, error.code) == (2, "bad-array")
     assert error.message == "The array is not JSON: Expecting ',' delimiter (column 14). Correct it there."
 
 
 def test_cases_without_ids_on_one_line_are_told_apart() -> None:
     text = json.dumps([{"question": "x", "answer": "y"}, {"question": "z", "answer": "y"}])
-    cases = [item for item in items("fieldkit_qa", text) if isinstance(item, Placed)]
+    cases = [item for item in items("fieldkit_qa", text) if isinstance(item, CaseAtLine)]
     assert [(item.case.id, item.line) for item in cases] == [("q-1", 1), ("q-2", 1)]
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.shared.output_files import file_stem
-from proctor.dialects.shared.losses import Unsaid, is_type_word, note_suite
-from proctor.model import Assertion, Case, Defaults, Message, SplitRule, Suite
+from proctor.dialects.shared.output_files import unique_file_stem
+from proctor.dialects.shared.losses import LossReport, is_type_name, note_suite_losses
+from proctor.model import Assertion, Case, SuiteDefaults, Message, SplitRule, Suite
 
 CASE = Case(
     id="a",
@@ -21,36 +21,36 @@ CASE = Case(
 
 @pytest.mark.parametrize("lossy", [False, True])
 def test_a_feature_that_is_noted_names_the_case_and_the_field(lossy: bool) -> None:
-    unsaid = Unsaid(CASE, "some", lossy=lossy)
-    assert (unsaid.problems, unsaid.refused) == ([], False)
+    unsaid = LossReport(CASE, "some", lossy=lossy)
+    assert (unsaid.problems, unsaid.is_refused) == ([], False)
     unsaid.note("assertions[0].weight", "it has no weights.")
     (problem,) = unsaid.problems
     assert problem.message == "Case 'a': dialect some cannot say `assertions[0].weight`: it has no weights."
     assert (problem.code, problem.case, problem.field) == ("unsayable", "a", "assertions[0].weight")
     assert problem.level == ("warning" if lossy else "error")
-    assert unsaid.refused is not lossy
+    assert unsaid.is_refused is not lossy
 
 
 def test_what_is_lost_is_kept_whole_beside_the_metadata_that_is_there() -> None:
-    unsaid = Unsaid(CASE, "some", lossy=True)
+    unsaid = LossReport(CASE, "some", lossy=True)
     unsaid.note("assertions[0].weight", "no.")
     unsaid.note("repeats", "no.")
     check = {"grader": "exact", "params": {"value": "x"}, "weight": 2.0, "label": "mine"}
-    assert unsaid.metadata({"description": "D."}) == {
+    assert unsaid.build_metadata({"description": "D."}) == {
         "author": "Ida",
         "proctor": {"assertions": [check], "repeats": 2, "suite": {"description": "D."}},
     }
 
 
 def test_where_nothing_may_be_lost_nothing_is_kept() -> None:
-    unsaid = Unsaid(CASE, "some", lossy=False)
+    unsaid = LossReport(CASE, "some", lossy=False)
     unsaid.note("repeats", "no.")
-    assert unsaid.metadata({"description": "D."}) == {"author": "Ida"}
+    assert unsaid.build_metadata({"description": "D."}) == {"author": "Ida"}
 
 
 def test_fields_at_their_default_say_nothing() -> None:
-    unsaid = Unsaid(CASE, "some", lossy=False)
-    unsaid.note_each(("repeats", "criteria", "form", "notes", "metadata"))
+    unsaid = LossReport(CASE, "some", lossy=False)
+    unsaid.note_fields(("repeats", "criteria", "form", "notes", "metadata"))
     assert [problem.field for problem in unsaid.problems] == ["repeats", "metadata"]
 
 
@@ -79,11 +79,11 @@ def test_a_label_that_a_dialect_gives_by_itself_says_nothing(
     grader: str, params: dict[str, object], label: str, known: bool
 ) -> None:
     one = Assertion(grader=grader, params=params, label=label)
-    assert is_type_word(one) is known
-    unsaid = Unsaid(CASE, "some", lossy=False)
+    assert is_type_name(one) is known
+    unsaid = LossReport(CASE, "some", lossy=False)
     unsaid.note_labels([one])
     assert bool(unsaid.problems) is not known
-    unsaid = Unsaid(CASE, "some", lossy=False)
+    unsaid = LossReport(CASE, "some", lossy=False)
     unsaid.note_labels([one], renderable=(label,))
     assert unsaid.problems == []
 
@@ -99,8 +99,8 @@ def test_a_label_that_a_dialect_gives_by_itself_says_nothing(
         ({"split_rule": SplitRule(ratio=0.3)}, True, None, None),
         ({"split_rule": SplitRule(seed=7)}, True, "error", "split_rule"),
         ({"split_rule": SplitRule(method="shuffle")}, True, "error", "split_rule"),
-        ({"defaults": Defaults(reuse=True)}, False, None, None),
-        ({"defaults": Defaults(cache=True)}, False, "error", "defaults"),
+        ({"defaults": SuiteDefaults(reuse=True)}, False, None, None),
+        ({"defaults": SuiteDefaults(cache=True)}, False, "error", "defaults"),
         ({"description": "D."}, False, "error", "description"),
     ],
 )
@@ -108,8 +108,8 @@ def test_what_a_header_says_is_noted_and_what_a_dialect_always_does_is_a_warning
     suite: dict[str, object], has_holdout: bool, level: str | None, field: str | None
 ) -> None:
     given_suite = Suite(name="s", dialect="x", **suite)  # type: ignore[arg-type]
-    unsaid = Unsaid(given_suite, "some", lossy=False)
-    note_suite(unsaid, given_suite, ("description", "notes"), has_holdout=has_holdout)
+    unsaid = LossReport(given_suite, "some", lossy=False)
+    note_suite_losses(unsaid, given_suite, ("description", "notes"), has_holdout=has_holdout)
     assert [(problem.level, problem.field) for problem in unsaid.problems] == (
         [] if level is None else [(level, field)]
     )
@@ -117,9 +117,9 @@ def test_what_a_header_says_is_noted_and_what_a_dialect_always_does_is_a_warning
 
 def test_what_was_lost_before_is_still_there_when_more_is_lost() -> None:
     case = Case(id="a", input=CASE.input, metadata={"proctor": {"criteria": "Old."}}, repeats=2)
-    unsaid = Unsaid(case, "some", lossy=True)
+    unsaid = LossReport(case, "some", lossy=True)
     unsaid.note("repeats", "no.")
-    assert unsaid.metadata()["proctor"] == {"repeats": 2, "earlier": {"criteria": "Old."}}
+    assert unsaid.build_metadata()["proctor"] == {"repeats": 2, "earlier": {"criteria": "Old."}}
 
 
 # --- names of files ----------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_what_was_lost_before_is_still_there_when_more_is_lost() -> None:
 @given(names=st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True))
 def test_each_name_is_a_file_of_its_own_that_any_system_can_have(names: list[str]) -> None:
     taken: set[str] = set()
-    stems = [file_stem(name, taken) for name in names]
+    stems = [unique_file_stem(name, taken) for name in names]
     assert len({stem.lower() for stem in stems}) == len(names)
     for stem in stems:
         assert not stem.startswith("/")
@@ -150,4 +150,4 @@ def test_each_name_is_a_file_of_its_own_that_any_system_can_have(names: list[str
     ],
 )
 def test_a_name_stays_what_it_is_as_far_as_it_can(name: str, stem: str) -> None:
-    assert file_stem(name, set()) == stem
+    assert unique_file_stem(name, set()) == stem

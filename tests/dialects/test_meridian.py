@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from proctor.dialects.meridian.reader import DIALECT
 from proctor.dialects.meridian.expected import TYPES
 from proctor.model import Case, Problem, SplitRule, Suite
-from proctor.protocols import Placed, Source
+from proctor.protocols import CaseAtLine, SuiteSource
 
 WORDS = ["", " ", "a", "7", "exact", "contains", "llm_judge", "json_schema", "numeric_match", "refusal"]
 ANY = st.recursive(
@@ -53,12 +53,12 @@ def line(row: object) -> bytes:
     return json.dumps(row).encode() + b"\n"
 
 
-def read(data: bytes, path: str = "folder/mine.jsonl") -> list[Suite | Placed | Problem]:
-    return list(DIALECT.read(Source(path=path, lines=lambda: BytesIO(data))))
+def read(data: bytes, path: str = "folder/mine.jsonl") -> list[Suite | CaseAtLine | Problem]:
+    return list(DIALECT.read(SuiteSource(path=path, read_lines=lambda: BytesIO(data))))
 
 
 def cases(data: bytes, path: str = "folder/mine.jsonl") -> list[Case]:
-    return [item.case for item in read(data, path) if isinstance(item, Placed)]
+    return [item.case for item in read(data, path) if isinstance(item, CaseAtLine)]
 
 
 def problems(data: bytes) -> list[Problem]:
@@ -68,7 +68,7 @@ def problems(data: bytes) -> list[Problem]:
 def check_one_or_the_other(data: bytes) -> None:
     found = read(data)
     errors = [item for item in found if isinstance(item, Problem) and item.level == "error"]
-    placed = [item for item in found if isinstance(item, Placed)]
+    placed = [item for item in found if isinstance(item, CaseAtLine)]
     assert len(placed) == (not errors)
     assert all(item.case.assertions for item in placed)
 
@@ -113,7 +113,7 @@ def test_cells_come_back_as_csv_wrote_them(mark: str, table: list[tuple[str, str
 
 def test_a_row_with_line_breaks_is_placed_where_it_begins() -> None:
     found = read(b'input,expected\n"one\ntwo\nthree",x\n\nfour,y\n', "mine.csv")
-    assert [item.line for item in found if isinstance(item, Placed)] == [2, 6]
+    assert [item.line for item in found if isinstance(item, CaseAtLine)] == [2, 6]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_an_unknown_scorer_field_or_type_is_an_error_with_a_suggestion(
 )
 def test_a_number_or_boolean_as_expected_becomes_text_with_a_warning(value: object, text: str) -> None:
     found = read(line({"id": "a", "input": "x", "expected": value}))
-    (placed,) = [item for item in found if isinstance(item, Placed)]
+    (placed,) = [item for item in found if isinstance(item, CaseAtLine)]
     (warning,) = [item for item in found if isinstance(item, Problem)]
     assert placed.case.assertions[0].params == {"value": text}
     assert (warning.level, warning.case) == ("warning", "a")
@@ -221,5 +221,5 @@ def test_a_holdout_that_is_no_share_is_an_error(value: object) -> None:
     ],
 )
 def test_cases_stream_before_the_file_ends(first: bytes, row: bytes) -> None:
-    items = DIALECT.read(Source(path="x", lines=lambda: chain([first], repeat(row))))
-    assert [type(next(items)).__name__ for _ in range(3)] == ["Suite", "Placed", "Placed"]
+    items = DIALECT.read(SuiteSource(path="x", read_lines=lambda: chain([first], repeat(row))))
+    assert [type(next(items)).__name__ for _ in range(3)] == ["Suite", "CaseAtLine", "CaseAtLine"]

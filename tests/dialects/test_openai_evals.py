@@ -14,19 +14,19 @@ from msgspec import convert
 from proctor.dialects.openai_evals.dialect import DIALECT
 from proctor.graders import GRADERS
 from proctor.model import Case, Output, Problem, Prompt, Suite
-from proctor.protocols import Graded, Judge, Placed
-from proctor.services.suites.file_source import source_of
-from proctor.services.suites.load import load
-from proctor.services.suites.upload import of_files
-from proctor.services.suites.upload import source_of as source_of_upload
+from proctor.protocols import GradingInput, JudgeTarget, CaseAtLine
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.load import load_suite
+from proctor.services.suites.upload import upload_from_files
+from proctor.services.suites.upload import source_from_upload as source_of_upload
 
 
 def read(path: Path, **options: Any) -> tuple[Suite, list[Case], list[Problem]]:
-    found = list(DIALECT.read(source_of(path, options=options)))
+    found = list(DIALECT.read(source_from_path(path, options=options)))
     (suite,) = [item for item in found if isinstance(item, Suite)]
     return (
         suite,
-        [item.case for item in found if isinstance(item, Placed)],
+        [item.case for item in found if isinstance(item, CaseAtLine)],
         [item for item in found if isinstance(item, Problem)],
     )
 
@@ -48,7 +48,7 @@ def registry(path: Path, kind: str, samples: str, name: str = "tea.v1", **more: 
 def passes(case: Case, answer: str) -> bool | None:
     (assertion,) = case.assertions
     grader = convert(assertion.params, GRADERS.get(assertion.grader))
-    mark = grader.grade(Graded(case=case, output=Output(text=answer)))
+    mark = grader.grade(GradingInput(case=case, output=Output(text=answer)))
     passed: bool | None = (asyncio.run(mark) if inspect.iscoroutine(mark) else mark).passed
     return passed
 
@@ -154,7 +154,7 @@ def test_an_upload_finds_its_registry(tmp_path: Path) -> None:
         for each in tmp_path.rglob("*")
         if each.is_file()
     }
-    upload = of_files(files, main=path.relative_to(tmp_path / "registry").as_posix())
+    upload = upload_from_files(files, main=path.relative_to(tmp_path / "registry").as_posix())
     (suite,) = [item for item in DIALECT.read(source_of_upload(upload)) if isinstance(item, Suite)]
     assert suite.name == "tea.v1"
 
@@ -248,7 +248,7 @@ def project(folder: Path, text: str, name: str = "tea.yaml") -> Path:
 
 
 def test_the_yaml_of_an_eval_is_a_suite(tmp_path: Path) -> None:
-    loaded = load(project(tmp_path, TEA))
+    loaded = load_suite(project(tmp_path, TEA))
     assert (loaded.problems, loaded.suite.name, loaded.suite.dialect) == ((), "tea.dev.v1", "openai_evals")
     _, (case,), _ = read(tmp_path / "registry" / "evals" / "tea.yaml")
     assert (case.id, case.category, passes(case, "Assam.")) == ("line-1", None, True)
@@ -256,7 +256,7 @@ def test_the_yaml_of_an_eval_is_a_suite(tmp_path: Path) -> None:
 
 def test_the_yaml_of_an_eval_may_stand_on_one_line(tmp_path: Path) -> None:
     path = project(tmp_path, "tea.v1: {class: 'e:Match', args: {samples_jsonl: tea/black/samples.jsonl}}\n")
-    assert load(path).suite.dialect == "openai_evals"
+    assert load_suite(path).suite.dialect == "openai_evals"
 
 
 def test_the_yaml_of_several_evals_has_the_cases_of_each(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def judged(case: Case, reply: str, answer: str = "Assam, from India.") -> tuple[
     (assertion,) = case.assertions
     judge = Sorter(reply)
     grader = convert(assertion.params, GRADERS.get(assertion.grader))
-    graded = Graded(case=case, output=Output(text=answer), judges=(Judge(name="j", target=judge),))
+    graded = GradingInput(case=case, output=Output(text=answer), judges=(JudgeTarget(name="j", target=judge),))
     mark = asyncio.run(grader.grade(graded))
     return mark.passed, mark.value, "\n".join(message.content for message in judge.prompts[0].messages)
 

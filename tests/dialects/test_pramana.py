@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from proctor.codec import hash_rows
 from proctor.dialects.pramana.reader import DIALECT
 from proctor.model import Problem, Suite
-from proctor.protocols import Placed, Source
+from proctor.protocols import CaseAtLine, SuiteSource
 
 ANY = st.recursive(
     st.none()
@@ -67,10 +67,10 @@ def line(row: object) -> bytes:
     return json.dumps(row).encode() + b"\n"
 
 
-def read(data: bytes, **neighbours: bytes) -> list[Suite | Placed | Problem]:
+def read(data: bytes, **neighbours: bytes) -> list[Suite | CaseAtLine | Problem]:
     beside = {f"{name}.toml": text for name, text in neighbours.items()}
     return list(
-        DIALECT.read(Source(path="a\\b\\tier.jsonl", lines=lambda: BytesIO(data), neighbour=beside.get))
+        DIALECT.read(SuiteSource(path="a\\b\\tier.jsonl", read_lines=lambda: BytesIO(data), read_sibling=beside.get))
     )
 
 
@@ -91,7 +91,7 @@ def test_any_value_in_any_field_is_a_case_or_an_error_that_names_the_field(
     inner[field[-1]] = value
     found = read(line(row))
     errors = [item for item in found if isinstance(item, Problem) and item.level == "error"]
-    assert any(isinstance(item, Placed) for item in found) == (not errors)
+    assert any(isinstance(item, CaseAtLine) for item in found) == (not errors)
     assert all((error.field or "").split(".")[0].split("[")[0] == field[0] for error in errors)
 
 
@@ -116,7 +116,7 @@ def test_a_type_that_compares_numbers_is_the_grader_of_its_name(
     kind: str, written: dict[str, float], params: dict[str, Any]
 ) -> None:
     found = read(line(CASE | {"ideal": "5 km", "assertion": {"type": kind, **written}}))
-    (assertion,) = next(item for item in found if isinstance(item, Placed)).case.assertions
+    (assertion,) = next(item for item in found if isinstance(item, CaseAtLine)).case.assertions
     assert (assertion.grader, assertion.params) == (kind, params)
 
 
@@ -135,7 +135,7 @@ def test_a_list_of_which_only_the_first_counts_is_warned_about(
     kind: str, ideal: object, warned: bool
 ) -> None:
     found = read(line(CASE | {"ideal": ideal, "assertion": {"type": kind}}))
-    (placed,) = [item for item in found if isinstance(item, Placed)]
+    (placed,) = [item for item in found if isinstance(item, CaseAtLine)]
     warnings = [item for item in found if isinstance(item, Problem)]
     assert placed.case.assertions[0].params["value"] == "a"
     assert placed.case.expected == ideal
@@ -151,21 +151,21 @@ def test_case_counts_unless_the_assertion_says_not(
     kind: str, written: dict[str, bool], ignored: bool | None
 ) -> None:
     found = read(line(CASE | {"ideal": "a", "assertion": {"type": kind, **written}}))
-    (placed,) = [item for item in found if isinstance(item, Placed)]
+    (placed,) = [item for item in found if isinstance(item, CaseAtLine)]
     assert placed.case.assertions[0].params.get("ignore_case") is ignored
 
 
 def test_every_message_of_a_conversation_is_kept_in_order() -> None:
     chat = [{"role": role, "content": f"say {role}"} for role in ("system", "user", "assistant", "user")]
-    (placed,) = [item for item in read(line(CASE | {"input": chat})) if isinstance(item, Placed)]
+    (placed,) = [item for item in read(line(CASE | {"input": chat})) if isinstance(item, CaseAtLine)]
     assert [(message.role, message.content) for message in placed.case.input] == [
         (message["role"], message["content"]) for message in chat
     ]
 
 
 def test_cases_stream_before_the_file_ends() -> None:
-    items = DIALECT.read(Source(path="x.jsonl", lines=lambda: repeat(line(CASE))))
-    assert [type(next(items)).__name__ for _ in range(3)] == ["Suite", "Placed", "Placed"]
+    items = DIALECT.read(SuiteSource(path="x.jsonl", read_lines=lambda: repeat(line(CASE))))
+    assert [type(next(items)).__name__ for _ in range(3)] == ["Suite", "CaseAtLine", "CaseAtLine"]
 
 
 # --- the manifest ------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_suite_as_published_has_the_manifests_version_and_no_problem() -> None
     header, *rest = read(SUITE, manifest=MANIFEST.encode())
     assert isinstance(header, Suite)
     assert header.declared_version == "v2"
-    assert [type(item).__name__ for item in rest] == ["Placed", "Placed"]
+    assert [type(item).__name__ for item in rest] == ["CaseAtLine", "CaseAtLine"]
 
 
 def test_the_order_of_lines_does_not_make_another_suite() -> None:
@@ -244,7 +244,7 @@ def test_a_file_that_the_manifest_does_not_list_is_not_checked() -> None:
     header, *rest = read(SUITE, manifest=MANIFEST.replace("tier.jsonl", "other.jsonl").encode())
     assert isinstance(header, Suite)
     assert header.version is None
-    assert [type(item).__name__ for item in rest] == ["Placed", "Placed"]
+    assert [type(item).__name__ for item in rest] == ["CaseAtLine", "CaseAtLine"]
 
 
 def test_a_manifest_of_another_program_is_a_warning() -> None:

@@ -26,8 +26,8 @@ from proctor.model import (
     Assertion,
     Attachment,
     Case,
-    Defaults,
-    Form,
+    SuiteDefaults,
+    ResponseFormat,
     Hook,
     Hooks,
     Message,
@@ -40,7 +40,7 @@ from proctor.model import (
     ToolCall,
     Workspace,
 )
-from proctor.protocols import Found, Placed, Rendered, Source
+from proctor.protocols import SourceFile, CaseAtLine, RenderedFile, SuiteSource
 
 HEADER = b'{"proctor": 1, "name": "s"}\n'
 SCHEMA = files("proctor") / "schemas" / "suite.schema.json"
@@ -86,7 +86,7 @@ WHOLE = Case(
         repositories=(Repository(path="r", source="../r", local=True, ancestor=2, depth=3, sparse=("src",)),),
         hooks=Hooks(before_each=Hook(command=("make", "x"), timeout_s=1.5, cwd="c", reset="strict")),
     ),
-    form=Form(
+    form=ResponseFormat(
         json=True,
         schema={"type": "object"},
         tools=(Tool(name="look", description="Looks.", parameters={"type": "object"}),),
@@ -103,27 +103,27 @@ SUITE = Suite(
     pass_rule=PassRule(threshold=0.5),
     split_rule=SplitRule(ratio=0.25, seed=7, method="shuffle"),
     repeats_rule="lower_bound",
-    defaults=Defaults(targets=("small",), concurrency=2, budget_usd=1.5, cache=True, reuse=False),
+    defaults=SuiteDefaults(targets=("small",), concurrency=2, budget_usd=1.5, cache=True, reuse=False),
     notes={"author": "Ida"},
 )
 
 
 def written(suite: Suite, *cases: Case) -> bytes:
     pieces = list(render(suite, cases, lossy=False))
-    assert all(isinstance(piece, Rendered) and piece.path == "" for piece in pieces)
-    return b"".join(piece.data for piece in pieces if isinstance(piece, Rendered))
+    assert all(isinstance(piece, RenderedFile) and piece.path == "" for piece in pieces)
+    return b"".join(piece.data for piece in pieces if isinstance(piece, RenderedFile))
 
 
 def read(data: bytes, **files: bytes) -> tuple[Suite, list[Case], list[Problem]]:
     """The suite, its cases and its problems; files of the folder are named with `_` for a dot."""
     around = {name.replace("_", "."): content for name, content in files.items()}
 
-    def within(path: str) -> Found | None:
-        return Found(path=path, data=around[path]) if path in around else None
+    def within(path: str) -> SourceFile | None:
+        return SourceFile(path=path, data=around[path]) if path in around else None
 
-    items = list(DIALECT.read(Source(path="s.jsonl", lines=lambda: BytesIO(data), within=within)))
+    items = list(DIALECT.read(SuiteSource(path="s.jsonl", read_lines=lambda: BytesIO(data), find_within=within)))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = [item.case for item in items if isinstance(item, Placed)]
+    cases = [item.case for item in items if isinstance(item, CaseAtLine)]
     return suite, cases, [item for item in items if isinstance(item, Problem)]
 
 
@@ -236,7 +236,7 @@ CASES = st.builds(
     ).map(tuple),
     metadata=OBJECTS,
     repeats=st.integers(1, 9) | st.none(),
-    form=st.builds(Form, json=st.booleans(), schema=OBJECTS | st.none()) | st.none(),
+    form=st.builds(ResponseFormat, json=st.booleans(), schema=OBJECTS | st.none()) | st.none(),
 )
 
 

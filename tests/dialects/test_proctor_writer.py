@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from proctor.codec import decode, encode
 from proctor.dialects import DIALECTS
 from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
-from proctor.protocols import Placed, Rendered
-from proctor.services.suites.convert import MAIN, converted
-from proctor.services.suites.file_source import source_of
+from proctor.protocols import CaseAtLine, RenderedFile
+from proctor.services.suites.convert import MAIN_FILE, convert_suite
+from proctor.services.suites.file_source import source_from_path
 
 FEATURES = Path(__file__).parent / "proctor" / "features.jsonl"
 """The first case can be said everywhere; each other one differs from it in what its id says."""
-READ = list(DIALECTS.get("proctor").read(source_of(FEATURES)))
-CASES = {item.case.id: item.case for item in READ if isinstance(item, Placed)}
+READ = list(DIALECTS.get("proctor").read(source_from_path(FEATURES)))
+CASES = {item.case.id: item.case for item in READ if isinstance(item, CaseAtLine)}
 BASE = CASES["nothing"]
 SUITE = Suite(name="features", dialect="proctor")
 
@@ -85,7 +85,7 @@ FIELDS = {
 @pytest.mark.parametrize("feature", CASES)
 @pytest.mark.parametrize("to", SAYABLE)
 def test_each_feature_is_said_or_named(feature: str, to: str) -> None:
-    made = converted(SUITE, [CASES[feature]], to, lossy=False)
+    made = convert_suite(SUITE, [CASES[feature]], to, lossy=False)
     expected = FIELDS.get(feature)
     field = expected.get(to) if isinstance(expected, dict) else expected
     if feature in SAYABLE[to] or field is None:
@@ -149,9 +149,9 @@ def test_the_simplest_test_of_dialect_meridian_that_says_it_is_written(
 ) -> None:
     message = Message(role="user", content="Hi")
     case = Case(id="a", input=(message,), expected=expected, assertions=tuple(assertions))
-    made = converted(Suite(name="s", dialect="x"), [case], "meridian", lossy=False)
+    made = convert_suite(Suite(name="s", dialect="x"), [case], "meridian", lossy=False)
     assert errors(made.problems) == []
-    header, written = made.files[MAIN].splitlines()
+    header, written = made.files[MAIN_FILE].splitlines()
     assert json.loads(header) == {"suite_name": "s", "holdout": 0}
     assert json.loads(written) == {"id": "a", "input": "Hi", **row}
 
@@ -160,8 +160,8 @@ def test_a_lost_check_leaves_one_that_nothing_passes() -> None:
     case = CASES["other-grader"]
     rows = {}
     for to in ("meridian", "pramana"):
-        made = converted(SUITE, [case], to, lossy=True)
-        rows[to] = json.loads(made.files[MAIN].splitlines()[-1])
+        made = convert_suite(SUITE, [case], to, lossy=True)
+        rows[to] = json.loads(made.files[MAIN_FILE].splitlines()[-1])
         assert rows[to]["metadata"]["proctor"]["assertions"] == decode(encode(case.assertions), object)
     assert rows["meridian"]["expected"] == {"type": "length"}  # without a limit: UNSCORED
     assert rows["pramana"]["assertion"]["type"] == "llm_judge"
@@ -170,8 +170,8 @@ def test_a_lost_check_leaves_one_that_nothing_passes() -> None:
 
 def test_what_is_lost_of_the_suite_is_kept_with_its_first_case_alone() -> None:
     suite = Suite(name="s", dialect="agentv", description="D.", pass_rule=PassRule(threshold=0.0))
-    made = converted(suite, [BASE, replace(BASE, id="second")], "pramana", lossy=True)
-    first, second = (json.loads(row)["metadata"] for row in made.files[MAIN].splitlines())
+    made = convert_suite(suite, [BASE, replace(BASE, id="second")], "pramana", lossy=True)
+    first, second = (json.loads(row)["metadata"] for row in made.files[MAIN_FILE].splitlines())
     assert first["proctor"] == {"suite": {"description": "D.", "pass_rule": {"threshold": 0.0}}}
     assert "proctor" not in second
 
@@ -180,17 +180,17 @@ def test_what_is_lost_of_the_suite_is_kept_with_its_first_case_alone() -> None:
 @pytest.mark.parametrize("to", SAYABLE)
 def test_what_silences_the_lint_is_said(to: str, lint: Any) -> None:
     case = replace(BASE, metadata={**BASE.metadata, "lint": lint})
-    made = converted(SUITE, [case], to, lossy=False)
+    made = convert_suite(SUITE, [case], to, lossy=False)
     assert errors(made.problems) == []
-    source = replace(source_of(FEATURES), lines=lambda: made.files[MAIN].splitlines(keepends=True))
-    (read,) = [item.case for item in DIALECTS.get(to).read(source) if isinstance(item, Placed)]
+    source = replace(source_from_path(FEATURES), read_lines=lambda: made.files[MAIN_FILE].splitlines(keepends=True))
+    (read,) = [item.case for item in DIALECTS.get(to).read(source) if isinstance(item, CaseAtLine)]
     assert read.metadata["lint"] == lint
 
 
 def test_a_refused_case_is_not_written_and_the_others_are() -> None:
     cases = [BASE, replace(BASE, id="bad", criteria="C.")]
     items = list(DIALECTS.get("pramana").render(Suite(name="s", dialect="pramana"), cases, lossy=False))
-    assert [json.loads(item.data)["id"] for item in items if isinstance(item, Rendered)] == ["nothing"]
+    assert [json.loads(item.data)["id"] for item in items if isinstance(item, RenderedFile)] == ["nothing"]
     assert [item.case for item in items if isinstance(item, Problem)] == ["bad"]
 
 
@@ -244,6 +244,6 @@ ANY_CASE = st.builds(
 def test_a_renderer_names_by_itself_whatever_it_cannot_say_and_lossily_says_the_rest(
     case: Case, to: str
 ) -> None:
-    found = errors(converted(SUITE, [case], to, lossy=False).problems)
+    found = errors(convert_suite(SUITE, [case], to, lossy=False).problems)
     assert [problem.message for problem in found if "cannot say it: " in problem.message] == []
-    assert errors(converted(SUITE, [case], to, lossy=True).problems) == []
+    assert errors(convert_suite(SUITE, [case], to, lossy=True).problems) == []

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects.promptfoo.dialect import DIALECT
-from proctor.dialects.promptfoo.assertions import CODE, TYPES, UNMEASURED
-from proctor.dialects.promptfoo.csv import assertion_of
-from proctor.dialects.promptfoo.providers import target_of
-from proctor.dialects.promptfoo.templates import BadTemplate, as_text, filled, resolved
+from proctor.dialects.promptfoo.assertions import CODE_TYPES, TYPES, UNMEASURED_TYPES
+from proctor.dialects.promptfoo.csv import parse_assertion
+from proctor.dialects.promptfoo.providers import parse_target_name
+from proctor.dialects.promptfoo.templates import BadTemplate, as_text, fill_template, resolve_values
 from proctor.graders import GRADERS
-from proctor.grading import Help, grade
+from proctor.grading import GradingContext, grade
 from proctor.model import Case, Output, Params, PassRule, Problem, Suite, Trial, Verdict
-from proctor.protocols import Placed
-from proctor.services.suites.file_source import source_of
+from proctor.protocols import CaseAtLine
+from proctor.services.suites.file_source import source_from_path
 from proctor.targets.parse import parse_target
-from proctor.verdicts import verdict_of
+from proctor.verdicts import decide_verdict
 
 HERE = Path(__file__).parent / "promptfoo"
 
@@ -32,11 +32,11 @@ HERE = Path(__file__).parent / "promptfoo"
 def read(folder: Path, configuration: dict[str, Any]) -> tuple[Suite, list[Case], list[Problem]]:
     path = folder / "promptfooconfig.json"
     path.write_text(json.dumps(configuration), encoding="utf-8")
-    found = list(DIALECT.read(source_of(path)))
+    found = list(DIALECT.read(source_from_path(path)))
     (suite,) = [item for item in found if isinstance(item, Suite)]
     return (
         suite,
-        [item.case for item in found if isinstance(item, Placed)],
+        [item.case for item in found if isinstance(item, CaseAtLine)],
         [item for item in found if isinstance(item, Problem)],
     )
 
@@ -104,7 +104,7 @@ ANSWERS: list[tuple[dict[str, Any], str, bool]] = [
 
 async def outcome(case: Case, answer: str) -> Verdict:
     output = Output(text=answer, latency_ms=50, cost_usd=0.02)
-    (score,) = await grade(case, output, GRADERS.get, Help())
+    (score,) = await grade(case, output, GRADERS.get, GradingContext())
     return score.outcome
 
 
@@ -179,7 +179,7 @@ def test_weight_0_passes_and_threshold_0_is_one(
     _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [test]})
     assert problems == []
     output = Output(text="tea")
-    scores = asyncio.run(grade(case, output, GRADERS.get, Help()))
+    scores = asyncio.run(grade(case, output, GRADERS.get, GradingContext()))
     trial = Trial(
         case_id=case.id,
         position=0,
@@ -188,7 +188,7 @@ def test_weight_0_passes_and_threshold_0_is_one(
         scores=tuple(scores),
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    assert verdict_of(trial, case.pass_rule or PassRule()) is passed
+    assert decide_verdict(trial, case.pass_rule or PassRule()) is passed
 
 
 @pytest.mark.parametrize("pattern", ["(?i)tea", "(?P<a>x)", "a++", "(", "[a"])
@@ -207,14 +207,14 @@ def test_every_type_has_an_example_in_the_goldens() -> None:
 
 
 @pytest.mark.parametrize("negated", ["", "not-"])
-@pytest.mark.parametrize("kind", [*CODE, *UNMEASURED, "promptfoo:redteam:harmful"])
+@pytest.mark.parametrize("kind", [*CODE_TYPES, *UNMEASURED_TYPES, "promptfoo:redteam:harmful"])
 def test_a_type_that_is_not_read_is_refused_by_its_name(tmp_path: Path, kind: str, negated: str) -> None:
     test = {"assert": [{"type": negated + kind, "value": "x", "threshold": 0.5}]}
     _, cases, problems = read(tmp_path, {"prompts": ["x"], "tests": [test]})
     assert cases == []
     errors = [problem for problem in problems if problem.level == "error"]
     assert [(problem.code, problem.field) for problem in errors] == [
-        ("code" if kind in CODE else "unsupported-type", "assert[0].type")
+        ("code" if kind in CODE_TYPES else "unsupported-type", "assert[0].type")
     ]
     assert repr(kind) in errors[0].message
 
@@ -236,7 +236,7 @@ def test_a_type_that_is_not_read_is_refused_by_its_name(tmp_path: Path, kind: st
 )
 def test_names_are_filled_in(text: str, result: str) -> None:
     values = {"a": "one", "b": {"c": 2, "d": ["x", "y"]}, "n": 3.0, "e": None}
-    assert filled(text, values) == result
+    assert fill_template(text, values) == result
 
 
 @pytest.mark.parametrize(
@@ -257,21 +257,21 @@ def test_names_are_filled_in(text: str, result: str) -> None:
 )
 def test_all_else_is_refused_with_its_line(text: str, code: str, line: int) -> None:
     with pytest.raises(BadTemplate) as caught:
-        filled(text, {"a": "one"})
+        fill_template(text, {"a": "one"})
     assert (caught.value.code, caught.value.line) == (code, line)
 
 
 @given(st.text(), st.text())
 def test_a_value_is_put_in_as_it_is(value: str, around: str) -> None:
     around = around.replace("{", "").replace("}", "")
-    assert filled(f"{around}{{{{ x }}}}{around}", {"x": value}) == around + value + around
+    assert fill_template(f"{around}{{{{ x }}}}{around}", {"x": value}) == around + value + around
 
 
 @given(st.text(alphabet="{}% #ab\n", max_size=30))
 def test_any_text_is_filled_in_or_refused(text: str) -> None:
     line = 0
     try:
-        assert "{{ a }}" not in filled(text, {"a": "", "b": ""})
+        assert "{{ a }}" not in fill_template(text, {"a": "", "b": ""})
     except BadTemplate as error:
         line = error.line
     assert 0 <= line <= text.count("\n")
@@ -279,7 +279,7 @@ def test_any_text_is_filled_in_or_refused(text: str) -> None:
 
 def test_vars_name_one_another_and_keep_what_is_no_name() -> None:
     values = {"a": "{{ b }}!", "b": "{{c}}", "c": "see", "d": ["{{ a }}", 1], "e": "{{ x }} {{ c | up }}"}
-    assert resolved(values) == {
+    assert resolve_values(values) == {
         "a": "see!",
         "b": "see",
         "c": "see",
@@ -291,7 +291,7 @@ def test_vars_name_one_another_and_keep_what_is_no_name() -> None:
 @pytest.mark.parametrize("values", [{"a": "{{ a }}"}, {"a": "{{ b }}", "b": ["{{ a }}"]}])
 def test_vars_that_go_round_in_circles_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(BadTemplate, match=r"circles: a names .*a\."):
-        resolved(values)
+        resolve_values(values)
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_the_folder_names_a_suite_whose_file_is_called_as_all_of_them(tmp_path: 
     ],
 )
 def test_an_expectation_in_csv_is_an_assertion(written: str, assertion: dict[str, Any]) -> None:
-    assert assertion_of(written) == assertion
+    assert parse_assertion(written) == assertion
 
 
 @pytest.mark.parametrize(
@@ -436,6 +436,6 @@ def test_an_expectation_in_csv_is_an_assertion(written: str, assertion: dict[str
     ],
 )
 def test_a_provider_is_a_target_where_there_is_one(provider: Any, target: str | None) -> None:
-    assert target_of(provider) == target
+    assert parse_target_name(provider) == target
     if target is not None:
         assert parse_target(target, Params(), {}).name == target

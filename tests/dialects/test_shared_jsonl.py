@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.shared.jsonl import file_name, parse_object, peek, rows
-from proctor.validation import shown
+from proctor.dialects.shared.jsonl import file_name, parse_object, peek, read_rows
+from proctor.validation import quote_value
 from proctor.model import Problem
 
 JSON = st.recursive(
@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 def codes(*lines: bytes) -> list[str | dict[str, Any]]:
-    found = rows(lines, "suite.jsonl")
+    found = read_rows(lines, "suite.jsonl")
     return [item.code if isinstance(item, Problem) else item[1] for item in found]
 
 
@@ -82,7 +82,7 @@ def test_a_line_at_a_limit_is_read(line: bytes) -> None:
 
 
 def test_every_bad_line_is_reported_and_blank_lines_are_counted() -> None:
-    found = list(rows([b'{"a": 1}\n', b"\n", b"oops\n", b"  \r\n", b"[1]\n", b'{"a": 2}'], "x.jsonl"))
+    found = list(read_rows([b'{"a": 1}\n', b"\n", b"oops\n", b"  \r\n", b"[1]\n", b'{"a": 2}'], "x.jsonl"))
     where = [item.line if isinstance(item, Problem) else item[0] for item in found]
     assert where == [1, 3, 5, 6]
 
@@ -102,7 +102,7 @@ def test_a_byte_order_mark_and_crlf_are_forgiven() -> None:
     ],
 )
 def test_a_file_that_is_one_value_gives_one_problem(lines: list[bytes]) -> None:
-    (problem,) = rows(lines, "x.jsonl")
+    (problem,) = read_rows(lines, "x.jsonl")
     assert isinstance(problem, Problem)
     assert problem.code == "not-json-lines"
     assert "one object per line" in problem.message
@@ -133,4 +133,4 @@ def test_a_file_name_is_found_behind_either_separator(path: str) -> None:
 
 @given(JSON)
 def test_a_value_in_a_message_stays_short(value: object) -> None:
-    assert len(shown(value)) <= 250
+    assert len(quote_value(value)) <= 250

@@ -18,23 +18,23 @@ from proctor.dialects import DIALECTS, writable_names
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.dialects.proctor.schema import suite_schema
-from proctor.dialects.shared.losses import is_type_word
+from proctor.dialects.shared.losses import is_type_name
 from proctor.model import (
     Assertion,
     Case,
-    Defaults,
+    SuiteDefaults,
     Message,
     PassRule,
     Problem,
     SplitRule,
     Suite,
 )
-from proctor.protocols import Placed
-from proctor.services.suites.convert import MAIN, Converted, converted
+from proctor.protocols import CaseAtLine
+from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_suite
 from proctor.services.suites.load import with_repeats_rule
-from proctor.services.suites.file_source import source_of
+from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.pass_rules import restate_rules
-from proctor.services.suites.write_files import write
+from proctor.services.suites.write_files import write_suite_files
 
 HERE = Path(__file__).parent
 SIDECARS = {"lines.yaml"}
@@ -74,13 +74,13 @@ class Read:
 
 def read(dialect: str, path: Path, environ: dict[str, str]) -> Read:
     # Without its folder nobody looks whether the workspaces of a suite are there.
-    source = replace(source_of(path, environ), folder="")
+    source = replace(source_from_path(path, environ), folder="")
     items = list(DIALECTS.get(dialect).read(source))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = {item.case.id: item.case for item in reversed(items) if isinstance(item, Placed)}
+    cases = {item.case.id: item.case for item in reversed(items) if isinstance(item, CaseAtLine)}
     problems = [item for item in items if isinstance(item, Problem)]
     for item in items:
-        if isinstance(item, Placed):
+        if isinstance(item, CaseAtLine):
             suite = with_repeats_rule(suite, item.repeats_rule)
     return Read(suite, tuple(reversed(cases.values())), tuple(problems))
 
@@ -108,7 +108,7 @@ HEADERS: dict[str, dict[str, Any]] = {
     "rules": {"pass_rule": PassRule(threshold=0.8), "repeats_rule": "mean"},
     "split": {"split_rule": SplitRule(ratio=0.3)},
     "whole": {"no_holdout": True},
-    "defaults": {"defaults": Defaults(targets=("small",), budget_usd=2.0)},
+    "defaults": {"defaults": SuiteDefaults(targets=("small",), budget_usd=2.0)},
     "notes": {"notes": {"author": "Ida"}},
 }
 
@@ -138,11 +138,11 @@ def errors(problems: Iterable[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.level == "error"]
 
 
-def back(made: Converted, to: str, cases: Iterable[Case], folder: Path) -> Read:
+def back(made: ConvertedSuite, to: str, cases: Iterable[Case], folder: Path) -> Read:
     """What was converted, written to a disk and read from there."""
-    files = write(made, str(folder / "suite") + ("/" if MAIN in made.files else ""))
+    files = write_suite_files(made, str(folder / "suite") + ("/" if MAIN_FILE in made.files else ""))
     environ = {one: f"${{{{ {one} }}}}" for case in cases for one in case.variables}
-    place = folder / "suite" / made.name_hint if MAIN in made.files else folder / "suite"
+    place = folder / "suite" / made.name_hint if MAIN_FILE in made.files else folder / "suite"
     assert place in files or place.is_dir()
     return read(to, place, environ)
 
@@ -156,7 +156,7 @@ def plain(case: Case) -> dict[str, Any]:
     fields = {name: as_json(getattr(case, name)) for name in Case.__struct_fields__}
     for one, written in zip(case.assertions, fields["assertions"], strict=True):
         written["weight"] = float(one.weight)
-        if is_type_word(one):
+        if is_type_name(one):
             written.pop("label", None)
     return fields
 
@@ -176,7 +176,7 @@ def test_a_suite_comes_back_as_it_was_or_each_case_that_does_not_is_named(
     name: str, to: str, tmp_path: Path
 ) -> None:
     one = suites()[name]
-    made = converted(one.suite, one.cases, to, lossy=False)
+    made = convert_suite(one.suite, one.cases, to, lossy=False)
     for problem in errors(made.problems):
         assert problem.code == "unsayable"
         assert repr(problem.case or one.suite.name)[1:40] in problem.message
@@ -188,7 +188,7 @@ def test_a_suite_comes_back_as_it_was_or_each_case_that_does_not_is_named(
     if not rest:
         assert named or not one.cases
         return
-    again = converted(one.suite, rest, to, lossy=False) if named - {None} else made
+    again = convert_suite(one.suite, rest, to, lossy=False) if named - {None} else made
     assert {problem.case for problem in errors(again.problems)} <= {None}
     found = back(again, to, rest, tmp_path)
     wanted = as_said(Read(one.suite, tuple(rest)), to)
@@ -212,11 +212,11 @@ def test_what_is_lost_is_told_and_kept_and_no_case_disappears(name: str, to: str
     one = suites()[name]
     if not one.cases:
         return
-    made = converted(one.suite, one.cases, to, lossy=True)
+    made = convert_suite(one.suite, one.cases, to, lossy=True)
     refused = {problem.case for problem in errors(made.problems)}
     assert refused == REFUSED.get((name, to), set())
-    if MAIN in made.files:
-        first = made.files[MAIN].splitlines(keepends=True)
+    if MAIN_FILE in made.files:
+        first = made.files[MAIN_FILE].splitlines(keepends=True)
         assert (
             detect(read_head(made.name_hint, first), {each: DIALECTS.get(each) for each in DIALECTS.names()}) == to
         )
@@ -248,9 +248,9 @@ def test_what_is_lost_is_told_and_kept_and_no_case_disappears(name: str, to: str
 @every_suite
 def test_dialect_proctor_says_all_of_every_suite_and_fits_its_schema(name: str) -> None:
     one = suites()[name]
-    made = converted(one.suite, one.cases, "proctor", lossy=False)
+    made = convert_suite(one.suite, one.cases, "proctor", lossy=False)
     assert made.problems == []
-    rows = [json.loads(row) for row in made.files[MAIN].splitlines()]
+    rows = [json.loads(row) for row in made.files[MAIN_FILE].splitlines()]
     assert len(rows) == len(one.cases) + 1
     assert [error.message for row in rows for error in VALIDATOR.iter_errors(row)] == []
 
@@ -259,5 +259,5 @@ def test_dialect_proctor_says_all_of_every_suite_and_fits_its_schema(name: str) 
 def test_a_dialect_can_say_what_it_has_read(dialect: str) -> None:
     for name, one in suites().items():
         if name.startswith(f"{dialect}/") and one.suite.dialect == dialect:
-            made = converted(one.suite, one.cases, dialect, lossy=False)
+            made = convert_suite(one.suite, one.cases, dialect, lossy=False)
             assert {problem.case for problem in errors(made.problems)} == OUTSIDE.get(name, set())

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.shared.yaml_writer import yaml_text
+from proctor.dialects.shared.yaml_writer import dump_yaml
 from proctor.yaml12 import load
 
 TRAPS = (
@@ -45,7 +45,7 @@ def same(one: Any, other: Any) -> bool:
 
 @given(value=VALUES, indent=st.sampled_from([0, 2, 5]))
 def test_all_data_is_read_as_it_was_by_either_version_of_yaml(value: Any, indent: int) -> None:
-    text = yaml_text(value, indent)
+    text = dump_yaml(value, indent)
     assert same(load(text), value)
     assert same(yaml.load(text, yaml.CSafeLoader), value)
 
@@ -53,8 +53,8 @@ def test_all_data_is_read_as_it_was_by_either_version_of_yaml(value: Any, indent
 @pytest.mark.parametrize("text", TRAPS)
 def test_a_text_stays_a_text_as_a_value_and_as_a_key(text: str) -> None:
     value = {text: text, "more": [text, {text: [text]}]}
-    assert same(load(yaml_text(value)), value)
-    assert same(yaml.safe_load(yaml_text(value)), value)
+    assert same(load(dump_yaml(value)), value)
+    assert same(yaml.safe_load(dump_yaml(value)), value)
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_a_text_stays_a_text_as_a_value_and_as_a_key(text: str) -> None:
     ],
 )
 def test_it_is_written_so_that_people_can_read_it(value: Any, expected: str) -> None:
-    assert yaml_text(value) == expected
+    assert dump_yaml(value) == expected

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proctor.drift.observations import Places, Seeing, Seen
+from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
 from proctor.model import Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
 
 TOOL = Path(__file__).parent.parent.parent / "tools" / "drift_figures.py"
@@ -33,7 +33,7 @@ def _trial(number: int, repeat: int, answer: Answer) -> Trial:
 
 
 @pytest.fixture(scope="session")
-def series() -> Callable[..., list[Seen]]:
+def series() -> Callable[..., list[RunObservation]]:
     """Runs a day apart, or `every` so often; each is its cases' answers, several of a case in a list.
 
     An answer that begins with `no` fails. `runs` has for some runs, by their number, fields that differ.
@@ -44,8 +44,8 @@ def series() -> Callable[..., list[Seen]]:
         every: timedelta = timedelta(days=1),
         runs: dict[int, dict[str, Any]] | None = None,
         **fields: Any,
-    ) -> list[Seen]:
-        places, made = Places(), []
+    ) -> list[RunObservation]:
+        places, made = TrialPlaces(), []
         for number, row in enumerate(rows):
             given: dict[str, Any] = {
                 "id": f"r{number}",
@@ -55,12 +55,12 @@ def series() -> Callable[..., list[Seen]]:
                 "started_at": BEGAN + number * every,
                 "status": "finished",
             }
-            seeing = Seeing(Run(**given | fields | (runs or {}).get(number, {})), places)
+            seeing = RunObserver(Run(**given | fields | (runs or {}).get(number, {})), places)
             for case, answers in enumerate(row):
                 several = answers if isinstance(answers, list) else [answers]
                 for repeat, answer in enumerate(several):
                     seeing.add(_trial(case, repeat, answer), PassRule())
-            made.append(seeing.seen())
+            made.append(seeing.finish())
         return made
 
     return make

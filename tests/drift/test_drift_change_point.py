@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.drift.change_point import NO, UNKNOWN, YES, bound, split
-from proctor.drift.detector import drift
-from proctor.drift.observations import Seen
+from proctor.drift.change_point import NO, UNKNOWN, YES, chernoff_bound, find_split
+from proctor.drift.detector import detect_drift
+from proctor.drift.observations import RunObservation
 
-Series = Callable[..., list[Seen]]
+Series = Callable[..., list[RunObservation]]
 
 
 def rows(*texts: str) -> list[bytearray]:
@@ -25,20 +25,20 @@ def rows(*texts: str) -> list[bytearray]:
 
 
 def test_the_place_that_explains_most_is_found() -> None:
-    found = split(rows("1111", "1111", "1111", "0001", "0001"))
+    found = find_split(rows("1111", "1111", "1111", "0001", "0001"))
     assert found is not None
     assert (found.place, found.before, found.after, found.cases) == (3, 1, 0.25, 4)
 
 
 def test_a_case_that_some_runs_lack_counts_in_the_others() -> None:
-    found = split(rows("11 1", "1111", "00 1", "00 1"))
+    found = find_split(rows("11 1", "1111", "00 1", "00 1"))
     assert found is not None
     assert (found.place, found.cases) == (2, 3)
     assert found.after == pytest.approx(1 / 3)
     ragged = [
         "".join(" " if (run + case) % 5 == 0 else "01"[run < 6] for case in range(10)) for run in range(10)
     ]
-    found = split(rows(*ragged))
+    found = find_split(rows(*ragged))
     assert found is not None
     assert (found.place, found.before, found.after, found.cases) == (6, 1, 0, 10)
     assert found.p_value < 1e-6
@@ -46,15 +46,18 @@ def test_a_case_that_some_runs_lack_counts_in_the_others() -> None:
 
 def test_a_series_that_is_back_where_it_was_is_told_from_one_that_stays() -> None:
     there, away = "1" * 20, "0" * 12 + "1" * 8
-    back, stays = split(rows(there, there, away, away, there)), split(rows(there, there, there, away, away))
+    back, stays = (
+        find_split(rows(there, there, away, away, there)),
+        find_split(rows(there, there, there, away, away)),
+    )
     assert back is not None
     assert stays is not None
-    assert (back.holds, stays.holds) == (False, True)
+    assert (back.is_lasting, stays.is_lasting) == (False, True)
 
 
 @pytest.mark.parametrize("texts", [(), ("11",), ("11", "11"), ("1 ", " 1")])
 def test_nothing_is_told_where_nothing_varies(texts: tuple[str, ...]) -> None:
-    assert split(rows(*texts)) is None
+    assert find_split(rows(*texts)) is None
 
 
 @given(
@@ -84,27 +87,27 @@ def test_the_bound_is_never_below_the_exact_chance(given: tuple[int, int, list[i
     below = sum(chance for sums, chance in chances.items() if sums <= found)
     exact = above if found * runs >= after * sum(totals) else below
     strata = Counter((runs, after, total) for total in totals)
-    assert bound(strata, found) >= float(exact) - 1e-9
+    assert chernoff_bound(strata, found) >= float(exact) - 1e-9
 
 
 def test_the_bound_is_exact_at_the_end_of_what_is_possible() -> None:
     exact = prod([1 / comb(6, 3)] * 5)
-    assert bound({(6, 3, 3): 5}, 15) == pytest.approx(exact, rel=1e-6)
-    assert bound({(6, 3, 3): 5}, 0) == pytest.approx(exact, rel=1e-6)
+    assert chernoff_bound({(6, 3, 3): 5}, 15) == pytest.approx(exact, rel=1e-6)
+    assert chernoff_bound({(6, 3, 3): 5}, 0) == pytest.approx(exact, rel=1e-6)
 
 
 def test_a_change_is_told_with_the_runs_around_it(series: Series) -> None:
     before, after = ["yes"] * 20, ["yes!"] * 12 + ["yes"] * 8
-    found = drift(series(before, before, before, after, after)).turning
+    found = detect_drift(series(before, before, before, after, after)).change_point
     assert found is not None
-    assert (found.what, found.before, found.after) == ("first", 2, 3)
+    assert (found.kind, found.before, found.after) == ("first", 2, 3)
     assert (found.split.before, found.split.after) == (1, 0.4)
 
 
 def test_a_change_right_after_the_first_run_is_found_by_the_last(series: Series) -> None:
-    found = drift(series(["yes"] * 20, *[["yes!"] * 20] * 3)).turning
+    found = detect_drift(series(["yes"] * 20, *[["yes!"] * 20] * 3)).change_point
     assert found is not None
-    assert (found.what, found.before, found.after) == ("last", 0, 1)
+    assert (found.kind, found.before, found.after) == ("last", 0, 1)
 
 
 def test_errors_that_strike_another_case_each_night_do_not_hide_it(series: Series) -> None:
@@ -113,25 +116,25 @@ def test_errors_that_strike_another_case_each_night_do_not_hide_it(series: Serie
         [None if case == night % 20 else "yes!" if night > 24 else "yes" for case in range(20)]
         for night in range(30)
     ]
-    found = drift(series(*nights))
-    assert found.turning is not None
-    assert (found.turning.before, found.turning.after) == (24, 25)
-    assert found.steps[0].at < found.last.at
+    found = detect_drift(series(*nights))
+    assert found.change_point is not None
+    assert (found.change_point.before, found.change_point.after) == (24, 25)
+    assert found.points[0].started_at < found.last.started_at
 
 
 def test_a_run_with_few_of_the_cases_does_not_hide_it(series: Series) -> None:
     before, after = ["yes"] * 20, ["yes!"] * 20
-    found = drift(series(before, before, ["yes"] * 2, before, after, after)).turning
+    found = detect_drift(series(before, before, ["yes"] * 2, before, after, after)).change_point
     assert found is not None
     assert (found.before, found.after) == (3, 4)
 
 
 def test_few_cases_show_no_change(series: Series) -> None:
-    assert drift(series(["yes"] * 2, ["yes"] * 2, ["yes!"] * 2)).turning is None
+    assert detect_drift(series(["yes"] * 2, ["yes"] * 2, ["yes!"] * 2)).change_point is None
 
 
 def test_two_runs_have_no_change_point_in_their_answers(series: Series) -> None:
-    assert drift(series(["yes"] * 9, ["yes!"] * 9)).turning is None
+    assert detect_drift(series(["yes"] * 9, ["yes!"] * 9)).change_point is None
 
 
 def test_a_target_that_has_not_changed_seldom_has_one_and_one_that_has_is_caught(
@@ -146,6 +149,6 @@ def test_a_target_that_has_not_changed_seldom_has_one_and_one_that_has_is_caught
 def test_a_shuffled_series_keeps_the_p_value_high() -> None:
     drawn = Random(4)
     texts = ["".join(drawn.choice("01") for _ in range(30)) for _ in range(10)]
-    found = split(rows(*texts))
+    found = find_split(rows(*texts))
     assert found is not None
     assert found.p_value > 0.05

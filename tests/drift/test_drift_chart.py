@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from proctor.drift.detector import drift
-from proctor.drift.observations import Seen
-from proctor.reports.drift.chart import chart
-from proctor.reports.drift.text import Drifted
+from proctor.drift.detector import detect_drift
+from proctor.drift.observations import RunObservation
+from proctor.reports.drift.chart import draw_chart
+from proctor.reports.drift.text import DriftReport
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ from proctor.reports.drift.text import Drifted
     ],
 )
 def test_times_are_utc_in_24_hours(
-    series: Callable[..., list[Seen]], began: datetime, every: timedelta, ticks: set[str]
+    series: Callable[..., list[RunObservation]], began: datetime, every: timedelta, ticks: set[str]
 ) -> None:
     runs = {number: {"started_at": began + number * every} for number in range(5)}
-    drawing = chart(Drifted(drift=drift(series(*[["yes"] * 9] * 5, runs=runs)))).svg()
+    drawing = draw_chart(DriftReport(drift=detect_drift(series(*[["yes"] * 9] * 5, runs=runs)))).svg()
     words = {word.strip() for word in re.findall(r">([^<>]+)</text>", drawing)}
     assert ticks <= words
     assert not [word for word in words if re.search(r"\b[AP]M\b", word)]

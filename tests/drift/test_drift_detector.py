@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from proctor.drift.confounders import Changed
-from proctor.drift.detector import drift
-from proctor.drift.observations import Seen
+from proctor.drift.confounders import RecordedChange
+from proctor.drift.detector import detect_drift
+from proctor.drift.observations import RunObservation
 from proctor.model import Output, Score, Selection, Settings, Suite, TargetSpec, Trial, Verdict
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "drift.md"
-Series = Callable[..., list[Seen]]
+Series = Callable[..., list[RunObservation]]
 
 
 def failing(count: int, total: int = 40) -> list[str]:
@@ -24,7 +24,7 @@ def failing(count: int, total: int = 40) -> list[str]:
 
 def test_cases_that_got_worse_and_better_are_named(series: Series) -> None:
     first = ["no", *["yes"] * 39]
-    flips = drift(series(first, ["yes", *["no 2"] * 3, *["yes"] * 36])).last.flips
+    flips = detect_drift(series(first, ["yes", *["no 2"] * 3, *["yes"] * 36])).last.flips
     assert flips is not None
     assert (flips.worse, flips.better) == (("c1", "c2", "c3"), ("c0",))
     assert flips.difference == pytest.approx(-2 / 40)
@@ -34,7 +34,7 @@ def test_cases_that_got_worse_and_better_are_named(series: Series) -> None:
 
 def test_a_case_is_held_against_the_first_verdict_on_it(series: Series) -> None:
     rows = [None, "yes"], ["yes", "no 1"], ["no 2", "no 1"]
-    flips = drift(series(*rows)).last.flips
+    flips = detect_drift(series(*rows)).last.flips
     assert flips is not None
     assert (flips.cases, set(flips.worse)) == (2, {"c0", "c1"})
 
@@ -42,11 +42,11 @@ def test_a_case_is_held_against_the_first_verdict_on_it(series: Series) -> None:
 @pytest.mark.parametrize("nights", [2, 5, 20])
 def test_comparison_k_is_judged_by_its_share_of_the_error(series: Series, nights: int) -> None:
     """One night after many: seven cases that each had one place of many to change at, and all chose this."""
-    found = drift(series(*[failing(0)] * nights, failing(7)))
+    found = detect_drift(series(*[failing(0)] * nights, failing(7)))
     assert found.comparison == nights
     chance = 2 * nights * (1 / (nights + 1)) ** 7
-    assert found.passing is not None
-    assert found.passing.p_value == pytest.approx(3 * chance * nights * (nights + 1), rel=1e-3)
+    assert found.pass_rate_change is not None
+    assert found.pass_rate_change.p_value == pytest.approx(3 * chance * nights * (nights + 1), rel=1e-3)
 
 
 def test_the_shares_of_all_comparisons_add_up_to_one() -> None:
@@ -54,28 +54,32 @@ def test_the_shares_of_all_comparisons_add_up_to_one() -> None:
 
 
 def test_a_shown_drop_is_drift_whatever_is_identical(series: Series) -> None:
-    found = drift(series(failing(0, 400), failing(0, 400), failing(14, 400)))
+    found = detect_drift(series(failing(0, 400), failing(0, 400), failing(14, 400)))
     assert found.last.lowest is not None
     assert (found.last.lowest.level, found.state) == ("stable", "drifting")
     assert (found.by_answers, found.by_verdicts, int(found.exit_code)) == (False, True, 1)
-    assert found.since == found.last.at
-    better = drift(series(failing(14, 400), failing(14, 400), failing(0, 400)))
-    assert better.passing is not None
-    assert (better.state, better.passing.shown, better.by_verdicts) == ("stable", True, False)
+    assert found.since == found.last.started_at
+    better = detect_drift(series(failing(14, 400), failing(14, 400), failing(0, 400)))
+    assert better.pass_rate_change is not None
+    assert (better.state, better.pass_rate_change.is_significant, better.by_verdicts) == (
+        "stable",
+        True,
+        False,
+    )
 
 
 def test_a_small_drop_late_in_a_long_series_is_shown_and_stays_shown(series: Series) -> None:
     """A tenth of forty cases, after two hundred nights: far too few to be told from one night alone."""
     for after in (2, 30):
-        found = drift(series(*[failing(0)] * 200, *[failing(4)] * after))
+        found = detect_drift(series(*[failing(0)] * 200, *[failing(4)] * after))
         assert (found.last.lowest.level if found.last.lowest else "", found.state) == ("watch", "drifting")
-        assert found.since == found.steps[200].at
+        assert found.since == found.points[200].started_at
 
 
 def test_a_drop_that_is_over_is_no_drift(series: Series) -> None:
-    found = drift(series(*[failing(0)] * 20, *[failing(9)] * 5, *[failing(0)] * 5))
-    assert found.passing is not None
-    assert (found.passing.shown, found.by_verdicts, found.state) == (True, False, "stable")
+    found = detect_drift(series(*[failing(0)] * 20, *[failing(9)] * 5, *[failing(0)] * 5))
+    assert found.pass_rate_change is not None
+    assert (found.pass_rate_change.is_significant, found.by_verdicts, found.state) == (True, False, "stable")
 
 
 def test_identical_answers_with_other_verdicts_are_the_graders_affair(series: Series) -> None:
@@ -91,15 +95,17 @@ def test_identical_answers_with_other_verdicts_are_the_graders_affair(series: Se
             started_at=series(["a"])[0].run.started_at,
         )
 
-    found = drift(series([graded(1)] * 20, [graded(1)] * 20, [graded(0)] * 20))
+    found = detect_drift(series([graded(1)] * 20, [graded(1)] * 20, [graded(0)] * 20))
     flips = found.last.flips
     assert flips is not None
     assert (flips.worse, len(flips.regraded), flips.difference) == ((), 20, 0)
-    assert (found.state, found.turning) == ("stable", None)
+    assert (found.state, found.change_point) == ("stable", None)
 
 
 def test_a_case_of_several_repeats_counts_once_by_their_mean(series: Series) -> None:
-    found = drift(series([["yes", "yes"], ["no", "yes"]], [["no 1", "yes"], ["yes 1", "no 1"]])).last.flips
+    found = detect_drift(
+        series([["yes", "yes"], ["no", "yes"]], [["no 1", "yes"], ["yes 1", "no 1"]])
+    ).last.flips
     assert found is not None
     assert (found.cases, found.worse, found.better) == (2, ("c0",), ())
     assert found.difference == pytest.approx(-0.25)
@@ -108,8 +114,8 @@ def test_a_case_of_several_repeats_counts_once_by_their_mean(series: Series) -> 
 def test_a_rule_over_repeats_makes_one_verdict_of_a_case(series: Series) -> None:
     suite = Suite(name="s", dialect="agentv", digest="sha256:5", repeats_rule="any")
     rows = [["no", "yes"], ["no", "no"]], [["no 1", "no 2"], ["no", "no"]]
-    found = drift(series(*rows, suite=suite))
-    assert [step.seen.passed.passed for step in found.steps] == [1, 0]
+    found = detect_drift(series(*rows, suite=suite))
+    assert [step.observation.passed.passed for step in found.points] == [1, 0]
     assert found.last.flips is not None
     assert found.last.flips.worse == ("c0",)
 
@@ -117,12 +123,12 @@ def test_a_rule_over_repeats_makes_one_verdict_of_a_case(series: Series) -> None
 def test_verdicts_are_compared_only_where_judges_are_the_same(series: Series) -> None:
     other = {"judges": (TargetSpec(name="second", kind="echo"),)}
     rows = failing(0), failing(0), failing(9), failing(9), failing(12)
-    found = drift(series(*rows, runs={2: other, 3: other, 4: other}))
-    assert [step.flips is None for step in found.steps] == [True, True, True, False, False]
+    found = detect_drift(series(*rows, runs={2: other, 3: other, 4: other}))
+    assert [step.flips is None for step in found.points] == [True, True, True, False, False]
     assert found.last.flips is not None
     assert len(found.last.flips.worse) == 3
-    alone = drift(series(failing(0), failing(9), runs={1: other}))
-    assert (alone.last.flips, alone.passing) == (None, None)
+    alone = detect_drift(series(failing(0), failing(9), runs={1: other}))
+    assert (alone.last.flips, alone.pass_rate_change) == (None, None)
     assert alone.state == "watch"  # by its answers
 
 
@@ -151,8 +157,10 @@ def test_the_page_has_the_figures_of_now(figures: dict[str, Any]) -> None:
 
 
 def changed(series: Series, fields: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    found = drift(series(failing(0), failing(0), failing(0), runs={1: fields, 2: fields})).changed
-    assert all(isinstance(one, Changed) and one.place == 1 for one in found)
+    found = detect_drift(
+        series(failing(0), failing(0), failing(0), runs={1: fields, 2: fields})
+    ).recorded_changes
+    assert all(isinstance(one, RecordedChange) and one.place == 1 for one in found)
     return [(one.side, one.what, one.was, one.now) for one in found]
 
 
@@ -179,7 +187,7 @@ def test_what_changed_on_your_side_is_named(
 def test_judges_of_one_name_are_told_apart(series: Series) -> None:
     before = {"judges": (TargetSpec(name="j", kind="echo"),)}
     after = {"judges": (TargetSpec(name="j", kind="echo", model="other"),)}
-    (one,) = drift(series(failing(0), failing(0), runs={0: before, 1: after})).changed
+    (one,) = detect_drift(series(failing(0), failing(0), runs={0: before, 1: after})).recorded_changes
     assert one.was.startswith("j (sha256:")
     assert one.was != one.now
 
@@ -188,7 +196,9 @@ def test_what_the_endpoint_says_of_itself_is_on_the_targets_side(series: Series)
     def row(model: str | None, fingerprint: str | None) -> list[Output]:
         return [Output(text="yes", model=model, fingerprint=fingerprint)] * 3
 
-    found = drift(series(row("m-1", "f"), row(None, None), row("m-1", "f"), row("m-2", "g"))).changed
+    found = detect_drift(
+        series(row("m-1", "f"), row(None, None), row("m-1", "f"), row("m-2", "g"))
+    ).recorded_changes
     assert [(one.place, one.side, one.what, one.was, one.now) for one in found] == [
         (3, "target", "reported model", "m-1", "m-2"),
         (3, "target", "system fingerprint", "f", "g"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import PATIENCE_S
-from proctor.engines.adaptive_limit import Limit
+from proctor.engines.adaptive_limit import AdaptiveLimit
 
 Virtually = Callable[[Any], Any]
 
@@ -23,98 +23,98 @@ async def _settle() -> None:
         await asyncio.sleep(0)
 
 
-def _taken(limit: Limit, count: int) -> list[bool]:
-    return [limit.try_enter() for _ in range(count)]
+def _taken(limit: AdaptiveLimit, count: int) -> list[bool]:
+    return [limit.try_acquire() for _ in range(count)]
 
 
 def test_it_starts_at_its_ceiling() -> None:
-    limit = Limit(3)
+    limit = AdaptiveLimit(3)
     assert _taken(limit, 4) == [True, True, True, False]
 
 
 def test_a_burst_of_refusals_halves_it_once() -> None:
-    limit = Limit(16)
+    limit = AdaptiveLimit(16)
     sent = monotonic()
     for _ in range(16):
-        limit.busy(sent, None)
-    assert limit.allowed == 8
+        limit.on_busy(sent, None)
+    assert limit.concurrency == 8
 
 
 def test_a_refusal_of_a_request_sent_after_the_halving_halves_it_again() -> None:
-    limit = Limit(16)
-    limit.busy(monotonic(), None)
-    limit.busy(monotonic() + 1e-3, None)
-    assert limit.allowed == 4
+    limit = AdaptiveLimit(16)
+    limit.on_busy(monotonic(), None)
+    limit.on_busy(monotonic() + 1e-3, None)
+    assert limit.concurrency == 4
 
 
 def test_it_never_falls_below_one_place() -> None:
-    limit = Limit(2)
+    limit = AdaptiveLimit(2)
     for step in range(10):
-        limit.busy(monotonic() + step, None)
-    assert limit.allowed == 1
-    assert limit.try_enter()
+        limit.on_busy(monotonic() + step, None)
+    assert limit.concurrency == 1
+    assert limit.try_acquire()
 
 
 def test_it_grows_back_one_place_a_round_of_successes_and_not_beyond_its_ceiling() -> None:
-    limit = Limit(8)
-    limit.busy(monotonic(), None)
+    limit = AdaptiveLimit(8)
+    limit.on_busy(monotonic(), None)
     for _ in range(5):
-        limit.succeeded()
-    assert 5 <= limit.allowed < 6
+        limit.on_success()
+    assert 5 <= limit.concurrency < 6
     for _ in range(100):
-        limit.succeeded()
-    assert limit.allowed == 8
+        limit.on_success()
+    assert limit.concurrency == 8
 
 
 async def test_places_go_to_those_who_came_first() -> None:
-    limit, order = Limit(1), list[int]()
-    await limit.enter()
+    limit, order = AdaptiveLimit(1), list[int]()
+    await limit.acquire()
 
     async def take(number: int) -> None:
-        await limit.enter()
+        await limit.acquire()
         order.append(number)
-        limit.leave()
+        limit.release()
 
     tasks = [asyncio.create_task(take(number)) for number in range(6)]
     await _settle()
     assert order == []
-    limit.leave()
+    limit.release()
     await asyncio.gather(*tasks)
     assert order == [0, 1, 2, 3, 4, 5]
     assert limit.in_flight == 0
 
 
 async def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
-    limit = Limit(1)
-    await limit.enter()
-    waiting = asyncio.create_task(limit.enter())
+    limit = AdaptiveLimit(1)
+    await limit.acquire()
+    waiting = asyncio.create_task(limit.acquire())
     await _settle()
-    limit.leave()  # the place belongs to `waiting` now, though it has not run yet
-    assert not limit.try_enter()
+    limit.release()  # the place belongs to `waiting` now, though it has not run yet
+    assert not limit.try_acquire()
     await waiting
     assert limit.in_flight == 1
 
 
 async def test_one_who_is_cancelled_while_waiting_takes_no_place() -> None:
-    limit = Limit(1)
-    await limit.enter()
-    gone, stays = (asyncio.create_task(limit.enter()) for _ in range(2))
+    limit = AdaptiveLimit(1)
+    await limit.acquire()
+    gone, stays = (asyncio.create_task(limit.acquire()) for _ in range(2))
     await _settle()
     gone.cancel()
     await _settle()
-    limit.leave()
+    limit.release()
     await asyncio.wait_for(stays, PATIENCE_S)
     assert limit.in_flight == 1
-    limit.leave()
-    assert limit.try_enter()
+    limit.release()
+    assert limit.try_acquire()
 
 
 async def test_one_who_is_cancelled_as_the_place_comes_hands_it_on() -> None:
-    limit = Limit(1)
-    await limit.enter()
-    gone, stays = (asyncio.create_task(limit.enter()) for _ in range(2))
+    limit = AdaptiveLimit(1)
+    await limit.acquire()
+    gone, stays = (asyncio.create_task(limit.acquire()) for _ in range(2))
     await _settle()
-    limit.leave()
+    limit.release()
     gone.cancel()
     await asyncio.wait_for(stays, PATIENCE_S)
     assert gone.cancelled()
@@ -122,13 +122,13 @@ async def test_one_who_is_cancelled_as_the_place_comes_hands_it_on() -> None:
 
 
 async def test_all_waiting_are_let_in_when_it_grows_back() -> None:
-    limit = Limit(4)
-    limit.busy(monotonic(), None)
+    limit = AdaptiveLimit(4)
+    limit.on_busy(monotonic(), None)
     assert _taken(limit, 3) == [True, True, False]
-    waiting = [asyncio.create_task(limit.enter()) for _ in range(2)]
+    waiting = [asyncio.create_task(limit.acquire()) for _ in range(2)]
     await _settle()
     for _ in range(20):
-        limit.succeeded()
+        limit.on_success()
     await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_S)
     assert limit.in_flight == 4
 
@@ -146,24 +146,24 @@ def now() -> float:
 
 def test_a_pause_keeps_everybody_out_until_it_ends(jumping: Virtually) -> None:
     async def go() -> None:
-        limit = Limit(8)
-        limit.busy(now(), 5)
-        assert not limit.try_enter()
-        await asyncio.gather(limit.enter(), limit.enter(), limit.enter())
+        limit = AdaptiveLimit(8)
+        limit.on_busy(now(), 5)
+        assert not limit.try_acquire()
+        await asyncio.gather(limit.acquire(), limit.acquire(), limit.acquire())
         assert now() == pytest.approx(5)
         assert limit.in_flight == 3
-        assert limit.try_enter()
+        assert limit.try_acquire()
 
     jumping(go())
 
 
 def test_a_longer_pause_that_comes_meanwhile_prolongs_the_wait(jumping: Virtually) -> None:
     async def go() -> None:
-        limit = Limit(8)
-        limit.busy(now(), 3)
-        entering = asyncio.create_task(limit.enter())
+        limit = AdaptiveLimit(8)
+        limit.on_busy(now(), 3)
+        entering = asyncio.create_task(limit.acquire())
         await asyncio.sleep(1)
-        limit.busy(now(), 7)
+        limit.on_busy(now(), 7)
         await entering
         assert now() == pytest.approx(8)
 
@@ -172,10 +172,10 @@ def test_a_longer_pause_that_comes_meanwhile_prolongs_the_wait(jumping: Virtuall
 
 def test_a_shorter_pause_does_not_cut_a_longer_one_short(jumping: Virtually) -> None:
     async def go() -> None:
-        limit = Limit(8)
-        limit.busy(now(), 6)
-        limit.busy(now(), 0.1)
-        await limit.enter()
+        limit = AdaptiveLimit(8)
+        limit.on_busy(now(), 6)
+        limit.on_busy(now(), 0.1)
+        await limit.acquire()
         assert now() == pytest.approx(6)
 
     jumping(go())
@@ -183,12 +183,12 @@ def test_a_shorter_pause_does_not_cut_a_longer_one_short(jumping: Virtually) -> 
 
 def test_a_pause_holds_for_those_who_stand_in_line_already(jumping: Virtually) -> None:
     async def go() -> None:
-        limit = Limit(1)
-        await limit.enter()
-        entering = asyncio.create_task(limit.enter())
+        limit = AdaptiveLimit(1)
+        await limit.acquire()
+        entering = asyncio.create_task(limit.acquire())
         await _settle()
-        limit.busy(now(), 8)
-        limit.leave()
+        limit.on_busy(now(), 8)
+        limit.release()
         await entering
         assert now() == pytest.approx(8)
 
@@ -197,12 +197,12 @@ def test_a_pause_holds_for_those_who_stand_in_line_already(jumping: Virtually) -
 
 def test_one_who_is_cancelled_during_a_pause_takes_no_place(jumping: Virtually) -> None:
     async def go() -> None:
-        limit = Limit(1)
-        limit.busy(now(), 2)
-        gone = asyncio.create_task(limit.enter())
+        limit = AdaptiveLimit(1)
+        limit.on_busy(now(), 2)
+        gone = asyncio.create_task(limit.acquire())
         await _settle()
         gone.cancel()
-        await limit.enter()
+        await limit.acquire()
         assert now() == pytest.approx(2)
         assert limit.in_flight == 1
 
@@ -217,29 +217,29 @@ def test_whatever_happens_no_place_is_lost_and_none_is_given_twice(ceiling: int,
 
 
 async def _play(ceiling: int, steps: list[str]) -> None:
-    limit, inside, waiting = Limit(ceiling), 0, list[asyncio.Task[None]]()
+    limit, inside, waiting = AdaptiveLimit(ceiling), 0, list[asyncio.Task[None]]()
     for step in steps:
         if step == "enter":
-            waiting.append(asyncio.create_task(limit.enter()))
+            waiting.append(asyncio.create_task(limit.acquire()))
         elif step == "leave" and inside:
             inside -= 1
-            limit.leave()
+            limit.release()
         elif step == "well":
-            limit.succeeded()
+            limit.on_success()
         elif step == "busy":
-            limit.busy(monotonic(), None)
+            limit.on_busy(monotonic(), None)
         elif step == "cancel" and waiting:
             waiting[0].cancel()
         await _settle()
         inside += sum(1 for task in waiting if task.done() and not task.cancelled())
         waiting = [task for task in waiting if not task.done()]
         assert limit.in_flight == inside <= ceiling
-        assert 1 <= limit.allowed <= ceiling
-        assert not waiting or inside >= int(limit.allowed)
+        assert 1 <= limit.concurrency <= ceiling
+        assert not waiting or inside >= int(limit.concurrency)
     while inside or waiting:
         if inside:
             inside -= 1
-            limit.leave()
+            limit.release()
         await _settle()
         inside += sum(1 for task in waiting if task.done() and not task.cancelled())
         waiting = [task for task in waiting if not task.done()]

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S, AsyncioEngine
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.errors import StoreError, TargetError, WorkspaceError
-from proctor.grading import Manner
+from proctor.grading import GradingMode
 from proctor.model import Case, Output, Run, Score, Suite, TargetSpec, Trial, Verdict, Workspace
-from proctor.plan import Planned
-from proctor.protocols import Stay
+from proctor.plan import PlannedTrial
+from proctor.protocols import WorkspaceVisit
 
 Virtually = Callable[[Any], Any]
 Make = Callable[..., Any]
@@ -28,9 +28,9 @@ class Desk(TrialWorker, TrialWriter):
 
     def __init__(
         self,
-        ask: Callable[[Planned], Awaitable[Output]],
+        ask: Callable[[PlannedTrial], Awaitable[Output]],
         *,
-        manner: Manner = Manner.AT_ONCE,
+        manner: GradingMode = GradingMode.IMMEDIATE,
         judge_s: float = 0,
         fails_after: int | None = None,
         closed: bool = False,
@@ -38,7 +38,7 @@ class Desk(TrialWorker, TrialWriter):
     ) -> None:
         self.events: list[tuple[str, str, int]] = []
         self.finished: list[Trial] = []
-        self.begun: list[Planned] = []
+        self.begun: list[PlannedTrial] = []
         self.ended = self.in_flight = self.peak = 0
         self._ask = ask
         self._judge_s = judge_s
@@ -47,26 +47,26 @@ class Desk(TrialWorker, TrialWriter):
         self._enter_s = enter_s
         self._mode = manner
 
-    def grading_mode(self, case: Case) -> Manner:
+    def grading_mode(self, case: Case) -> GradingMode:
         return self._mode
 
-    def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+    def grade_immediately(self, case: Case, output: Output) -> tuple[Score, ...] | None:
         return _scores(output)
 
-    def store_answer(self, trial: Trial, planned: Planned) -> None:
+    def store_answer(self, trial: Trial, planned: PlannedTrial) -> None:
         self.events.append(("arrived", trial.case_id, trial.repeat))
 
-    async def enter(self, planned: Planned) -> Stay:
+    async def enter(self, planned: PlannedTrial) -> WorkspaceVisit:
         self.events.append(("enter", planned.case.id, planned.repeat))
         await asyncio.sleep(self._enter_s)
         if self._closed:
             raise WorkspaceError("The hook before_each ended with exit code 1.")
         return Room(planned.case.id)
 
-    async def leave(self, stay: Stay, passed: bool) -> None:
+    async def leave(self, stay: WorkspaceVisit, passed: bool) -> None:
         self.events.append(("leave " + ("passed" if passed else "failed"), stay.path, 0))
 
-    async def answer(self, planned: Planned, workspace: str | None) -> Output:
+    async def answer(self, planned: PlannedTrial, workspace: str | None) -> Output:
         if workspace is not None:
             self.events.append(("ask", workspace, planned.repeat))
         self.begun.append(planned)
@@ -78,13 +78,13 @@ class Desk(TrialWorker, TrialWriter):
             self.in_flight -= 1
             self.ended += 1
 
-    async def grade(self, planned: Planned, output: Output, workspace: str | None) -> tuple[Score, ...]:
+    async def grade(self, planned: PlannedTrial, output: Output, workspace: str | None) -> tuple[Score, ...]:
         self.events.append(("judging", workspace or planned.case.id, 0))
         await asyncio.sleep(self._judge_s)
         return _scores(output)
 
     async def grade_repeats(
-        self, group: Sequence[Planned], outputs: Sequence[Output | None]
+        self, group: Sequence[PlannedTrial], outputs: Sequence[Output | None]
     ) -> list[tuple[Score, ...]]:
         said = ",".join("-" if output is None else output.text for output in outputs)
         assert [planned.repeat for planned in group] == list(range(len(outputs)))
@@ -92,7 +92,7 @@ class Desk(TrialWorker, TrialWriter):
         await asyncio.sleep(self._judge_s)
         return [() if output is None else _scores(output) for output in outputs]
 
-    def store_trial(self, trial: Trial, planned: Planned) -> Verdict:
+    def store_trial(self, trial: Trial, planned: PlannedTrial) -> Verdict:
         assert trial.case_id == planned.case.id
         if self._fails_after is not None and len(self.finished) >= self._fails_after:
             raise StoreError("The disk is full.")
@@ -111,7 +111,7 @@ class Room:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    async def changes(self) -> str | None:
+    async def diff(self) -> str | None:
         return f"+{self.path}"
 
 
@@ -133,16 +133,16 @@ def _scores(output: Output) -> tuple[Score, ...]:
 
 
 @pytest.fixture(scope="module")
-def plan(case: Make) -> Callable[..., list[Planned]]:
-    def make(count: int, *, repeats: int = 1, **fields: Any) -> list[Planned]:
+def plan(case: Make) -> Callable[..., list[PlannedTrial]]:
+    def make(count: int, *, repeats: int = 1, **fields: Any) -> list[PlannedTrial]:
         return [
-            Planned(
+            PlannedTrial(
                 case=case(f"c{position}"),
                 position=position,
                 repeat=repeat,
                 repeats=repeats,
                 split=None,
-                sent="sha256:0",
+                sent_digest="sha256:0",
                 **fields,
             )
             for position in range(count)
@@ -152,12 +152,12 @@ def plan(case: Make) -> Callable[..., list[Planned]]:
     return make
 
 
-async def _text(planned: Planned) -> Output:
+async def _text(planned: PlannedTrial) -> Output:
     await asyncio.sleep(1)
     return Output(text=f"{planned.case.id}/{planned.repeat}")
 
 
-async def _at_once(planned: Planned) -> Output:
+async def _at_once(planned: PlannedTrial) -> Output:
     return Output(text=planned.case.id)
 
 
@@ -183,7 +183,7 @@ def test_so_many_are_under_way_and_never_more(
 def test_planned_trials_are_pulled_as_they_are_needed(virtually: Virtually, plan: Make, ask: Any) -> None:
     desk, ahead = Desk(ask), 0
 
-    def pulled() -> Iterator[Planned]:
+    def pulled() -> Iterator[PlannedTrial]:
         nonlocal ahead
         for count, planned in enumerate(plan(3000)):
             ahead = max(ahead, count - len(desk.finished))
@@ -201,12 +201,12 @@ def test_no_trials_are_no_work(virtually: Virtually) -> None:
 
 
 def test_a_target_that_fails_makes_a_trial_with_its_failure(virtually: Virtually, plan: Make) -> None:
-    async def odd_ones_fail(planned: Planned) -> Output:
+    async def odd_ones_fail(planned: PlannedTrial) -> Output:
         if planned.position % 2:
             raise TargetError("no\nanswer", kind="refused")
         return await _text(planned)
 
-    desk = Desk(odd_ones_fail, manner=Manner.ASKING)
+    desk = Desk(odd_ones_fail, manner=GradingMode.ASYNC)
     virtually(_engine(desk, 4).run(iter(plan(10))))
     failed = [trial for trial in desk.finished if trial.output is None]
     assert len(desk.finished) == 10
@@ -238,7 +238,7 @@ def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(virtually: V
     ended_at = virtually(go())
     assert sorted(desk.ids) == sorted(f"c{number}" for number in range(12))  # three rounds of four
     assert len(desk.begun) == 12
-    assert engine.stopped
+    assert engine.is_stopped
     assert ended_at < 3.5
 
 
@@ -246,7 +246,7 @@ def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(virtually: V
 def test_what_does_not_finish_in_the_grace_is_cancelled_and_the_rest_is_kept(
     virtually: Virtually, plan: Make, reason: str | None, grace_s: float
 ) -> None:
-    async def some_hang(planned: Planned) -> Output:
+    async def some_hang(planned: PlannedTrial) -> Output:
         await asyncio.sleep({0: 1.5, 1: 1000.0}.get(planned.position, 0.5))
         return Output(text="x")
 
@@ -268,7 +268,7 @@ def test_what_does_not_finish_in_the_grace_is_cancelled_and_the_rest_is_kept(
 def test_the_user_cuts_short_the_grace_of_a_run_that_stops_by_itself(
     virtually: Virtually, plan: Make
 ) -> None:
-    async def hangs(_planned: Planned) -> Output:
+    async def hangs(_planned: PlannedTrial) -> Output:
         await asyncio.sleep(1000)
         return Output(text="x")
 
@@ -330,9 +330,9 @@ def test_a_run_cancelled_from_outside_keeps_what_was_answered_and_leaves_nothing
 # --- what cannot go on -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("manner", [Manner.AT_ONCE, Manner.ASKING, Manner.TOGETHER])
+@pytest.mark.parametrize("manner", [GradingMode.IMMEDIATE, GradingMode.ASYNC, GradingMode.ACROSS_REPEATS])
 def test_a_store_that_fails_stops_the_run_and_is_told(
-    virtually: Virtually, plan: Make, manner: Manner
+    virtually: Virtually, plan: Make, manner: GradingMode
 ) -> None:
     desk = Desk(_text, manner=manner, fails_after=10)
 
@@ -348,7 +348,7 @@ def test_a_store_that_fails_stops_the_run_and_is_told(
 
 
 def test_a_fault_while_asking_is_raised_and_is_no_trial(virtually: Virtually, plan: Make) -> None:
-    async def breaks(planned: Planned) -> Output:
+    async def breaks(planned: PlannedTrial) -> Output:
         if planned.position == 20:
             raise KeyError("a fault")
         return await _text(planned)
@@ -362,7 +362,7 @@ def test_a_fault_while_asking_is_raised_and_is_no_trial(virtually: Virtually, pl
 
 
 def test_a_plan_that_cannot_be_read_on_is_raised(virtually: Virtually, plan: Make) -> None:
-    def broken() -> Iterator[Planned]:
+    def broken() -> Iterator[PlannedTrial]:
         yield from plan(5)
         raise StoreError("The store cannot be read.")
 
@@ -376,7 +376,7 @@ def test_a_plan_that_cannot_be_read_on_is_raised(virtually: Virtually, plan: Mak
 
 
 def test_an_output_is_handed_over_before_its_judge_is_asked(virtually: Virtually, plan: Make) -> None:
-    desk = Desk(_text, manner=Manner.ASKING, judge_s=60)
+    desk = Desk(_text, manner=GradingMode.ASYNC, judge_s=60)
     virtually(_engine(desk, 1).run(iter(plan(2))))
     assert desk.events == [
         (what, case, 0) for case in ("c0", "c1") for what in ("arrived", "judging", "finished")
@@ -389,9 +389,9 @@ def test_an_output_that_is_graded_at_once_is_handed_over_once(virtually: Virtual
     assert {what for what, _, _ in desk.events} == {"finished"}
 
 
-@pytest.mark.parametrize("manner", [Manner.AT_ONCE, Manner.ASKING])
+@pytest.mark.parametrize("manner", [GradingMode.IMMEDIATE, GradingMode.ASYNC])
 def test_an_output_that_is_there_already_is_graded_and_not_paid_for_again(
-    virtually: Virtually, plan: Make, manner: Manner
+    virtually: Virtually, plan: Make, manner: GradingMode
 ) -> None:
     desk = Desk(_text, manner=manner)
     virtually(_engine(desk, 2).run(iter(plan(3, output=Output(text="paid"), source_run="earlier"))))
@@ -402,11 +402,11 @@ def test_an_output_that_is_there_already_is_graded_and_not_paid_for_again(
 
 
 def test_repeats_that_are_graded_together_wait_for_the_last_of_them(virtually: Virtually, plan: Make) -> None:
-    async def last_first(planned: Planned) -> Output:
+    async def last_first(planned: PlannedTrial) -> Output:
         await asyncio.sleep(10 - planned.repeat)
         return Output(text=f"r{planned.repeat}")
 
-    desk = Desk(last_first, manner=Manner.TOGETHER)
+    desk = Desk(last_first, manner=GradingMode.ACROSS_REPEATS)
     virtually(_engine(desk, 3).run(iter(plan(1, repeats=3))))
     assert desk.events == [
         ("arrived", "c0", 2),
@@ -423,12 +423,12 @@ def test_repeats_that_are_graded_together_wait_for_the_last_of_them(virtually: V
 def test_a_repeat_that_failed_stays_a_failure_among_those_graded_together(
     virtually: Virtually, plan: Make
 ) -> None:
-    async def second_fails(planned: Planned) -> Output:
+    async def second_fails(planned: PlannedTrial) -> Output:
         if planned.repeat == 1:
             raise TargetError("no")
         return Output(text="yes")
 
-    desk = Desk(second_fails, manner=Manner.TOGETHER)
+    desk = Desk(second_fails, manner=GradingMode.ACROSS_REPEATS)
     virtually(_engine(desk, 2).run(iter(plan(4, repeats=3))))
     assert len(desk.finished) == 12
     assert {event[0] for event in desk.events if event[0].startswith("together")} == {"together yes,-,yes"}
@@ -438,11 +438,11 @@ def test_a_repeat_that_failed_stays_a_failure_among_those_graded_together(
 def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only(
     virtually: Virtually, plan: Make
 ) -> None:
-    async def third_hangs(planned: Planned) -> Output:
+    async def third_hangs(planned: PlannedTrial) -> Output:
         await asyncio.sleep(1000 if planned.repeat == 2 else 1)
         return Output(text="x")
 
-    desk = Desk(third_hangs, manner=Manner.TOGETHER)
+    desk = Desk(third_hangs, manner=GradingMode.ACROSS_REPEATS)
     engine = _engine(desk, 3)
 
     async def go() -> None:
@@ -457,7 +457,7 @@ def test_an_answer_that_takes_long_to_grade_is_graded_beside_the_others(
     virtually: Virtually, plan: Make
 ) -> None:
     class FirstIsSlow(Desk):
-        def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+        def grade_immediately(self, case: Case, output: Output) -> tuple[Score, ...] | None:
             return None if case.id == plan(1)[0].case.id else _scores(output)
 
     desk = FirstIsSlow(_text)
@@ -473,7 +473,7 @@ def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_grad
     virtually: Virtually, plan: Make
 ) -> None:
     class Slow(Desk):
-        def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+        def grade_immediately(self, case: Case, output: Output) -> tuple[Score, ...] | None:
             sleep(0.02)
             self.events.append(("graded", case.id, 0))
             return _scores(output)
@@ -489,9 +489,9 @@ def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_grad
 # --- workspaces --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("manner", [Manner.AT_ONCE, Manner.ASKING])
+@pytest.mark.parametrize("manner", [GradingMode.IMMEDIATE, GradingMode.ASYNC])
 def test_a_workspace_is_left_after_its_answer_is_graded(
-    virtually: Virtually, case: Make, plan: Make, manner: Manner
+    virtually: Virtually, case: Make, plan: Make, manner: GradingMode
 ) -> None:
     desk = Desk(_text, manner=manner)
     inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(1)]
@@ -538,7 +538,7 @@ def test_who_gets_into_a_workspace_after_the_run_was_stopped_leaves_it_and_asks_
 
 
 def test_a_workspace_is_left_though_its_target_fails(virtually: Virtually, plan: Make) -> None:
-    async def refuse(_planned: Planned) -> Output:
+    async def refuse(_planned: PlannedTrial) -> Output:
         raise TargetError("Nobody is there.", kind="connection")
 
     desk = Desk(refuse)

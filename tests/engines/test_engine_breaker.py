@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from proctor.engines.adaptive_limit import Limit
-from proctor.engines.fallback import Fallback
-from proctor.engines.retries import Patience, Patient
+from proctor.engines.adaptive_limit import AdaptiveLimit
+from proctor.engines.fallback import FallbackTarget
+from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import EndpointFailed, EndpointFault, TargetError
 from proctor.model import Output, Prompt
 
@@ -87,8 +87,8 @@ async def ask_all(
     return outputs, errors
 
 
-def patient_for(endpoint: Endpoint, concurrency: int = 32, **patience: Any) -> Patient:
-    return Patient(endpoint, Limit(concurrency), Patience(**patience))
+def patient_for(endpoint: Endpoint, concurrency: int = 32, **patience: Any) -> RetryingTarget:
+    return RetryingTarget(endpoint, AdaptiveLimit(concurrency), RetryPolicy(**patience))
 
 
 def given_up(errors: list[TargetError]) -> list[TargetError]:
@@ -202,7 +202,7 @@ def test_requests_that_only_themselves_fail_do_not_end_the_others(jumping: Virtu
 
 def test_a_fallback_answers_where_the_endpoint_was_given_up(jumping: Virtually) -> None:
     endpoint, other = Endpoint(wrong_key), Endpoint(wrong_key, lambda: False)
-    both = Fallback([("first", patient_for(endpoint)), ("other", patient_for(other))])
+    both = FallbackTarget([("first", patient_for(endpoint)), ("other", patient_for(other))])
     outputs, errors = jumping(ask_all(both))
     assert (len(outputs), errors) == (2_000, [])
     assert len(endpoint.asked_at) <= 32 + 5

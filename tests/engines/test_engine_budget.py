@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proctor.engines.budget import OUTPUT_TOKENS, Budget, Budgeted, most_usd
+from proctor.engines.budget import DEFAULT_OUTPUT_TOKENS, Budget, BudgetedTarget, estimate_max_usd
 from proctor.errors import TargetError, TargetTimeout
 from proctor.model import Attachment, Message, Output, Price, Prompt, Tool, ToolCall
 
@@ -63,7 +63,7 @@ def test_a_run_costs_at_most_its_budget_and_one_call(
     async def ask(call: Call) -> None:
         await asyncio.sleep(call.begins)
         try:
-            await budget.enter(call.most, first=call.first)
+            await budget.reserve(call.most, first=call.first)
         except TargetError:
             came["refused"] += 1
             assert budget.spent_usd >= limit
@@ -74,7 +74,7 @@ def test_a_run_costs_at_most_its_budget_and_one_call(
             cost = call.cost
             came["answered"] += 1
         finally:
-            budget.leave(call.most, cost)
+            budget.settle(call.most, cost)
 
     async def go() -> None:
         loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ def test_a_run_costs_at_most_its_budget_and_one_call(
         for task in done:
             assert task.cancelled() or task.exception() is None
         if budget.spent_usd < limit:  # nothing is held any more
-            await asyncio.wait_for(budget.enter(10**9), 1)
+            await asyncio.wait_for(budget.reserve(10**9), 1)
 
     virtually(go())
     assert budget.spent_usd <= max(limit, 0) + max(call.most for call in made) * (limit > 0)
@@ -126,7 +126,7 @@ class Seller:
         return Output(text="4", cost_usd=self._costs[min(nth, len(self._costs) - 1)])
 
 
-async def ask(target: Budgeted, times: int) -> list[str]:
+async def ask(target: BudgetedTarget, times: int) -> list[str]:
     """What became of calls that were all begun at once: `fine`, or the kind of the failure."""
 
     async def once() -> str:
@@ -143,13 +143,13 @@ async def ask(target: Budgeted, times: int) -> list[str]:
 def test_who_judges_what_is_paid_for_goes_before_those_who_wait(virtually: Virtually, judging: bool) -> None:
     budget, answered = Budget(15), list[str]()
 
-    async def call(name: str, target: Budgeted) -> None:
+    async def call(name: str, target: BudgetedTarget) -> None:
         await target.answer(PROMPT)
         answered.append(name)
 
     async def go() -> None:
-        target = Budgeted(Seller(1), budget, price=A_DOLLAR, output_tokens=10)
-        judge = Budgeted(Seller(1), budget, price=A_DOLLAR, output_tokens=10, judging=judging)
+        target = BudgetedTarget(Seller(1), budget, price=A_DOLLAR, output_tokens=10)
+        judge = BudgetedTarget(Seller(1), budget, price=A_DOLLAR, output_tokens=10, judging=judging)
         waiting = [asyncio.create_task(call(name, target)) for name in "abc"]
         await asyncio.sleep(0.5)
         await asyncio.gather(call("judge", judge), *waiting)
@@ -173,7 +173,7 @@ def test_so_many_calls_are_paid_and_so_many_go_at_once(
     virtually: Virtually, limit: float, most: int, cost: float, answered: int, at_once: int
 ) -> None:
     seller, budget = Seller(cost), Budget(limit)
-    target = Budgeted(seller, budget, price=A_DOLLAR, output_tokens=most)
+    target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=most)
     became = virtually(ask(target, 20))
     assert became == ["fine"] * answered + ["budget"] * (20 - answered)
     assert (seller.asked, seller.most_under_way) == (answered, at_once)
@@ -182,7 +182,7 @@ def test_so_many_calls_are_paid_and_so_many_go_at_once(
 
 def test_target_and_judge_pay_from_the_same_budget(virtually: Virtually) -> None:
     budget = Budget(10)
-    target, judge = (Budgeted(Seller(5), budget, price=A_DOLLAR, output_tokens=5) for _ in range(2))
+    target, judge = (BudgetedTarget(Seller(5), budget, price=A_DOLLAR, output_tokens=5) for _ in range(2))
     assert virtually(ask(target, 1)) == ["fine"]
     assert virtually(ask(judge, 2)) == ["fine", "budget"]
 
@@ -192,7 +192,7 @@ def test_a_refusal_says_what_was_spent_and_how_to_go_on(virtually: Virtually) ->
     with pytest.raises(
         TargetError, match=r"\$0\.5 is spent \(\$0\.6250\).*--retry-errors=RUN --budget-usd"
     ) as caught:
-        virtually(Budgeted(Seller(1), budget, price=A_DOLLAR).answer(PROMPT))
+        virtually(BudgetedTarget(Seller(1), budget, price=A_DOLLAR).answer(PROMPT))
     assert (caught.value.kind, caught.value.transient) == ("budget", False)
 
 
@@ -200,10 +200,10 @@ def test_who_came_first_is_let_in_first(virtually: Virtually) -> None:
     budget, order = Budget(10), list[str]()
 
     async def one(name: str, most: float) -> None:
-        await budget.enter(most)
+        await budget.reserve(most)
         order.append(name)
         await asyncio.sleep(1)
-        budget.leave(most, 0.0)
+        budget.settle(most, 0.0)
 
     async def go() -> None:
         await asyncio.gather(one("a", 6), one("b", 6), one("c", 2), one("d", 2))
@@ -225,21 +225,21 @@ def test_a_call_that_failed_costs_nothing_unless_it_may_have_been_answered(
     virtually: Virtually, failure: TargetError, charged: float, assumed: int
 ) -> None:
     budget = Budget(100)
-    target = Budgeted(Seller(fails=failure), budget, price=A_DOLLAR, output_tokens=7)
+    target = BudgetedTarget(Seller(fails=failure), budget, price=A_DOLLAR, output_tokens=7)
     assert virtually(ask(target, 1)) == [failure.kind]
-    assert (budget.spent_usd, budget.assumed) == (charged, assumed)
+    assert (budget.spent_usd, budget.assumed_calls) == (charged, assumed)
 
 
 def test_an_answer_that_does_not_tell_its_cost_counts_as_what_it_may_have_cost(virtually: Virtually) -> None:
     budget = Budget(20)
-    target = Budgeted(Seller(None), budget, price=A_DOLLAR, output_tokens=7)
+    target = BudgetedTarget(Seller(None), budget, price=A_DOLLAR, output_tokens=7)
     assert virtually(ask(target, 4)) == ["fine", "fine", "fine", "budget"]
-    assert (budget.spent_usd, budget.assumed) == (21, 3)
+    assert (budget.spent_usd, budget.assumed_calls) == (21, 3)
 
 
 def test_a_call_that_is_cancelled_leaves_the_others_what_is_left(virtually: Virtually) -> None:
     seller, budget = Seller(1), Budget(10)
-    target = Budgeted(seller, budget, price=A_DOLLAR, output_tokens=6)
+    target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=6)
 
     async def go() -> list[str]:
         first, waiting = (asyncio.create_task(target.answer(PROMPT)) for _ in range(2))
@@ -257,14 +257,14 @@ def test_who_goes_just_as_its_turn_comes_gives_it_back(virtually: Virtually) -> 
     budget = Budget(10)
 
     async def go() -> None:
-        await budget.enter(10)
-        waiting = asyncio.create_task(budget.enter(10))
+        await budget.reserve(10)
+        waiting = asyncio.create_task(budget.reserve(10))
         await asyncio.sleep(0)
-        budget.leave(10, 0)
+        budget.settle(10, 0)
         waiting.cancel()
         await asyncio.wait([waiting])
         assert waiting.cancelled()
-        await asyncio.wait_for(budget.enter(10), 1)
+        await asyncio.wait_for(budget.reserve(10), 1)
 
     virtually(go())
 
@@ -273,8 +273,8 @@ def test_who_gives_up_waiting_lets_those_behind_pass(virtually: Virtually) -> No
     budget = Budget(10)
 
     async def go() -> None:
-        await budget.enter(6)
-        too_much, fitting = (asyncio.create_task(budget.enter(most)) for most in (8, 3))
+        await budget.reserve(6)
+        too_much, fitting = (asyncio.create_task(budget.reserve(most)) for most in (8, 3))
         await asyncio.sleep(0)
         too_much.cancel()
         await asyncio.wait_for(fitting, 1)
@@ -287,14 +287,14 @@ def test_who_gives_up_waiting_lets_those_behind_pass(virtually: Virtually) -> No
 
 def test_what_is_free_never_waits_and_is_never_refused(virtually: Virtually) -> None:
     seller = Seller(None)
-    target = Budgeted(seller, Budget(1, spent_usd=2), price=FREE)
+    target = BudgetedTarget(seller, Budget(1, spent_usd=2), price=FREE)
     assert virtually(ask(target, 20)) == ["fine"] * 20
     assert seller.most_under_way == 20
 
 
 def test_what_was_thought_to_be_free_pays_from_its_first_cost_on(virtually: Virtually) -> None:
     budget = Budget(10)
-    target = Budgeted(Seller(4), budget, price=FREE)
+    target = BudgetedTarget(Seller(4), budget, price=FREE)
     assert [virtually(ask(target, 1)) for _ in range(4)] == [["fine"], ["fine"], ["fine"], ["budget"]]
     assert budget.spent_usd == 12
 
@@ -303,7 +303,7 @@ def test_of_a_program_the_first_call_goes_alone_and_the_others_as_the_dearest_so
     virtually: Virtually,
 ) -> None:
     seller, budget = Seller(10), Budget(41)
-    target = Budgeted(seller, budget, price=A_DOLLAR, output_tokens=1, bounded=False)
+    target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=1, bounded=False)
 
     async def go() -> list[str]:
         first = asyncio.create_task(ask(target, 8))
@@ -320,7 +320,7 @@ def test_without_a_price_the_first_call_goes_alone_and_the_others_as_the_dearest
     virtually: Virtually,
 ) -> None:
     seller, budget = Seller(10, 12, 8), Budget(50)
-    target = Budgeted(seller, budget, price=None)
+    target = BudgetedTarget(seller, budget, price=None)
 
     async def go() -> list[str]:
         first = asyncio.create_task(ask(target, 8))
@@ -331,12 +331,12 @@ def test_without_a_price_the_first_call_goes_alone_and_the_others_as_the_dearest
     became = virtually(go())
     assert (became.count("fine"), became.count("budget")) == (6, 2)
     # 10; then four calls for which 10 each are set aside, and which cost 12, 8, 8 and 8; then one alone.
-    assert (seller.most_under_way, budget.spent_usd, budget.assumed) == (4, 54, 0)
+    assert (seller.most_under_way, budget.spent_usd, budget.assumed_calls) == (4, 54, 0)
 
 
 def test_without_a_price_an_answer_without_a_cost_is_the_last(virtually: Virtually) -> None:
     seller, budget = Seller(None), Budget(50)
-    target = Budgeted(seller, budget, price=None)
+    target = BudgetedTarget(seller, budget, price=None)
     assert virtually(ask(target, 8)) == ["fine", *["budget"] * 7]
     assert (seller.asked, budget.spent_usd) == (1, 0)
     with pytest.raises(
@@ -357,28 +357,28 @@ def test_without_a_price_a_failure_that_may_have_cost_something_is_the_last(
     virtually: Virtually, failure: TargetError, asked: int
 ) -> None:
     seller, budget = Seller(fails=failure), Budget(50)
-    target = Budgeted(seller, budget, price=None)
+    target = BudgetedTarget(seller, budget, price=None)
     assert virtually(ask(target, 4)) == [failure.kind] * asked + ["budget"] * (4 - asked)
     assert (seller.asked, seller.most_under_way) == (asked, 1)
 
 
 def test_without_a_price_a_program_that_fails_later_counts_as_the_dearest_call(virtually: Virtually) -> None:
     seller, budget = Seller(10), Budget(35)
-    target = Budgeted(seller, budget, price=None)
+    target = BudgetedTarget(seller, budget, price=None)
     assert virtually(ask(target, 1)) == ["fine"]
     seller.fails = TargetError("no", kind="program")
     became = virtually(ask(target, 8))
     assert (became.count("program"), became.count("budget")) == (3, 5)
-    assert (budget.spent_usd, budget.assumed) == (40, 3)
+    assert (budget.spent_usd, budget.assumed_calls) == (40, 3)
 
 
 def test_without_a_price_a_cost_that_is_missing_later_is_that_of_the_dearest_call(
     virtually: Virtually,
 ) -> None:
     budget = Budget(50)
-    target = Budgeted(Seller(10, None), budget, price=None)
+    target = BudgetedTarget(Seller(10, None), budget, price=None)
     became = virtually(ask(target, 8))
-    assert (became.count("fine"), budget.spent_usd, budget.assumed) == (5, 50, 4)
+    assert (became.count("fine"), budget.spent_usd, budget.assumed_calls) == (5, 50, 4)
 
 
 def test_a_program_that_has_to_wait_is_not_said_to_cost_without_end(virtually: Virtually) -> None:
@@ -386,10 +386,10 @@ def test_a_program_that_has_to_wait_is_not_said_to_cost_without_end(virtually: V
     budget = Budget(10, notify=heard.append)
 
     async def go() -> None:
-        await budget.enter(1)
-        asked = asyncio.create_task(ask(Budgeted(Seller(1), budget, price=A_DOLLAR, bounded=False), 1))
+        await budget.reserve(1)
+        asked = asyncio.create_task(ask(BudgetedTarget(Seller(1), budget, price=A_DOLLAR, bounded=False), 1))
         await asyncio.sleep(1)
-        budget.leave(1, 1)
+        budget.settle(1, 1)
         assert await asked == ["fine"]
 
     virtually(go())
@@ -402,7 +402,7 @@ PER_TOKEN = Price(input=1_000_000.0, output=0.0)
 
 
 def tokens(*messages: Message, **fields: Any) -> float:
-    return most_usd(Prompt(messages=messages, **fields), PER_TOKEN, 0)
+    return estimate_max_usd(Prompt(messages=messages, **fields), PER_TOKEN, 0)
 
 
 def said(content: str, **fields: Any) -> Message:
@@ -441,26 +441,28 @@ def test_tools_may_be_tokens() -> None:
 
 def test_an_answer_is_as_long_as_it_may_be(virtually: Virtually) -> None:
     limited, unlimited = Budget(10**9), Budget(10**9)
-    virtually(Budgeted(Seller(), limited, price=A_DOLLAR, output_tokens=100).answer(PROMPT))
-    virtually(Budgeted(Seller(), unlimited, price=A_DOLLAR).answer(PROMPT))
-    assert (limited.spent_usd, unlimited.spent_usd) == (100, OUTPUT_TOKENS)
+    virtually(BudgetedTarget(Seller(), limited, price=A_DOLLAR, output_tokens=100).answer(PROMPT))
+    virtually(BudgetedTarget(Seller(), unlimited, price=A_DOLLAR).answer(PROMPT))
+    assert (limited.spent_usd, unlimited.spent_usd) == (100, DEFAULT_OUTPUT_TOKENS)
 
 
 def test_what_a_target_adds_to_every_prompt_counts(virtually: Virtually) -> None:
     budget = Budget(10**9)
-    virtually(Budgeted(Seller(None), budget, price=PER_TOKEN, output_tokens=1, also_sent=5000).answer(PROMPT))
-    assert budget.spent_usd == most_usd(PROMPT, PER_TOKEN, 1) + 5000
+    virtually(
+        BudgetedTarget(Seller(None), budget, price=PER_TOKEN, output_tokens=1, also_sent=5000).answer(PROMPT)
+    )
+    assert budget.spent_usd == estimate_max_usd(PROMPT, PER_TOKEN, 1) + 5000
 
 
 async def test_waiting_for_the_budget_is_time_in_the_queue() -> None:
-    target = Budgeted(Seller(1, takes_s=0.03), Budget(10), price=A_DOLLAR, output_tokens=10)
+    target = BudgetedTarget(Seller(1, takes_s=0.03), Budget(10), price=A_DOLLAR, output_tokens=10)
     first, second = await asyncio.gather(*(target.answer(PROMPT) for _ in range(2)))
     assert first.queue_ms < 25 <= second.queue_ms
 
 
 def test_it_is_told_once_that_calls_wait(virtually: Virtually) -> None:
     heard = list[str]()
-    target = Budgeted(Seller(1), Budget(10, notify=heard.append), price=A_DOLLAR, output_tokens=6)
+    target = BudgetedTarget(Seller(1), Budget(10, notify=heard.append), price=A_DOLLAR, output_tokens=6)
     virtually(ask(target, 5))
     (sentence,) = heard
     assert "up to $6.0000" in sentence

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.engines.caching import Cached, Lookups
+from proctor.engines.caching import CachedTarget, CacheStats
 from proctor.errors import TargetError
 from proctor.model import (
     Attachment,
@@ -55,7 +55,7 @@ class Shelf:
         self.kept[key] = (value, why_not)
         self._new.append((about, parts))
 
-    def earlier(self, about: str) -> list[bytes]:
+    def earlier_parts(self, about: str) -> list[bytes]:
         return [parts for one, parts in reversed(self._earlier) if one == about]
 
     def reopened(self) -> None:
@@ -88,8 +88,8 @@ class Run:
         self, shelf: Shelf, spec: TargetSpec = SPEC, model: Model | None = None, **fields: Any
     ) -> None:
         self.model = model or Model()
-        self.lookups = Lookups()
-        self._cached = Cached(self.model, spec, shelf, self.lookups, **fields)
+        self.lookups = CacheStats()
+        self._cached = CachedTarget(self.model, spec, shelf, self.lookups, **fields)
 
     async def ask(self, prompt: Prompt = PROMPT) -> Output | None:
         try:
@@ -112,14 +112,14 @@ async def test_what_was_asked_before_is_not_asked_again(shelf: Shelf) -> None:
     assert await first.ask() == FULL
     assert await second.ask() == replace(FULL, queue_ms=0.0, cached=True)
     assert (first.model.asked, second.model.asked) == (1, 0)
-    assert (second.lookups.found, second.reasons) == (1, [])
+    assert (second.lookups.hits, second.reasons) == (1, [])
 
 
 async def test_an_answer_is_had_again_in_the_same_run(shelf: Shelf) -> None:
     run = Run(shelf)
     await run.ask()
     await run.ask(replace(PROMPT, case_id="another case that asks the same"))
-    assert (run.model.asked, run.lookups.found) == (1, 1)
+    assert (run.model.asked, run.lookups.hits) == (1, 1)
 
 
 def asked(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
@@ -169,7 +169,7 @@ async def test_whatever_an_answer_depends_on_is_asked_anew_and_named(
     await run.ask(prompt)
     assert (run.model.asked, run.reasons) == (1, [f"asked before with {different}"])
     await run.ask(prompt)
-    assert run.lookups.found == 1
+    assert run.lookups.hits == 1
 
 
 async def test_what_is_no_longer_asked_is_named_as_well(shelf: Shelf) -> None:
@@ -183,7 +183,7 @@ async def test_what_is_no_longer_asked_is_named_as_well(shelf: Shelf) -> None:
 async def test_a_prompt_without_json_and_tools_is_kept_as_before_there_were_such(shelf: Shelf) -> None:
     await Run(shelf).ask()
     shelf.reopened()
-    (written,) = shelf.earlier("target c")
+    (written,) = shelf.earlier_parts("target c")
     assert decode(written, dict).keys() == {
         *("kind", "model", "endpoint", "options", "temperature", "seed", "max_tokens"),
         *("messages", "repeat", "response_schema"),
@@ -220,7 +220,7 @@ async def test_each_repeat_has_an_answer_of_its_own(shelf: Shelf) -> None:
     run = Run(shelf)
     for repeat in (0, 1, 2, 1):
         await run.ask(replace(PROMPT, repeat=repeat))
-    assert (run.model.asked, run.lookups.found) == (2, 2)
+    assert (run.model.asked, run.lookups.hits) == (2, 2)
     assert run.reasons == ["not asked so often before"]
 
 
@@ -300,7 +300,7 @@ async def test_what_cannot_be_read_is_asked_again_and_kept_anew(shelf: Shelf) ->
         await run.ask()
         assert (run.model.asked, run.reasons) == (1, ["asked before and kept in a form that cannot be read"])
         await run.ask()
-        assert run.lookups.found == 1
+        assert run.lookups.hits == 1
 
 
 async def test_what_cannot_be_read_explains_nothing(shelf: Shelf) -> None:
@@ -316,7 +316,7 @@ async def test_half_a_character_in_a_prompt_is_asked_and_found_again(shelf: Shel
     run = Run(shelf)
     for content in ("\ud800", "\ud801", "\ud800"):
         await run.ask(asked(messages=(replace(USER, content=content),))()[1])
-    assert (run.model.asked, run.lookups.found) == (2, 1)
+    assert (run.model.asked, run.lookups.hits) == (2, 1)
 
 
 # --- why something was asked -------------------------------------------------------------------------------
@@ -392,17 +392,17 @@ async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
     ],
 )
 def test_all_of_it_is_one_sentence(found: int, misses: dict[str, int], sentence: str | None) -> None:
-    lookups = Lookups()
-    lookups.found = found
+    lookups = CacheStats()
+    lookups.hits = found
     lookups.misses.update(misses)
-    assert lookups.sentence() == sentence
+    assert lookups.summary() == sentence
 
 
 async def test_what_is_kept_to_explain_holds_no_text_of_a_prompt_or_option(shelf: Shelf) -> None:
     spec = replace(SPEC, options={"headers": "hidden"})
     await Run(shelf, spec).ask(replace(PROMPT, messages=(replace(USER, content="hidden"),)))
     shelf.reopened()
-    (parts,) = shelf.earlier("target c")
+    (parts,) = shelf.earlier_parts("target c")
     assert b"hidden" not in parts
     assert decode(parts, dict)["model"] == "m-1"
     assert encode(decode(parts, dict)) == parts
@@ -448,4 +448,4 @@ async def test_keys_in_another_order_are_another_question(
     run = Run(shelf)
     for prompt in (first, second, first, second):
         await run.ask(prompt)
-    assert (run.model.asked, run.lookups.found) == (2, 2)
+    assert (run.model.asked, run.lookups.hits) == (2, 2)

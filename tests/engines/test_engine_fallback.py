@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proctor.engines.fallback import Fallback
+from proctor.engines.fallback import FallbackTarget
 from proctor.errors import TargetError, TargetTimeout
 from proctor.model import Message, Output, Prompt
 
@@ -32,24 +32,24 @@ def no(message: str, kind: str = "http") -> Says:
 
 async def test_who_answers_is_not_followed_and_not_named() -> None:
     other = Says("other")
-    output = await Fallback([("a", Says("fine")), ("b", other)]).answer(PROMPT)
+    output = await FallbackTarget([("a", Says("fine")), ("b", other)]).answer(PROMPT)
     assert (output.text, output.target, other.asked) == ("fine", None, 0)
 
 
 async def test_the_first_of_the_others_that_answers_is_named() -> None:
     last = Says("last")
-    chain = Fallback([("a", no("down")), ("b", no("down too")), ("c", Says("fine")), ("d", last)])
+    chain = FallbackTarget([("a", no("down")), ("b", no("down too")), ("c", Says("fine")), ("d", last)])
     output = await chain.answer(PROMPT)
     assert (output.text, output.target, last.asked) == ("fine", "c", 0)
 
 
 async def test_the_fallback_of_a_fallback_keeps_its_name() -> None:
-    inner = Fallback([("b", no("down")), ("c", Says("fine"))])
-    assert (await Fallback([("a", no("down")), ("b", inner)]).answer(PROMPT)).target == "c"
+    inner = FallbackTarget([("b", no("down")), ("c", Says("fine"))])
+    assert (await FallbackTarget([("a", no("down")), ("b", inner)]).answer(PROMPT)).target == "c"
 
 
 async def test_when_all_fail_each_is_named_and_the_last_failure_counts() -> None:
-    chain = Fallback([("a", no("It is down.")), ("b", Says(TargetTimeout("It is late.")))])
+    chain = FallbackTarget([("a", no("It is down.")), ("b", Says(TargetTimeout("It is late.")))])
     with pytest.raises(TargetError, match=r"'a': It is down\. 'b': It is late\.") as caught:
         await chain.answer(PROMPT)
     assert (caught.value.kind, caught.value.transient) == ("timeout", False)
@@ -58,13 +58,13 @@ async def test_when_all_fail_each_is_named_and_the_last_failure_counts() -> None
 async def test_a_spent_budget_is_no_failure_of_a_target() -> None:
     other = Says("other")
     with pytest.raises(TargetError, match=r"^spent$"):
-        await Fallback([("a", no("spent", "budget")), ("b", other)]).answer(PROMPT)
+        await FallbackTarget([("a", no("spent", "budget")), ("b", other)]).answer(PROMPT)
     assert other.asked == 0
 
 
 async def test_it_is_told_once_who_was_asked_in_whose_place() -> None:
     heard = list[str]()
-    chain = Fallback([("a", no("It is down.")), ("b", Says("fine"))], heard.append)
+    chain = FallbackTarget([("a", no("It is down.")), ("b", Says("fine"))], heard.append)
     for _ in range(3):
         await chain.answer(PROMPT)
     assert heard == ["'a' failed, so 'b' was asked in its place: It is down."]

@@ -12,7 +12,7 @@ import pytest
 from proctor.engines import ENGINES
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.model import Case, Judgment, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
-from proctor.plan import Planned
+from proctor.plan import PlannedTrial
 
 WORK = RunWork(
     run=Run(
@@ -33,29 +33,29 @@ class Echo(TrialWorker, TrialWriter):
     def __init__(self) -> None:
         self.trials: list[Trial] = []
 
-    async def answer(self, planned: Planned, workspace: str | None) -> Output:
+    async def answer(self, planned: PlannedTrial, workspace: str | None) -> Output:
         return Output(text=planned.case.input[0].content)
 
-    async def grade(self, planned: Planned, output: Output, workspace: str | None) -> tuple[Score, ...]:
+    async def grade(self, planned: PlannedTrial, output: Output, workspace: str | None) -> tuple[Score, ...]:
         return (Score(grader="g", name=output.text, value=1.0, outcome=Verdict.PASS),)
 
-    def store_trial(self, trial: Trial, planned: Planned) -> Verdict:
+    def store_trial(self, trial: Trial, planned: PlannedTrial) -> Verdict:
         self.trials.append(trial)
         return Verdict.PASS
 
 
-def planned_trials(count: int) -> Iterator[Planned]:
+def planned_trials(count: int) -> Iterator[PlannedTrial]:
     for position in range(count):
         case = Case(id=f"c{position}", input=(Message(role="user", content=f"question {position}"),))
         judgment = Judgment(judge="j", prompt_digest="sha256:2", passed=True)
-        yield Planned(
+        yield PlannedTrial(
             case=case,
             position=position,
             repeat=0,
             repeats=1,
             split="dev",
-            sent="sha256:0",
-            known={"sha256:1": (judgment,)},
+            sent_digest="sha256:0",
+            prior_judgments={"sha256:1": (judgment,)},
         )
 
 
@@ -76,7 +76,7 @@ def test_every_engine_can_be_stopped_with_a_reason(name: str) -> None:
         engine = ENGINES.get(name)(WORK, parts, parts)
         engine.stop("The budget is spent.")
         await engine.run(planned_trials(5))
-        assert engine.stopped
+        assert engine.is_stopped
         assert engine.stop_reason == "The budget is spent."
 
     asyncio.run(stop_first())

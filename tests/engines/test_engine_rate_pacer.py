@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from proctor.engines.adaptive_limit import Limit
-from proctor.engines.retries import Patience, Patient
+from proctor.engines.adaptive_limit import AdaptiveLimit
+from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import EndpointFault, TargetError
 from proctor.model import Output, Prompt
 from proctor.protocols import Quota
@@ -108,7 +108,7 @@ class Server:
         pass
 
 
-async def ask(patient: Patient, cases: int, concurrency: int) -> float:
+async def ask(patient: RetryingTarget, cases: int, concurrency: int) -> float:
     """How long so many calls take; raises what any of them raises."""
     left = iter(range(cases))
 
@@ -128,7 +128,7 @@ def test_2000_calls_at_20_a_second_take_115_seconds_at_most_and_none_fails(
     jumping: Virtually, quota: type[Any], concurrency: int, latency_s: float
 ) -> None:
     server = Server(quota(20), latency_s)
-    patient = Patient(server, Limit(concurrency), Patience(retries=0))
+    patient = RetryingTarget(server, AdaptiveLimit(concurrency), RetryPolicy(retries=0))
     took_s = jumping(ask(patient, 2_000, concurrency))
     assert took_s <= 1.15 * 100
     assert server.refused < 400
@@ -151,7 +151,7 @@ class BigBucket(Bucket):
 
 def test_a_rate_that_was_only_possible_at_first_is_not_clung_to(jumping: Virtually) -> None:
     server = Server(BigBucket(20), 0.05)
-    patient = Patient(server, Limit(50), Patience())
+    patient = RetryingTarget(server, AdaptiveLimit(50), RetryPolicy())
     took_s = jumping(ask(patient, 4_000, 50))
     assert took_s <= 1.15 * 100
     assert server.refused < 400
@@ -172,7 +172,7 @@ class Moody:
 def test_an_endpoint_that_refuses_whatever_the_rate_is_not_slowed_down_to_a_stop(
     jumping: Virtually, share: float, most_s: float
 ) -> None:
-    patient = Patient(Server(Moody(share), 0.02), Limit(8), Patience(retries=0))
+    patient = RetryingTarget(Server(Moody(share), 0.02), AdaptiveLimit(8), RetryPolicy(retries=0))
     took_s = jumping(ask(patient, 500, 8))
     assert took_s <= most_s
 
@@ -182,7 +182,7 @@ def test_a_limit_that_is_lifted_is_forgotten_after_minutes(jumping: Virtually) -
         def allows(self) -> bool:
             return now() > 60 or super().allows()
 
-    patient = Patient(Server(Lifted(20), 0.01), Limit(50), Patience())
+    patient = RetryingTarget(Server(Lifted(20), 0.01), AdaptiveLimit(50), RetryPolicy())
     assert jumping(ask(patient, 40_000, 50)) < 60 + 900
 
 
@@ -191,15 +191,15 @@ def test_an_endpoint_that_refuses_nothing_is_not_paced(jumping: Virtually) -> No
         def allows(self) -> bool:
             return True
 
-    patient = Patient(Server(Free(1), 0.099), Limit(50), Patience())
+    patient = RetryingTarget(Server(Free(1), 0.099), AdaptiveLimit(50), RetryPolicy())
     assert jumping(ask(patient, 5_000, 50)) == pytest.approx(10, rel=0.01)
 
 
 def test_nobody_is_asked_until_there_are_requests_left_again(jumping: Virtually) -> None:
     async def go() -> float:
-        limit = Limit(8)
-        limit.observe([Quota("requests", 0, 30.0)])
-        await limit.enter()
+        limit = AdaptiveLimit(8)
+        limit.on_quotas([Quota("requests", 0, 30.0)])
+        await limit.acquire()
         return now()
 
     assert jumping(go()) == pytest.approx(30, abs=0.1)
@@ -210,11 +210,11 @@ def test_a_call_waits_where_fewer_tokens_are_left_than_calls_take(
     jumping: Virtually, left: int, waits_s: float
 ) -> None:
     async def go() -> float:
-        limit = Limit(8)
-        limit.observe([Quota("tokens", 10_000, 30.0)])
+        limit = AdaptiveLimit(8)
+        limit.on_quotas([Quota("tokens", 10_000, 30.0)])
         limit.count_tokens(1_000)
-        limit.observe([Quota("tokens", left, 30.0)])
-        await limit.enter()
+        limit.on_quotas([Quota("tokens", left, 30.0)])
+        await limit.acquire()
         return now()
 
     assert jumping(go()) == pytest.approx(waits_s, abs=0.1)

@@ -13,12 +13,12 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from proctor.engines.adaptive_limit import Limit
-from proctor.engines.retries import Patience, Patient
+from proctor.engines.adaptive_limit import AdaptiveLimit
+from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import EndpointFailed, TargetError, TargetTimeout
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec, Usage
 from proctor.targets.api.openai import open_target
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 
 Virtually = Callable[[Any], Any]
 FINE = {"choices": [{"message": {"content": "fine"}}]}
@@ -69,14 +69,18 @@ async def endpoint() -> AsyncIterator[Endpoint]:
 
 
 @pytest.fixture
-async def asking(endpoint: Endpoint) -> AsyncIterator[Callable[..., Awaitable[Patient]]]:
-    opening = Opening({})
+async def asking(endpoint: Endpoint) -> AsyncIterator[Callable[..., Awaitable[RetryingTarget]]]:
+    opening = TargetContext({})
 
-    async def make(model: str, *, limit: Limit | None = None, url: str = "", **patience: Any) -> Patient:
+    async def make(
+        model: str, *, limit: AdaptiveLimit | None = None, url: str = "", **patience: Any
+    ) -> RetryingTarget:
         spec = TargetSpec(
             name=model, kind="openai", model=model, endpoint=url or endpoint.url, params=Params()
         )
-        return Patient(await open_target(spec, opening), limit or Limit(8), Patience(**patience))
+        return RetryingTarget(
+            await open_target(spec, opening), limit or AdaptiveLimit(8), RetryPolicy(**patience)
+        )
 
     yield make
     await opening.aclose()
@@ -86,7 +90,7 @@ PROMPT = Prompt(messages=(Message(role="user", content="well?"),))
 
 
 async def test_what_can_pass_is_asked_again_and_what_cannot_never_is(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[Patient]]
+    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
 ) -> None:
     passing, lasting = [408, 409, 429, 500, 502, 503, 504, 529], [400, 401, 403, 404, 405, 410, 413, 422, 451]
     patients = [await asking(f"always-{status}", retries=1) for status in passing + lasting]
@@ -98,7 +102,7 @@ async def test_what_can_pass_is_asked_again_and_what_cannot_never_is(
 
 
 async def test_an_answer_after_a_passing_failure_counts(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[Patient]]
+    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
 ) -> None:
     output = await (await asking("once-500", retries=1)).answer(PROMPT)
     assert output.text == "fine"
@@ -108,7 +112,7 @@ async def test_an_answer_after_a_passing_failure_counts(
 
 @pytest.mark.parametrize("model", ["always-500", "always-429", "drops"])
 async def test_no_retries_means_one_request(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[Patient]], model: str
+    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]], model: str
 ) -> None:
     with pytest.raises(TargetError):
         await (await asking(model, retries=0)).answer(PROMPT)
@@ -116,7 +120,7 @@ async def test_no_retries_means_one_request(
 
 
 async def test_a_lost_connection_is_tried_again(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[Patient]]
+    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
 ) -> None:
     with pytest.raises(TargetError) as caught:
         await (await asking("drops", retries=1)).answer(PROMPT)
@@ -124,7 +128,9 @@ async def test_a_lost_connection_is_tried_again(
     assert endpoint.asked == {"drops": 2}
 
 
-async def test_where_nobody_listens_the_error_says_so(asking: Callable[..., Awaitable[Patient]]) -> None:
+async def test_where_nobody_listens_the_error_says_so(
+    asking: Callable[..., Awaitable[RetryingTarget]],
+) -> None:
     probe = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
     port = probe.sockets[0].getsockname()[1]
     probe.close()
@@ -137,7 +143,7 @@ async def test_where_nobody_listens_the_error_says_so(asking: Callable[..., Awai
 
 
 async def test_a_timeout_is_told_as_one_and_not_tried_again(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[Patient]]
+    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
 ) -> None:
     with pytest.raises(TargetTimeout):
         await (await asking("slow-3600", retries=4, timeout_s=0.1)).answer(PROMPT)
@@ -146,7 +152,7 @@ async def test_a_timeout_is_told_as_one_and_not_tried_again(
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_retry_after_is_waited_for_and_is_no_latency(
-    asking: Callable[..., Awaitable[Patient]], status: int
+    asking: Callable[..., Awaitable[RetryingTarget]], status: int
 ) -> None:
     patient = await asking(f"wait-{status}-0.3", retries=1)
     began = monotonic()
@@ -157,21 +163,21 @@ async def test_retry_after_is_waited_for_and_is_no_latency(
 
 
 async def test_everybody_at_a_busy_endpoint_waits_and_nobody_elsewhere(
-    asking: Callable[..., Awaitable[Patient]],
+    asking: Callable[..., Awaitable[RetryingTarget]],
 ) -> None:
-    shared = Limit(8)
+    shared = AdaptiveLimit(8)
     refused, other = await asking("wait-429-1", limit=shared, retries=1), await asking("m", limit=shared)
     elsewhere = await asking("m")
     first = asyncio.create_task(refused.answer(PROMPT))
-    while not first.done() and shared.try_enter():  # until the pause has begun
-        shared.leave()
+    while not first.done() and shared.try_acquire():  # until the pause has begun
+        shared.release()
         await asyncio.sleep(0.005)
     waiting = asyncio.create_task(other.answer(PROMPT))
     free = await elsewhere.answer(PROMPT)
     held = await waiting
     assert free.queue_ms < held.queue_ms
     assert (await first).text == "fine"
-    assert shared.allowed == 8  # what is paced need not be fewer at once
+    assert shared.concurrency == 8  # what is paced need not be fewer at once
     assert shared.in_flight == 0
 
 
@@ -204,7 +210,7 @@ def _passing() -> TargetError:
 
 def test_waits_double_with_jitter_and_end_at_thirty_seconds(virtually: Virtually) -> None:
     target = Failing(9, _passing)
-    virtually(Patient(target, Limit(1), Patience(retries=9)).answer(PROMPT))
+    virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(retries=9)).answer(PROMPT))
     gaps = [after - before for before, after in pairwise(target.asked_at)]
     longest = [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
     assert len(gaps) == len(longest)
@@ -216,7 +222,9 @@ def test_two_that_fail_together_do_not_come_back_together(virtually: Virtually) 
     targets = [Failing(1, _passing) for _ in range(20)]
 
     async def go() -> None:
-        await asyncio.gather(*(Patient(each, Limit(1), Patience()).answer(PROMPT) for each in targets))
+        await asyncio.gather(
+            *(RetryingTarget(each, AdaptiveLimit(1), RetryPolicy()).answer(PROMPT) for each in targets)
+        )
 
     virtually(go())
     assert len({target.asked_at[1] for target in targets}) > 10
@@ -226,18 +234,18 @@ def test_two_that_fail_together_do_not_come_back_together(virtually: Virtually) 
 def test_it_asks_once_more_than_it_retries(virtually: Virtually, retries: int) -> None:
     target = Failing(99, _passing)
     with pytest.raises(TargetError, match="busy"):
-        virtually(Patient(target, Limit(1), Patience(retries=retries)).answer(PROMPT))
+        virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(retries=retries)).answer(PROMPT))
     assert len(target.asked_at) == retries + 1
 
 
 def test_who_waits_for_a_retry_holds_no_place(virtually: Virtually) -> None:
-    limit = Limit(1)
+    limit = AdaptiveLimit(1)
     failing, other = Failing(1, _passing), Failing(0, _passing)
 
     async def go() -> None:
-        slow = asyncio.create_task(Patient(failing, limit, Patience()).answer(PROMPT))
+        slow = asyncio.create_task(RetryingTarget(failing, limit, RetryPolicy()).answer(PROMPT))
         await asyncio.sleep(0.1)
-        await Patient(other, limit, Patience()).answer(PROMPT)
+        await RetryingTarget(other, limit, RetryPolicy()).answer(PROMPT)
         assert len(failing.asked_at) == 1
         await slow
 
@@ -245,10 +253,12 @@ def test_who_waits_for_a_retry_holds_no_place(virtually: Virtually) -> None:
 
 
 def test_who_is_cancelled_while_waiting_for_a_retry_leaves_the_endpoint_free(virtually: Virtually) -> None:
-    limit = Limit(1)
+    limit = AdaptiveLimit(1)
 
     async def go() -> None:
-        asking = asyncio.create_task(Patient(Failing(9, _passing), limit, Patience()).answer(PROMPT))
+        asking = asyncio.create_task(
+            RetryingTarget(Failing(9, _passing), limit, RetryPolicy()).answer(PROMPT)
+        )
         await asyncio.sleep(0.1)
         asking.cancel()
         await asyncio.wait([asking])
@@ -262,7 +272,7 @@ def test_who_is_cancelled_while_waiting_for_a_retry_leaves_the_endpoint_free(vir
 def test_a_long_pause_that_was_asked_for_is_told(virtually: Virtually, asked_for_s: float, told: int) -> None:
     heard = list[str]()
     target = Failing(1, lambda: TargetError("busy", transient=True, retry_after_s=asked_for_s))
-    virtually(Patient(target, Limit(1), Patience(), notify=heard.append).answer(PROMPT))
+    virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(), notify=heard.append).answer(PROMPT))
     assert asked_for_s <= target.asked_at[1] <= asked_for_s + 0.2
     assert len(heard) == told
     assert all("6 s" in sentence for sentence in heard)
@@ -275,9 +285,9 @@ def test_what_nobody_thought_of_is_one_failed_answer_and_leaves_the_endpoint_fre
         async def answer(self, prompt: Prompt) -> Output:
             raise KeyError("a fault")
 
-    limit = Limit(1)
+    limit = AdaptiveLimit(1)
     with pytest.raises(TargetError, match="KeyError: 'a fault'") as caught:
-        virtually(Patient(Broken(0, _passing), limit, Patience()).answer(PROMPT))
+        virtually(RetryingTarget(Broken(0, _passing), limit, RetryPolicy()).answer(PROMPT))
     assert (caught.value.kind, caught.value.transient) == ("protocol", False)
     assert limit.in_flight == 0
 
@@ -287,9 +297,9 @@ def test_a_pause_that_is_asked_for_beyond_reason_is_not_waited_for(virtually: Vi
         async def answer(self, prompt: Prompt) -> Output:
             raise TargetError("Busy.", transient=True, busy=True, retry_after_s=86_400)
 
-    limit = Limit(2)
+    limit = AdaptiveLimit(2)
     with pytest.raises(EndpointFailed, match=r"86,400 s, which is too long\. Try again after 20"):
-        virtually(Patient(Asleep(0, _passing), limit, Patience()).answer(PROMPT))
+        virtually(RetryingTarget(Asleep(0, _passing), limit, RetryPolicy()).answer(PROMPT))
     assert limit.in_flight == 0
 
 
@@ -302,18 +312,20 @@ def test_a_number_that_no_store_can_hold_is_a_failed_answer(
             return Output(text="4", **fields)
 
     with pytest.raises(TargetError, match="cannot be kept"):
-        virtually(Patient(Odd(0, _passing), Limit(1), Patience()).answer(PROMPT))
+        virtually(RetryingTarget(Odd(0, _passing), AdaptiveLimit(1), RetryPolicy()).answer(PROMPT))
 
 
 def test_a_known_price_makes_a_cost_and_an_unknown_one_none(virtually: Virtually) -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=500_000)
     price = Price(input=3.0, output=10.0)
     for given, cost in ((price, 8.0), (None, None)):
-        patient = Patient(Failing(0, _passing, usage=usage), Limit(1), Patience(), price=given)
+        patient = RetryingTarget(
+            Failing(0, _passing, usage=usage), AdaptiveLimit(1), RetryPolicy(), price=given
+        )
         assert virtually(patient.answer(PROMPT)).cost_usd == cost
 
 
 def test_closing_it_closes_the_target(virtually: Virtually) -> None:
     target = Failing(0, _passing)
-    virtually(Patient(target, Limit(1), Patience()).aclose())
+    virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy()).aclose())
     assert target.closed == 1

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proctor.engines.adaptive_limit import Limit
-from proctor.engines.retries import Patience, Patient
+from proctor.engines.adaptive_limit import AdaptiveLimit
+from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import TargetError, TargetTimeout
 from proctor.model import Output, Prompt
 
@@ -33,8 +33,8 @@ class Doing:
         pass
 
 
-def _patient(do: Callable[[Prompt], Awaitable[Any]], timeout_s: float = 10) -> Patient:
-    return Patient(Doing(do), Limit(100), Patience(timeout_s=timeout_s, retries=3))
+def _patient(do: Callable[[Prompt], Awaitable[Any]], timeout_s: float = 10) -> RetryingTarget:
+    return RetryingTarget(Doing(do), AdaptiveLimit(100), RetryPolicy(timeout_s=timeout_s, retries=3))
 
 
 def _now() -> float:
@@ -135,7 +135,9 @@ def test_a_call_that_answers_while_it_is_cancelled_leaves_no_cancellation_behind
 
 
 def test_waiting_for_a_place_does_not_count_as_the_call(virtually: Virtually) -> None:
-    patient = Patient(Doing(lambda _prompt: asyncio.sleep(8)), Limit(1), Patience(timeout_s=10, retries=0))
+    patient = RetryingTarget(
+        Doing(lambda _prompt: asyncio.sleep(8)), AdaptiveLimit(1), RetryPolicy(timeout_s=10, retries=0)
+    )
 
     async def go() -> list[Output]:
         return list(await asyncio.gather(*(patient.answer(PROMPT) for _ in range(4))))
@@ -175,7 +177,9 @@ def test_each_of_many_calls_has_ten_seconds_of_its_own(
 
 def test_all_calls_whose_time_is_up_after_a_stall_end_together(virtually: Virtually) -> None:
     ended = list[float]()
-    patient = Patient(Doing(lambda _prompt: asyncio.sleep(3600)), Limit(200), Patience(timeout_s=1))
+    patient = RetryingTarget(
+        Doing(lambda _prompt: asyncio.sleep(3600)), AdaptiveLimit(200), RetryPolicy(timeout_s=1)
+    )
 
     async def call() -> None:
         with pytest.raises(TargetTimeout):

@@ -230,7 +230,7 @@ def test_where_folders_cannot_be_walked_nothing_leads_out_either(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     links(root)
-    monkeypatch.setattr(confined_files, "_STEPWISE", False)
+    monkeypatch.setattr(confined_files, "_HAS_DIR_FD", False)
     for path in ("../secret.txt", "out", "up/secret.txt", "far", "/etc/passwd"):
         assert one(root, "file_contents_contain", path, must_contain=["kept"]) == (False, OUT)
     assert one(root, "file_contents_contain", "logs/../note.txt", must_contain=["milk"]) == HELD

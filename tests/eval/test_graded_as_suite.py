@@ -16,10 +16,10 @@ from proctor.dialects.fieldkit.prompts import DIALECT
 from proctor.eval import GradedPromptSuite
 from proctor.eval.refusals import ALL_HEDGE_PHRASES
 from proctor.graders import GRADERS
-from proctor.grading import Help, grade
+from proctor.grading import GradingContext, grade
 from proctor.model import Case, Output, PassRule, Problem, Trial, Verdict
-from proctor.protocols import Placed, Source
-from proctor.verdicts import verdict_of
+from proctor.protocols import CaseAtLine, SuiteSource
+from proctor.verdicts import decide_verdict
 
 CHECKS = [
     {"kind": "substring", "any": ["{{boat}}", "Straße"]},
@@ -76,16 +76,16 @@ def suite(path: Path) -> GradedPromptSuite:
 @pytest.fixture(scope="module")
 def cases(path: Path) -> list[Case]:
     data, options = path.read_bytes(), {"substitutions": WORDS}
-    items = list(DIALECT.read(Source(path=path.name, lines=lambda: BytesIO(data), options=options)))
+    items = list(DIALECT.read(SuiteSource(path=path.name, read_lines=lambda: BytesIO(data), options=options)))
     assert not [item for item in items if isinstance(item, Problem)]
-    return [item.case for item in items if isinstance(item, Placed)]
+    return [item.case for item in items if isinstance(item, CaseAtLine)]
 
 
 def verdict(case: Case, answer: str) -> Verdict:
     output = Output(text=answer)
-    scores = asyncio.run(grade(case, output, GRADERS.get, Help()))
+    scores = asyncio.run(grade(case, output, GRADERS.get, GradingContext()))
     begun = datetime(2026, 1, 1, tzinfo=UTC)
-    return verdict_of(
+    return decide_verdict(
         Trial(case_id=case.id, position=0, sent="", output=output, scores=scores, started_at=begun),
         PassRule(),
     )

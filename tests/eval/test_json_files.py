@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.eval.json_files import append_lines, copy_data, plain, write_whole
+from proctor.eval.json_files import append_lines, copy_data, to_plain, write_atomic
 from proctor.model import Message
 
 
@@ -63,25 +63,25 @@ class Mute:
     ],
 )
 def test_each_value_has_a_form(value: Any, written: Any) -> None:
-    assert plain(value) == written
+    assert to_plain(value) == written
 
 
 def test_records_of_the_model_are_their_fields() -> None:
-    assert plain(Message(role="user", content="hi"))["content"] == "hi"
+    assert to_plain(Message(role="user", content="hi"))["content"] == "hi"
 
 
 def test_what_holds_itself_is_named() -> None:
     ring: list[Any] = [1]
     ring.append(ring)
-    assert plain(ring) == [1, "… (list)"]
-    assert plain([ring, ring]) == [[1, "… (list)"]] * 2
+    assert to_plain(ring) == [1, "… (list)"]
+    assert to_plain([ring, ring]) == [[1, "… (list)"]] * 2
 
 
 def test_what_is_nested_without_end_can_be_written() -> None:
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    json.dumps(plain(copy_data(deep)))
+    json.dumps(to_plain(copy_data(deep)))
 
 
 @given(
@@ -94,7 +94,7 @@ def test_what_is_nested_without_end_can_be_written() -> None:
     )
 )
 def test_anything_becomes_strict_json(value: Any) -> None:
-    json.dumps(plain(value), allow_nan=False)
+    json.dumps(to_plain(value), allow_nan=False)
 
 
 def test_copies_share_no_container_and_hand_on_the_rest() -> None:
@@ -108,8 +108,8 @@ def test_copies_share_no_container_and_hand_on_the_rest() -> None:
 
 def test_a_file_is_replaced_whole_and_its_folder_made(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.txt"
-    assert write_whole(path, "é") == path
-    assert write_whole(str(path), "ö") == path
+    assert write_atomic(path, "é") == path
+    assert write_atomic(str(path), "ö") == path
     assert path.read_text(encoding="utf-8") == "ö"
     assert list(path.parent.iterdir()) == [path]
 
@@ -118,7 +118,7 @@ def test_a_file_that_cannot_be_written_is_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old", encoding="utf-8")
     with pytest.raises(UnicodeEncodeError):
-        write_whole(path, "new \ud800")
+        write_atomic(path, "new \ud800")
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -127,7 +127,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     real, link = tmp_path / "real.txt", tmp_path / "link.txt"
     real.write_text("old", encoding="utf-8")
     link.symlink_to(real)
-    write_whole(link, "new")
+    write_atomic(link, "new")
     assert link.is_symlink()
     assert real.read_text(encoding="utf-8") == "new"
 

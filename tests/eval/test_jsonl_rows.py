@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proctor.eval import DroppedRow
-from proctor.eval.jsonl_rows import objects_of, read_object, read_rows
+from proctor.eval.jsonl_rows import read_object_rows, read_rows, read_single_object
 
 
 def read(folder: Path, data: bytes) -> tuple[list[tuple[int, Any]], list[DroppedRow]]:
@@ -64,7 +64,7 @@ def test_what_is_no_object_is_left_out_of_objects(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"a": 1}\n3\n{"a": 2}\n', encoding="utf-8")
     dropped: list[DroppedRow] = []
-    assert [row for _, row in objects_of(path, dropped)] == [{"a": 1}, {"a": 2}]
+    assert [row for _, row in read_object_rows(path, dropped)] == [{"a": 1}, {"a": 2}]
     assert dropped == [DroppedRow(2, "The line is JSON, and not an object.")]
 
 
@@ -88,4 +88,4 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_a_file_of_one_object_is_that_object(tmp_path: Path, content: bytes, found: object) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
-    assert read_object(path) == found
+    assert read_single_object(path) == found

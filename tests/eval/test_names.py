@@ -40,7 +40,7 @@ def test_the_names_are_the_same_for_people_type_checkers_and_python() -> None:
     blocks = [node for node in tree.body if isinstance(node, ast.If)]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
     announced = {name.name: node.module for node in imports for name in node.names}
-    assert announced == {name: f"proctor.eval.{module}" for name, module in toolbox._HOMES.items()}
+    assert announced == {name: f"proctor.eval.{module}" for name, module in toolbox._MODULE_BY_NAME.items()}
     assert set(toolbox.__all__) == set(announced)
     assert set(dir(toolbox)) == {*toolbox.__all__, "graded", "vertical"}
 
@@ -48,7 +48,7 @@ def test_the_names_are_the_same_for_people_type_checkers_and_python() -> None:
 @pytest.mark.parametrize("name", toolbox.__all__)
 def test_a_name_is_what_its_module_has_and_says_what_it_is(name: str) -> None:
     found = getattr(toolbox, name)
-    assert found is getattr(import_module(f"proctor.eval.{toolbox._HOMES[name]}"), name)
+    assert found is getattr(import_module(f"proctor.eval.{toolbox._MODULE_BY_NAME[name]}"), name)
     if callable(found):
         assert found.__doc__
         assert not found.__doc__.startswith(f"{name}(")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proctor.eval import AgentRun, Bench, GradedPromptSuite, Judge, MatchedBaseComparison, PassAtK
 from proctor.eval.agent_runs import AgentRuns
 from proctor.eval.graded import CheckSpec, GradedPrompt
-from proctor.eval.notebook import table
+from proctor.eval.notebook import html_table
 from proctor.safe_text import one_line
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e|\"'&"
@@ -125,14 +125,14 @@ def test_a_result_is_tables_in_a_notebook(result: Any) -> None:
 
 @given(st.text(), st.lists(st.tuples(st.text(), st.none() | st.integers() | st.floats())))
 def test_any_cell_is_text_and_prints(title: str, rows: list[tuple[Any, ...]]) -> None:
-    html = table(title, ["name", "<b>"], rows)
+    html = html_table(title, ["name", "<b>"], rows)
     assert one_line(html) == html
     assert Cells(html).rows[0] == ["name", "<b>"]
     assert len(Cells(html).rows) == len(rows) + 1
 
 
 def test_a_long_table_shows_its_first_rows_and_its_last() -> None:
-    rows = Cells(table("all", ["number"], ((n,) for n in range(10_000)))).rows
+    rows = Cells(html_table("all", ["number"], ((n,) for n in range(10_000)))).rows
     assert len(rows) < 80
     assert rows[1] == ["0"]
     assert rows[-2:] == [["… 9,941 more rows"], ["9,999"]]

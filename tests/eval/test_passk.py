@@ -24,7 +24,7 @@ from proctor.eval import (
     pass_hat_k_estimator,
     score_answer,
 )
-from proctor.eval.passk.result import curves
+from proctor.eval.passk.result import draw_curves
 
 # --- the estimators ----------------------------------------------------------------------------------------
 
@@ -446,7 +446,7 @@ def test_a_chart_of_many_answers_has_few_points_and_both_ends() -> None:
 
 def test_several_results_stand_in_one_chart_under_their_names() -> None:
     empty = PassAtK().from_rows([])
-    drawn = points(curves({"old": MIXED, "new": PassAtK().from_rows([("a", 3, 1)]), "none": empty}))
+    drawn = points(draw_curves({"old": MIXED, "new": PassAtK().from_rows([("a", 3, 1)]), "none": empty}))
     assert {(one["series"], one["dashed"]) for one in drawn} == {
         (name, dashed) for name in ("old", "new") for dashed in (False, True)
     }
@@ -459,7 +459,7 @@ def test_several_results_stand_in_one_chart_under_their_names() -> None:
 
 @pytest.mark.parametrize(("count", "banded"), [(1, True), (2, True), (3, False)])
 def test_bands_are_drawn_where_they_do_not_hide_one_another(count: int, banded: bool) -> None:
-    drawn = points(curves({str(place): MIXED for place in range(count)}))
+    drawn = points(draw_curves({str(place): MIXED for place in range(count)}))
     assert all(("low" in one) == banded for one in drawn)
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from proctor.eval import HEDGE_PHRASES, REFUSAL_PATTERNS, is_refusal
 from proctor.eval.refusals import ALL_HEDGE_PHRASES
-from proctor.graders.lexicons.hedging import hedging_words
+from proctor.graders.lexicons.hedging import find_hedge
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "eval-refusals.md"
@@ -182,7 +182,7 @@ def test_there_are_33_hedges_of_small_letters() -> None:
     ],
 )
 def test_a_phrase_stands_for_its_other_spellings(text: str, phrase: str) -> None:
-    assert hedging_words(text) == phrase
+    assert find_hedge(text) == phrase
 
 
 @pytest.mark.parametrize(
@@ -195,39 +195,39 @@ def test_a_phrase_stands_for_its_other_spellings(text: str, phrase: str) -> None
     ],
 )
 def test_words_of_not_knowing_count_where_no_phrase_was_chosen(text: str, words: str) -> None:
-    assert words in (hedging_words(text) or "")
+    assert words in (find_hedge(text) or "")
 
 
 @pytest.mark.parametrize(
     "text", ["He said “I don’t know”, and left.", "He didn't know.", "Use 80 if it is not specified."]
 )
 def test_what_is_quoted_or_a_condition_or_of_somebody_else_is_no_hedge(text: str) -> None:
-    assert hedging_words(text) is None
-    assert hedging_words(f"{text} I do not know.")
+    assert find_hedge(text) is None
+    assert find_hedge(f"{text} I do not know.")
 
 
 def test_a_phrase_of_inability_with_its_verb_stands_for_cannot() -> None:
-    assert hedging_words("I can't open it.", ("not able to open",)) == "not able to open"
-    assert hedging_words("I can't close it.", ("not able to open", "unable to")) is None
+    assert find_hedge("I can't open it.", ("not able to open",)) == "not able to open"
+    assert find_hedge("I can't close it.", ("not able to open", "unable to")) is None
 
 
 def test_chosen_phrases_are_found_anywhere_and_nothing_else_is() -> None:
-    assert hedging_words("He said “I don’t know”, and left.", ("do not know",)) == "do not know"
-    assert hedging_words("Beats me.", HEDGE_PHRASES[:5]) is None
+    assert find_hedge("He said “I don’t know”, and left.", ("do not know",)) == "do not know"
+    assert find_hedge("Beats me.", HEDGE_PHRASES[:5]) is None
 
 
 def test_phrases_beside_the_catalogue_take_nothing_from_it() -> None:
     more = (*HEDGE_PHRASES, "so they say")
-    assert hedging_words("Beats me.", more) == "beats me"
-    assert hedging_words("Four, so they say.", more) == "so they say"
-    assert hedging_words("He said “I don’t know”, and left.", more) is None
+    assert find_hedge("Beats me.", more) == "beats me"
+    assert find_hedge("Four, so they say.", more) == "so they say"
+    assert find_hedge("He said “I don’t know”, and left.", more) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "The radio is tunable to say the least.", "It is significant.", "Knot sure."]
 )
 def test_a_phrase_is_no_part_of_a_word(text: str) -> None:
-    assert hedging_words(text) is None
+    assert find_hedge(text) is None
 
 
 # --- the labelled sentences --------------------------------------------------------------------------------

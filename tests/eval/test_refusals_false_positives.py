@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from proctor.eval import is_refusal
-from proctor.graders.lexicons.matcher import doubting_words, refusing_words
+from proctor.graders.lexicons.matcher import find_doubt, find_refusal
 
 TEMPLATES: dict[str, tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = {
     "en": (
@@ -371,9 +371,9 @@ def sentences(language: str) -> list[str]:
 def test_ordinary_sentences_are_hardly_ever_taken_for_refusals(language: str) -> None:
     texts = sentences(language)
     assert len(set(texts)) >= 200
-    assert [text for text in texts if refusing_words(text)] == []
+    assert [text for text in texts if find_refusal(text)] == []
     assert len([text for text in texts if is_refusal(text)]) <= 2
-    assert len([text for text in texts if doubting_words(text)]) <= 2
+    assert len([text for text in texts if find_doubt(text)]) <= 2
 
 
 @pytest.mark.parametrize("language", TEMPLATES)
@@ -388,4 +388,4 @@ def test_a_refusal_among_ordinary_sentences_is_seen(language: str) -> None:
         "zh": "我不能帮您做这件事。",
     }[language]
     first, *_, last = sentences(language)
-    assert refusing_words(f"{first} {refusal} {last}")
+    assert find_refusal(f"{first} {refusal} {last}")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from proctor.eval.sandbox.seccomp import _CONDITIONAL, _NETWORK, _PLAIN, _numbers, filter_for
+from proctor.eval.sandbox.seccomp import _CONDITIONAL, _NETWORK, _UNCONDITIONAL, _parse_numbers, build_filter
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_filter_is_whole_and_every_jump_stays_in_it(machine: str) -> None:
-    program = filter_for(machine, network=True)
+    program = build_filter(machine, network=True)
     instructions = [program[place : place + 8] for place in range(0, len(program), 8)]
     assert len(instructions) < 4096
     assert instructions[-1][0] == 0x06
@@ -33,6 +33,6 @@ def test_the_numbers_are_those_of_the_kernel(header: str, place: int) -> None:
             case ["#define", name, number] if number.isdigit():
                 there[name.removeprefix("__NR3264_").removeprefix("__NR_")] = int(number)
     there.setdefault("newfstatat", there.get("fstatat", -1))
-    ours = _numbers(f"{_PLAIN},{_NETWORK},{_CONDITIONAL}", place)
+    ours = _parse_numbers(f"{_UNCONDITIONAL},{_NETWORK},{_CONDITIONAL}", place)
     assert len(ours) > 100
     assert {name: there.get(name) for name in ours} == ours

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.eval.sandbox.calls import CallChannel
-from proctor.eval.sandbox.wire import MAX_ITEMS, NotPlain, Reader, Writer
+from proctor.eval.sandbox.wire import MAX_ITEMS, NotPlain, ValueReader, ValueWriter
 
 
 def packed(value: Any) -> bytes:
-    writer = Writer(CallChannel(-1, -1))
+    writer = ValueWriter(CallChannel(-1, -1))
     writer.write(value)
     return bytes(writer.parts)
 
 
 def unpacked(content: bytes) -> Any:
-    return Reader(content, CallChannel(-1, -1)).read_value()
+    return ValueReader(content, CallChannel(-1, -1)).read_value()
 
 
 PLAIN = (

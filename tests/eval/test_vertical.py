@@ -136,7 +136,7 @@ def test_a_patent_question_shows_what_its_mode_allows(
 
 def test_the_dialect_asks_the_same(file: Callable[..., Path]) -> None:
     from proctor.dialects.fieldkit.questions import DIALECT
-    from proctor.protocols import Placed, Source
+    from proctor.protocols import CaseAtLine, SuiteSource
 
     rows = [
         FINANCE,
@@ -147,8 +147,8 @@ def test_the_dialect_asks_the_same(file: Callable[..., Path]) -> None:
     for row in rows:
         path = file(row)
         written = path.read_bytes()
-        source = Source(path=path.name, lines=partial(iter, [written]))
-        case = next(item.case for item in DIALECT.read(source) if isinstance(item, Placed))
+        source = SuiteSource(path=path.name, read_lines=partial(iter, [written]))
+        case = next(item.case for item in DIALECT.read(source) if isinstance(item, CaseAtLine))
         question = asked(path)[0]
         assert (question[1], question[2]) == (case.input[0].content, case.expected)
 

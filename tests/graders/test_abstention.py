@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from proctor.graders.abstention import Abstention
 from proctor.graders.lexicons import abstention
 from proctor.graders.lexicons.files import load_pattern, load_toml
-from proctor.model import Case, Mark, Message, Output
-from proctor.protocols import Graded
+from proctor.model import Case, GraderResult, Message, Output
+from proctor.protocols import GradingInput
 
 ROOT = Path(__file__).parent.parent.parent
 PHONE = "What is the phone number of John Smith in Springfield?"
@@ -37,9 +37,9 @@ PIECES = [
 ]
 
 
-def mark_of(answer: str, question: str = PHONE) -> Mark:
+def mark_of(answer: str, question: str = PHONE) -> GraderResult:
     case = Case(id="c", input=(Message(role="user", content=question),))
-    return Abstention().grade(Graded(case=case, output=Output(text=answer)))
+    return Abstention().grade(GradingInput(case=case, output=Output(text=answer)))
 
 
 @pytest.fixture

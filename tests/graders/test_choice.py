@@ -11,9 +11,9 @@ from msgspec import convert
 
 from proctor.eval import mcq_letter
 from proctor.graders.choice import Choice
-from proctor.graders.option_letters import chosen
+from proctor.graders.option_letters import find_chosen_letter
 from proctor.model import Case, Message, Output
-from proctor.protocols import Graded
+from proctor.protocols import GradingInput
 
 CASE = Case(id="c", input=(Message(role="user", content="Which?"),))
 
@@ -50,12 +50,12 @@ CASE = Case(id="c", input=(Message(role="user", content="Which?"),))
     ],
 )
 def test_the_letter_that_an_answer_chooses(answer: str, letter: str | None) -> None:
-    assert chosen(answer) == letter
+    assert find_chosen_letter(answer) == letter
 
 
 def test_there_may_be_more_letters_than_four() -> None:
-    assert chosen("The answer is F", "ABCDEF") == "F"
-    assert chosen("The answer is F, or B", "ABCD") == "B"
+    assert find_chosen_letter("The answer is F", "ABCDEF") == "F"
+    assert find_chosen_letter("The answer is F, or B", "ABCD") == "B"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_there_may_be_more_letters_than_four() -> None:
     ],
 )
 def test_the_mark_says_what_was_chosen(answer: str, passed: bool, reason: str) -> None:
-    mark = Choice(value="B").grade(Graded(case=CASE, output=Output(text=answer)))
+    mark = Choice(value="B").grade(GradingInput(case=CASE, output=Output(text=answer)))
     assert (mark.passed, mark.value, mark.reason) == (passed, float(passed), reason)
 
 
@@ -99,19 +99,19 @@ WORDS = (
     st.sampled_from("ABCD"),
 )
 def test_the_grader_and_the_scorer_of_the_library_choose_alike(answer: str, letter: str) -> None:
-    mark = Choice(value=letter).grade(Graded(case=CASE, output=Output(text=answer)))
+    mark = Choice(value=letter).grade(GradingInput(case=CASE, output=Output(text=answer)))
     assert mark.value == mcq_letter(answer, letter)
 
 
 @given(st.text(alphabet="answer isoptABCD<think>/ .:’", max_size=60))
 def test_only_a_letter_of_the_options_is_ever_chosen(answer: str) -> None:
-    assert chosen(answer) in (None, *"ABCD")
+    assert find_chosen_letter(answer) in (None, *"ABCD")
 
 
 @pytest.mark.parametrize("piece", ["answer ", "answer is ", "<think>", "option: ", "a ", "( "])
 def test_a_long_answer_takes_no_time(piece: str) -> None:
     begin = time.process_time()
-    chosen(piece * 20_000)
+    find_chosen_letter(piece * 20_000)
     assert time.process_time() - begin < 1
 
 
@@ -126,4 +126,4 @@ def test_a_long_answer_takes_no_time(piece: str) -> None:
     ],
 )
 def test_a_letter_that_only_stands_somewhere_can_be_left_out(answer: str, letter: str | None) -> None:
-    assert chosen(answer, anywhere=False) == letter
+    assert find_chosen_letter(answer, anywhere=False) == letter

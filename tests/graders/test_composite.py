@@ -18,9 +18,9 @@ from proctor.errors import CannotScore
 from proctor.graders import GRADERS
 from proctor.graders.composite import Composite
 from proctor.grading import score
-from proctor.model import Assertion, Case, Entry, Mark, Message, Output, Prompt, Verdict
-from proctor.protocols import Graded, Judge
-from proctor.targets.process.suite_programs import SuitePrograms
+from proctor.model import Assertion, Case, Evidence, GraderResult, Message, Output, Prompt, Verdict
+from proctor.protocols import GradingInput, JudgeTarget
+from proctor.targets.process.suite_programs import SuiteProgramRunner
 
 AVERAGE: dict[str, Any] = {"type": "weighted_average"}
 
@@ -46,9 +46,9 @@ def composite(*members: dict[str, Any], **aggregator: Any) -> Composite:
     return msgspec.convert({"members": list(members), "aggregator": aggregator or AVERAGE}, Composite)
 
 
-async def mark(grader: Composite, answer: str = "one two", **more: Any) -> Mark:
+async def mark(grader: Composite, answer: str = "one two", **more: Any) -> GraderResult:
     case = Case(id="c", input=(Message(role="user", content="Count."),), metadata={"language": "en"})
-    return await grader.grade(Graded(case=case, output=Output(text=answer), **more))
+    return await grader.grade(GradingInput(case=case, output=Output(text=answer), **more))
 
 
 # --- weighted mean -----------------------------------------------------------------------------------------
@@ -97,9 +97,9 @@ def test_a_mean_lies_within_its_members(parts: list[tuple[bool, float]]) -> None
 async def test_evidence_stands_under_its_members_name_and_details_have_every_score() -> None:
     came = await mark(composite(share("words", ["one", "six"]), says("two")))
     assert came.entries == (
-        Entry(text="[words] one", passed=True),
-        Entry(text="[words] six", passed=False),
-        Entry(text="[two] The answer contains 'two'.", passed=True),
+        Evidence(text="[words] one", passed=True),
+        Evidence(text="[words] six", passed=False),
+        Evidence(text="[two] The answer contains 'two'.", passed=True),
     )
     assert came.details == {
         "scores": {
@@ -142,7 +142,7 @@ async def test_a_member_of_weight_0_is_only_reported() -> None:
         "outcome": "unscored",
         "reason": "Nobody knows.",
     }
-    assert came.entries[-1] == Entry(text="[silent] Nobody knows.", passed=None)
+    assert came.entries[-1] == Evidence(text="[silent] Nobody knows.", passed=None)
     light = member("light", "contains", {"value": "six"}, weight=0)
     assert (await mark(composite(says("one"), light, type="threshold", threshold=1))).value == 1.0
 
@@ -179,7 +179,7 @@ async def test_a_required_item_of_a_member_is_a_gate_of_the_whole(
     fields: dict[str, Any], met: bool, gate: float | None
 ) -> None:
     said = {"checks": [{"id": "must", "satisfied": met}]}
-    judges = (Judge(name="j", target=Scripted(json.dumps(said))),)
+    judges = (JudgeTarget(name="j", target=Scripted(json.dumps(said))),)
     items = member("list", "rubrics", REQUIRED, **fields)
     came = await mark(composite(says("one", weight=9), items), judges=judges)
     assert (came.gate, came.value) == (gate, 0.0 if gate else 1.0)
@@ -199,7 +199,7 @@ print(json.dumps({"score": score, "assertions": checks, "details": results}))
 
 
 async def test_a_program_gets_the_results_and_prints_the_score(tmp_path: Path) -> None:
-    programs = SuitePrograms(str(tmp_path), {"PATH": os.environ["PATH"]})
+    programs = SuiteProgramRunner(str(tmp_path), {"PATH": os.environ["PATH"]})
     command = ["python", "-S", "-c", MEAN]
     grader = composite(share("words", ["one", "six"]), says("two"), type="program", command=command)
     came = await mark(grader, programs=programs)
@@ -219,7 +219,7 @@ async def test_a_program_gets_the_results_and_prints_the_score(tmp_path: Path) -
 
 
 async def test_a_program_that_cannot_tell_leaves_the_whole_unscored(tmp_path: Path) -> None:
-    programs = SuitePrograms(str(tmp_path), {"PATH": os.environ["PATH"]})
+    programs = SuiteProgramRunner(str(tmp_path), {"PATH": os.environ["PATH"]})
     grader = composite(says("one"), type="program", command=["python", "-S", "-c", "1"])
     with pytest.raises(CannotScore, match="printed nothing"):
         await mark(grader, programs=programs)
@@ -248,7 +248,7 @@ async def test_a_judge_sees_the_results_as_data_and_gives_the_score(prompt: str)
     judge = Scripted(HIGH)
     checks = [member("exact", "exact", {"value": "one"}), says("one")]
     grader = composite(*checks, type="llm_grader", prompt=prompt)
-    came = await mark(grader, HOSTILE, judges=(Judge(name="j", target=judge),))
+    came = await mark(grader, HOSTILE, judges=(JudgeTarget(name="j", target=judge),))
     assert (came.value, came.passed) == (0.9, True)
     assert [judgment.judge for judgment in came.judgments] == ["j"]
     (asked,) = judge.asked
@@ -266,12 +266,12 @@ async def test_a_judge_that_cannot_be_read_leaves_the_whole_unscored_and_is_kept
     judge = Scripted("Well.")
     grader = composite(says("one"), type="llm_grader", prompt="Weigh.")
     with pytest.raises(CannotScore, match="no verdict that can be read") as caught:
-        await mark(grader, judges=(Judge(name="j", target=judge),))
+        await mark(grader, judges=(JudgeTarget(name="j", target=judge),))
     assert {judgment.raw for judgment in caught.value.judgments} == {"Well."}
 
 
 async def test_what_the_judges_of_members_said_is_kept() -> None:
-    judges = (Judge(name="j", target=Scripted('{"verdict": "YES", "reason": "It is."}')),)
+    judges = (JudgeTarget(name="j", target=Scripted('{"verdict": "YES", "reason": "It is."}')),)
     asks = member("asks", "llm_judge", {"prompt": "Is it so?"})
     assert [each.judge for each in (await mark(composite(asks, says("one")), judges=judges)).judgments] == [
         "j"
@@ -282,7 +282,7 @@ async def test_what_the_judges_of_members_said_is_kept() -> None:
 
 
 def test_it_wants_whatever_a_member_or_the_aggregator_wants() -> None:
-    assert composite(says("one")).wants() == frozenset()
+    assert composite(says("one")).requirements() == frozenset()
     inner = msgspec.to_builtins(composite(member("own", "llm_grader", {"judge": "big"})))
     asking = composite(
         member("near", "semantic_similarity", {"value": "one"}),
@@ -292,12 +292,12 @@ def test_it_wants_whatever_a_member_or_the_aggregator_wants() -> None:
         prompt="Weigh.",
         judge="small",
     )
-    assert asking.wants() == {"embedder", "judge"}
+    assert asking.requirements() == {"embedder", "judge"}
     assert asking.judges() == ("big", "small")
     both = composite(member("own", "llm_grader", {"judge": "big"}), member("runs", "llm_grader", {}))
     assert both.judges() == ("big", None)
     program = composite(says("one"), type="program", command=["x"], max_calls=1, judge="third")
-    assert (program.wants(), program.judges()) == (frozenset({"judge"}), ("third",))
+    assert (program.requirements(), program.judges()) == (frozenset({"judge"}), ("third",))
 
 
 async def test_members_are_awaited_as_the_run_awaits_things() -> None:
@@ -308,7 +308,7 @@ async def test_members_are_awaited_as_the_run_awaits_things() -> None:
         counts.append(len(started))
         return list(await asyncio.gather(*started))
 
-    came = await mark(composite(says("six"), says("one")), together=together)
+    came = await mark(composite(says("six"), says("one")), gather=together)
     assert counts == [2]
     assert list(came.details["scores"]) == ["six", "one"]
     assert came.details["scores"]["six"]["value"] == 0.0
@@ -324,7 +324,7 @@ async def test_one_inside_another_is_a_member_like_any_other() -> None:
 
 async def test_the_least_value_that_passes_is_the_assertions_and_negation_turns_it() -> None:
     params = msgspec.to_builtins(composite(says("one"), says("six")))
-    graded = Graded(case=Case(id="c", input=()), output=Output(text="one"))
+    graded = GradingInput(case=Case(id="c", input=()), output=Output(text="one"))
     came = await score(Assertion(grader="composite", params=params, pass_at=0.5), graded, GRADERS.get)
     assert (came.outcome, came.value) == (Verdict.PASS, 0.5)
     turned = Assertion(grader="composite", params=params, pass_at=0.5, negated=True)

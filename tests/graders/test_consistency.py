@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
-from proctor.graders.consistency import Consistency, normalised
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.graders.consistency import Consistency, normalize_answer
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 
-def mark_of(params: dict[str, Any], *answers: str) -> Mark:
+def mark_of(params: dict[str, Any], *answers: str) -> GraderResult:
     outputs = tuple(Output(text=answer) for answer in answers)
     first = outputs[0] if outputs else Output(text="")
-    graded = Graded(case=Case(id="c", input=()), output=first, outputs=outputs)
+    graded = GradingInput(case=Case(id="c", input=()), output=first, outputs=outputs)
     return msgspec.convert(params, Consistency).grade(graded)
 
 
@@ -81,7 +81,7 @@ def test_the_share_is_that_of_one_of_the_answers(answers: list[str]) -> None:
 
 @given(st.text())
 def test_an_answer_agrees_with_itself_in_capitals_folded(text: str) -> None:
-    assert normalised(text.casefold()) == normalised(f" {text} ")
+    assert normalize_answer(text.casefold()) == normalize_answer(f" {text} ")
 
 
 def test_many_different_answers_are_not_all_kept() -> None:

@@ -14,18 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
-from proctor.graders.field_accuracy import ABSENT, FieldAccuracy, equal, find
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.graders.field_accuracy import ABSENT, FieldAccuracy, get_value_at, json_equal
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 
 def mark_of(
     fields: list[dict[str, Any]], answer: Any, expected: Any, aggregation: str = "weighted_average"
-) -> Mark:
+) -> GraderResult:
     grader = msgspec.convert({"fields": fields, "aggregation": aggregation}, FieldAccuracy)
     text = answer if isinstance(answer, str) else json.dumps(answer)
-    mark = grader.grade(Graded(case=Case(id="c", input=(), expected=expected), output=Output(text=text)))
-    assert isinstance(mark, Mark)
+    mark = grader.grade(
+        GradingInput(case=Case(id="c", input=(), expected=expected), output=Output(text=text))
+    )
+    assert isinstance(mark, GraderResult)
     return mark
 
 
@@ -70,8 +72,8 @@ JSON = st.recursive(
 
 @given(JSON, JSON)
 def test_equal_is_what_equal_text_is(one: Any, other: Any) -> None:
-    assert equal(one, json.loads(json.dumps(one)))
-    assert equal(one, other) == (json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True))
+    assert json_equal(one, json.loads(json.dumps(one)))
+    assert json_equal(one, other) == (json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True))
 
 
 # --- numbers -----------------------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ TREE = {"a": {"b": [{"c": 1}, [2, 3]]}, "0": "zero", "x y": None}
     ],
 )
 def test_a_path_leads_through_keys_and_places(path: str, value: Any) -> None:
-    assert find(TREE, path) == value
+    assert get_value_at(TREE, path) == value
 
 
 def test_a_list_may_be_the_whole() -> None:

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.graders.fuzzy_match import FuzzyMatch, words_of
+from proctor.graders.fuzzy_match import FuzzyMatch, normalize_words
 from proctor.model import Case, Message, Output
-from proctor.protocols import Graded
+from proctor.protocols import GradingInput
 
 CASE = Case(id="c", input=(Message(role="user", content="Who?"),))
 
 
 def passed(answer: str, *values: str) -> bool | None:
-    return FuzzyMatch(values=values).grade(Graded(case=CASE, output=Output(text=answer))).passed
+    return FuzzyMatch(values=values).grade(GradingInput(case=CASE, output=Output(text=answer))).passed
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_an_answer_without_those_words_fails(answer: str) -> None:
 
 
 def test_the_reason_names_the_first_that_matches() -> None:
-    mark = FuzzyMatch(values=("x y", "tea")).grade(Graded(case=CASE, output=Output(text="Tea?")))
+    mark = FuzzyMatch(values=("x y", "tea")).grade(GradingInput(case=CASE, output=Output(text="Tea?")))
     assert mark.reason == "The answer's words match 'tea'."
 
 
@@ -50,6 +50,6 @@ def test_values_without_words_are_refused(values: tuple[str, ...]) -> None:
 
 @given(st.text())
 def test_words_have_no_capitals_or_double_spaces(text: str) -> None:
-    words = words_of(text)
+    words = normalize_words(text)
     assert words == " ".join(words.split())
-    assert words_of(words) == words or any(char != char.lower() for char in words)
+    assert normalize_words(words) == words or any(char != char.lower() for char in words)

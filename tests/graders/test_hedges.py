@@ -6,15 +6,15 @@ import pytest
 
 from proctor.eval import CheckSpec, score_answer
 from proctor.graders.hedges import Hedges
-from proctor.graders.lexicons.hedging import all_hedge_phrases, hedging_words
-from proctor.model import Case, Mark, Message, Output
-from proctor.protocols import Graded
+from proctor.graders.lexicons.hedging import all_hedge_phrases, find_hedge
+from proctor.model import Case, GraderResult, Message, Output
+from proctor.protocols import GradingInput
 
 CASE = Case(id="c", input=(Message(role="user", content="What did I eat?"),))
 
 
-def mark(answer: str, **params: tuple[str, ...]) -> Mark:
-    return Hedges(**params).grade(Graded(case=CASE, output=Output(text=answer)))
+def mark(answer: str, **params: tuple[str, ...]) -> GraderResult:
+    return Hedges(**params).grade(GradingInput(case=CASE, output=Output(text=answer)))
 
 
 @pytest.mark.parametrize(
@@ -136,5 +136,5 @@ def test_no_phrase_is_there_twice() -> None:
 @pytest.mark.parametrize("phrase", all_hedge_phrases())
 def test_a_phrase_is_seen_by_itself_and_among_all_others(phrase: str) -> None:
     answer = f"({phrase})"
-    assert hedging_words(answer, (phrase,)) == phrase
-    assert hedging_words(answer, all_hedge_phrases()) is not None
+    assert find_hedge(answer, (phrase,)) == phrase
+    assert find_hedge(answer, all_hedge_phrases()) is not None

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
 from proctor.graders.judged.instructions import VARIABLES, Evaluator, Instructions, read_pass
-from proctor.graders.judged.judge_call import REPAIRS
-from proctor.grading import Help, grade
+from proctor.graders.judged.judge_call import MAX_REPAIRS
+from proctor.grading import GradingContext, grade
 from proctor.model import (
     Assertion,
     Case,
+    GraderResult,
     JudgeRule,
-    Mark,
     Message,
     Output,
     Prompt,
@@ -29,7 +29,7 @@ from proctor.model import (
     ToolCall,
     Verdict,
 )
-from proctor.protocols import Graded, Judge
+from proctor.protocols import GradingInput, JudgeTarget
 
 PASS = '{"pass": true, "feedback": ""}'
 FAIL = '{"pass": false, "feedback": "It names a lake."}'
@@ -79,9 +79,9 @@ async def mark_of(
     case: Case = CASE,
     output: Output | None = None,
     **more: Any,
-) -> Mark:
-    graded = Graded(
-        case=case, output=output or Output(text=answer), judges=(Judge(name="j", target=judge),), **more
+) -> GraderResult:
+    graded = GradingInput(
+        case=case, output=output or Output(text=answer), judges=(JudgeTarget(name="j", target=judge),), **more
     )
     return await Instructions(evaluators=evaluators).grade(graded)
 
@@ -134,9 +134,9 @@ async def test_what_is_no_verdict_is_asked_again_and_then_unscored(reply: str) -
     with pytest.raises(CannotScore, match="no verdict that can be read in 3 replies") as caught:
         await mark_of(judge, STRICT)
     assert "The judge 'j' by 'strict' gave" in str(caught.value)
-    assert len(judge.prompts) == 1 + REPAIRS
+    assert len(judge.prompts) == 1 + MAX_REPAIRS
     assert [(one.evaluator, one.nth, one.passed) for one in caught.value.judgments] == [
-        ("strict", nth, None) for nth in range(1 + REPAIRS)
+        ("strict", nth, None) for nth in range(1 + MAX_REPAIRS)
     ]
 
 
@@ -344,11 +344,11 @@ class Steady:
         return Output(text=json.dumps({"pass": said == "Y", "feedback": f"{name} {prompt.repeat}"}))
 
 
-def panel(one: Steady, two: Steady, repeats: int = 2, rule: JudgeRule = "majority") -> Graded:
-    return Graded(
+def panel(one: Steady, two: Steady, repeats: int = 2, rule: JudgeRule = "majority") -> GradingInput:
+    return GradingInput(
         case=CASE,
         output=Output(text="The Nile."),
-        judges=(Judge(name="one", target=one), Judge(name="two", target=two)),
+        judges=(JudgeTarget(name="one", target=one), JudgeTarget(name="two", target=two)),
         judge_repeats=repeats,
         judge_rule=rule,
     )
@@ -382,7 +382,7 @@ async def test_the_rule_of_the_run_decides(rule: JudgeRule, passed: bool) -> Non
 
 
 async def test_a_prompt_with_another_text_has_another_digest_and_another_name_has_not() -> None:
-    def digest(mark: Mark) -> str:
+    def digest(mark: GraderResult) -> str:
         return mark.judgments[0].prompt_digest
 
     first = digest(await mark_of(Judging(PASS), STRICT))
@@ -396,7 +396,7 @@ async def test_a_prompt_with_another_text_has_another_digest_and_another_name_ha
 async def test_only_the_judgments_that_are_missing_are_asked_for() -> None:
     first = await BOTH.grade(panel(Steady("Y", "N"), Steady("Y", "Y"), repeats=1))
     again, other = Steady("never", "never"), Steady("never", "never")
-    known = replace(panel(again, other, repeats=1), known=first.judgments)
+    known = replace(panel(again, other, repeats=1), prior_judgments=first.judgments)
     mark = await BOTH.grade(known)
     assert (again.asked, other.asked) == ([], [])
     assert (mark.value, mark.passed, mark.reason, mark.details) == (
@@ -407,7 +407,7 @@ async def test_only_the_judgments_that_are_missing_are_asked_for() -> None:
     )
     assert mark.judgments == tuple(replace(one, cached=True) for one in first.judgments)
     one, two = Steady("?Y", "?Y"), Steady("?N", "?Y")
-    more = await BOTH.grade(replace(panel(one, two), known=first.judgments))
+    more = await BOTH.grade(replace(panel(one, two), prior_judgments=first.judgments))
     assert one.asked == two.asked == [("strict", 1), ("mild", 1)]
     assert [(each.evaluator, each.nth, each.cached) for each in more.judgments[:4]] == [
         ("strict", 0, True),
@@ -417,13 +417,15 @@ async def test_only_the_judgments_that_are_missing_are_asked_for() -> None:
     ]
     edited = Instructions(evaluators=(STRICT, replace(MILD, user="{{ answer }}, in short.")))
     one, two = Steady("Y", "Y"), Steady("Y", "Y")
-    await edited.grade(replace(panel(one, two, repeats=1), known=first.judgments))
+    await edited.grade(replace(panel(one, two, repeats=1), prior_judgments=first.judgments))
     assert one.asked == two.asked == [("mild", 0)]
 
 
 async def test_a_judge_of_its_own_is_asked_with_its_temperature() -> None:
     own, other = Judging(PASS), Judging(PASS)
-    graded = replace(panel(Steady("", ""), Steady("", "")), named={"own": Judge(name="own", target=own)})
+    graded = replace(
+        panel(Steady("", ""), Steady("", "")), named_judges={"own": JudgeTarget(name="own", target=own)}
+    )
     grader = Instructions(judge="own", temperature=0.3)
     mark = await grader.grade(replace(graded, judge_repeats=1))
     assert (grader.judges(), BOTH.judges()) == (("own",), (None,))
@@ -454,11 +456,11 @@ def test_wrong_parameters_are_refused(params: dict[str, Any], sentence: str) -> 
 # --- judges that disagree ----------------------------------------------------------------------------------
 
 
-def mean_help(said: str, rule: JudgeRule = "majority") -> Help:
+def mean_help(said: str, rule: JudgeRule = "majority") -> GradingContext:
     """Judges who each say one of these: Y passes the answer, N fails it, and ? cannot be read."""
     replies = {"Y": PASS, "N": FAIL, "?": "Hm."}
-    judges = [Judge(name=f"j{place}", target=Judging(replies[each])) for place, each in enumerate(said)]
-    return Help(judges=tuple(judges), judge_rule=rule)
+    judges = [JudgeTarget(name=f"j{place}", target=Judging(replies[each])) for place, each in enumerate(said)]
+    return GradingContext(judges=tuple(judges), judge_rule=rule)
 
 
 async def score_by_mean(said: str, rule: JudgeRule = "majority", **assertion: Any) -> Score:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from proctor.graders.json_formats import FORMATS, keeps_format
+from proctor.graders.json_formats import FORMATS, matches_format
 from proctor.graders.json_in_text import ContainsJson
 from proctor.graders.json_structure import JsonSchema
 from proctor.model import Case, Output
-from proctor.protocols import Graded
+from proctor.protocols import GradingInput
 
 VERDICTS: dict[str, tuple[list[Any], list[Any]]] = {
     "binary": (["\x00"], []),
@@ -54,8 +54,8 @@ VERDICTS: dict[str, tuple[list[Any], list[Any]]] = {
 }
 
 
-def graded(text: str) -> Graded:
-    return Graded(case=Case(id="c", input=()), output=Output(text=text))
+def graded(text: str) -> GradingInput:
+    return GradingInput(case=Case(id="c", input=()), output=Output(text=text))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def graded(text: str) -> Graded:
     ],
 )
 def test_a_format_is_that_of_ajv(name: str, value: Any, keeps: bool) -> None:
-    assert keeps_format(name, value) is keeps
+    assert matches_format(name, value) is keeps
 
 
 def test_every_format_is_tested() -> None:
@@ -76,8 +76,8 @@ def test_every_format_is_tested() -> None:
 @pytest.mark.parametrize("name", sorted(FORMATS))
 @pytest.mark.parametrize("value", [None, True, [], {}])
 def test_a_format_is_about_texts_or_numbers_only(name: str, value: Any) -> None:
-    assert keeps_format(name, value) is True
-    assert keeps_format(name, 1 if name not in ("int32", "int64") else "x") is True
+    assert matches_format(name, value) is True
+    assert matches_format(name, 1 if name not in ("int32", "int64") else "x") is True
 
 
 SCHEMA = {"properties": {"on": {"format": "date"}}}

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from proctor.errors import CannotScore
-from proctor.graders.json_in_text import ContainsJson, objects_in
-from proctor.model import Case, Mark, Message, Output
-from proctor.protocols import Graded
+from proctor.graders.json_in_text import ContainsJson, find_json_objects
+from proctor.model import Case, GraderResult, Message, Output
+from proctor.protocols import GradingInput
 
 CASE = Case(id="c", input=(Message(role="user", content="Give me JSON."),))
 SCHEMA = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
 
 
-def mark(answer: str, **params: Any) -> Mark:
-    return convert(params, ContainsJson).grade(Graded(case=CASE, output=Output(text=answer)))
+def mark(answer: str, **params: Any) -> GraderResult:
+    return convert(params, ContainsJson).grade(GradingInput(case=CASE, output=Output(text=answer)))
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ def mark(answer: str, **params: Any) -> Mark:
     ],
 )
 def test_the_objects_in_an_answer(answer: str, objects: list[str]) -> None:
-    assert objects_in(answer) == objects
+    assert find_json_objects(answer) == objects
 
 
 @given(st.lists(st.dictionaries(st.text(), st.none() | st.text() | st.integers()), max_size=4))
 def test_objects_between_words_are_all_found(objects: list[dict[str, Any]]) -> None:
     written = [json.dumps(each) for each in objects]
-    assert objects_in("Look: " + " then ".join(written) + " }") == written
+    assert find_json_objects("Look: " + " then ".join(written) + " }") == written
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_schema_that_is_none_is_refused() -> None:
 def test_a_long_answer_takes_no_time(piece: str) -> None:
     begin = time.process_time()
     try:
-        objects_in(piece * 30_000)
+        find_json_objects(piece * 30_000)
     except CannotScore as error:
         assert "too many" in str(error)  # noqa: PT017  # whether it is raised depends on the piece
     assert time.process_time() - begin < 3

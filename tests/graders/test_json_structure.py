@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from proctor.errors import CannotScore
 from proctor.graders import safe_regex
 from proctor.graders.json_structure import IsJson, JsonArray, JsonKeys, JsonSchema
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -20,9 +20,11 @@ JSON = st.recursive(
 )
 
 
-def mark_of(kind: type[Any], params: dict[str, Any], text: str) -> Mark:
-    mark = msgspec.convert(params, kind).grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
-    assert isinstance(mark, Mark)
+def mark_of(kind: type[Any], params: dict[str, Any], text: str) -> GraderResult:
+    mark = msgspec.convert(params, kind).grade(
+        GradingInput(case=Case(id="c", input=()), output=Output(text=text))
+    )
+    assert isinstance(mark, GraderResult)
     return mark
 
 
@@ -231,7 +233,7 @@ SLOW_TEXT = "a" * 60 + "b"
 def test_patterns_in_schemas_run_under_the_time_limit(
     schema: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(safe_regex, "BUDGET_S", 0.02)
+    monkeypatch.setattr(safe_regex, "SEARCH_TIMEOUT_S", 0.02)
     with pytest.raises(CannotScore, match="did not end within"):
         mark_of(JsonSchema, {"schema": schema}, text)
 

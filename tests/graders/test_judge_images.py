@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from proctor.graders.judged.classification import Classification
 from proctor.graders.judged.instructions import Evaluator, Instructions
-from proctor.graders.judged.rubric import Rubric
-from proctor.graders.judged.rubrics import Item, Rubrics
+from proctor.graders.judged.rubric import RubricGrader
+from proctor.graders.judged.rubrics import RubricItem, Rubrics
 from proctor.graders.judged.score import LlmGrader
 from proctor.graders.judged.yes_no import LlmJudge
 from proctor.model import Attachment, Case, Message, Output, Prompt
-from proctor.protocols import Graded, Judge
+from proctor.protocols import GradingInput, JudgeTarget
 
 
 def image(path: str) -> Attachment:
@@ -36,9 +36,9 @@ DRAWN = Output(
 
 SHOWING_ALL: dict[str, Any] = {
     "llm_judge": LlmJudge(prompt="Is it right?"),
-    "rubric": Rubric(rubric="It is right."),
+    "rubric": RubricGrader(rubric="It is right."),
     "llm_grader": LlmGrader(),
-    "rubrics": Rubrics(items=(Item(id="a", outcome="It is right."),)),
+    "rubrics": Rubrics(items=(RubricItem(id="a", outcome="It is right."),)),
     "instructions": Instructions(),
     "template": LlmGrader(prompt="{{ input }} {{ output }}"),
     "choices": Classification(prompt="{{ input }} {{ output }}", choices={"yes": 1, "no": 0}),
@@ -66,7 +66,9 @@ class Keeping:
 async def sent_to_judge(grader: Any, output: Output, *, turned: bool = False) -> tuple[str, list[str]]:
     """The text of a judge's first prompt, and the paths of the images beside it."""
     judge = Keeping()
-    graded = Graded(case=CASE, output=output, judges=(Judge(name="j", target=judge),), turned=turned)
+    graded = GradingInput(
+        case=CASE, output=output, judges=(JudgeTarget(name="j", target=judge),), reverse_sections=turned
+    )
     with pytest.raises(Exception, match="no verdict that can be read"):
         await grader.grade(graded)
     messages = judge.prompts[0].messages
@@ -96,7 +98,9 @@ async def test_a_running_text_with_files_is_shown_to_the_judge_as_it_runs() -> N
     parts = ("Is (", ASKED, ") in ", facts, " a ferry?")
     asked = Message(role="user", content="Is () in  a ferry?", parts=parts, inline=True)
     judge = Keeping()
-    graded = Graded(case=replace(CASE, input=(asked,)), output=PLAIN, judges=(Judge(name="j", target=judge),))
+    graded = GradingInput(
+        case=replace(CASE, input=(asked,)), output=PLAIN, judges=(JudgeTarget(name="j", target=judge),)
+    )
     with pytest.raises(Exception, match="no verdict"):
         await SHOWING_ALL["rubric"].grade(graded)
     shown = "Is ([image asked.png]) in [file facts.txt]\nIt floats.\n[end of facts.txt] a ferry?"
@@ -105,7 +109,7 @@ async def test_a_running_text_with_files_is_shown_to_the_judge_as_it_runs() -> N
 
 async def test_a_prompt_without_images_is_a_text_alone() -> None:
     judge = Keeping()
-    graded = Graded(case=CASE, output=PLAIN, judges=(Judge(name="j", target=judge),))
+    graded = GradingInput(case=CASE, output=PLAIN, judges=(JudgeTarget(name="j", target=judge),))
     with pytest.raises(Exception, match="no verdict"):
         await SHOWING_ANSWERS["evaluator"].grade(graded)
     assert [message.parts for message in judge.prompts[0].messages] == [(), ()]

@@ -20,9 +20,9 @@ from proctor.eval import (
 )
 from proctor.eval import Judge as LibraryJudge
 from proctor.graders import GRADERS
-from proctor.graders.judged.reply_parser import without_quotes
-from proctor.model import Case, Mark, Message, Output, Prompt
-from proctor.protocols import Graded, Judge
+from proctor.graders.judged.reply_parser import variants_without_quotes
+from proctor.model import Case, GraderResult, Message, Output, Prompt
+from proctor.protocols import GradingInput, JudgeTarget
 from quoting import HARMLESS, ODD_STYLES, QUOTES, STYLES, Form, QuotingJudge, corpus
 
 CASE = Case(
@@ -91,9 +91,11 @@ def grader_of(name: str) -> Any:
 
 async def verdict_of(name: str, answer: str, *judges: QuotingJudge) -> bool | None:
     """Whether the grader passes the answer; None where it is UNSCORED."""
-    asked = tuple(Judge(name=f"judge-{nth}", target=judge) for nth, judge in enumerate(judges))
+    asked = tuple(JudgeTarget(name=f"judge-{nth}", target=judge) for nth, judge in enumerate(judges))
     try:
-        mark: Mark = await grader_of(name).grade(Graded(case=CASE, output=Output(text=answer), judges=asked))
+        mark: GraderResult = await grader_of(name).grade(
+            GradingInput(case=CASE, output=Output(text=answer), judges=asked)
+        )
     except CannotScore:
         return None
     return mark.passed
@@ -240,8 +242,8 @@ async def test_a_judge_with_two_verdicts_is_told_so_and_asked_again(
             asked.append(prompt.messages[-1].content)
             return Output(text=reply if len(asked) == 1 else form.object(passed=False))
 
-    judge = Judge(name="j", target=Twice())
-    mark = await grader_of(name).grade(Graded(case=CASE, output=Output(text="Lyon."), judges=(judge,)))
+    judge = JudgeTarget(name="j", target=Twice())
+    mark = await grader_of(name).grade(GradingInput(case=CASE, output=Output(text="Lyon."), judges=(judge,)))
     assert mark.passed is False
     assert f"{sentence}. Do not quote the answer." in asked[1]
 
@@ -289,7 +291,7 @@ async def test_a_short_answer_is_no_quote_amid_other_words(reply: str, answer: s
 
 @given(st.text(st.sampled_from('YESNO {}":,.\n')), st.text(st.sampled_from('YESNO {}":,.\n')))
 def test_a_reply_without_its_quotes_is_shorter_and_in_order(reply: str, answer: str) -> None:
-    for own in without_quotes(reply, answer, VERDICT.object(passed=True)):
+    for own in variants_without_quotes(reply, answer, VERDICT.object(passed=True)):
         pieces = own.split("…")
         assert re.fullmatch(".*".join(map(re.escape, pieces)), reply, re.DOTALL)
         assert len(pieces) > 1
@@ -300,10 +302,10 @@ def test_quotes_of_a_long_answer_do_not_hold_up_a_run(piece: str) -> None:
     """Of a reply that no model writes nothing is left out, and the judge is asked again."""
     text = piece * (9_000 // len(piece))
     for answer in (f"{text} x", text * 100):
-        owns = list(without_quotes(f"NO {text}", answer, ""))
+        owns = list(variants_without_quotes(f"NO {text}", answer, ""))
         assert owns
         assert all(len(own) < 100 for own in owns)
-    assert not list(without_quotes(f"NO {text * 100}", text, ""))
+    assert not list(variants_without_quotes(f"NO {text * 100}", text, ""))
 
 
 @pytest.mark.parametrize(

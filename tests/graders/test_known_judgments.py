@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
 from proctor.graders import GRADERS
-from proctor.graders.composite import Composite, Member, WeightedAverage
+from proctor.graders.composite import Composite, CompositeMember, WeightedAverage
 from proctor.graders.judged.yes_no import LlmJudge
-from proctor.grading import Help, grade
-from proctor.model import Assertion, Case, Mark, Message, Output, Prompt, Verdict
-from proctor.protocols import Graded, Judge
+from proctor.grading import GradingContext, grade
+from proctor.model import Assertion, Case, GraderResult, Message, Output, Prompt, Verdict
+from proctor.protocols import GradingInput, JudgeTarget
 
 CASE = Case(id="rivers-1", input=(Message(role="user", content="Which river is longest?"),))
 YES_NO = LlmJudge(prompt="Does it name a river?")
@@ -31,19 +31,19 @@ class Steady:
         return Output(text=self.replies[prompt.repeat])
 
 
-async def asked_often(*replies: str) -> tuple[Mark, Steady]:
+async def asked_often(*replies: str) -> tuple[GraderResult, Steady]:
     graded, judge = asked_again(None, *replies, repeats=len(replies))
     return await YES_NO.grade(graded), judge
 
 
-def asked_again(earlier: Mark | None, *replies: str, repeats: int = 1) -> tuple[Graded, Steady]:
+def asked_again(earlier: GraderResult | None, *replies: str, repeats: int = 1) -> tuple[GradingInput, Steady]:
     judge = Steady(*replies)
-    graded = Graded(
+    graded = GradingInput(
         case=CASE,
         output=Output(text="The Nile."),
-        judges=(Judge(name="judge-0", target=judge),),
+        judges=(JudgeTarget(name="judge-0", target=judge),),
         judge_repeats=repeats,
-        known=earlier.judgments if earlier else (),
+        prior_judgments=earlier.judgments if earlier else (),
     )
     return graded, judge
 
@@ -108,10 +108,12 @@ async def test_a_known_judgment_is_read_anew_by_the_threshold_of_now() -> None:
     def case(pass_at: float) -> Case:
         return Case(id="c", input=(), assertions=(Assertion(grader="llm_grader", pass_at=pass_at),))
 
-    judges = (Judge(name="j", target=Steady('{"score": 0.6}')),)
-    (strict,) = await grade(case(0.9), Output(text="x"), GRADERS.get, Help(judges=judges))
+    judges = (JudgeTarget(name="j", target=Steady('{"score": 0.6}')),)
+    (strict,) = await grade(case(0.9), Output(text="x"), GRADERS.get, GradingContext(judges=judges))
     known = {assertion_digest(case(0.5).assertions[0]): strict.judgments}
-    (mild,) = await grade(case(0.5), Output(text="x"), GRADERS.get, Help(judges=judges, known=known))
+    (mild,) = await grade(
+        case(0.5), Output(text="x"), GRADERS.get, GradingContext(judges=judges, prior_judgments=known)
+    )
     assert (strict.outcome, mild.outcome) == (Verdict.FAIL, Verdict.PASS)
     assert [(one.passed, one.cached) for one in mild.judgments] == [(True, True)]
 
@@ -119,11 +121,13 @@ async def test_a_known_judgment_is_read_anew_by_the_threshold_of_now() -> None:
 async def test_the_members_of_a_composite_ask_anew_as_two_of_them_may_share_a_question() -> None:
     ask = Assertion(grader="llm_judge", params={"prompt": "Does it name a river?"})
     both = Composite(
-        members=(Member(name="a", assertion=ask), Member(name="b", assertion=ask)),
+        members=(CompositeMember(name="a", assertion=ask), CompositeMember(name="b", assertion=ask)),
         aggregator=WeightedAverage(),
     )
     judge = Steady("YES")
-    graded = Graded(case=CASE, output=Output(text="x"), judges=(Judge(name="judge-0", target=judge),))
+    graded = GradingInput(
+        case=CASE, output=Output(text="x"), judges=(JudgeTarget(name="judge-0", target=judge),)
+    )
     first = await both.grade(graded)
-    again = await both.grade(replace(graded, known=first.judgments))
+    again = await both.grade(replace(graded, prior_judgments=first.judgments))
     assert (len(judge.prompts), again) == (4, first)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.graders.length import Length, bullets, characters, sentences, words
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.graders.length import Length, count_bullets, count_characters, count_sentences, count_words
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 
-def mark_of(params: dict[str, Any], text: str) -> Mark:
-    graded = Graded(case=Case(id="c", input=()), output=Output(text=text))
+def mark_of(params: dict[str, Any], text: str) -> GraderResult:
+    graded = GradingInput(case=Case(id="c", input=()), output=Output(text=text))
     return msgspec.convert(params, Length).grade(graded)
 
 
@@ -49,7 +49,7 @@ def mark_of(params: dict[str, Any], text: str) -> Mark:
     ],
 )
 def test_sentences_end_where_a_reader_would_say_so(text: str, count: int) -> None:
-    assert sentences(text) == count
+    assert count_sentences(text) == count
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_sentences_end_where_a_reader_would_say_so(text: str, count: int) -> Non
     ],
 )
 def test_bullets_are_lines_that_begin_with_a_mark(text: str, count: int) -> None:
-    assert bullets(text) == count
+    assert count_bullets(text) == count
 
 
 def test_words_and_characters_leave_outer_white_space_out() -> None:
-    assert words(" one  two\nthree ") == 3
-    assert characters(" añ🎉 \n") == 3
+    assert count_words(" one  two\nthree ") == 3
+    assert count_characters(" añ🎉 \n") == 3
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,11 @@ def test_wrong_limits_are_refused(params: dict[str, Any], sentence: str) -> None
 
 @given(st.text(alphabet='ab. !?\n-1)"…。A'))
 def test_there_are_no_more_sentences_than_letters_and_digits(text: str) -> None:
-    assert 0 <= sentences(text) <= sum(char.isalnum() for char in text)
+    assert 0 <= count_sentences(text) <= sum(char.isalnum() for char in text)
 
 
 @pytest.mark.parametrize("piece", [".", ". ", "a. ", "\n \n", "- ", "J. ", "a", '!"', "\n"])
 def test_a_long_hostile_answer_is_counted_to_its_end(piece: str) -> None:
     count = 200_000 // len(piece)
-    assert 1 <= sentences(piece * count + "x") <= count + 1
-    assert bullets(piece * count + "x") <= 1
+    assert 1 <= count_sentences(piece * count + "x") <= count + 1
+    assert count_bullets(piece * count + "x") <= 1

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.graders.judged.judge_call import REPAIRS
-from proctor.graders.judged.prompt_sections import Piece
-from proctor.graders.judged.reply_parser import Unreadable
-from proctor.graders.judged.score import ENTRIES, VARIABLES, LlmGrader, filled, read_graded
-from proctor.grading import Help, grade
-from proctor.model import Assertion, Case, Mark, Message, Output, Prompt, ToolCall, Usage, Verdict
-from proctor.protocols import Graded, Judge
+from proctor.graders.judged.judge_call import MAX_REPAIRS
+from proctor.graders.judged.prompt_sections import PromptSection
+from proctor.graders.judged.reply_parser import UnreadableReply
+from proctor.graders.judged.score import MAX_ENTRIES, VARIABLES, LlmGrader, fill_prompt, read_grade
+from proctor.grading import GradingContext, grade
+from proctor.model import Assertion, Case, GraderResult, Message, Output, Prompt, ToolCall, Usage, Verdict
+from proctor.protocols import GradingInput, JudgeTarget
 
 
 class Judging:
@@ -67,8 +67,8 @@ ANSWER = Output(
 
 async def mark_of(
     judge: Judging, grader: LlmGrader | None = None, output: Output = ANSWER, case: Case = CASE
-) -> Mark:
-    graded = Graded(case=case, output=output, judges=(Judge(name="j", target=judge),))
+) -> GraderResult:
+    graded = GradingInput(case=case, output=output, judges=(JudgeTarget(name="j", target=judge),))
     return await (grader or LlmGrader()).grade(graded)
 
 
@@ -103,7 +103,7 @@ async def test_the_judges_number_is_the_value_and_what_it_checked_the_entries() 
     ],
 )
 def test_a_score_is_read(reply: str, value: float) -> None:
-    reading = read_graded(reply)
+    reading = read_grade(reply)
     assert reading is not None
     assert (reading.value, reading.passed) == (value, value >= 0.8)
 
@@ -134,7 +134,7 @@ async def test_what_is_no_score_is_asked_again_and_then_unscored(reply: str) -> 
     judge = Judging(reply)
     with pytest.raises(CannotScore, match="no verdict that can be read in 3 replies") as caught:
         await mark_of(judge)
-    assert len(judge.prompts) == 1 + REPAIRS
+    assert len(judge.prompts) == 1 + MAX_REPAIRS
     assert [one.raw for one in caught.value.judgments] == [reply] * 3
     assert all(one.passed is None and one.value is None for one in caught.value.judgments)
 
@@ -150,15 +150,15 @@ async def test_a_score_out_of_range_is_mended_after_the_judge_is_told() -> None:
     st.text() | st.sampled_from(['{"score": ', "0.5", "}", "[", '"assertions": ']).map(lambda part: part * 2)
 )
 def test_reading_a_reply_never_raises_anything_else(reply: str) -> None:
-    with suppress(Unreadable):
-        read_graded(reply)
+    with suppress(UnreadableReply):
+        read_grade(reply)
 
 
 def test_only_the_first_entries_are_kept() -> None:
     many = [{"text": f"check {number}", "passed": True} for number in range(20)]
-    reading = read_graded(json.dumps({"score": 1, "assertions": many}))
+    reading = read_grade(json.dumps({"score": 1, "assertions": many}))
     assert reading is not None
-    assert [entry.text for entry in reading.entries] == [f"check {number}" for number in range(ENTRIES)]
+    assert [entry.text for entry in reading.entries] == [f"check {number}" for number in range(MAX_ENTRIES)]
 
 
 # --- the default prompt ------------------------------------------------------------------------------------
@@ -345,8 +345,8 @@ async def test_a_template_that_shows_nothing_of_the_answer_gets_it_at_the_end() 
 )
 def test_no_words_of_a_template_are_lost(bits: list[str]) -> None:
     template = "".join(bits)
-    pieces = {name: (Piece(name, "p"),) for name in VARIABLES}
-    parts = filled(template, pieces, {})
+    pieces = {name: (PromptSection(name, "p"),) for name in VARIABLES}
+    parts = fill_prompt(template, pieces, {})
     words = "".join(part for part in parts if isinstance(part, str))
     left = re.sub(
         r"(?<!\$)\{\{\s*(\w+)\s*\}\}", lambda found: "" if found[1] in VARIABLES else found[0], template
@@ -413,11 +413,11 @@ async def test_no_material_has_the_code_that_stands_around_it(
 
 async def test_a_judge_of_its_own_is_asked_with_its_temperature() -> None:
     own, other = Judging(GOOD), Judging(GOOD)
-    graded = Graded(
+    graded = GradingInput(
         case=CASE,
         output=ANSWER,
-        judges=(Judge(name="other", target=other),),
-        named={"own": Judge(name="own", target=own)},
+        judges=(JudgeTarget(name="other", target=other),),
+        named_judges={"own": JudgeTarget(name="own", target=own)},
     )
     grader = LlmGrader(judge="own", temperature=0.5)
     mark = await grader.grade(graded)
@@ -432,8 +432,10 @@ async def test_several_numbers_give_their_median_and_the_evidence_nearest_to_it(
         json.dumps({"score": score, "assertions": [{"text": f"at {score}", "passed": True}]})
         for score in (0.2, 0.85, 0.95)
     ]
-    judges = tuple(Judge(name=f"j{place}", target=Judging(reply)) for place, reply in enumerate(replies))
-    mark = await LlmGrader().grade(Graded(case=CASE, output=ANSWER, judges=judges))
+    judges = tuple(
+        JudgeTarget(name=f"j{place}", target=Judging(reply)) for place, reply in enumerate(replies)
+    )
+    mark = await LlmGrader().grade(GradingInput(case=CASE, output=ANSWER, judges=judges))
     assert (mark.value, mark.passed) == (0.85, True)
     assert (mark.details["for"], mark.details["against"]) == (2, 1)
     assert [entry.text for entry in mark.entries] == ["at 0.85"]
@@ -447,10 +449,10 @@ async def test_each_judgment_is_for_or_against_by_the_assertions_own_threshold(
 ) -> None:
     case = Case(id="c", input=(), assertions=(Assertion(grader="llm_grader", pass_at=pass_at),))
     judges = tuple(
-        Judge(name=name, target=Judging(json.dumps({"score": score})))
+        JudgeTarget(name=name, target=Judging(json.dumps({"score": score})))
         for name, score in (("a", 0.6), ("b", 0.9))
     )
-    (score,) = await grade(case, Output(text="x"), GRADERS.get, Help(judges=judges))
+    (score,) = await grade(case, Output(text="x"), GRADERS.get, GradingContext(judges=judges))
     assert score.outcome is outcome
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from proctor.errors import CannotScore
 from proctor.graders.metrics import Cost, ExecutionMetrics, Latency, TokenUsage
-from proctor.model import Case, Mark, Message, Output, ToolCall, Usage
-from proctor.protocols import Graded
+from proctor.model import Case, GraderResult, Message, Output, ToolCall, Usage
+from proctor.protocols import GradingInput
 
 
-def mark_of(kind: type[Any], params: dict[str, Any], text: str = "Done.", **fields: Any) -> Mark:
+def mark_of(kind: type[Any], params: dict[str, Any], text: str = "Done.", **fields: Any) -> GraderResult:
     output = Output(text=text, **fields)
-    mark = msgspec.convert(params, kind).grade(Graded(case=Case(id="c", input=()), output=output))
-    assert isinstance(mark, Mark)
+    mark = msgspec.convert(params, kind).grade(GradingInput(case=Case(id="c", input=()), output=output))
+    assert isinstance(mark, GraderResult)
     return mark
 
 

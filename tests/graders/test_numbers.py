@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from proctor.eval import CheckSpec, score_answer
 from proctor.graders.numbers.graders import Number, NumericEqual, NumericMatch
-from proctor.graders.numbers.numerals import first_digits, is_near, stated
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.graders.numbers.numerals import find_first_digits, find_stated_number, is_near
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 
-def mark_of(grader: Number | NumericMatch | NumericEqual, text: str) -> Mark:
-    return grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
+def mark_of(grader: Number | NumericMatch | NumericEqual, text: str) -> GraderResult:
+    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
 
 
 def number_of(numeral: str | None) -> float | None:
@@ -62,7 +62,7 @@ def number_of(numeral: str | None) -> float | None:
     ],
 )
 def test_a_number_is_read_as_english_writes_it(text: str, number: float | None) -> None:
-    assert number_of(stated(text)) == number
+    assert number_of(find_stated_number(text)) == number
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_number_is_read_as_english_writes_it(text: str, number: float | None) 
     ],
 )
 def test_a_stated_answer_outranks_the_last_number(text: str, number: float) -> None:
-    assert number_of(stated(text)) == number
+    assert number_of(find_stated_number(text)) == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**300), 10**300))
@@ -97,7 +97,7 @@ def test_every_finite_number_is_found_as_python_writes_it(number: float) -> None
 @given(st.integers(-(10**15), 10**15))
 def test_every_integer_is_found_with_thousands_separators(number: int) -> None:
     for text in (f"{number:,}", f"${number:,}.00", f"{number:,} of them", str(number).replace("-", "−")):
-        assert number_of(stated(text)) == number
+        assert number_of(find_stated_number(text)) == number
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_huge_power_of_ten_takes_no_time(power: str, value: float) -> None:
     ],
 )
 def test_the_first_number_counts_where_that_is_asked_for(text: str, number: float | None) -> None:
-    assert number_of(first_digits(text)) == number
+    assert number_of(find_first_digits(text)) == number
     mark = mark_of(Number(value=number or 0, which="first"), text)
     assert mark.passed is (number is not None)
 
@@ -213,7 +213,7 @@ def test_a_number_beyond_floats_fails_and_keeps_infinity_out_of_the_mark() -> No
 
 @given(st.text())
 def test_any_text_has_a_number_or_none(text: str) -> None:
-    number = number_of(stated(text))
+    number = number_of(find_stated_number(text))
     assert number is None or not math.isnan(number)
 
 
@@ -248,5 +248,5 @@ def test_wrong_parameters_are_refused(params: dict[str, Any], sentence: str) -> 
 )
 def test_a_long_hostile_answer_takes_no_time(text: str) -> None:
     began = time.process_time()
-    stated(text)
+    find_stated_number(text)
     assert time.process_time() - began < 1.5

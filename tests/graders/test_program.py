@@ -17,20 +17,31 @@ from hypothesis import strategies as st
 from patience import PATIENCE_S
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.graders.program import Program, read_mark
-from proctor.graders.program_payload import expected_messages, payload_of
-from proctor.grading import Help, score
-from proctor.model import Assertion, Attachment, Case, Entry, Mark, Message, Output, ToolCall, Usage, Verdict
-from proctor.protocols import Finished, Graded
-from proctor.targets.process.suite_programs import SuitePrograms
+from proctor.graders.program import Program, parse_result
+from proctor.graders.program_payload import build_payload, expected_messages
+from proctor.grading import GradingContext, score
+from proctor.model import (
+    Assertion,
+    Attachment,
+    Case,
+    Evidence,
+    GraderResult,
+    Message,
+    Output,
+    ToolCall,
+    Usage,
+    Verdict,
+)
+from proctor.protocols import CompletedProgram, GradingInput
+from proctor.targets.process.suite_programs import SuiteProgramRunner
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and scripts with a first line #!")
 
 
-def read(printed: Any, exit_code: int = 0, stderr: bytes = b"") -> Mark:
+def read(printed: Any, exit_code: int = 0, stderr: bytes = b"") -> GraderResult:
     stdout = printed if isinstance(printed, bytes) else json.dumps(printed).encode()
-    return read_mark(Finished(exit_code, stdout, stderr), "check")
+    return parse_result(CompletedProgram(exit_code, stdout, stderr), "check")
 
 
 # --- what is printed ---------------------------------------------------------------------------------------
@@ -81,9 +92,9 @@ def test_assertions_become_entries_and_details_are_kept() -> None:
     ]
     mark = read({"score": 0.5, "assertions": listed, "details": {"words": 7}})
     assert mark.entries == (
-        Entry(text="a", passed=True, evidence="line 3"),
-        Entry(text="assertion 2", passed=False, evidence='{"found": 2}'),
-        Entry(text="c", passed=None),
+        Evidence(text="a", passed=True, evidence="line 3"),
+        Evidence(text="assertion 2", passed=False, evidence='{"found": 2}'),
+        Evidence(text="c", passed=None),
     )
     assert mark.details == {"words": 7}
     assert mark.reason == "1 of 3 checks of the program failed: 'assertion 2'."
@@ -198,7 +209,7 @@ def test_what_is_expected_is_a_list_of_messages_in_every_form(expected: Any, mes
 
 def test_a_plain_answer_is_told_with_what_is_unknown_empty_or_null() -> None:
     case = Case(id="c1", input=(Message(role="user", content="2 + 2?"),))
-    told = payload_of(Graded(case=case, output=Output(text="4")))
+    told = build_payload(GradingInput(case=case, output=Output(text="4")))
     message = {"role": "assistant", "content": "4"}
     assert told == {
         "test_id": "c1",
@@ -254,7 +265,7 @@ def test_all_that_is_known_is_told() -> None:
         latency_ms=80.0,
         file_changes="--- a",
     )
-    told = payload_of(Graded(case=case, output=output, workspace="/w"), {"depth": 2})
+    told = build_payload(GradingInput(case=case, output=output, workspace="/w"), {"depth": 2})
     assert told["input"][0]["content"] == [
         {"type": "text", "value": "Read these.", "text": "Read these."},
         {
@@ -298,16 +309,18 @@ def test_all_that_is_known_is_told() -> None:
 
 def test_the_time_measured_here_stands_where_the_target_reports_none() -> None:
     case = Case(id="c", input=())
-    assert payload_of(Graded(case=case, output=Output(text="", latency_ms=80.0)))["duration_ms"] == 80.0
+    assert (
+        build_payload(GradingInput(case=case, output=Output(text="", latency_ms=80.0)))["duration_ms"] == 80.0
+    )
 
 
 # --- programs that run -------------------------------------------------------------------------------------
 
 
-def graded(folder: Path, answer: str = "four", workspace: str | None = None, **of_case: Any) -> Graded:
-    programs = SuitePrograms(str(folder), {"PATH": os.environ["PATH"]})
+def graded(folder: Path, answer: str = "four", workspace: str | None = None, **of_case: Any) -> GradingInput:
+    programs = SuiteProgramRunner(str(folder), {"PATH": os.environ["PATH"]})
     case = Case(id="c", input=(Message(role="user", content="2 + 2?"),), **of_case)
-    return Graded(case=case, output=Output(text=answer), programs=programs, workspace=workspace)
+    return GradingInput(case=case, output=Output(text=answer), programs=programs, workspace=workspace)
 
 
 def python(code: str, **fields: Any) -> Program:
@@ -383,15 +396,15 @@ async def test_a_program_that_is_not_there_is_unscored(tmp_path: Path) -> None:
 
 
 async def test_without_anybody_to_run_programs_nothing_is_measured() -> None:
-    alone = Help().graded(Case(id="c", input=()), Output(text="4"))
+    alone = GradingContext().input_for(Case(id="c", input=()), Output(text="4"))
     with pytest.raises(CannotScore, match="no programs are run"):
         await python("print(1)").grade(alone)
 
 
 async def test_a_program_that_may_ask_needs_a_judge(tmp_path: Path) -> None:
     asking = python("print('{\"score\": 1}')", max_calls=1, judge="big")
-    assert (asking.wants(), asking.judges()) == (frozenset({"judge"}), ("big",))
-    assert (python("").wants(), python("").judges()) == (frozenset(), ())
+    assert (asking.requirements(), asking.judges()) == (frozenset({"judge"}), ("big",))
+    assert (python("").requirements(), python("").judges()) == (frozenset(), ())
     with pytest.raises(CannotScore, match="give one with --judge"):
         await asking.grade(graded(tmp_path))
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from proctor.graders.program_payload import payload_of, script_payload_of
+from proctor.graders.program_payload import build_payload, build_script_payload
 from proctor.model import Case, Message, Output, ToolCall, Usage
-from proctor.protocols import Graded
+from proctor.protocols import GradingInput
 
 # --- what `@agentv/eval` 4.9 takes; it refuses attachments and expected objects under AgentV as well --------
 
@@ -163,8 +163,8 @@ _outputs = st.builds(
 def test_agentvs_sdk_takes_every_payload(
     case: Case, output: Output, workspace: str | None, config: dict[str, Any] | None
 ) -> None:
-    graded = Graded(case=case, output=output, workspace=workspace)
-    for sdk, payload in ((SDK, payload_of(graded, config)), (SDK_5, script_payload_of(graded, config))):
+    graded = GradingInput(case=case, output=output, workspace=workspace)
+    for sdk, payload in ((SDK, build_payload(graded, config)), (SDK_5, build_script_payload(graded, config))):
         assert [error.message for error in sdk.iter_errors(json.loads(json.dumps(payload)))] == []
 
 
@@ -175,7 +175,7 @@ def test_a_script_of_agentv_5_reads_the_answer_and_the_events_of_the_trace() -> 
         Message(role="assistant", content="It is x."),
     )
     output = Output(text="It is x.", messages=messages, tool_calls=messages[0].tool_calls)
-    payload = script_payload_of(Graded(case=Case(id="a", input=()), output=output))
+    payload = build_script_payload(GradingInput(case=Case(id="a", input=()), output=output))
     trace = payload["trace"]
     assert payload["output"] == "It is x."
     assert payload["trace_summary"]["tool_calls"] == trace["tool_calls"] == {"search": 1, "read": 1}

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from proctor.graders.numbers.graders import NumericEqual, NumericMatch
 from proctor.graders.numbers.numerals import numeric_match
-from proctor.graders.numbers.quantities import numeric_equal, quantity_of, share_of
-from proctor.graders.reasoning import without_thoughts
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded, Grading
+from proctor.graders.numbers.quantities import find_quantity, numeric_equal, to_fraction
+from proctor.graders.reasoning import strip_reasoning
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import BaseGrader, GradingInput
 
 SAME = [
     # scale words
@@ -272,7 +272,7 @@ def test_what_is_another_quantity_or_no_answer_is_refused(one: str, other: str) 
     ],
 )
 def test_the_number_that_is_stated_counts(answer: str, expected: str) -> None:
-    found, wanted = quantity_of(answer), quantity_of(expected)
+    found, wanted = find_quantity(answer), find_quantity(expected)
     assert (found and [reading[:2] for reading in found.readings]) == (
         wanted and [reading[:2] for reading in wanted.readings]
     )
@@ -319,9 +319,9 @@ def test_the_tolerance_is_an_exact_share(number: Any, thousandths: int, off: int
 
 @given(st.text() | st.text("0123456789.,-−–()$€%/ eEkKmMbB^×\n<think>/").map(str))
 def test_any_text_has_a_quantity_or_none(text: str) -> None:
-    found = quantity_of(text)
+    found = find_quantity(text)
     if found is not None:
-        assert found.written in without_thoughts(text)
+        assert found.source_text in strip_reasoning(text)
         assert all(reading.denominator > 0 for reading in found.readings)
         assert numeric_equal(text, text) == 1.0
 
@@ -337,7 +337,7 @@ def test_a_tolerance_that_cannot_be_is_refused(tolerance: float) -> None:
     [(0.01, Fraction(1, 100)), (0, 0), (1e-7, Fraction(1, 10**7)), (2.5, 2.5), (1e22, 10**22)],
 )
 def test_a_tolerance_is_the_decimal_that_is_written(tolerance: float, share: Any) -> None:
-    assert Fraction(*share_of(tolerance)) == share
+    assert Fraction(*to_fraction(tolerance)) == share
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_a_tolerance_is_the_decimal_that_is_written(tolerance: float, share: Any
     ],
 )
 def test_thoughts_are_left_out(text: str, rest: str) -> None:
-    assert without_thoughts(text) == rest
+    assert strip_reasoning(text) == rest
 
 
 @pytest.mark.parametrize(
@@ -381,8 +381,8 @@ def test_a_long_hostile_answer_takes_time_in_proportion(text: str) -> None:
 # --- the graders -------------------------------------------------------------------------------------------
 
 
-def mark_of(grader: Grading, text: str) -> Mark:
-    return grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))  # type: ignore[attr-defined,no-any-return]
+def mark_of(grader: BaseGrader, text: str) -> GraderResult:
+    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))  # type: ignore[attr-defined,no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_the_loose_grader_takes_the_first_number() -> None:
 )
 def test_a_grader_and_the_scorer_of_its_name_agree(answer: str, value: str) -> None:
     assert mark_of(NumericMatch(value=value), answer).value == numeric_match(answer, value)
-    if quantity_of(value) is not None:
+    if find_quantity(value) is not None:
         assert mark_of(NumericEqual(value=value), answer).value == numeric_equal(answer, value)
 
 
@@ -430,6 +430,6 @@ def test_a_grader_and_the_scorer_of_its_name_agree(answer: str, value: str) -> N
         (NumericEqual, {"value": 5}, "Expected `str`"),
     ],
 )
-def test_wrong_parameters_are_refused(kind: type[Grading], params: dict[str, Any], sentence: str) -> None:
+def test_wrong_parameters_are_refused(kind: type[BaseGrader], params: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         msgspec.convert(params, kind)

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.graders.lexicons.matcher import refusing_words
+from proctor.graders.lexicons.matcher import find_refusal
 from proctor.graders.refusal import Refusal
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 
-def mark_of(grader: Refusal, text: str) -> Mark:
-    return grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
+def mark_of(grader: Refusal, text: str) -> GraderResult:
+    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
 
 
 REFUSALS = [
@@ -71,14 +71,14 @@ ANSWERS = [
 
 @pytest.mark.parametrize("text", REFUSALS)
 def test_a_refusal_is_seen(text: str) -> None:
-    assert refusing_words(text)
+    assert find_refusal(text)
     assert mark_of(Refusal(), text).passed
     assert not mark_of(Refusal(expected=False), text).passed
 
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_an_answer_is_not_taken_for_a_refusal(text: str) -> None:
-    assert refusing_words(text) is None
+    assert find_refusal(text) is None
     assert not mark_of(Refusal(), text).passed
     assert mark_of(Refusal(expected=False), text).passed
 
@@ -89,7 +89,7 @@ def test_the_reason_quotes_the_refusing_words() -> None:
 
 @given(st.text(), st.sampled_from(REFUSALS), st.text())
 def test_a_refusal_in_a_paragraph_of_its_own_is_seen_anywhere(before: str, refusal: str, after: str) -> None:
-    assert refusing_words(f"{before}\n\n{refusal}\n\n{after}")
+    assert find_refusal(f"{before}\n\n{refusal}\n\n{after}")
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_a_refusal_in_a_paragraph_of_its_own_is_seen_anywhere(before: str, refus
 )
 def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
     """These 100,000 characters would take an hour if it were by the square."""
-    assert refusing_words("i" + piece * (100_000 // len(piece)) + "\n\nI can't help with that.")
+    assert find_refusal("i" + piece * (100_000 // len(piece)) + "\n\nI can't help with that.")

@@ -19,10 +19,10 @@ from proctor.graders.lexicons.matcher import (
     KINDS,
     LANGUAGES,
     Kind,
-    candidates,
-    catalogue,
+    find_candidates,
+    load_catalogue,
     load_telltales,
-    straight,
+    normalize_apostrophes,
 )
 
 SENTENCES = [
@@ -32,10 +32,10 @@ SENTENCES = [
 
 
 def assert_none_is_left_out(text: str) -> None:
-    text = straight(text.lower())
-    searched = set(candidates(text))
+    text = normalize_apostrophes(text.lower())
+    searched = set(find_candidates(text))
     for kind, name in product(KINDS, LANGUAGES):
-        for one in catalogue(kind, name).patterns:
+        for one in load_catalogue(kind, name).patterns:
             assert one in searched or not one.pattern.search(text), (one, text)
 
 
@@ -68,23 +68,23 @@ def _written(kind: Any, value: Any, random: Random) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_pattern_is_searched_for_in_what_it_matches(kind: Kind, name: str) -> None:
     random = Random(7)
-    patterns = catalogue(kind, name).patterns
+    patterns = load_catalogue(kind, name).patterns
     matched = 0
     for one in patterns:
         parsed = _parser.parse(one.pattern.pattern)
         for text in {written(parsed, random).lower() for _ in range(20)}:
             for around in (text, f"so {text} it", f"Well. {text}. ok", f"a{text}b"):
-                plain = straight(around.lower())
+                plain = normalize_apostrophes(around.lower())
                 if one.pattern.search(plain):
                     matched += 1
-                    assert one in set(candidates(plain)), plain
+                    assert one in set(find_candidates(plain)), plain
     assert matched > 15 * len(patterns)
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_a_pattern_matches_lacks_all_telltales(kind: Kind, name: str) -> None:
-    for one in catalogue(kind, name).patterns:
+    for one in load_catalogue(kind, name).patterns:
         assert has_part_of(one.pattern.pattern, load_telltales(name)), one
 
 
@@ -124,4 +124,4 @@ def test_no_pattern_is_left_out_of_any_text(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "42", "-7:40 (3.5 %)", "B", "Paris", "Four euros."])
 def test_few_patterns_are_searched_for_in_an_ordinary_short_answer(text: str) -> None:
-    assert len(list(candidates(text.lower()))) <= 12
+    assert len(list(find_candidates(text.lower()))) <= 12

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from proctor.eval.refusals import REFUSAL_PATTERNS
-from proctor.graders.lexicons.matcher import refusing_words
+from proctor.graders.lexicons.matcher import find_refusal
 from proctor.graders.refusal import Refusal
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 
-def mark_of(grader: Refusal, text: str) -> Mark:
-    return grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
+def mark_of(grader: Refusal, text: str) -> GraderResult:
+    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
 
 
 DECLINES = [
@@ -74,7 +74,7 @@ def test_not_knowing_counts_only_where_it_is_asked_for(text: str) -> None:
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_an_ordinary_no_is_no_refusal(text: str) -> None:
-    assert refusing_words(text, not_knowing=True) is None
+    assert find_refusal(text, not_knowing=True) is None
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def test_an_ordinary_no_is_no_refusal(text: str) -> None:
     ],
 )
 def test_what_is_quoted_or_a_condition_or_answered_after_all_is_left_aside(aside: str, outright: str) -> None:
-    assert refusing_words(aside, not_knowing=True) is None
-    assert refusing_words(outright, not_knowing=True)
+    assert find_refusal(aside, not_knowing=True) is None
+    assert find_refusal(outright, not_knowing=True)
 
 
 @pytest.mark.parametrize(
     "text", ['"I don\'t know."', '{"price": "not specified"}', "Answer: “I do not know.”"]
 )
 def test_an_answer_that_is_all_quotation_counts(text: str) -> None:
-    assert refusing_words(text, not_knowing=True)
+    assert find_refusal(text, not_knowing=True)
 
 
 @pytest.mark.parametrize("text", DECLINES + DOUBTS)
@@ -113,4 +113,4 @@ def test_the_patterns_find_what_the_functions_find(text: str) -> None:
 )
 def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
     """These 200,000 characters would take hours if it were by the square."""
-    assert refusing_words(piece * (200_000 // len(piece)) + "3 x", not_knowing=True) is None
+    assert find_refusal(piece * (200_000 // len(piece)) + "3 x", not_knowing=True) is None

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.graders.required_words import ForbiddenWords, RequiredWords
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 
-def mark_of(grader: ForbiddenWords | RequiredWords, text: str) -> Mark:
-    return grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
+def mark_of(grader: ForbiddenWords | RequiredWords, text: str) -> GraderResult:
+    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.graders.judged.judge_call import REPAIRS
-from proctor.graders.judged.reply_parser import Unreadable
-from proctor.graders.judged.rubrics import Item, Rubrics, ScoreRange, read_checks
-from proctor.grading import Help, grade
-from proctor.model import Assertion, Case, Mark, Message, Output, PassRule, Prompt, Trial, Verdict
-from proctor.protocols import Graded, Judge
-from proctor.verdicts import failed_gates, verdict_of
+from proctor.graders.judged.judge_call import MAX_REPAIRS
+from proctor.graders.judged.reply_parser import UnreadableReply
+from proctor.graders.judged.rubrics import RubricItem, Rubrics, ScoreRange, read_checks
+from proctor.grading import GradingContext, grade
+from proctor.model import Assertion, Case, GraderResult, Message, Output, PassRule, Prompt, Trial, Verdict
+from proctor.protocols import GradingInput, JudgeTarget
+from proctor.verdicts import decide_verdict, failed_gates
 
 
 class Judging:
@@ -37,8 +37,8 @@ CASE = Case(
 )
 TWO = Rubrics(
     items=(
-        Item(id="finds", outcome="Finds the firm", weight=5),
-        Item(id="why", outcome="Says why", weight=3),
+        RubricItem(id="finds", outcome="Finds the firm", weight=5),
+        RubricItem(id="why", outcome="Says why", weight=3),
     )
 )
 RANGES = (
@@ -47,7 +47,7 @@ RANGES = (
     ScoreRange(low=8, high=10, outcome="strong"),
 )
 SCORED = Rubrics(
-    items=(Item(id="depth", score_ranges=RANGES, weight=3), Item(id="tone", outcome="Is kind")),
+    items=(RubricItem(id="depth", score_ranges=RANGES, weight=3), RubricItem(id="tone", outcome="Is kind")),
 )
 
 
@@ -67,9 +67,11 @@ def reply(**checks: bool | int) -> str:
     )
 
 
-async def mark_of(grader: Rubrics, *replies: str, answer: str = "Denied.") -> tuple[Mark, Judging]:
+async def mark_of(grader: Rubrics, *replies: str, answer: str = "Denied.") -> tuple[GraderResult, Judging]:
     judge = Judging(*replies)
-    graded = Graded(case=CASE, output=Output(text=answer), judges=(Judge(name="j", target=judge),))
+    graded = GradingInput(
+        case=CASE, output=Output(text=answer), judges=(JudgeTarget(name="j", target=judge),)
+    )
     return await grader.grade(graded), judge
 
 
@@ -77,9 +79,9 @@ async def mark_of(grader: Rubrics, *replies: str, answer: str = "Denied.") -> tu
 async def test_the_judge_is_told_which_items_are_met_unless_contradicted(
     ranges: tuple[ScoreRange, ...],
 ) -> None:
-    plain = Rubrics(items=(Item(id="up", outcome="Sales rose", score_ranges=ranges),))
+    plain = Rubrics(items=(RubricItem(id="up", outcome="Sales rose", score_ranges=ranges),))
     guard = Rubrics(
-        items=(Item(id="up", outcome="Sales rose", operator="contradiction", score_ranges=ranges),)
+        items=(RubricItem(id="up", outcome="Sales rose", operator="contradiction", score_ranges=ranges),)
     )
     met = reply(up=10 if ranges else True)
     mark, judge = await mark_of(guard, met)
@@ -110,7 +112,7 @@ def test_every_item_is_in_the_denominator(said: dict[str, tuple[bool, int]]) -> 
     if not total:
         return
     rubrics = Rubrics(
-        items=tuple(Item(id=name, outcome="o", weight=weight) for name, (_, weight) in said.items())
+        items=tuple(RubricItem(id=name, outcome="o", weight=weight) for name, (_, weight) in said.items())
     )
     reading = read_checks(reply(**{name: met for name, (met, _) in said.items()}), rubrics)
     assert reading is not None
@@ -149,9 +151,9 @@ async def test_scored_items_count_by_tenths_and_say_what_their_score_means() -> 
 async def test_a_required_item_that_is_not_met_fails_whatever_the_rest_says(
     item: dict[str, Any], said: bool | int, failed: bool
 ) -> None:
-    rest = Item(id="rest", outcome="Everything else", weight=99)
-    grader = Rubrics(items=(Item(**{"id": "must", "outcome": "Must", **item}), rest))
-    met: bool | int = 10 if grader.scored else True
+    rest = RubricItem(id="rest", outcome="Everything else", weight=99)
+    grader = Rubrics(items=(RubricItem(**{"id": "must", "outcome": "Must", **item}), rest))
+    met: bool | int = 10 if grader.has_scores else True
     mark, _ = await mark_of(grader, reply(must=said, rest=met))
     assert mark.passed is not failed
     if failed:
@@ -175,8 +177,8 @@ async def test_no_threshold_of_the_assertion_lets_a_failed_required_item_pass() 
         ]
     }
     case = Case(id="c", input=(), assertions=(Assertion(grader="rubrics", params=params, pass_at=0.1),))
-    judge = Judge(name="j", target=Judging(reply(must=False, may=True)))
-    (score,) = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
+    judge = JudgeTarget(name="j", target=Judging(reply(must=False, may=True)))
+    (score,) = await grade(case, Output(text="x"), GRADERS.get, GradingContext(judges=(judge,)))
     assert (score.outcome, score.value, score.required) == (Verdict.FAIL, 0.9, 1.0)
     assert [(one.passed, one.value) for one in score.judgments] == [(False, 0.9)]
 
@@ -187,13 +189,13 @@ async def test_the_value_is_the_share_of_what_is_met_whether_or_not_the_rest_is_
 ) -> None:
     items = [{"id": name, "outcome": name} for name in "abcd"] + [{"id": "e", "outcome": "e", **item}]
     rubrics = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label="list")
-    judge = Judge(name="j", target=Judging(reply(a=True, b=True, c=True, d=True, e=False)))
+    judge = JudgeTarget(name="j", target=Judging(reply(a=True, b=True, c=True, d=True, e=False)))
     case = Case(id="c", input=(), assertions=(rubrics,))
-    (score,) = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
+    (score,) = await grade(case, Output(text="x"), GRADERS.get, GradingContext(judges=(judge,)))
     made = trial("x", score)
     assert score.value == 0.8
     assert failed_gates(made) == (["list"] if item else [])
-    assert verdict_of(made, PassRule(threshold=0.8)) is (Verdict.FAIL if item else Verdict.PASS)
+    assert decide_verdict(made, PassRule(threshold=0.8)) is (Verdict.FAIL if item else Verdict.PASS)
 
 
 @pytest.mark.parametrize("met", [True, False])
@@ -203,9 +205,9 @@ async def test_a_negated_list_passes_where_a_required_item_is_not_met(met: bool)
         {"id": "may", "outcome": "May", "weight": 9},
     ]
     negated = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, negated=True)
-    judge = Judge(name="j", target=Judging(reply(must=met, may=True)))
+    judge = JudgeTarget(name="j", target=Judging(reply(must=met, may=True)))
     case = Case(id="c", input=(), assertions=(negated,))
-    (score,) = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
+    (score,) = await grade(case, Output(text="x"), GRADERS.get, GradingContext(judges=(judge,)))
     assert (score.outcome, score.value, score.required) == (
         (Verdict.FAIL, 0.0, None) if met else (Verdict.PASS, 1.0, None)
     )
@@ -219,10 +221,10 @@ async def test_a_required_item_that_is_not_met_fails_its_trial_however_little_it
     rubrics = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label="list")
     words = Assertion(grader="contains", params={"value": "x"}, weight=99)
     case = Case(id="c", input=(), assertions=(rubrics, words))
-    judge = Judge(name="j", target=Judging(reply(must=met)))
-    scores = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
+    judge = JudgeTarget(name="j", target=Judging(reply(must=met)))
+    scores = await grade(case, Output(text="x"), GRADERS.get, GradingContext(judges=(judge,)))
     made = trial("x", *scores)
-    assert verdict_of(made, PassRule(threshold=0.8)) is verdict
+    assert decide_verdict(made, PassRule(threshold=0.8)) is verdict
     assert failed_gates(made) == ([] if met else ["list"])
 
 
@@ -243,10 +245,10 @@ async def test_a_reply_that_does_not_decide_each_item_once_is_asked_again_and_th
     broken: str, sentence: str
 ) -> None:
     judge = Judging(broken)
-    graded = Graded(case=CASE, output=Output(text="x"), judges=(Judge(name="j", target=judge),))
+    graded = GradingInput(case=CASE, output=Output(text="x"), judges=(JudgeTarget(name="j", target=judge),))
     with pytest.raises(CannotScore, match=sentence) as caught:
         await TWO.grade(graded)
-    assert len(judge.prompts) == len(caught.value.judgments) == 1 + REPAIRS
+    assert len(judge.prompts) == len(caught.value.judgments) == 1 + MAX_REPAIRS
     assert sentence in judge.prompts[1].messages[-1].content
 
 
@@ -260,7 +262,7 @@ def test_what_is_no_list_of_checks_is_not_read(text: str) -> None:
 @pytest.mark.parametrize("score", [-1, 11, 7.5, "7", None, True])
 def test_a_score_that_is_no_whole_number_from_0_to_10_is_not_read(score: Any) -> None:
     text = json.dumps({"checks": [{"id": "depth", "score": score}, {"id": "tone", "score": 7}]})
-    with pytest.raises(Unreadable, match="`score` of the item 'depth'"):
+    with pytest.raises(UnreadableReply, match="`score` of the item 'depth'"):
         read_checks(text, SCORED)
 
 
@@ -272,7 +274,7 @@ async def test_a_judge_that_left_an_item_out_is_asked_for_it_by_name() -> None:
 
 
 async def test_an_id_with_braces_can_be_asked_for() -> None:
-    grader = Rubrics(items=(Item(id="{x} %s", outcome="o"),))
+    grader = Rubrics(items=(RubricItem(id="{x} %s", outcome="o"),))
     mark, judge = await mark_of(
         grader, reply(), json.dumps({"checks": [{"id": "{x} %s", "satisfied": True}]})
     )
@@ -316,8 +318,8 @@ async def test_an_empty_answer_fails_and_no_judge_is_asked() -> None:
 
 async def test_judges_that_differ_give_the_median_of_their_values() -> None:
     replies = (reply(finds=True, why=True), reply(finds=True, why=False), reply(finds=True, why=True))
-    judges = tuple(Judge(name=f"j{place}", target=Judging(text)) for place, text in enumerate(replies))
-    mark = await TWO.grade(Graded(case=CASE, output=Output(text="x"), judges=judges))
+    judges = tuple(JudgeTarget(name=f"j{place}", target=Judging(text)) for place, text in enumerate(replies))
+    mark = await TWO.grade(GradingInput(case=CASE, output=Output(text="x"), judges=judges))
     assert (mark.value, mark.passed) == (1.0, True)
     assert (mark.details["for"], mark.details["against"]) == (2, 1)
     assert all(entry.passed for entry in mark.entries)
@@ -340,11 +342,11 @@ ALL, SHORT, LOW, WITHOUT = "mab", "ma", "m", "ab"
 async def test_a_panel_is_below_the_gate_where_it_would_not_fail_but_for_a_required_item(
     met: tuple[str, ...], below_gate: bool
 ) -> None:
-    must = Item(id="m", outcome="Must", required=True)
-    grader = Rubrics(items=(must, Item(id="a", outcome="A"), Item(id="b", outcome="B")))
+    must = RubricItem(id="m", outcome="Must", required=True)
+    grader = Rubrics(items=(must, RubricItem(id="a", outcome="A"), RubricItem(id="b", outcome="B")))
     replies = [reply(**{name: name in said for name in ALL}) for said in met]
-    judges = tuple(Judge(name=f"j{place}", target=Judging(text)) for place, text in enumerate(replies))
-    mark = await grader.grade(Graded(case=CASE, output=Output(text="x"), judges=judges))
+    judges = tuple(JudgeTarget(name=f"j{place}", target=Judging(text)) for place, text in enumerate(replies))
+    mark = await grader.grade(GradingInput(case=CASE, output=Output(text="x"), judges=judges))
     assert mark.gate == (1.0 if below_gate else None)
     if below_gate:
         assert mark.value == pytest.approx(2 / 3)
@@ -364,7 +366,7 @@ def ranged(*ends: tuple[int, int]) -> dict[str, Any]:
     "ends", [[(0, 10)], [(0, 4), (5, 10)], [(6, 10), (0, 5)], [(number, number) for number in range(11)]]
 )
 def test_ranges_that_cover_every_score_once_are_taken(ends: list[tuple[int, int]]) -> None:
-    assert msgspec.convert(ranged(*ends), Rubrics).scored
+    assert msgspec.convert(ranged(*ends), Rubrics).has_scores
 
 
 @pytest.mark.parametrize(

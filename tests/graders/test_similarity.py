@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore, TargetError, UsageError
-from proctor.graders.similarity import SemanticSimilarity, cosine
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Embeds, Graded
+from proctor.graders.similarity import SemanticSimilarity, cosine_similarity
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import Embedder, GradingInput
 
 
 class Table:
@@ -39,9 +39,9 @@ VECTORS = {
 }
 
 
-async def mark_of(params: dict[str, Any], answer: str, embedder: Any = None) -> Mark:
+async def mark_of(params: dict[str, Any], answer: str, embedder: Any = None) -> GraderResult:
     table = Table(VECTORS) if embedder is None else embedder
-    graded = Graded(case=Case(id="c", input=()), output=Output(text=answer), embedder=lambda: table)
+    graded = GradingInput(case=Case(id="c", input=()), output=Output(text=answer), embedder=lambda: table)
     return await msgspec.convert(params, SemanticSimilarity).grade(graded)
 
 
@@ -98,16 +98,16 @@ async def test_without_comparable_vectors_nothing_is_scored(embedder: Table) -> 
 
 
 async def test_without_a_model_the_reason_says_how_to_get_one() -> None:
-    graded = Graded(case=Case(id="c", input=()), output=Output(text="cat"))
+    graded = GradingInput(case=Case(id="c", input=()), output=Output(text="cat"))
     with pytest.raises(CannotScore, match="pip install"):
         await SemanticSimilarity(value="cat").grade(graded)
 
 
 async def test_a_model_that_cannot_be_opened_is_unscored() -> None:
-    def broken() -> Embeds:
+    def broken() -> Embedder:
         raise UsageError("The package onnxruntime is not installed.")
 
-    graded = Graded(case=Case(id="c", input=()), output=Output(text="cat"), embedder=broken)
+    graded = GradingInput(case=Case(id="c", input=()), output=Output(text="cat"), embedder=broken)
     with pytest.raises(CannotScore, match="onnxruntime"):
         await SemanticSimilarity(value="cat").grade(graded)
 
@@ -130,7 +130,7 @@ def test_wrong_parameters_are_refused(params: dict[str, Any], sentence: str) -> 
 @given(st.lists(st.tuples(*[st.floats(-1e150, 1e150).filter(lambda x: abs(x) > 1e-150)] * 2), min_size=1))
 def test_a_cosine_is_symmetric_and_within_one(pairs: list[tuple[float, float]]) -> None:
     one, other = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    near = cosine(one, other)
+    near = cosine_similarity(one, other)
     assert -1 <= near <= 1
-    assert near == cosine(other, one)
-    assert cosine(one, one) == 1
+    assert near == cosine_similarity(other, one)
+    assert cosine_similarity(one, one) == 1

@@ -19,15 +19,15 @@ from proctor.graders.text import (
     Regex,
     StartsWith,
     clip,
-    shown,
+    quote,
 )
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import GradingInput
 
 
-def mark_of(grader: Any, text: str) -> Mark:
-    mark = grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
-    assert isinstance(mark, Mark)
+def mark_of(grader: Any, text: str) -> GraderResult:
+    mark = grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
+    assert isinstance(mark, GraderResult)
     return mark
 
 
@@ -217,7 +217,7 @@ def test_long_texts_are_shortened_in_reasons() -> None:
     reason = mark_of(Exact(value="x" * 500), "y" * 500).reason
     assert len(reason) < 300
     assert clip("a" * 120) == "a" * 120
-    assert shown("a\nb") == r"'a\nb'"
+    assert quote("a\nb") == r"'a\nb'"
 
 
 def test_a_negated_hit_can_say_what_was_found() -> None:
@@ -237,5 +237,5 @@ def test_a_large_answer_gets_the_mark_of_one_search(answer: str, value: str, ign
         graders += [StartsWith(value=value), EndsWith(value=value)]
     at_once = [mark_of(grader, answer) for grader in graders]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_graders, "MAX_STEP", 3)
+        patch.setattr(text_graders, "MAX_STEP_LENGTH", 3)
         assert [mark_of(grader, answer) for grader in graders] == at_once

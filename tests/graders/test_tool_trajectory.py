@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
 from proctor.graders.tool_trajectory import SkillTrigger, ToolTrajectory
-from proctor.model import Case, Mark, Message, Output, ToolCall
-from proctor.protocols import Graded
+from proctor.model import Case, GraderResult, Message, Output, ToolCall
+from proctor.protocols import GradingInput
 
 SAID = (Message(role="assistant", content="Done."),)
 
@@ -21,14 +21,14 @@ def call(name: str, duration_ms: float | None = None, /, **arguments: Any) -> To
     return ToolCall(name=name, arguments=arguments, duration_ms=duration_ms)
 
 
-def mark_of(kind: type[Any], params: dict[str, Any], *calls: ToolCall, **fields: Any) -> Mark:
+def mark_of(kind: type[Any], params: dict[str, Any], *calls: ToolCall, **fields: Any) -> GraderResult:
     output = Output(text="Done.", **({"tool_calls": calls, "messages": SAID} | fields))
-    mark = msgspec.convert(params, kind).grade(Graded(case=Case(id="c", input=()), output=output))
-    assert isinstance(mark, Mark)
+    mark = msgspec.convert(params, kind).grade(GradingInput(case=Case(id="c", input=()), output=output))
+    assert isinstance(mark, GraderResult)
     return mark
 
 
-def walked(mode: str, expected: str, called: str) -> Mark:
+def walked(mode: str, expected: str, called: str) -> GraderResult:
     """The mark of tools named by single letters."""
     params = {"mode": mode, "expected": [{"tool": letter} for letter in expected]}
     return mark_of(ToolTrajectory, params, *map(call, called))

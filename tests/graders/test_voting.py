@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.graders.judged.rubrics import Item, Rubrics
-from proctor.graders.judged.voting import Opinion, Reading, Votes, decided
+from proctor.graders.judged.rubrics import RubricItem, Rubrics
+from proctor.graders.judged.voting import JudgeReading, Vote, VoteCount, decide
 from proctor.graders.judged.yes_no import LlmJudge
-from proctor.grading import Help, grade
+from proctor.grading import GradingContext, grade
 from proctor.model import Assertion, Case, JudgeRule, Message, Output, Prompt, Verdict
-from proctor.protocols import Graded, Judge
+from proctor.protocols import GradingInput, JudgeTarget
 from proctor.stats import reaches
 
 CASE = Case(id="rivers-1", input=(Message(role="user", content="Which river is longest?"),))
@@ -63,10 +63,10 @@ async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
 ) -> None:
     replies = [{"Y": "YES", "N": "NO", "?": "perhaps"}[each] for each in said]
     for rule, passed in zip(RULES, (majority, all_, any_), strict=True):
-        graded = Graded(
+        graded = GradingInput(
             case=CASE,
             output=Output(text="The Nile."),
-            judges=(Judge(name="j", target=Steady(*replies)),),
+            judges=(JudgeTarget(name="j", target=Steady(*replies)),),
             judge_repeats=len(replies),
             judge_rule=rule,
         )
@@ -102,12 +102,12 @@ async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
 )
 def test_the_reason_says_by_which_rule_how_many_decided(rule: JudgeRule, said: str, reason: str) -> None:
     opinions = [
-        Opinion(
+        Vote(
             judge=f"j{place}",
             reading=None
             if each == "?"
-            else Reading(
-                value=float(each == "Y"), passed=each == "Y", said={"Y": "says YES", "N": "says NO"}[each]
+            else JudgeReading(
+                value=float(each == "Y"), passed=each == "Y", clause={"Y": "says YES", "N": "says NO"}[each]
             ),
             problem="Hm." if each == "?" else "",
             judgments=(),
@@ -115,7 +115,7 @@ def test_the_reason_says_by_which_rule_how_many_decided(rule: JudgeRule, said: s
         for place, each in enumerate(said)
     ]
     try:
-        told = decided(opinions, rule).reason
+        told = decide(opinions, rule).reason
     except CannotScore as error:
         told = str(error)
     assert told == reason
@@ -127,7 +127,7 @@ def test_it_is_decided_exactly_where_no_unread_judgment_could_change_it(
 ) -> None:
     def decision(votes: Sequence[bool | None]) -> bool | None:
         counts = [votes.count(each) for each in (True, False, None)]
-        return Votes(rule=rule, in_favour=counts[0], against=counts[1], unread=counts[2]).decision
+        return VoteCount(rule=rule, in_favour=counts[0], against=counts[1], unreadable=counts[2]).decision
 
     choices = [[each] if each is not None else [True, False] for each in said]
     completed = {decision(votes) for votes in product(*choices)}
@@ -143,15 +143,15 @@ async def test_the_value_passes_by_the_assertions_threshold_exactly_where_the_ru
     values: list[float | None], rule: JudgeRule, pass_at: float | None
 ) -> None:
     replies = ["no number" if value is None else json.dumps({"score": value}) for value in values]
-    judges = (Judge(name="j", target=Steady(*replies)),)
+    judges = (JudgeTarget(name="j", target=Steady(*replies)),)
     case = Case(id="c", input=(), assertions=(Assertion(grader="llm_grader", pass_at=pass_at),))
-    help_ = Help(judges=judges, judge_repeats=len(values), judge_rule=rule)
+    help_ = GradingContext(judges=judges, judge_repeats=len(values), judge_rule=rule)
     (score,) = await grade(case, Output(text="x"), GRADERS.get, help_)
     least = 0.8 if pass_at is None else pass_at
     in_favour = sum(value is not None and reaches(value, least) for value in values)
     unread = values.count(None)
     against = len(values) - in_favour - unread
-    decision = Votes(rule=rule, in_favour=in_favour, against=against, unread=unread).decision
+    decision = VoteCount(rule=rule, in_favour=in_favour, against=against, unreadable=unread).decision
     expected = {True: Verdict.PASS, False: Verdict.FAIL, None: Verdict.UNSCORED}[decision]
     assert score.outcome is expected
     if score.value is not None:
@@ -162,7 +162,9 @@ async def test_a_threshold_of_the_assertion_decides_each_judgment_of_a_rubric_to
     case = Case(
         id="c", input=(), assertions=(Assertion(grader="rubric", params={"rubric": "r"}, pass_at=0.5),)
     )
-    help_ = Help(judges=(Judge(name="j", target=Steady("3", "1", "?")),), judge_repeats=3, judge_rule="any")
+    help_ = GradingContext(
+        judges=(JudgeTarget(name="j", target=Steady("3", "1", "?")),), judge_repeats=3, judge_rule="any"
+    )
     (score,) = await grade(case, Output(text="x"), GRADERS.get, help_)
     assert (score.outcome, score.value, score.details["for"]) == (Verdict.PASS, 0.5, 1)
     assert [one.passed for one in score.judgments] == [True, False, None, None, None]
@@ -189,15 +191,15 @@ ALL, SHORT, WITHOUT = "mab", "ma", "ab"
 async def test_a_gate_holds_by_the_rule_as_well(
     rule: JudgeRule, met: tuple[str, ...], passed: bool, value: float, gate: float | None
 ) -> None:
-    must = Item(id="m", outcome="Must", required=True)
-    grader = Rubrics(items=(must, Item(id="a", outcome="A"), Item(id="b", outcome="B")))
+    must = RubricItem(id="m", outcome="Must", required=True)
+    grader = Rubrics(items=(must, RubricItem(id="a", outcome="A"), RubricItem(id="b", outcome="B")))
     replies = [
         json.dumps({"checks": [{"id": name, "satisfied": name in said} for name in ALL]}) for said in met
     ]
-    graded = Graded(
+    graded = GradingInput(
         case=CASE,
         output=Output(text="x"),
-        judges=(Judge(name="j", target=Steady(*replies)),),
+        judges=(JudgeTarget(name="j", target=Steady(*replies)),),
         judge_repeats=len(met),
         judge_rule=rule,
     )

@@ -10,7 +10,7 @@ import pytest
 from proctor.graders import GRADERS
 from proctor.lint.linter import Linter
 from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
-from proctor.protocols import Placed
+from proctor.protocols import CaseAtLine
 
 
 def ask(asked: str | list[tuple[str, str]]) -> tuple[Message, ...]:
@@ -41,8 +41,8 @@ def lint() -> Callable[..., list[Problem]]:
     def run(*cases: Case, rule: PassRule | None = None, ignored: tuple[str, ...] = ()) -> list[Problem]:
         linter = Linter("s.jsonl", GRADERS.get, ignored)
         for line, each in enumerate(cases, 1):
-            linter.add(Placed(each, line))
-        return linter.done(Suite(name="s", dialect="meridian", pass_rule=rule or PassRule()))
+            linter.add(CaseAtLine(each, line))
+        return linter.finish(Suite(name="s", dialect="meridian", pass_rule=rule or PassRule()))
 
     return run
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.lint.answer_leaks import leaks
+from proctor.lint.answer_leaks import find_leaks
 from proctor.lint.findings import Finding
-from proctor.lint.revealed_answers import Asked, folded
+from proctor.lint.revealed_answers import PromptText, fold_text
 from proctor.model import Assertion, Case, Message, Problem
 
 Make = Callable[..., Case]
@@ -259,15 +259,15 @@ def test_a_needle_is_no_leak(case: Make, lint: Lint) -> None:
     assert leak_of(lint(found)) is None
 
 
-@given(st.text(min_size=8, max_size=30).filter(lambda text: len(folded(text)) >= 8))
+@given(st.text(min_size=8, max_size=30).filter(lambda text: len(fold_text(text)) >= 8))
 def test_a_long_answer_after_words_that_announce_it_is_always_found(answer: str) -> None:
     prompt = f"What is it? The answer is {answer}"
-    assert Asked(prompt, folded(prompt)).gives(answer)
+    assert PromptText(prompt, fold_text(prompt)).reveals(answer)
 
 
 @given(st.text(alphabet=st.sampled_from("ab \n\t\r\x0b\x1c\x85\u2028ßİ.?"), max_size=200))
 def test_lines_are_known_at_the_places_of_the_folded_text(text: str) -> None:
-    assert Asked(text, folded(text)).lines.replace("\n", " ") == folded(text)
+    assert PromptText(text, fold_text(text)).lines.replace("\n", " ") == fold_text(text)
 
 
 @given(st.text(max_size=60), st.text(max_size=12))
@@ -277,5 +277,5 @@ def test_what_is_not_in_the_prompt_never_leaks_and_nothing_breaks(asked: str, an
         input=(Message(role="user", content=asked),),
         assertions=(Assertion(grader="exact", params={"value": answer}),),
     )
-    found: list[Finding] = list(leaks(made, lambda _assertion, _text: None))
-    assert not found or folded(answer) in folded(asked)
+    found: list[Finding] = list(find_leaks(made, lambda _assertion, _text: None))
+    assert not found or fold_text(answer) in fold_text(asked)

@@ -9,7 +9,7 @@ import pytest
 from proctor.graders import GRADERS
 from proctor.lint.linter import Linter
 from proctor.model import Case, Problem, Suite
-from proctor.protocols import Placed
+from proctor.protocols import CaseAtLine
 
 Lint = Callable[..., list[Problem]]
 
@@ -84,5 +84,5 @@ def test_some_cases_without_an_id_among_others_are_told_once(
 ) -> None:
     linter = Linter("s.jsonl", GRADERS.get, ("near-duplicate",))
     for line, own in enumerate(named, 1):
-        linter.add(Placed(Case(id=f"test_{line}", input=()), line, named=own))
-    assert [problem.line for problem in linter.done(Suite(name="s", dialect="meridian"))] == lines
+        linter.add(CaseAtLine(Case(id=f"test_{line}", input=()), line, has_own_id=own))
+    assert [problem.line for problem in linter.finish(Suite(name="s", dialect="meridian"))] == lines

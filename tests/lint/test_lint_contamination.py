@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from proctor.lint.linter import Contamination
+from proctor.lint.linter import ContaminationSearch
 from proctor.model import Case, Message, Problem
-from proctor.protocols import Placed
+from proctor.protocols import CaseAtLine
 
 QUESTION = "When the ferry leaves the northern harbour at dawn, which lighthouse does its captain pass first?"
 ANSWER = "Skagen Grey Light"
@@ -21,9 +21,9 @@ def case(asked: str = QUESTION, case_id: str = "ferry", **fields: object) -> Cas
 
 
 def search(pieces: str | Iterable[str], *cases: Case, ignored: tuple[str, ...] = ()) -> list[Problem]:
-    contamination = Contamination("s.jsonl", ignored)
+    contamination = ContaminationSearch("s.jsonl", ignored)
     for line, each in enumerate(cases or (case(),), 1):
-        contamination.add(Placed(each, line))
+        contamination.add(CaseAtLine(each, line))
     return contamination.search("other.txt", iter([pieces] if isinstance(pieces, str) else pieces))
 
 
@@ -136,8 +136,8 @@ def test_findings_are_silenced_by_case_and_for_all() -> None:
 
 
 def test_the_same_cases_are_looked_for_in_several_texts() -> None:
-    contamination = Contamination("s.jsonl")
-    contamination.add(Placed(case(), 1))
+    contamination = ContaminationSearch("s.jsonl")
+    contamination.add(CaseAtLine(case(), 1))
     assert len(contamination.search("one.txt", iter([QUESTION]))) == 1
     assert contamination.search("two.txt", iter(["nothing of it"])) == []
     assert len(contamination.search("three.txt", iter([QUESTION]))) == 1

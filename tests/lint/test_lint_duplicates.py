@@ -9,11 +9,11 @@ import pytest
 
 from proctor.codec import judged_digest
 from proctor.graders import GRADERS
-from proctor.lint.duplicates import Duplicates
-from proctor.lint.findings import Spot
+from proctor.lint.duplicates import DuplicateRule
+from proctor.lint.findings import CaseLocation
 from proctor.lint.linter import Linter
-from proctor.model import Assertion, Case, Form, Message, Problem, Suite
-from proctor.protocols import Placed
+from proctor.model import Assertion, Case, Message, Problem, ResponseFormat, Suite
+from proctor.protocols import CaseAtLine
 
 Lint = Callable[..., list[Problem]]
 LONG = (
@@ -86,10 +86,10 @@ def test_very_long_questions_are_compared_by_a_sample() -> None:
         " ".join([*words[:1500], "else", *words[1501:3000]]),
         " ".join(words[1000:]),
     ]
-    duplicates = Duplicates()
+    duplicates = DuplicateRule()
     for line, text in enumerate(texts, 1):
-        duplicates.add(case(f"c{line}", text), Spot(f"c{line}", "s", line), b"same")
-    assert [(spot.line, other.line) for _, spot, other in duplicates.done()] == [(2, 1)]
+        duplicates.add(case(f"c{line}", text), CaseLocation(f"c{line}", "s", line), b"same")
+    assert [(spot.line, other.line) for _, spot, other in duplicates.finish()] == [(2, 1)]
 
 
 def test_what_many_cases_share_is_a_template(lint: Lint) -> None:
@@ -99,16 +99,16 @@ def test_what_many_cases_share_is_a_template(lint: Lint) -> None:
 
 
 def test_versions_of_one_test_and_other_material_are_other_questions() -> None:
-    duplicates = Duplicates()
+    duplicates = DuplicateRule()
     for number in range(3):  # one test at one place, such as with two prompts
         each = case(f"v{number}", "How do ferries float?")
-        duplicates.add(each, Spot(each.id, "ferry.md", 1), judged_digest(each).encode())
-    assert list(duplicates.done()) == []
-    duplicates = Duplicates()
-    for number, form in enumerate((None, Form(json=True))):
+        duplicates.add(each, CaseLocation(each.id, "ferry.md", 1), judged_digest(each).encode())
+    assert list(duplicates.finish()) == []
+    duplicates = DuplicateRule()
+    for number, form in enumerate((None, ResponseFormat(json=True))):
         each = case(f"f{number}", "How do ferries float?", form=form)
-        duplicates.add(each, Spot(each.id, "s", number), judged_digest(each).encode())
-    assert list(duplicates.done()) == []
+        duplicates.add(each, CaseLocation(each.id, "s", number), judged_digest(each).encode())
+    assert list(duplicates.finish()) == []
 
 
 def test_of_many_that_are_the_same_each_is_told_once(lint: Lint) -> None:
@@ -117,14 +117,14 @@ def test_of_many_that_are_the_same_each_is_told_once(lint: Lint) -> None:
     assert all("test 'c0' at line 1" in problem.message for problem in problems)
 
 
-class Counting(Duplicates):
+class Counting(DuplicateRule):
     """Counts how many pairs are compared."""
 
     compared = 0
 
-    def _alike(self, position: int, earlier: int) -> bool:
+    def _are_alike(self, position: int, earlier: int) -> bool:
         self.compared += 1
-        return super()._alike(position, earlier)
+        return super()._are_alike(position, earlier)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_a_case_is_compared_with_few_others_however_many_there_are(beginning: st
     duplicates = Counting()
     for line in range(1, 3001):
         each = case(f"c{line}", f"{beginning} {' '.join(dice.choices(words, k=25))}")
-        duplicates.add(each, Spot(each.id, "s.jsonl", line), b"same")
-    assert list(duplicates.done()) == []
+        duplicates.add(each, CaseLocation(each.id, "s.jsonl", line), b"same")
+    assert list(duplicates.finish()) == []
     assert duplicates.compared < 12 * 3000
 
 
@@ -152,8 +152,8 @@ def test_a_finding_is_silenced_by_either_of_the_two(lint: Lint) -> None:
 
 def test_another_file_is_named() -> None:
     linter = Linter("s.yaml", GRADERS.get)
-    linter.add(Placed(case("a", "Who built the ark?"), 4, "parts/one.yaml"))
-    linter.add(Placed(case("b", "Who built the ark?"), 2, "parts/two.yaml"))
-    (problem,) = linter.done(Suite(name="s", dialect="agentv"))
+    linter.add(CaseAtLine(case("a", "Who built the ark?"), 4, "parts/one.yaml"))
+    linter.add(CaseAtLine(case("b", "Who built the ark?"), 2, "parts/two.yaml"))
+    (problem,) = linter.finish(Suite(name="s", dialect="agentv"))
     assert (problem.path, problem.line) == ("parts/two.yaml", 2)
     assert "test 'a' at parts/one.yaml:4" in problem.message

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.lint.regex_rules import Backtracking
-from proctor.lint.regex_trees import attacks, is_ambiguous, longest_run, spelled
+from proctor.lint.regex_rules import BacktrackingRule
+from proctor.lint.regex_trees import attack_texts, is_ambiguous, longest_run, spelled_texts
 from proctor.model import Assertion, Case
 
 Make = Callable[..., Case]
@@ -77,7 +77,7 @@ def test_a_pattern_with_one_way_through_does_not(case: Make, codes: Codes, patte
 @pytest.mark.parametrize("pattern", [r"^(a|aa)+$", r"(?:ab|a|b)*$", r"(?:a|b|ab)+c"])
 def test_a_choice_in_a_repeat_is_tried_with_a_time_limit(case: Make, codes: Codes, pattern: str) -> None:
     assert not is_ambiguous(pattern)
-    assert attacks(pattern)
+    assert attack_texts(pattern)
     assert "regex-backtracking" in codes(case("Which?", ("regex", {"pattern": pattern})))
 
 
@@ -87,7 +87,7 @@ def test_a_full_match_can_fail_after_its_last_repeat() -> None:
 
 
 def test_all_of_a_suites_slow_patterns_take_no_longer_than_their_budget(case: Make) -> None:
-    rule = Backtracking()
+    rule = BacktrackingRule()
     found = [
         list(rule.check(case("?", ("regex", {"pattern": f"^(?:{n}|{n}{n})+$"})), lambda _one, _text: None))
         for n in "abcdefghijklmnopqrstuvwxyzäöü"
@@ -110,7 +110,7 @@ def test_all_of_a_suites_slow_patterns_take_no_longer_than_their_budget(case: Ma
     ],
 )
 def test_what_a_pattern_spells_out(pattern: str, texts: tuple[str, ...]) -> None:
-    assert spelled(pattern) == texts
+    assert spelled_texts(pattern) == texts
 
 
 @pytest.mark.parametrize(
@@ -125,16 +125,16 @@ PIECES = st.sampled_from([*r"ab.*+?|()[]^$\d{}2,-", r"\w", "(?:", "[^", "(?=", "
 
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_no_pattern_breaks_the_look_at_it(pattern: str) -> None:
-    for look in (spelled, longest_run, is_ambiguous, attacks):
+    for look in (spelled_texts, longest_run, is_ambiguous, attack_texts):
         look(pattern)
 
 
 def test_a_very_long_pattern_is_left_alone(case: Make) -> None:
     long = case("?", ("regex", {"pattern": "(a|b|ab)*" * 5000 + "c"}))
-    assert list(Backtracking().check(long, lambda _one, _text: None)) == []
+    assert list(BacktrackingRule().check(long, lambda _one, _text: None)) == []
 
 
 def test_a_pattern_nested_very_deeply_is_left_alone() -> None:
     deep = "(" * 400 + "a" + ")" * 400 + "+"
-    assert attacks(deep) == ()
+    assert attack_texts(deep) == ()
     assert not is_ambiguous(deep)

@@ -14,10 +14,10 @@ import pytest
 
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
-from proctor.lint.linter import CODES, PATIENCE_S, SLOW_S, Linter, check_codes
-from proctor.model import Assertion, Case, Mark, Message, PassRule, Problem, Suite
-from proctor.protocols import Graded, Grading, Placed
-from proctor.services.suites.load import load, survey
+from proctor.lint.linter import CODES, SLOW_BUDGET_S, SLOW_S, Linter, check_codes
+from proctor.model import Assertion, Case, GraderResult, Message, PassRule, Problem, Suite
+from proctor.protocols import BaseGrader, CaseAtLine, GradingInput
+from proctor.services.suites.load import inspect_suite, load_suite
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUITE = Suite(name="s", dialect="meridian")
@@ -36,8 +36,8 @@ def case(case_id: str = "a", lint: Any = None, asked: str = "Is 4 + 5 = 9?", exp
 def lint(*cases: Case, ignored: tuple[str, ...] = ()) -> list[Problem]:
     linter = Linter("s.jsonl", GRADERS.get, ignored)
     for line, each in enumerate(cases, 1):
-        linter.add(Placed(each, line))
-    return linter.done(SUITE)
+        linter.add(CaseAtLine(each, line))
+    return linter.finish(SUITE)
 
 
 # --- codes and pages ---------------------------------------------------------------------------------------
@@ -81,9 +81,9 @@ def test_the_example_of_a_page_shows_the_finding_and_how_it_goes(code: str, tmp_
         file = tmp_path / f"{name}.jsonl"
         file.write_text(body, encoding="utf-8")
         linter = Linter(str(file), GRADERS.get)
-        loaded = survey(file, linter.add)
+        loaded = inspect_suite(file, linter.add)
         assert loaded.errors == []
-        found[name] = {problem.code for problem in linter.done(loaded.suite)}
+        found[name] = {problem.code for problem in linter.finish(loaded.suite)}
     assert code in found["before"]
     assert code not in found.get("after", set())
 
@@ -165,11 +165,11 @@ def test_a_case_with_a_wrong_assertion_is_an_error_and_not_looked_at(tmp_path: P
         {"id": "b", "input": "Is 4 + 5 = 9?", "expected": "9"},
     ]
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    seen: list[Placed] = []
-    loaded = survey(file, seen.append)
+    seen: list[CaseAtLine] = []
+    loaded = inspect_suite(file, seen.append)
     assert [placed.case.id for placed in seen] == ["b"]
     assert [problem.case for problem in loaded.errors] == ["a"]
-    assert loaded.suite.digest == load(file).suite.digest
+    assert loaded.suite.digest == load_suite(file).suite.digest
 
 
 # --- what it takes -----------------------------------------------------------------------------------------
@@ -217,27 +217,27 @@ def test_slow_grading_uses_up_patience_and_then_nothing_is_graded() -> None:
         assertions=(Assertion(grader="length", params={"max_words": 9}),),
     )
     linter = Linter("s", GRADERS.get)
-    linter.add(Placed(wall, 1))
-    linter.add(Placed(slow, 2))
-    assert 0 < linter.left_s < PATIENCE_S
-    linter.left_s = 0
-    linter.add(Placed(wall, 3))
-    assert [problem.line for problem in linter.done(SUITE) if problem.code == "vacuous-empty"] == [1]
+    linter.add(CaseAtLine(wall, 1))
+    linter.add(CaseAtLine(slow, 2))
+    assert 0 < linter.remaining_s < SLOW_BUDGET_S
+    linter.remaining_s = 0
+    linter.add(CaseAtLine(wall, 3))
+    assert [problem.line for problem in linter.finish(SUITE) if problem.code == "vacuous-empty"] == [1]
 
 
-class Waits(Grading, frozen=True, kw_only=True):
+class Waits(BaseGrader, frozen=True, kw_only=True):
     """Passes everything, and keeps this process waiting as a busy machine does."""
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         sleep(2 * SLOW_S)
-        return Mark(value=1.0, passed=True)
+        return GraderResult(value=1.0, passed=True)
 
 
 def test_time_that_a_busy_machine_gives_to_others_uses_up_no_patience() -> None:
     linter = Linter("s", {"waits": Waits}.__getitem__, ("too-few-cases",))
     message = Message(role="user", content="Describe the wall.")
-    linter.add(Placed(Case(id="a", input=(message,), assertions=(Assertion(grader="waits"),)), 1))
-    assert linter.left_s == PATIENCE_S
+    linter.add(CaseAtLine(Case(id="a", input=(message,), assertions=(Assertion(grader="waits"),)), 1))
+    assert linter.remaining_s == SLOW_BUDGET_S
 
 
 def test_the_suites_pass_rule_is_known_at_the_end_only() -> None:
@@ -250,6 +250,6 @@ def test_the_suites_pass_rule_is_known_at_the_end_only() -> None:
             Assertion(grader="length", params={"max_words": 9}),
         ),
     )
-    linter.add(Placed(half, 1))
-    (problem,) = linter.done(Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.5)))
+    linter.add(CaseAtLine(half, 1))
+    (problem,) = linter.finish(Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.5)))
     assert problem.code == "vacuous-empty"

@@ -11,12 +11,12 @@ from msgspec import convert
 from msgspec.structs import fields
 
 from proctor.codec import decode, encode
-from proctor.model import Assertion, Case, Message, Noun, Problem, Settings, Verdict, suites_and_runs
+from proctor.model import Assertion, Case, Message, Problem, Record, Settings, Verdict, suites_and_runs
 
-NOUNS: list[type[Noun]] = [
+NOUNS: list[type[Record]] = [
     noun
     for _, noun in inspect.getmembers(suites_and_runs, inspect.isclass)
-    if issubclass(noun, Noun) and noun is not Noun
+    if issubclass(noun, Record) and noun is not Record
 ]
 MINIMAL: dict[str, Any] = {
     "str": "x",
@@ -38,14 +38,14 @@ MINIMAL: dict[str, Any] = {
 each_noun = pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
 
 
-def minimal(noun: type[Noun]) -> Noun:
+def minimal(noun: type[Record]) -> Record:
     """A noun with the fields alone that it must have."""
     needed = {each.name: MINIMAL[noun.__annotations__[each.name]] for each in fields(noun) if each.required}
     return convert(needed, noun)
 
 
 @each_noun
-def test_a_noun_cannot_be_changed(noun: type[Noun]) -> None:
+def test_a_noun_cannot_be_changed(noun: type[Record]) -> None:
     made = minimal(noun)
     for name in noun.__struct_fields__:
         with pytest.raises(AttributeError, match="immutable"):
@@ -53,20 +53,20 @@ def test_a_noun_cannot_be_changed(noun: type[Noun]) -> None:
 
 
 @each_noun
-def test_a_noun_is_given_its_fields_by_name(noun: type[Noun]) -> None:
+def test_a_noun_is_given_its_fields_by_name(noun: type[Record]) -> None:
     with pytest.raises(TypeError):
         noun("x")
 
 
 @each_noun
-def test_a_noun_writes_only_what_it_must_have_and_what_is_not_at_its_default(noun: type[Noun]) -> None:
+def test_a_noun_writes_only_what_it_must_have_and_what_is_not_at_its_default(noun: type[Record]) -> None:
     made = minimal(noun)
     written = decode(encode(made), dict)
     assert set(written) == {each.name for each in fields(noun) if each.required}
 
 
 @each_noun
-def test_a_noun_says_what_it_is(noun: type[Noun]) -> None:
+def test_a_noun_says_what_it_is(noun: type[Record]) -> None:
     assert (noun.__doc__ or "").endswith(".")
 
 

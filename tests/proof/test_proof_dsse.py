@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.proof.canonical import canonical, parsed
-from proctor.proof.dsse import PAYLOAD_TYPE, Envelope, Signature, as_data, from_data, signed_bytes
+from proctor.proof.canonical import canonical_json, parse_canonical
+from proctor.proof.dsse import PAYLOAD_TYPE, Envelope, Signature, envelope_data, parse_envelope, signed_bytes
 
 envelopes = st.builds(
     Envelope,
@@ -32,7 +32,7 @@ def test_lengths_are_in_bytes() -> None:
 
 @given(envelopes)
 def test_an_envelope_is_read_back(envelope: Envelope) -> None:
-    assert from_data(parsed(canonical(as_data(envelope)))) == envelope
+    assert parse_envelope(parse_canonical(canonical_json(envelope_data(envelope)))) == envelope
 
 
 @given(st.binary(), st.binary())
@@ -40,7 +40,7 @@ def test_two_payloads_are_never_signed_alike(one: bytes, other: bytes) -> None:
     assert (signed_bytes(one) == signed_bytes(other)) == (one == other)
 
 
-WHOLE = as_data(Envelope(b"{}", (Signature("k", b"s", "PEM"),)))
+WHOLE = envelope_data(Envelope(b"{}", (Signature("k", b"s", "PEM"),)))
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ WHOLE = as_data(Envelope(b"{}", (Signature("k", b"s", "PEM"),)))
 )
 def test_anything_else_is_no_envelope(data: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
-        from_data(data)
+        parse_envelope(data)

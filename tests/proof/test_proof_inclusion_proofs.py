@@ -11,18 +11,18 @@ import pytest
 
 from proctor.model import Case, Trial, Verdict
 from proctor.proof import merkle
-from proctor.proof.canonical import canonical, parsed
+from proctor.proof.canonical import canonical_json, parse_canonical
 from proctor.proof.dsse import Envelope, Signature
-from proctor.proof.inclusion_proofs import checked, proof_of, proved_line
-from proctor.proof.records import case_line, hidden_line, trial_line
+from proctor.proof.inclusion_proofs import check_proof, proof_data, prove_line
+from proctor.proof.records import case_line, redacted_line, trial_line
 from proctor.proof.statement import (
     FILES,
-    Looks,
+    AccessCounts,
     Statement,
-    SuiteNamed,
-    TargetNamed,
+    SuiteReference,
+    TargetReference,
     TreeHead,
-    claim_of,
+    make_claim,
     statement_data,
 )
 from proctor.verdicts import Counts
@@ -37,13 +37,13 @@ class Lines:
     def __init__(self, case: Callable[..., Case], trial: Callable[..., Trial]) -> None:
         secret = b"s" * 32
         self.cases = [
-            case_line(n, merkle.salt(secret, "cases", n), case(f"c{n}", f"question{n}"), "sha256:0")
+            case_line(n, merkle.line_salt(secret, "cases", n), case(f"c{n}", f"question{n}"), "sha256:0")
             for n in range(SIZE)
         ]
         self.trials = [
             trial_line(
                 n,
-                merkle.salt(secret, "trials", n),
+                merkle.line_salt(secret, "trials", n),
                 trial(f"answer{n}", case_id=f"c{n}", position=n),
                 Verdict.UNSCORED,
             )
@@ -52,7 +52,7 @@ class Lines:
 
     def proof(self, number: int, of_case: int | None = None) -> dict[str, Any]:
         """The proof of one trial, perhaps with another's case."""
-        trial_leaves, case_leaves = (list(map(merkle.leaf, one)) for one in (self.trials, self.cases))
+        trial_leaves, case_leaves = (list(map(merkle.leaf_hash, one)) for one in (self.trials, self.cases))
         statement = Statement(
             files=dict.fromkeys(FILES, "0" * 64),
             result="FAILED",
@@ -61,22 +61,22 @@ class Lines:
             kind="full",
             run="r",
             group="g",
-            suite=SuiteNamed("s", "v1", "sha256:1"),
-            target=TargetNamed("echo", "sha256:2"),
+            suite=SuiteReference("s", "v1", "sha256:1"),
+            target=TargetReference("echo", "sha256:2"),
             started_at=NOON,
             finished_at=NOON,
             split="all",
-            claims={"all": claim_of(Counts())},
-            cases=TreeHead(merkle.root_of(case_leaves).hex(), SIZE),
-            trials=TreeHead(merkle.root_of(trial_leaves).hex(), SIZE),
-            looks=Looks(0, 0),
+            claims={"all": make_claim(Counts())},
+            cases=TreeHead(merkle.merkle_root(case_leaves).hex(), SIZE),
+            trials=TreeHead(merkle.merkle_root(trial_leaves).hex(), SIZE),
+            looks=AccessCounts(0, 0),
         )
-        envelope = Envelope(canonical(statement_data(statement)), (Signature("k", b"s", "PEM"),))
+        envelope = Envelope(canonical_json(statement_data(statement)), (Signature("k", b"s", "PEM"),))
         at = number if of_case is None else of_case
-        return proof_of(
+        return proof_data(
             envelope,
-            proved_line(self.trials[number], trial_leaves, number),
-            proved_line(self.cases[at], case_leaves, at),
+            prove_line(self.trials[number], trial_leaves, number),
+            prove_line(self.cases[at], case_leaves, at),
         )
 
 
@@ -87,18 +87,18 @@ def lines(case: Callable[..., Case], trial: Callable[..., Trial]) -> Lines:
 
 @pytest.mark.parametrize("number", range(SIZE))
 def test_each_trial_is_proved_through_its_written_form(lines: Lines, number: int) -> None:
-    proved = checked(parsed(canonical(lines.proof(number))))
+    proved = check_proof(parse_canonical(canonical_json(lines.proof(number))))
     assert (proved.trial.trial.case_id, proved.case.case.id) == (f"c{number}", f"c{number}")
     assert proved.statement.trials.size == SIZE
     assert proved.envelope.signatures[0].keyid == "k"
 
 
 def test_a_proof_has_nothing_of_the_other_lines(lines: Lines) -> None:
-    whole = canonical(lines.proof(2)).decode()
+    whole = canonical_json(lines.proof(2)).decode()
     for number in {0, 1, 3, 4}:
         assert f"question{number}" not in whole
         assert f"answer{number}" not in whole
-        assert merkle.salt(b"s" * 32, "trials", number) not in whole
+        assert merkle.line_salt(b"s" * 32, "trials", number) not in whole
 
 
 def forged(proof: dict[str, Any], part: str, **fields: Any) -> dict[str, Any]:
@@ -128,26 +128,26 @@ def test_a_changed_line_place_or_path_is_refused(lines: Lines, part: str) -> Non
         {"extra": 1},
     ):
         with pytest.raises(ValueError, match=r"."):
-            checked(forged(proof, part, **fields))
+            check_proof(forged(proof, part, **fields))
 
 
 def test_a_trial_with_the_case_of_another_is_refused(lines: Lines) -> None:
     with pytest.raises(ValueError, match="not one of its case"):
-        checked(lines.proof(2, of_case=3))
+        check_proof(lines.proof(2, of_case=3))
 
 
 @pytest.mark.parametrize("part", ["trials", "cases"])
 def test_a_hidden_line_proves_nothing(lines: Lines, part: str) -> None:
-    getattr(lines, part)[2] = hidden_line(2, b"1" * 32)
+    getattr(lines, part)[2] = redacted_line(2, b"1" * 32)
     with pytest.raises(ValueError, match="hidden"):
-        checked(lines.proof(2))
+        check_proof(lines.proof(2))
 
 
 @pytest.mark.parametrize("part", ["trials", "cases"])
 def test_a_line_with_the_number_of_another_is_refused(lines: Lines, part: str) -> None:
     getattr(lines, part)[2] = getattr(lines, part)[3]
     with pytest.raises(ValueError, match="another place"):
-        checked(lines.proof(2))
+        check_proof(lines.proof(2))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_line_with_the_number_of_another_is_refused(lines: Lines, part: str) -
 )
 def test_what_is_no_proof_is_refused(data: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
-        checked(data)
+        check_proof(data)
 
 
 def test_a_proof_of_another_statement_is_refused(lines: Lines) -> None:
@@ -170,4 +170,4 @@ def test_a_proof_of_another_statement_is_refused(lines: Lines) -> None:
     lines.trials[0] = lines.trials[0].replace(b"answer0", b"answer9")
     other = lines.proof(2)
     with pytest.raises(ValueError, match="does not lead to the root"):
-        checked({**proof, "envelope": other["envelope"]})
+        check_proof({**proof, "envelope": other["envelope"]})

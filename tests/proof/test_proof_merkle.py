@@ -42,22 +42,26 @@ PATHS = {
     (2, 3): ["fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125"],
 }
 
-digests = st.lists(st.integers(0, 2**32).map(lambda number: merkle.leaf(str(number).encode())), min_size=1)
+digests = st.lists(
+    st.integers(0, 2**32).map(lambda number: merkle.leaf_hash(str(number).encode())), min_size=1
+)
 
 
 @pytest.mark.parametrize("size", range(1, 9))
 def test_roots_are_the_published_ones(size: int) -> None:
-    assert merkle.root_of(list(map(merkle.leaf, LINES[:size]))).hex() == ROOTS[size - 1]
+    assert merkle.merkle_root(list(map(merkle.leaf_hash, LINES[:size]))).hex() == ROOTS[size - 1]
 
 
 def test_an_empty_tree_has_the_digest_of_nothing() -> None:
-    assert merkle.root_of([]) == sha256(b"").digest()
+    assert merkle.merkle_root([]) == sha256(b"").digest()
 
 
 @pytest.mark.parametrize(("place", "steps"), PATHS.items())
 def test_paths_are_the_published_ones(place: tuple[int, int], steps: list[str]) -> None:
     index, size = place
-    assert [step.hex() for step in merkle.path(list(map(merkle.leaf, LINES[:size])), index)] == steps
+    assert [
+        step.hex() for step in merkle.inclusion_path(list(map(merkle.leaf_hash, LINES[:size])), index)
+    ] == steps
 
 
 @given(digests, st.data())
@@ -65,31 +69,31 @@ def test_every_leaf_leads_to_the_root_and_no_other_place_does(
     leaves: list[bytes], data: st.DataObject
 ) -> None:
     index = data.draw(st.integers(0, len(leaves) - 1))
-    steps, root = merkle.path(leaves, index), merkle.root_of(leaves)
-    assert merkle.leads_to(leaves[index], index, len(leaves), steps) == root
-    assert merkle.leads_to(merkle.leaf(b"another"), index, len(leaves), steps) != root
+    steps, root = merkle.inclusion_path(leaves, index), merkle.merkle_root(leaves)
+    assert merkle.root_from_path(leaves[index], index, len(leaves), steps) == root
+    assert merkle.root_from_path(merkle.leaf_hash(b"another"), index, len(leaves), steps) != root
     for wrong in (steps[1:], [*steps, root]):
         if wrong != steps:
-            assert merkle.leads_to(leaves[index], index, len(leaves), wrong) != root
+            assert merkle.root_from_path(leaves[index], index, len(leaves), wrong) != root
     for other in {index - 1, index + 1, len(leaves)} - {index}:
-        found = merkle.leads_to(leaves[index], other, len(leaves), steps)
+        found = merkle.root_from_path(leaves[index], other, len(leaves), steps)
         assert found != root or leaves[other % len(leaves)] == leaves[index]
 
 
 def test_a_node_cannot_be_passed_off_as_a_leaf() -> None:
-    leaves = list(map(merkle.leaf, LINES[:2]))
-    assert merkle.leaf(b"".join(leaves)) != merkle.root_of(leaves)
+    leaves = list(map(merkle.leaf_hash, LINES[:2]))
+    assert merkle.leaf_hash(b"".join(leaves)) != merkle.merkle_root(leaves)
 
 
 @pytest.mark.parametrize("index", [-1, 2])
 def test_there_is_no_path_from_a_leaf_that_is_not_there(index: int) -> None:
     with pytest.raises(IndexError):
-        merkle.path(list(map(merkle.leaf, LINES[:2])), index)
+        merkle.inclusion_path(list(map(merkle.leaf_hash, LINES[:2])), index)
 
 
 def test_salts_differ_by_run_tree_and_place() -> None:
     salts = {
-        merkle.salt(secret, kind, index)
+        merkle.line_salt(secret, kind, index)
         for secret in (b"a" * 32, b"b" * 32)
         for kind in ("cases", "trials")
         for index in (0, 1, 11)

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.codec import in_order, sent_digest
+from proctor.codec import json_in_key_order, sent_digest
 from proctor.model import (
     Attachment,
     Case,
-    Entry,
-    Form,
+    Evidence,
     Judgment,
     Message,
     Output,
+    ResponseFormat,
     Score,
     Suite,
     ToolCall,
@@ -30,14 +30,14 @@ from proctor.model import (
 from proctor.proof import merkle
 from proctor.proof.records import (
     CaseLine,
-    HiddenLine,
+    RedactedLine,
     TrialLine,
-    case_from,
     case_line,
-    header_from,
     header_line,
-    hidden_line,
-    trial_from,
+    parse_case_line,
+    parse_header,
+    parse_trial_line,
+    redacted_line,
     trial_line,
 )
 
@@ -71,7 +71,7 @@ scores = st.builds(
     outcome=st.sampled_from(Verdict),
     weight=floats,
     reason=texts,
-    entries=st.lists(st.builds(Entry, text=texts, passed=st.booleans()), max_size=2).map(tuple),
+    entries=st.lists(st.builds(Evidence, text=texts, passed=st.booleans()), max_size=2).map(tuple),
     judgments=st.lists(judgments, max_size=1).map(tuple),
     details=objects,
 )
@@ -100,26 +100,30 @@ cases = st.builds(
     input=st.lists(messages, max_size=2).map(tuple),
     expected=data,
     metadata=objects,
-    form=st.none() | st.builds(Form, schema=objects | st.none()),
+    form=st.none() | st.builds(ResponseFormat, schema=objects | st.none()),
 )
 
 
 @given(trials, st.sampled_from(Verdict), st.integers(0, 2**40))
 def test_a_trial_is_read_back(trial: Trial, verdict: Verdict, index: int) -> None:
-    read = trial_from(trial_line(index, SALT, trial, verdict))
+    read = parse_trial_line(trial_line(index, SALT, trial, verdict))
     assert read == TrialLine(index, SALT, trial, verdict)
 
 
 @given(cases)
 def test_a_case_is_read_back(case: Case) -> None:
-    assert case_from(case_line(3, SALT, case, "sha256:1")) == CaseLine(3, SALT, case, "sha256:1")
+    assert parse_case_line(case_line(3, SALT, case, "sha256:1")) == CaseLine(3, SALT, case, "sha256:1")
 
 
 @given(cases)
 def test_a_case_is_read_back_with_its_keys_in_the_order_in_which_they_are_sent(case: Case) -> None:
-    read = case_from(case_line(3, SALT, case, sent_digest(case)))
+    read = parse_case_line(case_line(3, SALT, case, sent_digest(case)))
     assert isinstance(read, CaseLine)
-    assert (read.case, in_order(read.case), read.written) == (case, in_order(case), in_order(case))
+    assert (read.case, json_in_key_order(read.case), read.written) == (
+        case,
+        json_in_key_order(case),
+        json_in_key_order(case),
+    )
     assert sent_digest(read.case) == read.sent
 
 
@@ -138,11 +142,11 @@ def test_a_case_is_read_back_with_its_keys_in_the_order_in_which_they_are_sent(c
     ],
 )
 def test_an_order_that_is_not_that_of_what_the_case_sends_is_refused(written: str) -> None:
-    case = Case(id="c", input=(Message(role="user"),), form=Form(schema={"b": 1, "a": 1}))
+    case = Case(id="c", input=(Message(role="user"),), form=ResponseFormat(schema={"b": 1, "a": 1}))
     line = case_line(0, SALT, case, sent_digest(case))
     assert b'"written":' in line
     with pytest.raises(ValueError, match="`written`"):
-        case_from(edited(line, written=written))
+        parse_case_line(edited(line, written=written))
 
 
 @given(trials, st.sampled_from(Verdict))
@@ -156,14 +160,14 @@ def test_a_line_is_json_that_any_reader_knows(trial: Trial, verdict: Verdict) ->
 def test_a_header_has_no_folder() -> None:
     suite = Suite(name="s", dialect="meridian", folder="/home/somebody/suites", case_count=2)
     assert b"somebody" not in header_line(suite)
-    assert header_from(header_line(suite)) == Suite(name="s", dialect="meridian", case_count=2)
+    assert parse_header(header_line(suite)) == Suite(name="s", dialect="meridian", case_count=2)
 
 
 def test_a_hidden_line_has_the_leaf_of_the_whole_one(case: Callable[..., Case]) -> None:
     line = case_line(1, SALT, case(), "sha256:1")
-    hidden = hidden_line(1, merkle.leaf(line))
-    assert case_from(hidden) == HiddenLine(1, merkle.leaf(line).hex())
-    assert trial_from(hidden) == HiddenLine(1, merkle.leaf(line).hex())
+    hidden = redacted_line(1, merkle.leaf_hash(line))
+    assert parse_case_line(hidden) == RedactedLine(1, merkle.leaf_hash(line).hex())
+    assert parse_trial_line(hidden) == RedactedLine(1, merkle.leaf_hash(line).hex())
 
 
 def edited(line: bytes, **fields: Any) -> bytes:
@@ -210,17 +214,17 @@ def edited(line: bytes, **fields: Any) -> bytes:
 def test_a_trial_written_otherwise_is_refused(trial: Callable[..., Trial], fields: dict[str, Any]) -> None:
     line = trial_line(0, SALT, trial("4"), Verdict.PASS)
     with pytest.raises(ValueError, match=r"."):
-        trial_from(edited(line, **fields))
+        parse_trial_line(edited(line, **fields))
 
 
 @pytest.mark.parametrize("leaf", ["", "00", "AA" * 32, "zz" * 32, " " * 64])
 def test_a_leaf_that_is_no_digest_is_refused(leaf: str) -> None:
     with pytest.raises(ValueError, match="64 hexadecimal digits"):
-        case_from(edited(hidden_line(0, b"1" * 32), leaf=leaf))
+        parse_case_line(edited(redacted_line(0, b"1" * 32), leaf=leaf))
 
 
 def test_spaces_and_ends_are_refused(trial: Callable[..., Trial]) -> None:
     line = trial_line(0, SALT, trial("4"), Verdict.PASS)
     for other in (line + b"\n", b" " + line, line.replace(b":", b": "), line[:-1]):
         with pytest.raises(ValueError, match=r"."):
-            trial_from(other)
+            parse_trial_line(other)

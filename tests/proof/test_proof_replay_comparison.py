@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from proctor.errors import ExitCode
 from proctor.model import Output, ToolCall, Verdict
-from proctor.proof.replay_comparison import Said, replayed, said
+from proctor.proof.replay_comparison import AnswerSummary, compare_replay, summarize_answer
 from proctor.stats import wilson
 
 Make = Callable[..., Any]
 P, F, E, U = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 
 
-def one(name: str, verdict: Verdict, answer: str | None = "x", repeat: int = 0) -> Said:
-    return Said(name, repeat, None, verdict, None if answer is None else answer.encode())
+def one(name: str, verdict: Verdict, answer: str | None = "x", repeat: int = 0) -> AnswerSummary:
+    return AnswerSummary(name, repeat, None, verdict, None if answer is None else answer.encode())
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> list[tuple[Said, Said]]:
+def pairs(draw: st.DrawFn) -> list[tuple[AnswerSummary, AnswerSummary]]:
     keys = draw(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 2)), unique=True))
     some = st.builds(
         lambda verdict, answer: (verdict, answer), st.sampled_from(Verdict), st.sampled_from(["x", "y", None])
@@ -33,8 +33,8 @@ def pairs(draw: st.DrawFn) -> list[tuple[Said, Said]]:
 
 
 @given(pairs())
-def test_every_trial_is_in_one_part(both: list[tuple[Said, Said]]) -> None:
-    found = replayed((a for a, _ in both), (b for _, b in both))
+def test_every_trial_is_in_one_part(both: list[tuple[AnswerSummary, AnswerSummary]]) -> None:
+    found = compare_replay((a for a, _ in both), (b for _, b in both))
     compared = found.identical.count + found.same_verdict.count + found.changed.count
     assert compared + len(found.not_measured) + len(found.not_measured_before) == found.total == len(both)
     assert found.changed.count == len(found.now_failing) + len(found.now_passing)
@@ -44,9 +44,9 @@ def test_every_trial_is_in_one_part(both: list[tuple[Said, Said]]) -> None:
 
 
 @given(pairs())
-def test_the_other_way_round_what_failed_passes(both: list[tuple[Said, Said]]) -> None:
-    there = replayed((a for a, _ in both), (b for _, b in both))
-    back = replayed((b for _, b in both), (a for a, _ in both))
+def test_the_other_way_round_what_failed_passes(both: list[tuple[AnswerSummary, AnswerSummary]]) -> None:
+    there = compare_replay((a for a, _ in both), (b for _, b in both))
+    back = compare_replay((b for _, b in both), (a for a, _ in both))
     assert [s.name for s in there.now_failing] == [s.name for s in back.now_passing]
     assert (there.identical, there.same_verdict, there.changed) == (
         back.identical,
@@ -70,8 +70,8 @@ def test_the_other_way_round_what_failed_passes(both: list[tuple[Said, Said]]) -
         (one("a", E, None), one("a", P), "not_measured_before", ExitCode.NOT_MEASURED),
     ],
 )
-def test_what_a_pair_comes_to(before: Said, after: Said, part: str, code: ExitCode) -> None:
-    found: Any = replayed([before], [after])
+def test_what_a_pair_comes_to(before: AnswerSummary, after: AnswerSummary, part: str, code: ExitCode) -> None:
+    found: Any = compare_replay([before], [after])
     names = ("identical", "same_verdict", "now_failing", "now_passing", "not_measured", "not_measured_before")
     counts = {name: getattr(found, name) for name in names}
     sizes = {name: len(got) if isinstance(got, tuple) else got.count for name, got in counts.items()}
@@ -80,24 +80,24 @@ def test_what_a_pair_comes_to(before: Said, after: Said, part: str, code: ExitCo
 
 
 def test_what_the_bundle_itself_had_not_measured_is_no_fault_of_now() -> None:
-    found = replayed([one("a", E, None), one("b", P)], [one("a", P), one("b", P)])
+    found = compare_replay([one("a", E, None), one("b", P)], [one("a", P), one("b", P)])
     assert found.exit_code is ExitCode.OK
     assert found.not_measured_before == (one("a", E, None),)
 
 
 def test_what_was_not_asked_before_does_not_count() -> None:
-    assert replayed([one("a", P)], [one("a", P), one("b", F)]).total == 1
+    assert compare_replay([one("a", P)], [one("a", P), one("b", F)]).total == 1
 
 
 def test_an_interval_counts_cases_and_not_repeats() -> None:
     before = [one(name, P, repeat=repeat) for name in "ab" for repeat in range(10)]
     after = [one(name, P, repeat=repeat) for name in "ab" for repeat in range(10)]
-    assert replayed(before, after).identical.ci95 == wilson(2, 2)
+    assert compare_replay(before, after).identical.ci95 == wilson(2, 2)
 
 
 def test_an_answer_is_its_text_and_its_calls(trial: Make) -> None:
     def digest(**fields: Any) -> bytes | None:
-        return said(trial("", output=Output(**{"text": "t", **fields})), P).answer
+        return summarize_answer(trial("", output=Output(**{"text": "t", **fields})), P).answer
 
     call = ToolCall(name="f", arguments={"a": 1, "b": 2})
     base = digest(tool_calls=(call,))
@@ -112,4 +112,4 @@ def test_an_answer_is_its_text_and_its_calls(trial: Make) -> None:
         digest(tool_calls=(ToolCall(name="f", arguments={"a": 1, "b": 3}),)),
     ]
     assert base not in others
-    assert said(trial(None), E).answer is None
+    assert summarize_answer(trial(None), E).answer is None

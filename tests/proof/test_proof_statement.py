@@ -13,26 +13,26 @@ from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
 from proctor.model import Assertion, Case, PassRule, Run, Score, Settings, Suite, TargetSpec, Trial, Verdict
-from proctor.proof.canonical import canonical, parsed
-from proctor.proof.claims import Counting
+from proctor.proof.canonical import canonical_json, parse_canonical
+from proctor.proof.claims import ClaimCounter
 from proctor.proof.statement import (
     CONFIG,
     FILES,
+    AccessCounts,
     Claim,
-    Looks,
     Statement,
-    SuiteNamed,
-    TargetNamed,
+    SuiteReference,
+    TargetReference,
     TreeHead,
-    claim_of,
-    config_of,
-    environment_of,
-    published,
-    published_trial,
+    config_data,
+    environment_data,
+    make_claim,
+    parse_statement,
+    portable_run,
+    portable_trial,
     statement_data,
-    statement_from,
 )
-from proctor.reports.runs.serialize import Reported, told
+from proctor.reports.runs.serialize import RunReport, case_results
 from proctor.targets import has_file_model
 from proctor.verdicts import Counts
 
@@ -55,15 +55,19 @@ STATEMENT = Statement(
     kind="full",
     run="20260301-120000-abc123",
     group="20260301-120000-000000",
-    suite=SuiteNamed("capitals", None, "sha256:12"),
-    target=TargetNamed("echo", "sha256:34"),
+    suite=SuiteReference("capitals", None, "sha256:12"),
+    target=TargetReference("echo", "sha256:34"),
     started_at=NOON,
     finished_at=NOON,
     split="holdout",
-    claims={"all": claim_of(counts(2, 1)), "dev": claim_of(counts(1, 1)), "holdout": claim_of(counts(1, 0))},
+    claims={
+        "all": make_claim(counts(2, 1)),
+        "dev": make_claim(counts(1, 1)),
+        "holdout": make_claim(counts(1, 0)),
+    },
     cases=TreeHead("5" * 64, 3),
     trials=TreeHead("6" * 64, 3),
-    looks=Looks(1, 0),
+    looks=AccessCounts(1, 0),
 )
 
 
@@ -85,15 +89,15 @@ def test_a_statement_is_an_in_toto_statement_of_test_results() -> None:
 
 
 def test_a_statement_is_read_back() -> None:
-    assert statement_from(parsed(canonical(statement_data(STATEMENT)))) == STATEMENT
+    assert parse_statement(parse_canonical(canonical_json(statement_data(STATEMENT)))) == STATEMENT
 
 
 def test_the_numbers_of_a_claim_are_plain_for_any_reader() -> None:
     data = statement_data(STATEMENT)["predicate"]["proctor_attestation"]["claims"]
     assert data["holdout"]["pass_rate"] == 1
-    assert b"$number" not in canonical(statement_data(STATEMENT))
-    none = replace(STATEMENT, split="all", claims={"all": claim_of(Counts())})
-    assert statement_from(parsed(canonical(statement_data(none)))).claim.pass_rate is None
+    assert b"$number" not in canonical_json(statement_data(STATEMENT))
+    none = replace(STATEMENT, split="all", claims={"all": make_claim(Counts())})
+    assert parse_statement(parse_canonical(canonical_json(statement_data(none)))).claim.pass_rate is None
 
 
 def test_the_headline_is_the_holdouts() -> None:
@@ -131,7 +135,7 @@ def test_a_statement_without_any_of_its_values_is_refused(path: tuple[Any, ...],
     else:
         place[path[-1]] = {"another": ["kind"]}
     with pytest.raises(ValueError, match=r"."):
-        statement_from(data)
+        parse_statement(data)
 
 
 @pytest.mark.parametrize(
@@ -157,20 +161,20 @@ def test_a_statement_of_another_shape_is_refused(change: Callable[[Any], Any]) -
     data = copy.deepcopy(statement_data(STATEMENT))
     change(data)
     with pytest.raises(ValueError, match=r"."):
-        statement_from(data)
+        parse_statement(data)
 
 
 @pytest.mark.parametrize("data", [None, [], "x", 1, {}, {"predicate": 1}, {"predicate": {}}])
 def test_what_is_no_statement_at_all_is_refused(data: Any) -> None:
     with pytest.raises(ValueError, match="shape of a statement"):
-        statement_from(data)
+        parse_statement(data)
 
 
 @pytest.mark.parametrize("field", ["started_at", "finished_at"])
 def test_a_time_without_a_zone_is_refused(field: str) -> None:
     nowhere = replace(STATEMENT, **{field: NOON.replace(tzinfo=None)})
     with pytest.raises(ValueError, match="shape of a statement"):
-        statement_from(statement_data(nowhere))
+        parse_statement(statement_data(nowhere))
 
 
 # --- config.json and environment.json ----------------------------------------------------------------------
@@ -206,57 +210,61 @@ RUN = Run(
 
 
 def test_the_config_has_no_place_on_the_makers_machine() -> None:
-    text = canonical(config_of(RUN, has_file_model)).decode()
+    text = canonical_json(config_data(RUN, has_file_model)).decode()
     assert "somebody" not in text
     assert "${{ MY_KEY }}" in text
     assert '"warnings":["s.jsonl:3: warning: Odd."]' in text
 
 
 def test_the_config_is_the_same_after_the_run_got_tags() -> None:
-    assert config_of(replace(RUN, tags=()), has_file_model) == config_of(RUN, has_file_model)
+    assert config_data(replace(RUN, tags=()), has_file_model) == config_data(RUN, has_file_model)
 
 
 def test_what_stands_in_other_files_is_not_in_the_config() -> None:
-    assert not {"suite", "versions", "prices_date", "tags"} & set(config_of(RUN, has_file_model))
-    assert environment_of(RUN) == {"versions": {"python": "3.11"}, "prices_date": "2026-01-01"}
+    assert not {"suite", "versions", "prices_date", "tags"} & set(config_data(RUN, has_file_model))
+    assert environment_data(RUN) == {"versions": {"python": "3.11"}, "prices_date": "2026-01-01"}
 
 
 def test_publishing_twice_is_publishing_once() -> None:
-    assert published(published(RUN, has_file_model), has_file_model) == published(RUN, has_file_model)
-    assert config_of(published(RUN, has_file_model), has_file_model) == config_of(RUN, has_file_model)
+    assert portable_run(portable_run(RUN, has_file_model), has_file_model) == portable_run(
+        RUN, has_file_model
+    )
+    assert config_data(portable_run(RUN, has_file_model), has_file_model) == config_data(RUN, has_file_model)
 
 
 def test_what_the_user_wrote_stays() -> None:
     word = f"scripted:{HOME}/answers.jsonl"
     spec = TargetSpec(name=word, kind="scripted", model=f"{HOME}/answers.jsonl")
-    assert published(replace(RUN, target=spec), has_file_model).target == spec
+    assert portable_run(replace(RUN, target=spec), has_file_model).target == spec
 
 
 def test_a_command_line_and_a_models_name_stay_as_they_were_written() -> None:
     agent = TargetSpec(name="mine", kind="cli", model="/opt/agent --data /srv/data {PROMPT}")
     served = TargetSpec(name="other", kind="openai", model="/models/small")
-    shown = published(replace(RUN, target=agent, judges=(served,)), has_file_model)
+    shown = portable_run(replace(RUN, target=agent, judges=(served,)), has_file_model)
     assert (shown.target, shown.judges) == (agent, (served,))
 
 
 def test_of_a_kind_whose_model_is_a_file_the_files_name_stays() -> None:
     spec = TargetSpec(name="mine", kind="tape", model="/home/me/tapes/a.tape")
-    assert published(replace(RUN, target=spec), has_file_model).target == spec
-    shown = published(replace(RUN, target=spec), lambda spec: spec.kind == "tape")
+    assert portable_run(replace(RUN, target=spec), has_file_model).target == spec
+    shown = portable_run(replace(RUN, target=spec), lambda spec: spec.kind == "tape")
     assert shown.target == replace(spec, model="a.tape")
 
 
 def test_an_address_stays_as_it_was_written() -> None:
     spec = TargetSpec(name="mine", kind="openai", model="m", endpoint="https://host.internal/v1")
-    assert published(replace(RUN, target=spec), has_file_model).target == spec
+    assert portable_run(replace(RUN, target=spec), has_file_model).target == spec
     spec = replace(spec, options={"base_url": "https://${{ GATEWAY }}/v1"})
-    assert published(replace(RUN, target=spec), has_file_model).target.endpoint == "https://${{ GATEWAY }}/v1"
+    assert (
+        portable_run(replace(RUN, target=spec), has_file_model).target.endpoint == "https://${{ GATEWAY }}/v1"
+    )
 
 
 def test_a_warning_names_its_file_and_no_folder_of_it() -> None:
     warnings = (f"{HOME}/x/s.jsonl:3: warning: Odd: {HOME}.", f"{HOME} is odd.", "x/s.jsonl:3: warning: Odd.")
     run = replace(RUN, suite=replace(RUN.suite, folder=""), warnings=warnings)
-    assert published(run, has_file_model).warnings == (f"s.jsonl:3: warning: Odd: {HOME}.", *warnings[1:])
+    assert portable_run(run, has_file_model).warnings == (f"s.jsonl:3: warning: Odd: {HOME}.", *warnings[1:])
 
 
 @pytest.mark.parametrize(
@@ -274,10 +282,10 @@ def test_what_went_wrong_is_told_without_folders_of_the_maker(
     failed, graded = trial(None), trial("x", replace(score(0), reason=said))
     assert failed.failure is not None
     failed = replace(failed, failure=replace(failed.failure, message=said))
-    told = published_trial(failed, case("a"), RUN).failure
+    told = portable_trial(failed, case("a"), RUN).failure
     assert told is not None
     assert told.message == shown
-    assert published_trial(graded, case("a"), RUN).scores[0].reason == shown
+    assert portable_trial(graded, case("a"), RUN).scores[0].reason == shown
 
 
 @pytest.mark.parametrize("folder", ["", "/"])
@@ -288,7 +296,7 @@ def test_a_suite_without_a_folder_takes_nothing_out_of_what_is_told(
     assert failed.failure is not None
     failed = replace(failed, failure=replace(failed.failure, message="GET http://a.b/c: no /etc/d"))
     run = replace(RUN, suite=replace(RUN.suite, folder=folder))
-    assert published_trial(failed, case("a"), run) == failed
+    assert portable_trial(failed, case("a"), run) == failed
 
 
 def test_the_value_of_a_variable_cannot_be_guessed_by_a_digest(
@@ -300,7 +308,7 @@ def test_the_value_of_a_variable_cannot_be_guessed_by_a_digest(
         assertions=(Assertion(grader="contains", params={"value": "${{ PIN }}"}),),
     )
     of_value = assertion_digest(Assertion(grader="contains", params={"value": "4711"}))
-    shown = published_trial(trial("x", replace(score(1), assertion=of_value)), asked, RUN)
+    shown = portable_trial(trial("x", replace(score(1), assertion=of_value)), asked, RUN)
     assert [one.assertion for one in shown.scores] == [assertion_digest(asked.assertions[0])]
 
 
@@ -312,8 +320,8 @@ def run_of(rule: str = "each", **settings: Any) -> Run:
     return replace(RUN, suite=suite, settings=Settings(**settings))
 
 
-def counted(run: Run, rows: list[tuple[Trial, Case]]) -> Counting:
-    counting = Counting(run)
+def counted(run: Run, rows: list[tuple[Trial, Case]]) -> ClaimCounter:
+    counting = ClaimCounter(run)
     for trial, case in rows:
         counting.add(trial, case)
     return counting
@@ -362,16 +370,16 @@ def test_names_are_those_of_reports_and_the_public_gets_none_that_is_held_out(
 
 @pytest.mark.parametrize("rule", ["each", "any", "mean", "lower_bound"])
 def test_names_and_numbers_are_those_that_reports_have(
-    rows: list[tuple[Trial, Case]], reported: Callable[..., Reported], rule: str
+    rows: list[tuple[Trial, Case]], reported: Callable[..., RunReport], rule: str
 ) -> None:
     run = run_of(rule, repeats=2)
     shown = reported(*rows, suite=run.suite, settings=run.settings)
     counting = counted(run, rows)
     named: dict[Verdict, list[str]] = {Verdict.PASS: [], Verdict.FAIL: []}
-    for one in told(shown):
+    for one in case_results(shown):
         named.setdefault(one.verdict, []).append(one.name)
     assert counting.names(public=False) == (tuple(named[Verdict.PASS]), tuple(named[Verdict.FAIL]))
-    assert counting.claims["all"] == claim_of(shown.tally.counted)
+    assert counting.claims["all"] == make_claim(shown.tally.result_counts)
 
 
 def test_a_run_passes_by_its_own_gate(rows: list[tuple[Trial, Case]]) -> None:
@@ -380,4 +388,4 @@ def test_a_run_passes_by_its_own_gate(rows: list[tuple[Trial, Case]]) -> None:
 
 
 def test_nothing_counted_is_a_claim_without_a_rate() -> None:
-    assert counted(run_of(), []).claims == {"all": claim_of(Counts())}
+    assert counted(run_of(), []).claims == {"all": make_claim(Counts())}

@@ -9,7 +9,7 @@ import pytest
 
 from proctor.model import (
     Case,
-    Entry,
+    Evidence,
     Failure,
     Judgment,
     Message,
@@ -24,7 +24,7 @@ from proctor.model import (
     Usage,
     Verdict,
 )
-from proctor.reports.runs.serialize import Reported
+from proctor.reports.runs.serialize import RunReport
 
 SUITE = Suite(
     name="kitchen | <sums>",
@@ -126,7 +126,7 @@ MADE: list[tuple[dict[str, Any], Case]] = [
                     name="kind",
                     outcome=Verdict.UNSCORED,
                     reason="The judges disagree.",
-                    entries=(Entry(text="polite", passed=True, evidence="please"), Entry(text="brief")),
+                    entries=(Evidence(text="polite", passed=True, evidence="please"), Evidence(text="brief")),
                     judgments=(
                         Judgment(
                             judge="j-1", prompt_digest="sha256:2", passed=True, raw="YES", cost_usd=0.001
@@ -161,7 +161,7 @@ MADE: list[tuple[dict[str, Any], Case]] = [
 
 
 @pytest.fixture(scope="session")
-def mixed(trial: Callable[..., Trial], reported: Callable[..., Reported]) -> Reported:
+def mixed(trial: Callable[..., Trial], reported: Callable[..., RunReport]) -> RunReport:
     """Six cases, seven trials, all four verdicts, both splits, and texts that break careless formats."""
     positions: dict[str, int] = {}
     repeats: dict[str, int] = {}

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.reports.certificates.badge import Badge, escaped, fill_of, picture, svg, width_of
+from proctor.reports.certificates.badge import (
+    Badge,
+    escape_markdown,
+    fill_for_rate,
+    render_badge,
+    render_badge_markdown,
+    text_width,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = Badge(label="facts holdout", message="77.5 % verified · n=40 · 62–88 %", rate=0.775, link="bundle.zip")
@@ -40,7 +47,7 @@ def texts(drawn: str) -> list[str]:
 def test_whatever_is_on_it_a_badge_is_xml_with_six_kinds_of_elements(
     label: str, message: str, title: str, link: str | None
 ) -> None:
-    drawn = svg(Badge(label=label, message=message, title=title, link=link))
+    drawn = render_badge(Badge(label=label, message=message, title=title, link=link))
     root = ElementTree.fromstring(drawn.encode("utf-8"))
     kinds = {one.tag.removeprefix(SVG) for one in root.iter()}
     assert kinds - {"a"} == {"svg", "title", "g", "rect", "path", "text"}
@@ -53,32 +60,32 @@ def test_whatever_is_on_it_a_badge_is_xml_with_six_kinds_of_elements(
 
 @given(HOSTILE, HOSTILE)
 def test_no_control_character_and_no_mark_that_turns_writing_is_left(label: str, message: str) -> None:
-    drawn = svg(Badge(label=label, message=message, title=label, link=message))
+    drawn = render_badge(Badge(label=label, message=message, title=label, link=message))
     assert not set(drawn) & {chr(code) for code in (*range(9), *range(11, 32), 127, 0x202E, 0x2066, 0x200F)}
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_it_is_as_wide_as_its_texts(label: str, message: str) -> None:
-    root = ElementTree.fromstring(svg(Badge(label=label, message=message)))
-    inside = sum(width_of(text) for text in texts(svg(Badge(label=label, message=message))))
+    root = ElementTree.fromstring(render_badge(Badge(label=label, message=message)))
+    inside = sum(text_width(text) for text in texts(render_badge(Badge(label=label, message=message))))
     assert 28 + inside <= float(root.attrib["width"]) < 28 + inside + 2
     assert [float(one.attrib["textLength"]) for one in root.iter(f"{SVG}text")] == pytest.approx(
-        [width_of(text) for text in texts(svg(Badge(label=label, message=message)))], abs=1
+        [text_width(text) for text in texts(render_badge(Badge(label=label, message=message)))], abs=1
     )
 
 
 def test_letters_have_widths_of_their_own() -> None:
-    assert width_of("iiii") < width_of("nnnn") < width_of("WWWW") < width_of("漢漢漢漢")
-    assert width_of("e\u0301") == width_of("e")
+    assert text_width("iiii") < text_width("nnnn") < text_width("WWWW") < text_width("漢漢漢漢")
+    assert text_width("e\u0301") == text_width("e")
 
 
 def test_a_long_text_loses_its_end_and_says_so() -> None:
-    assert [len(text) for text in texts(svg(Badge(label="n" * 300, message="m" * 300)))] == [40, 200]
-    assert all(text.endswith("…") for text in texts(svg(Badge(label="n" * 300, message="m" * 300))))
+    assert [len(text) for text in texts(render_badge(Badge(label="n" * 300, message="m" * 300)))] == [40, 200]
+    assert all(text.endswith("…") for text in texts(render_badge(Badge(label="n" * 300, message="m" * 300))))
 
 
 def test_it_says_what_it_is_to_who_cannot_see_it_and_leads_to_what_it_is_of() -> None:
-    root = ElementTree.fromstring(svg(LINE))
+    root = ElementTree.fromstring(render_badge(LINE))
     told = (
         "facts holdout: 77.5 % verified · n=40 · 62–88 %. The colour is that of the pass rate: green from "
         "90 %, olive from 75 %, amber from 50 %, red below."
@@ -89,7 +96,7 @@ def test_it_says_what_it_is_to_who_cannot_see_it_and_leads_to_what_it_is_of() ->
     assert root[0].text == told
     (link,) = root.iter(f"{SVG}a")
     assert link.attrib == {"href": "bundle.zip"}
-    assert "<a" not in svg(Badge(label="a", message="b"))
+    assert "<a" not in render_badge(Badge(label="a", message="b"))
 
 
 def luminance(colour: str) -> float:
@@ -100,30 +107,32 @@ def luminance(colour: str) -> float:
 
 @given(st.none() | st.floats(0, 1))
 def test_white_is_readable_on_every_colour(rate: float | None) -> None:
-    drawn = svg(Badge(label="a", message="b", rate=rate))
+    drawn = render_badge(Badge(label="a", message="b", rate=rate))
     fills = {one.attrib["fill"] for one in ElementTree.fromstring(drawn).iter() if "fill" in one.attrib}
-    assert fill_of(rate) in fills
+    assert fill_for_rate(rate) in fills
     assert all(1.05 / (luminance(fill) + 0.05) >= 4.5 for fill in fills - {"#ffffff"})
 
 
 def test_the_colour_is_that_of_the_rate_and_the_title_says_so() -> None:
-    assert [fill_of(rate) for rate in (0.1, 0.49)] == [fill_of(0.0)] * 2
-    assert fill_of(25 / 30) == fill_of(0.75) != fill_of(27 / 30) == fill_of(0.9)
-    assert len({fill_of(rate) for rate in (None, 0.2, 0.6, 0.8, 0.95)}) == 5
+    assert [fill_for_rate(rate) for rate in (0.1, 0.49)] == [fill_for_rate(0.0)] * 2
+    assert fill_for_rate(25 / 30) == fill_for_rate(0.75) != fill_for_rate(27 / 30) == fill_for_rate(0.9)
+    assert len({fill_for_rate(rate) for rate in (None, 0.2, 0.6, 0.8, 0.95)}) == 5
     for rate, words in (
         (0.83, "The colour is that of the pass rate"),
         (None, "Grey: nobody vouches for it."),
     ):
-        badge = Badge(label="a", message="b", rate=rate, grey="Grey: nobody vouches for it.", title="t" * 900)
-        title = ElementTree.fromstring(svg(badge))[0].text or ""
+        badge = Badge(
+            label="a", message="b", rate=rate, grey_reason="Grey: nobody vouches for it.", title="t" * 900
+        )
+        title = ElementTree.fromstring(render_badge(badge))[0].text or ""
         assert words in title
         assert len(title) < 600
 
 
 def test_in_markdown_the_picture_links_as_the_badge_does_and_shows_its_text_as_it_is() -> None:
-    assert picture(LINE, "b.svg") == "[![77.5 % verified · n=40 · 62–88 %](b.svg)](bundle.zip)"
+    assert render_badge_markdown(LINE, "b.svg") == "[![77.5 % verified · n=40 · 62–88 %](b.svg)](bundle.zip)"
     hostile = Badge(label="a", message="](x) <b> | ![y]", link="my bundle (1).zip")
-    assert picture(hostile, "a b.svg") == (
+    assert render_badge_markdown(hostile, "a b.svg") == (
         "[![\\](x) \\<b\\> \\| !\\[y\\]](a%20b.svg)](my%20bundle%20%281%29.zip)"
     )
-    assert escaped("a\n# b") == "a \\# b"
+    assert escape_markdown("a\n# b") == "a \\# b"

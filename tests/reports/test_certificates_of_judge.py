@@ -10,18 +10,18 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from msgspec.structs import replace
 
-from proctor.model import Calibration, Judgment, Score, Settings, Suite, Sway
+from proctor.model import Calibration, Judgment, Score, Settings, Suite, VerdictShift
 from proctor.reports.certificates.of_judge import (
     RunJudge,
-    chart,
+    calibration_row,
+    describe_agreement,
+    draw_chart,
+    get_run_judges,
     judge_lines,
-    lines,
-    markdown,
-    row,
-    run_judges,
-    sentence,
+    render_markdown,
+    render_text,
 )
-from proctor.reports.runs.serialize import Reported
+from proctor.reports.runs.serialize import RunReport
 
 FOUND = Calibration(
     judge="sha256:" + "1" * 64,
@@ -38,18 +38,18 @@ FOUND = Calibration(
     repeats=3,
     repeated=100,
     steady=97,
-    position=Sway(both=50, to_pass=2, to_fail=1, neither=47, moved=3, restless=2),
-    length=Sway(both=52, to_pass=12, to_fail=1, neither=35, moved=13, restless=1),
+    position=VerdictShift(both=50, to_pass=2, to_fail=1, neither=47, moved=3, restless=2),
+    length=VerdictShift(both=52, to_pass=12, to_fail=1, neither=35, moved=13, restless=1),
 )
 MARKUP = "<script>alert(1)</script> & [x](javascript:y) `z` | \x1b[31m"
 
 
 def said(found: Calibration) -> str:
-    return "\n".join(lines(found))
+    return "\n".join(render_text(found))
 
 
 def test_the_sentence_has_both_sides_with_their_intervals() -> None:
-    assert sentence(FOUND) == (
+    assert describe_agreement(FOUND) == (
         "agrees with people on 85 of 100 answers (85.0%, 77–91%), kappa 0.70 (0.56 to 0.84); "
         "it passes 20.0% (11–33%) of what people fail"
     )
@@ -57,7 +57,7 @@ def test_the_sentence_has_both_sides_with_their_intervals() -> None:
 
 def test_the_sentence_of_a_judge_that_saw_one_side_only_says_so() -> None:
     found = replace(FOUND, count=45, agreed=45, passed=45, true_passes=45, kappa=None, kappa_ci95=None)
-    assert sentence(found).endswith("kappa undefined; it was shown nothing that people fail")
+    assert describe_agreement(found).endswith("kappa undefined; it was shown nothing that people fail")
 
 
 def test_biases_are_told_with_counts_interval_and_test() -> None:
@@ -69,7 +69,7 @@ def test_biases_are_told_with_counts_interval_and_test() -> None:
     assert "3 of 100 answers (3.0%, 1–8%) change" in said(FOUND)
     assert "That is no more than chance explains." in said(FOUND)
     assert "Asked 3 times, it changes its mind on 3 of 100 answers" in said(FOUND)
-    alone = replace(FOUND, repeats=1, repeated=0, steady=0, position=Sway(both=9, to_fail=1))
+    alone = replace(FOUND, repeats=1, repeated=0, steady=0, position=VerdictShift(both=9, to_fail=1))
     assert "How much asking again changes is not known." in said(alone)
     assert "Order: not measured." in said(replace(FOUND, position=None))
 
@@ -83,7 +83,7 @@ def test_what_is_too_little_is_noted() -> None:
 
 
 def test_data_has_every_share_with_its_count_and_interval() -> None:
-    data = row(FOUND)
+    data = calibration_row(FOUND)
     assert data["sensitivity"] == {"count": 45, "of": 50, "rate": 0.9, "ci95": [0.786, 0.957]}
     assert data["specificity"]["count"] == 40
     assert (data["position"]["bias"], data["length"]["bias"]) == (None, "pass")
@@ -93,10 +93,10 @@ def test_data_has_every_share_with_its_count_and_interval() -> None:
 
 def test_a_name_with_markup_stays_a_name() -> None:
     found = replace(FOUND, name=MARKUP)
-    page = markdown(found)
+    page = render_markdown(found)
     assert "<script>" not in page.replace("\\<", "")
     assert "\x1b" not in page + said(found)
-    drawn = chart(found).svg()
+    drawn = draw_chart(found).svg()
     assert fromstring(drawn).tag.endswith("svg")
     assert "<script>" not in drawn
 
@@ -104,15 +104,15 @@ def test_a_name_with_markup_stays_a_name() -> None:
 # --- beside a run ------------------------------------------------------------------------------------------
 
 
-def judges_in(report: Reported) -> list[RunJudge]:
-    return run_judges(report.run, report.tally, report.calibrations)
+def judges_in(report: RunReport) -> list[RunJudge]:
+    return get_run_judges(report.run, report.tally, report.calibrations)
 
 
 @pytest.fixture
-def judged(reported: Callable[..., Reported], trial: Any, case: Any, score: Any) -> Callable[..., Reported]:
+def judged(reported: Callable[..., RunReport], trial: Any, case: Any, score: Any) -> Callable[..., RunReport]:
     """A run of which so many of 40 answers pass, each by a judgment; further scores and fields follow."""
 
-    def make(passed: int, *more: Score, judges: tuple[str, ...] = ("j-1",), **fields: Any) -> Reported:
+    def make(passed: int, *more: Score, judges: tuple[str, ...] = ("j-1",), **fields: Any) -> RunReport:
         pairs = []
         for place in range(40):
             said = tuple(Judgment(judge=name, prompt_digest="sha256:p", passed=True) for name in judges)
@@ -139,7 +139,7 @@ def test_a_judge_that_nobody_measured_is_named_with_the_way_to_measure_it(judged
 def test_a_measured_judge_has_its_sentence_and_the_corrected_rate(judged: Any) -> None:
     (line,) = judge_lines(judges_in(replace(judged(22), calibrations=(FOUND,))))
     assert line == (
-        f"The judge 'j-1' {sentence(FOUND)} (measured 2026-11-22). "
+        f"The judge 'j-1' {describe_agreement(FOUND)} (measured 2026-11-22). "
         "Corrected for that, people would pass 50.0% (25–73%)."
     )
 
@@ -157,12 +157,13 @@ def test_no_rate_is_corrected_that_one_judgment_did_not_decide(
     judged: Any, more: tuple[Score, ...], fields: dict[str, Any]
 ) -> None:
     shown = replace(judged(22, *more, **fields), calibrations=(FOUND,))
-    assert [one.people_pass for one in judges_in(shown)] == [None] * len(shown.tally.judging.prompts)
+    rates = [one.corrected_pass_rate for one in judges_in(shown)]
+    assert rates == [None] * len(shown.tally.judge_stats.prompts)
 
 
 def test_a_score_that_does_not_count_changes_nothing(judged: Any, score: Any) -> None:
     shown = replace(judged(22, score(1.0, weight=0.0)), calibrations=(FOUND,))
-    assert judges_in(shown)[0].people_pass is not None
+    assert judges_in(shown)[0].corrected_pass_rate is not None
 
 
 def test_other_prompts_are_told_and_nothing_is_corrected(judged: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proctor.model import Params, Run, Selection, Settings, Suite, TargetSpec
-from proctor.reports.runs.command_line import command_of
+from proctor.reports.runs.command_line import rerun_command
 
 
 def made(**fields: Any) -> Run:
@@ -24,7 +24,7 @@ def made(**fields: Any) -> Run:
 
 
 def test_defaults_are_left_out() -> None:
-    assert command_of(made()) == "proctor run 'my suite@v2' --target openai:m"
+    assert rerun_command(made()) == "proctor run 'my suite@v2' --target openai:m"
 
 
 def test_all_that_was_said_is_in_it() -> None:
@@ -38,7 +38,7 @@ def test_all_that_was_said_is_in_it() -> None:
     run = made(
         settings=settings, target=target, judges=(TargetSpec(name="j", kind="openai"),), judges_given=True
     )
-    assert shlex.split(command_of(run))[2:] == [
+    assert shlex.split(rerun_command(run))[2:] == [
         *("my suite@v2", "--target", "t", "--judge", "j", "--split", "dev", "--tag", "a b", "--id", "x*"),
         *("--limit", "3", "--temperature", "0.7", "--max-tokens", "9"),
         *("--repeat", "2", "--timeout", "7.5", "--min-pass-rate", "0.123456789"),
@@ -46,7 +46,7 @@ def test_all_that_was_said_is_in_it() -> None:
 
 
 def test_a_regrade_asks_no_target() -> None:
-    assert command_of(made(regrade_of="earlier", settings=Settings(threshold=0.5))) == (
+    assert rerun_command(made(regrade_of="earlier", settings=Settings(threshold=0.5))) == (
         "proctor regrade earlier --threshold 0.5"
     )
 
@@ -54,4 +54,4 @@ def test_a_regrade_asks_no_target() -> None:
 @pytest.mark.parametrize("name", ["$(rm -rf x)", "a'b", "; ls"])
 def test_no_name_is_a_command_of_its_own(name: str) -> None:
     run = made(suite=Suite(name=name, dialect="meridian"))
-    assert shlex.split(command_of(run)) == ["proctor", "run", name, "--target", "openai:m"]
+    assert shlex.split(rerun_command(run)) == ["proctor", "run", name, "--target", "openai:m"]

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.comparison.compare import compared
-from proctor.comparison.gate import Rule
-from proctor.comparison.outcomes import CaseFacts, Fact, RunFacts
-from proctor.comparison.ranking import ranked
+from proctor.comparison.compare import compare_runs
+from proctor.comparison.gate import GateRule
+from proctor.comparison.outcomes import CaseOutcomes, RunOutcomes, TrialOutcome
+from proctor.comparison.ranking import rank_runs
 from proctor.model import Run, Selection, Settings, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.comparison import json as comparing_json
 from proctor.reports.comparison import markdown
-from proctor.reports.comparison.chart import chart_of
-from proctor.reports.comparison.text import Compared, lines
+from proctor.reports.comparison.chart import draw_chart
+from proctor.reports.comparison.text import ComparisonReport, render_text
 
 Make = Callable[..., Any]
 Golden = Callable[[Path, str], None]
@@ -32,21 +32,21 @@ CATEGORIES = ("letters | <b>", "numbers")
 
 
 @pytest.fixture(scope="module")
-def of(trial: Make) -> Callable[..., RunFacts]:
+def of(trial: Make) -> Callable[..., RunOutcomes]:
     """A run of one case for each word of signs (`+-!?`, one for each repeat)."""
     made: Trial = trial("")
 
-    def make(name: str, signs: Sequence[str], **fields: Any) -> RunFacts:
+    def make(name: str, signs: Sequence[str], **fields: Any) -> RunOutcomes:
         target, numbers = fields.pop("target", name), fields.pop("numbers", lambda _place: {})
         cases = tuple(
-            CaseFacts(
+            CaseOutcomes(
                 id=f"case {place}",
                 key=f"case {place}",
                 category=CATEGORIES[place % 2],
                 tags=("t",),
                 split="holdout" if place % 5 == 0 else "dev",
                 trials=tuple(
-                    Fact(repeat=repeat, verdict=VERDICTS[sign], **numbers(place))
+                    TrialOutcome(repeat=repeat, verdict=VERDICTS[sign], **numbers(place))
                     for repeat, sign in enumerate(word)
                 ),
             )
@@ -61,26 +61,26 @@ def of(trial: Make) -> Callable[..., RunFacts]:
             "status": "finished",
             "planned": len(signs),
         }
-        return RunFacts(run=Run(**given | fields), cases=cases, trials=sum(map(len, signs)))
+        return RunOutcomes(run=Run(**given | fields), cases=cases, trials=sum(map(len, signs)))
 
     return make
 
 
-def two(one: RunFacts, other: RunFacts, **fields: Any) -> Compared:
-    return Compared(comparisons=(compared(one, other),), **fields)
+def two(one: RunOutcomes, other: RunOutcomes, **fields: Any) -> ComparisonReport:
+    return ComparisonReport(comparisons=(compare_runs(one, other),), **fields)
 
 
-def several(*runs: RunFacts, **fields: Any) -> Compared:
-    ranking = ranked(runs)
-    return Compared(comparisons=ranking.comparisons, ranking=ranking, **fields)
+def several(*runs: RunOutcomes, **fields: Any) -> ComparisonReport:
+    ranking = rank_runs(runs)
+    return ComparisonReport(comparisons=ranking.comparisons, ranking=ranking, **fields)
 
 
-def text(found: Compared, flips: int = 10) -> str:
-    return "".join(f"{line}\n" for line in lines(found, flips))
+def text(found: ComparisonReport, flips: int = 10) -> str:
+    return "".join(f"{line}\n" for line in render_text(found, flips))
 
 
 @pytest.fixture(scope="module")
-def mixed(of: Make) -> Compared:
+def mixed(of: Make) -> ComparisonReport:
     """Forty cases, of which twelve were fixed, two broken and three not measured; one run has one more."""
 
     def numbers(latency: float) -> Callable[[int], dict[str, Any]]:
@@ -96,20 +96,20 @@ def mixed(of: Make) -> Compared:
     return two(
         of("before", before, tags=("baseline", "x"), numbers=numbers(800)),
         of("after", after + "+", numbers=numbers(950)),
-        rule=Rule(max_regression=0.02, allow_errors=3, partial=True),
+        rule=GateRule(max_regression=0.02, allow_errors=3, partial=True),
         looks=7,
         judges=("The judge 'j' agrees with people.",),
     )
 
 
 @pytest.fixture(scope="module")
-def four(of: Make) -> Compared:
+def four(of: Make) -> ComparisonReport:
     return several(
         of("low", "+" * 12 + "-" * 28),
         of("high", "+" * 38 + "-" * 2),
         of("near", "+" * 36 + "-" * 4),
         of("cut", "+" * 20, status="interrupted", planned=40),
-        rule=Rule(partial=True),
+        rule=GateRule(partial=True),
         looks=4,
     )
 
@@ -117,13 +117,13 @@ def four(of: Make) -> Compared:
 # --- golden files ------------------------------------------------------------------------------------------
 
 
-def test_two_runs_are_told_as_their_golden_files_have_it(mixed: Compared, golden: Golden) -> None:
+def test_two_runs_are_told_as_their_golden_files_have_it(mixed: ComparisonReport, golden: Golden) -> None:
     golden(GOLDEN / "compared.txt", text(mixed))
     golden(GOLDEN / "compared.md", "".join(markdown.render(mixed)))
     golden(GOLDEN / "compared.json", comparing_json.render(mixed))
 
 
-def test_several_runs_are_told_as_their_golden_files_have_it(four: Compared, golden: Golden) -> None:
+def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonReport, golden: Golden) -> None:
     golden(GOLDEN / "ranked.txt", text(four))
     golden(GOLDEN / "ranked.md", "".join(markdown.render(four)))
     golden(GOLDEN / "ranked.json", comparing_json.render(four))
@@ -186,7 +186,7 @@ def test_nobody_is_called_better_or_worse_whose_interval_holds_zero(
 # --- what is beside it -------------------------------------------------------------------------------------
 
 
-def test_only_so_many_flips_are_named_and_the_rest_counted(mixed: Compared) -> None:
+def test_only_so_many_flips_are_named_and_the_rest_counted(mixed: ComparisonReport) -> None:
     shown = text(mixed, flips=1)
     assert (shown.count("BROKEN  "), shown.count("FIXED  ")) == (1, 1)
     assert "…and 11 more fixed: --flips 12\n" in shown
@@ -204,7 +204,7 @@ def test_a_run_that_selected_cases_is_named_as_why_they_are_missing(of: Make) ->
 
 
 def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
-    shown = text(two(of("a", "++"), of("b", "++", status="interrupted", planned=9), rule=Rule()))
+    shown = text(two(of("a", "++"), of("b", "++", status="interrupted", planned=9), rule=GateRule()))
     assert "The candidate is not finished: 7 of 9 trials are missing." in shown
     assert "The gate did not hold: the candidate is not finished: 7 of 9 trials are missing." in shown
 
@@ -215,40 +215,40 @@ def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
         (
             "+" * 40,
             "-" * 40,
-            Rule(),
+            GateRule(),
             "The gate did not hold: a regression is shown, as the 95 % interval is -1",
         ),
         (
             "+" * 40,
             "+" * 40,
-            Rule(),
+            GateRule(),
             "The gate held: a regression is not shown, as the 95 % interval is -8.8 to",
         ),
         (
             "+" * 40,
             "+" * 40,
-            Rule(strict=True),
+            GateRule(strict=True),
             "The gate did not hold: a regression is not ruled out, as the",
         ),
-        ("-" * 40, "+" * 40, Rule(strict=True), "The gate held: a regression is ruled out, as the"),
-        ("+" * 40, "-" * 40, Rule(max_regression=0.02), "a regression of more than 2.0 pp is shown"),
-        ("+!", "++", Rule(), "1 of 2 pairs is not measured, and --allow-errors allows 0."),
-        ("!!", "++", Rule(allow_errors=5), "2 of 2 pairs are not measured, and no other is there."),
-        ("", "++", Rule(), "The gate did not hold: nothing matched."),
+        ("-" * 40, "+" * 40, GateRule(strict=True), "The gate held: a regression is ruled out, as the"),
+        ("+" * 40, "-" * 40, GateRule(max_regression=0.02), "a regression of more than 2.0 pp is shown"),
+        ("+!", "++", GateRule(), "1 of 2 pairs is not measured, and --allow-errors allows 0."),
+        ("!!", "++", GateRule(allow_errors=5), "2 of 2 pairs are not measured, and no other is there."),
+        ("", "++", GateRule(), "The gate did not hold: nothing matched."),
         (
             "+" * 5,
             "++",
-            Rule(),
+            GateRule(),
             "The gate did not hold: 3 cases are only in the baseline, and --partial is not given.",
         ),
-        ("+" * 5, "++", Rule(partial=True), "The gate held: a regression is not shown"),
+        ("+" * 5, "++", GateRule(partial=True), "The gate held: a regression is not shown"),
     ],
 )
-def test_the_gate_says_what_decided_it(of: Make, before: str, after: str, rule: Rule, told: str) -> None:
+def test_the_gate_says_what_decided_it(of: Make, before: str, after: str, rule: GateRule, told: str) -> None:
     assert told in text(two(of("a", before), of("b", after), rule=rule)).splitlines()[-1]
 
 
-def test_of_several_each_is_gated_against_the_first_and_the_worst_word_counts(four: Compared) -> None:
+def test_of_several_each_is_gated_against_the_first_and_the_worst_word_counts(four: ComparisonReport) -> None:
     gate = json.loads(comparing_json.render(four))["gate"]
     assert [(one["candidate"], one["exit_code"]) for one in gate["candidates"]] == [
         ("run-high", 0),
@@ -280,8 +280,8 @@ def test_names_of_parts_neither_call_anybody_nor_mark_anything_up(
 # --- the picture -------------------------------------------------------------------------------------------
 
 
-def test_the_picture_has_a_dot_on_a_band_for_all_and_each_part(mixed: Compared) -> None:
-    values = chart_of(mixed).spec["data"]["values"]
+def test_the_picture_has_a_dot_on_a_band_for_all_and_each_part(mixed: ComparisonReport) -> None:
+    values = draw_chart(mixed).spec["data"]["values"]
     assert [row["label"] for row in values] == [
         "all (n = 37)",
         "dev (n = 30)",
@@ -291,20 +291,20 @@ def test_the_picture_has_a_dot_on_a_band_for_all_and_each_part(mixed: Compared) 
     ]
     assert all(row["low"] < row["value"] < row["high"] for row in values)
     assert values[0]["value"] == pytest.approx(100 * 10 / 37)
-    assert {"x": {"datum": 0}} in [layer["encoding"] for layer in chart_of(mixed).spec["layer"]]
+    assert {"x": {"datum": 0}} in [layer["encoding"] for layer in draw_chart(mixed).spec["layer"]]
 
 
-def test_the_picture_of_several_runs_has_a_row_for_each_candidate(four: Compared) -> None:
-    labels = [row["label"] for row in chart_of(four).spec["data"]["values"]]
+def test_the_picture_of_several_runs_has_a_row_for_each_candidate(four: ComparisonReport) -> None:
+    labels = [row["label"] for row in draw_chart(four).spec["data"]["values"]]
     assert labels == ["high run-high (n = 40)", "near run-near (n = 40)", "cut run-cut (n = 20)"]
 
 
 def test_a_part_that_is_named_as_a_split_is_told_apart(of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "CATEGORIES", ("all", "all"))
-    labels = [row["label"] for row in chart_of(two(of("a", "++"), of("b", "-+"))).spec["data"]["values"]]
+    labels = [row["label"] for row in draw_chart(two(of("a", "++"), of("b", "-+"))).spec["data"]["values"]]
     assert labels == ["all (n = 2)", "dev (n = 1)", "holdout (n = 1)", "category all (n = 2)"]
 
 
 def test_nothing_is_drawn_of_nothing(of: Make) -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
-        chart_of(two(of("a", "!"), of("b", "+")))
+        draw_chart(two(of("a", "!"), of("b", "+")))

@@ -11,28 +11,28 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.model import Case, Judgment, Output, Score, SplitRule, Suite, Trial, Verdict
-from proctor.reports.runs.console import lines, opening, together, verdict_line
+from proctor.reports.runs.console import overview_lines, render_text, split_sizes_line, verdict_line
 from proctor.reports.runs.html import render as render_html
 from proctor.reports.runs.markdown import render
-from proctor.reports.runs.serialize import Reported, Row, Told
+from proctor.reports.runs.serialize import CaseResult, RunReport, TrialResult
 
 
-def alone(row: Row) -> Told:
-    return Told(rows=(row,), verdict=row.verdict)
+def alone(row: TrialResult) -> CaseResult:
+    return CaseResult(rows=(row,), verdict=row.verdict)
 
 
-def test_the_text_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
-    golden(Path(__file__).parent / "golden" / "mixed.txt", "\n".join(lines(mixed)) + "\n")
+def test_the_text_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
+    golden(Path(__file__).parent / "golden" / "mixed.txt", "\n".join(render_text(mixed)) + "\n")
 
 
 def test_the_text_of_a_run_of_nothing_is_its_golden_file(
-    reported: Callable[..., Reported], golden: Callable[[Path, str], None]
+    reported: Callable[..., RunReport], golden: Callable[[Path, str], None]
 ) -> None:
-    golden(Path(__file__).parent / "golden" / "nothing.txt", "\n".join(lines(reported())) + "\n")
+    golden(Path(__file__).parent / "golden" / "nothing.txt", "\n".join(render_text(reported())) + "\n")
 
 
 def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
 ) -> None:
     judgments = tuple(
         Judgment(judge="j", prompt_digest="sha256:0", cost_usd=0.25, cached=cached)
@@ -41,7 +41,7 @@ def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart(
     judged = Score(grader="llm_judge", name="kind", value=1.0, outcome=Verdict.PASS, judgments=judgments)
     asked, kept = (Output(text="x", cost_usd=0.5, cached=cached) for cached in (False, True))
     made = reported((trial("x", judged, output=asked), case("a")), (trial("x", output=kept), case("b")))
-    (footer,) = (line for line in lines(made) if " · cost " in line)
+    (footer,) = (line for line in render_text(made) if " · cost " in line)
     assert footer.endswith(" · 1 from the cache · 1 judgment reused · cost $0.5000 + $0.2500 for judging")
     assert "for judging, 1 from the cache, 1 judgment reused." in "".join(render([made]))
 
@@ -56,16 +56,16 @@ def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart(
     ],
 )
 def test_the_opening_line_counts_both_splits(dev: int | None, holdout: int | None, line: str | None) -> None:
-    assert opening(dev, holdout) == line
+    assert split_sizes_line(dev, holdout) == line
 
 
 @pytest.fixture
 def split(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], score: Any
-) -> Callable[[int, int, int, int], Reported]:
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
+) -> Callable[[int, int, int, int], RunReport]:
     """A split run of so many passed and all, dev and holdout."""
 
-    def make(dev_passed: int, dev: int, holdout_passed: int, holdout: int) -> Reported:
+    def make(dev_passed: int, dev: int, holdout_passed: int, holdout: int) -> RunReport:
         parts = [("dev", dev_passed, dev), ("holdout", holdout_passed, holdout)]
         pairs = [
             (trial("x", score(1.0 if number < passed else 0.0), split=name), case(f"{name}-{number}"))
@@ -103,9 +103,9 @@ def split(
     ],
 )
 def test_a_split_run_begins_with_both_accuracies(
-    split: Callable[..., Reported], numbers: tuple[int, ...], completed: str, cells: str
+    split: Callable[..., RunReport], numbers: tuple[int, ...], completed: str, cells: str
 ) -> None:
-    text = list(lines(split(*numbers)))
+    text = list(render_text(split(*numbers)))
     assert text[0] == completed
     rule = "+------------------+--------------------+---------------+---------+"
     assert text[2] == text[5] == rule
@@ -113,8 +113,8 @@ def test_a_split_run_begins_with_both_accuracies(
     assert text[4] == cells + " 0ms     |"
 
 
-def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(split: Callable[..., Reported]) -> None:
-    text = list(lines(split(3, 4, 0, 0)))
+def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(split: Callable[..., RunReport]) -> None:
+    text = list(render_text(split(3, 4, 0, 0)))
     assert text[0] == "s on echo"
     assert [line.split()[:4] for line in text[2:4]] == [
         ["passed", "total", "rate", "0%"],
@@ -125,11 +125,11 @@ def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(split: Callable[...
 
 @pytest.fixture
 def tagged(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], score: Any
-) -> Callable[..., Reported]:
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
+) -> Callable[..., RunReport]:
     """A run of one passed and one failed trial for each word, whose letters are the tags of the former."""
 
-    def make(*words: str, failed: tuple[str, ...] = ()) -> Reported:
+    def make(*words: str, failed: tuple[str, ...] = ()) -> RunReport:
         passed = [(trial("x", score(1.0)), case(f"p{n}", tags=tuple(word))) for n, word in enumerate(words)]
         return reported(
             *passed, *((trial("x", score(0.0)), case(f"f{n}", tags=tuple(w))) for n, w in enumerate(failed))
@@ -139,7 +139,7 @@ def tagged(
 
 
 def test_the_pass_rate_of_each_tag_stands_below_with_its_n_and_interval(tagged: Any) -> None:
-    text = list(lines(tagged("ab", "a", "", failed=("a", "b"))))
+    text = list(render_text(tagged("ab", "a", "", failed=("a", "b"))))
     start = text.index(next(line for line in text if line.startswith("tag")))
     assert text[start - 1] == text[start + 3] == ""
     assert text[start].split()[:5] == ["tag", "passed", "total", "rate", "0%"]
@@ -152,8 +152,8 @@ def test_the_pass_rate_of_each_tag_stands_below_with_its_n_and_interval(tagged: 
 
 
 def test_a_tag_on_one_case_tells_no_more_than_the_case_and_is_only_counted(tagged: Any) -> None:
-    assert not any("tag" in line for line in lines(tagged("a", "b")))
-    text = "\n".join(lines(tagged("a", "ab", "a", "")))
+    assert not any("tag" in line for line in render_text(tagged("a", "b")))
+    text = "\n".join(render_text(tagged("a", "ab", "a", "")))
     assert "\na                  3      3" in text
     assert "\n…and 1 more tag: proctor runs show 20260301-120000-abc123 --json\n\n" in text
 
@@ -161,25 +161,25 @@ def test_a_tag_on_one_case_tells_no_more_than_the_case_and_is_only_counted(tagge
 @pytest.mark.parametrize("words", [("", ""), ("a", "a"), ("ab", "ab")])
 def test_tags_that_tell_no_more_than_the_whole_are_not_shown(tagged: Any, words: tuple[str, ...]) -> None:
     made = tagged(*words, failed=words[:1])
-    assert not any(line.startswith("tag") for line in lines(made))
+    assert not any(line.startswith("tag") for line in render_text(made))
     assert "| Tag |" not in "".join(render([made]))
     assert '<th scope="col">Tag</th>' not in "".join(render_html([made]))
 
 
 def test_of_many_tags_those_on_most_cases_are_shown_and_the_others_counted(tagged: Any) -> None:
     letters = "abcdefghijklmno"
-    text = list(lines(tagged(*(letters[:end] for end in range(15)), letters)))
+    text = list(render_text(tagged(*(letters[:end] for end in range(15)), letters)))
     start = text.index(next(line for line in text if line.startswith("tag")))
     assert "".join(line.split()[0] for line in text[start + 1 : start + 11]) == letters[:10]
     assert text[start + 11] == "…and 5 more tags: proctor runs show 20260301-120000-abc123 --json"
 
 
 def test_a_tag_is_shown_on_one_line_of_bounded_length(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
 ) -> None:
     tags = ("\x1b[31mred\n" + "x" * 300,)
     made = reported(*((trial("x"), case(name, tags=tags if name != "c" else ())) for name in "abc"))
-    (line,) = (line for line in lines(made) if "xxx" in line)
+    (line,) = (line for line in render_text(made) if "xxx" in line)
     assert line.startswith(r"\x1b[31mred xxx")
     assert "\x1b" not in line
     assert len(line) < 120
@@ -187,11 +187,13 @@ def test_a_tag_is_shown_on_one_line_of_bounded_length(
 
 @pytest.mark.parametrize("numbers", [(16, 23, 4, 7), (17, 24, 0, 0)])
 def test_no_number_of_a_run_stands_twice_on_a_screen(
-    split: Callable[..., Reported], numbers: tuple[int, ...]
+    split: Callable[..., RunReport], numbers: tuple[int, ...]
 ) -> None:
     dev_passed, dev, holdout_passed, holdout = numbers
     passed, total = dev_passed + holdout_passed, dev + holdout
-    text = "\n".join(line for line in lines(split(*numbers)) if not line.startswith(("Run ", "FAIL", "…")))
+    text = "\n".join(
+        line for line in render_text(split(*numbers)) if not line.startswith(("Run ", "FAIL", "…"))
+    )
     for count in {passed, total, dev_passed, dev, holdout_passed, holdout} - {0}:
         assert len(re.findall(rf"(?<![\d.]){count}(?![\d.%–]| tests)", text)) <= 1, (count, text)
     rates = re.findall(r"\d+\.\d%", text)
@@ -204,12 +206,12 @@ def test_no_number_of_a_run_stands_twice_on_a_screen(
 def test_ten_of_those_that_did_not_pass_are_named_and_the_others_counted(
     trial: Callable[..., Trial],
     case: Callable[..., Case],
-    reported: Callable[..., Reported],
+    reported: Callable[..., RunReport],
     failed: int,
     named: int,
     more: int | None,
 ) -> None:
-    text = list(lines(reported(*[(trial(None), case(str(number))) for number in range(failed)])))
+    text = list(render_text(reported(*[(trial(None), case(str(number))) for number in range(failed)])))
     assert sum(line.startswith("ERROR") for line in text) == named
     told = [line for line in text if line.startswith("…and")]
     command = "proctor runs show 20260301-120000-abc123 --failures"
@@ -233,13 +235,13 @@ def test_a_trial_is_told_in_one_line(
     line: str,
 ) -> None:
     made = trial("x", score(0.0, reason="wrong"), repeat=repeat)
-    assert verdict_line(alone(Row(trial=made, verdict=verdict, case=case()))) == line
+    assert verdict_line(alone(TrialResult(trial=made, verdict=verdict, case=case()))) == line
 
 
 def test_a_trial_that_passed_has_no_reason_and_no_trailing_space(
     trial: Callable[..., Trial], case: Callable[..., Case], score: Callable[..., Score]
 ) -> None:
-    row = Row(trial=trial("x", score(1.0)), verdict=Verdict.PASS, case=case())
+    row = TrialResult(trial=trial("x", score(1.0)), verdict=Verdict.PASS, case=case())
     assert verdict_line(alone(row)) == "PASS      c"
 
 
@@ -247,7 +249,7 @@ def test_a_long_reason_is_cut_with_a_sign(
     trial: Callable[..., Trial], case: Callable[..., Case], score: Callable[..., Score]
 ) -> None:
     made = trial("x", score(0.0, reason="r" * 200))
-    line = verdict_line(alone(Row(trial=made, verdict=Verdict.FAIL, case=case())))
+    line = verdict_line(alone(TrialResult(trial=made, verdict=Verdict.FAIL, case=case())))
     assert line == "FAIL      c  " + ("exact: " + "r" * 200)[:99] + "…"
 
 
@@ -255,7 +257,7 @@ def test_a_long_reason_is_cut_with_a_sign(
 def test_no_case_id_breaks_its_line_or_reaches_the_terminal(
     trial: Callable[..., Trial], case: Callable[..., Case], case_id: str
 ) -> None:
-    row = Row(trial=trial(None, case_id=case_id), verdict=Verdict.ERROR, case=case(case_id))
+    row = TrialResult(trial=trial(None, case_id=case_id), verdict=Verdict.ERROR, case=case(case_id))
     line = verdict_line(alone(row))
     assert line.isprintable()
 
@@ -269,7 +271,7 @@ def test_no_case_id_breaks_its_line_or_reaches_the_terminal(
     ],
 )
 def test_several_runs_are_compared_by_what_they_differ_in(
-    mixed: Reported, suites: tuple[str, ...], targets: tuple[str, ...], names: list[str]
+    mixed: RunReport, suites: tuple[str, ...], targets: tuple[str, ...], names: list[str]
 ) -> None:
     runs = [
         replace(
@@ -282,17 +284,17 @@ def test_several_runs_are_compared_by_what_they_differ_in(
         )
         for suite, target in zip(suites, targets, strict=True)
     ]
-    heading, *rows = together(runs)
+    heading, *rows = overview_lines(runs)
     assert heading.split()[:2] == ["passed", "total"]
     assert [row[:12].strip() for row in rows] == names
     assert [row.split("●")[0][12:].split()[:3] for row in rows] == [["2", "7", "28.6%"]] * 2
 
 
 def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
 ) -> None:
     made = trial("x", output=Output(text="x", refused_params=("temperature", "seed")))
-    assert list(lines(reported((made, case()))))[-2:] == [
+    assert list(render_text(reported((made, case()))))[-2:] == [
         "Not applied, as the target does not take it: seed, temperature",
         "Run 20260301-120000-abc123",
     ]

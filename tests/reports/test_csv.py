@@ -11,7 +11,7 @@ import pytest
 
 from proctor.model import Case, Trial
 from proctor.reports.runs.csv import render
-from proctor.reports.runs.serialize import Reported
+from proctor.reports.runs.serialize import RunReport
 
 COLUMNS = [
     "run",
@@ -38,26 +38,26 @@ COLUMNS = [
 ]
 
 
-def parsed(*runs: Reported) -> list[dict[str, str]]:
+def parsed(*runs: RunReport) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO("".join(render(runs)), newline="")))
 
 
-def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
+def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
     golden(Path(__file__).parent / "golden" / "mixed.csv", "".join(render([mixed])))
 
 
-def test_every_trial_is_a_row_under_the_same_columns(mixed: Reported) -> None:
+def test_every_trial_is_a_row_under_the_same_columns(mixed: RunReport) -> None:
     rows = parsed(mixed, mixed)
     assert len(rows) == 14
     assert {tuple(row) for row in rows} == {tuple(COLUMNS)}
     assert [row["verdict"] for row in rows[:7]] == [row.verdict.value for row in mixed.rows()]
 
 
-def test_nothing_to_report_is_a_header(reported: Callable[..., Reported]) -> None:
+def test_nothing_to_report_is_a_header(reported: Callable[..., RunReport]) -> None:
     assert "".join(render([])) == "".join(render([reported()])) == ",".join(COLUMNS) + "\r\n"
 
 
-def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed: Reported) -> None:
+def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed: RunReport) -> None:
     rows = parsed(mixed)
     assert rows[3]["case_id"] == "two\nlines"
     assert rows[3]["question"] == "first\nsecond"
@@ -67,7 +67,7 @@ def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed: Reported)
     assert rows[6]["output"] == "größer als 日本 😀"
 
 
-def test_what_is_not_known_is_an_empty_cell(mixed: Reported) -> None:
+def test_what_is_not_known_is_an_empty_cell(mixed: RunReport) -> None:
     failed = parsed(mixed)[3]
     empty = ("score", "output", "latency_ms", "input_tokens", "output_tokens", "cost_usd", "tags")
     assert [failed[name] for name in empty] == [""] * len(empty)
@@ -94,7 +94,7 @@ def test_what_is_not_known_is_an_empty_cell(mixed: Reported) -> None:
     ],
 )
 def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], text: str
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], text: str
 ) -> None:
     (row,) = parsed(reported((trial(text), case(text, text, category=text, tags=(text,)))))
     for column in ("output", "question", "category", "tags"):
@@ -103,7 +103,7 @@ def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(
 
 @pytest.mark.parametrize("text", ["-5", "+5", "-0.25", "5", "a=b", "'quoted'", "", " =1", "1+1"])
 def test_a_plain_text_or_a_signed_number_stays_as_it_is(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], text: str
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], text: str
 ) -> None:
     (row,) = parsed(reported((trial(text), case("c", text))))
     assert (row["output"], row["question"]) == (text, text)

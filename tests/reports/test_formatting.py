@@ -9,16 +9,16 @@ import pytest
 from proctor.reports.formatting import (
     cost,
     costs,
+    format_utc,
     interval,
     milliseconds,
     percent,
-    points,
+    percentage_points,
     probability,
-    rounded,
+    round_interval,
     seconds,
-    utc,
 )
-from proctor.safe_text import cut
+from proctor.safe_text import truncate
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_interval_is_two_percentages(bounds: tuple[float, float] | None, text
 
 @pytest.mark.parametrize(("difference", "text"), [(0.125, "+12.5pp"), (-0.5, "-50.0pp"), (0.0, "+0.0pp")])
 def test_a_difference_is_in_points_with_its_sign(difference: float, text: str) -> None:
-    assert points(difference) == text
+    assert percentage_points(difference) == text
 
 
 @pytest.mark.parametrize(
@@ -125,11 +125,11 @@ def test_a_p_value_has_as_many_digits_as_it_needs(p: float | None, text: str) ->
 
 
 def test_a_long_text_loses_its_end_and_every_line_end() -> None:
-    assert cut("one\ntwo", 7) == "one two"
-    assert cut("one\ntwo", 6) == "one t…"
+    assert truncate("one\ntwo", 7) == "one two"
+    assert truncate("one\ntwo", 6) == "one t…"
 
 
 def test_a_moment_and_an_interval_are_short_in_json() -> None:
-    assert utc(datetime(2026, 10, 3, 14, tzinfo=UTC)) == "2026-10-03T14:00:00Z"
-    assert rounded((0.12345, 1.0)) == [0.123, 1.0]
-    assert rounded(None) is None
+    assert format_utc(datetime(2026, 10, 3, 14, tzinfo=UTC)) == "2026-10-03T14:00:00Z"
+    assert round_interval((0.12345, 1.0)) == [0.123, 1.0]
+    assert round_interval(None) is None

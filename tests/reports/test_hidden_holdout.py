@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from proctor.model import (
     Assertion,
     Case,
-    Entry,
+    Evidence,
     Failure,
     Judgment,
     Message,
@@ -31,8 +31,8 @@ from proctor.model import (
 )
 from proctor.reports import REPORTS
 from proctor.reports.runs import console, trial_text
-from proctor.reports.runs.json import trials
-from proctor.reports.runs.serialize import Reported, Row, run_row, seal, trial_row
+from proctor.reports.runs.json import render_trials
+from proctor.reports.runs.serialize import RunReport, TrialResult, run_row, seal, trial_row
 
 SECRET = "kestrel"
 """Stands in everything that tells of question or answer."""
@@ -63,7 +63,7 @@ def _score(value: float | None) -> Score:
         weight=2.0,
         required=0.4,
         reason=SECRET,
-        entries=(Entry(text=SECRET, passed=False, evidence=SECRET),),
+        entries=(Evidence(text=SECRET, passed=False, evidence=SECRET),),
         judgments=(judgment,),
         details={SECRET: SECRET},
     )
@@ -86,7 +86,7 @@ def _output() -> Output:
 
 
 @pytest.fixture(scope="module")
-def whole(trial: Callable[..., Trial], reported: Callable[..., Reported]) -> Reported:
+def whole(trial: Callable[..., Trial], reported: Callable[..., RunReport]) -> RunReport:
     """Trials of all four verdicts that are held out, one with two answers, and one dev case."""
     failure = Failure(stage="target", kind="http", message=SECRET)
     made = [
@@ -108,19 +108,19 @@ def whole(trial: Callable[..., Trial], reported: Callable[..., Reported]) -> Rep
 
 
 @pytest.fixture(scope="module")
-def shut(whole: Reported) -> Reported:
+def shut(whole: RunReport) -> RunReport:
     """The same, as it is shown to whoever has not asked for what is sealed."""
     return replace(whole, rows=lambda: map(seal, whole.rows()))
 
 
-def displayed(run: Reported) -> dict[str, str]:
+def displayed(run: RunReport) -> dict[str, str]:
     """Everything that shows trials, by what shows it."""
     forms = {ending: "".join(REPORTS.get(ending)([run])) for ending in REPORTS.names()}
-    forms["console"] = "\n".join(console.lines(run))
+    forms["console"] = "\n".join(console.render_text(run))
     forms["sheet"] = "\n".join(
-        line for row in run.rows() for line in trial_text.lines(row, PassRule(threshold=0.9))
+        line for row in run.rows() for line in trial_text.render_text(row, PassRule(threshold=0.9))
     )
-    forms["trials"] = trials(run.run, run.rows())
+    forms["trials"] = render_trials(run.run, run.rows())
     return forms
 
 
@@ -129,7 +129,7 @@ FORMS = [*REPORTS.names(), "console", "sheet", "trials"]
 
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_of_a_sealed_answer_is_shown_and_its_case_and_verdict_are(
-    form: str, shut: Reported, whole: Reported
+    form: str, shut: RunReport, whole: RunReport
 ) -> None:
     text = displayed(shut)[form]
     assert SECRET not in text
@@ -141,20 +141,20 @@ def test_nothing_of_a_sealed_answer_is_shown_and_its_case_and_verdict_are(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_not_held_out_is_shown_as_ever(form: str, shut: Reported, whole: Reported) -> None:
+def test_what_is_not_held_out_is_shown_as_ever(form: str, shut: RunReport, whole: RunReport) -> None:
     (row,) = (row for row in shut.rows() if row.trial.split == "dev")
     assert row == next(row for row in whole.rows() if row.trial.split == "dev")
     only = replace(shut, rows=lambda: iter([row]))
     assert displayed(only)[form] == displayed(replace(whole, rows=lambda: iter([row])))[form]
 
 
-def test_the_numbers_of_a_run_are_the_same_sealed_and_not(shut: Reported, whole: Reported) -> None:
+def test_the_numbers_of_a_run_are_the_same_sealed_and_not(shut: RunReport, whole: RunReport) -> None:
     assert run_row(shut) == run_row(whole)
     assert run_row(shut)["splits"]["holdout"]["passed"] == 1
 
 
 def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest(
-    shut: Reported, whole: Reported
+    shut: RunReport, whole: RunReport
 ) -> None:
     stays = (
         "run",
@@ -189,9 +189,9 @@ def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest
         assert closed["failed_gates"] == ["rubric"] * len(opened["failed_gates"])
 
 
-def test_a_sealed_failure_says_of_which_kind_it_is(shut: Reported) -> None:
+def test_a_sealed_failure_says_of_which_kind_it_is(shut: RunReport) -> None:
     (row,) = (row for row in shut.rows() if row.trial.case_id == "c-broken")
-    assert row.why == "http: sealed; --reveal shows it"
+    assert row.reason == "http: sealed; --reveal shows it"
     assert trial_row(shut.run, row)["failure"] == {
         "stage": "target",
         "kind": "http",
@@ -199,8 +199,8 @@ def test_a_sealed_failure_says_of_which_kind_it_is(shut: Reported) -> None:
     }
 
 
-def test_the_console_names_what_is_sealed(shut: Reported) -> None:
-    listed = [line for line in console.lines(shut) if "--reveal" in line]
+def test_the_console_names_what_is_sealed(shut: RunReport) -> None:
+    listed = [line for line in console.render_text(shut) if "--reveal" in line]
     assert listed == [
         "FAIL      c-failed  sealed; --reveal shows it",
         "FAIL      c-gated  sealed; --reveal shows it",
@@ -218,17 +218,17 @@ def test_the_console_names_what_is_sealed(shut: Reported) -> None:
     ],
 )
 def test_a_sealed_case_is_its_verdict_and_score_and_how_to_see_more(
-    shut: Reported, case_id: str, shown: list[str]
+    shut: RunReport, case_id: str, shown: list[str]
 ) -> None:
     (row,) = (row for row in shut.rows() if row.trial.case_id == case_id)
-    *lines, how, empty = trial_text.lines(row, PassRule())
+    *lines, how, empty = trial_text.render_text(row, PassRule())
     assert lines == shown
     assert how.startswith("  sealed: ")
     assert "--reveal" in how
     assert empty == ""
 
 
-def test_a_row_of_csv_is_marked_and_has_empty_cells(shut: Reported) -> None:
+def test_a_row_of_csv_is_marked_and_has_empty_cells(shut: RunReport) -> None:
     rows = list(csv.DictReader(io.StringIO("".join(REPORTS.get(".csv")([shut])), newline="")))
     marks = {row["case_id"]: row["sealed"] for row in rows}
     assert marks == {**dict.fromkeys(IDS, "true"), "open": "false"}
@@ -236,7 +236,7 @@ def test_a_row_of_csv_is_marked_and_has_empty_cells(shut: Reported) -> None:
         assert {row[name] for row in rows if row["sealed"] == "true"} == {""}
 
 
-def test_junit_counts_what_is_sealed_and_says_so(shut: Reported) -> None:
+def test_junit_counts_what_is_sealed_and_says_so(shut: RunReport) -> None:
     (suite,) = ET.fromstring("".join(REPORTS.get(".xml")([shut]))).iter("testsuite")
     tests = {test.attrib["name"]: test for test in suite.iter("testcase")}
     assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("6", "2", "2")
@@ -248,7 +248,7 @@ def test_junit_counts_what_is_sealed_and_says_so(shut: Reported) -> None:
 
 
 def test_a_case_with_several_answers_is_sealed_as_one(
-    trial: Callable[..., Trial], reported: Callable[..., Reported], score: Callable[..., Any]
+    trial: Callable[..., Trial], reported: Callable[..., RunReport], score: Callable[..., Any]
 ) -> None:
     case = replace(_case("a"), repeats=3)
     pairs = [
@@ -262,11 +262,11 @@ def test_a_case_with_several_answers_is_sealed_as_one(
     assert not any(SECRET in shown for shown in text.values())
 
 
-def test_sealing_twice_is_sealing_once(whole: Reported) -> None:
-    rows: list[Row] = [seal(row) for row in whole.rows()]
+def test_sealing_twice_is_sealing_once(whole: RunReport) -> None:
+    rows: list[TrialResult] = [seal(row) for row in whole.rows()]
     assert [seal(row) for row in rows] == rows
 
 
-def test_a_sealed_line_of_jsonl_is_json(shut: Reported) -> None:
+def test_a_sealed_line_of_jsonl_is_json(shut: RunReport) -> None:
     rows = [json.loads(line) for line in "".join(REPORTS.get(".jsonl")([shut])).splitlines()]
     assert [row["sealed"] for row in rows] == [True] * 5 + [False]

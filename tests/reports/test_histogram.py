@@ -10,33 +10,33 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proctor.model import Selection, Settings
-from proctor.reports.runs.histogram import HEIGHT, WIDTH, chart, classes, dollars, times
-from proctor.reports.runs.settings import in_words
+from proctor.reports.runs.histogram import HEIGHT, WIDTH, draw_histogram, format_ms, format_usd, make_bins
+from proctor.reports.runs.settings import describe_settings
 
 
 @given(st.lists(st.floats(0, 1e7), min_size=1, max_size=200))
 @example([2e-308] * 30 + [1e7])
 def test_every_value_is_in_one_class_and_the_classes_follow_one_another(values: list[float]) -> None:
-    found = classes(values)
+    found = make_bins(values)
     assert sum(one.count for one in found) == len(values)
     assert len(found) <= 40
     assert all(one.high == other.low for one, other in pairwise(found))
     assert all(one.high is not None for one in found[:-1])
-    names = [times(one.low) for one in found]
+    names = [format_ms(one.low) for one in found]
     assert len(set(names)) == len(names)
 
 
 def test_classes_have_round_bounds_and_the_last_has_what_is_far_above_the_rest() -> None:
-    found = classes([*range(100, 300), 90_000.0])
+    found = make_bins([*range(100, 300), 90_000.0])
     assert [(one.low, one.high) for one in found[:3]] == [(100, 150), (150, 200), (200, 250)]
     assert (found[-1].high, found[-1].count) == (None, 1)
-    assert [one.words(times) for one in (found[0], found[-1])] == ["100 ms to 150 ms", "600 ms or more"]
-    assert classes([]) == []
+    assert [one.label(format_ms) for one in (found[0], found[-1])] == ["100 ms to 150 ms", "600 ms or more"]
+    assert make_bins([]) == []
 
 
 @pytest.mark.parametrize("values", [[0.0], list(range(5000))])
 def test_a_drawing_has_always_the_same_size_so_that_a_page_can_keep_its_place(values: list[float]) -> None:
-    svg = chart(classes(values), title="T <b>", unit="u", write=dollars).svg()
+    svg = draw_histogram(make_bins(values), title="T <b>", unit="u", write=format_usd).svg()
     size = re.search(r'<svg[^>]* width="(\d+)" height="(\d+)"', svg)
     assert size
     assert (int(size[1]), int(size[2])) == (WIDTH, HEIGHT)
@@ -44,7 +44,7 @@ def test_a_drawing_has_always_the_same_size_so_that_a_page_can_keep_its_place(va
 
 
 def test_settings_are_told_where_they_are_not_as_by_default() -> None:
-    assert list(in_words(Settings())) == ["32 at once"]
+    assert list(describe_settings(Settings())) == ["32 at once"]
     chosen = Selection(split="dev", tags=("a", "b"), exclude_tags=("c",), limit=1200)
     given = Settings(
         selection=chosen,
@@ -55,12 +55,12 @@ def test_settings_are_told_where_they_are_not_as_by_default() -> None:
         budget_usd=1.5,
         cache=True,
     )
-    assert list(in_words(given)) == [
+    assert list(describe_settings(given)) == [
         *("2 at once", "3 repeats", "only dev", "tag a, b", "without tag c", "the first 1,200 cases"),
         *("passes from 0.5", "budget $1.5", "gate at 80.0%", "cache"),
     ]
     judged = Settings(judge_repeats=3, judge_rule="all", timeout_s=30, retries=0)
-    assert list(in_words(judged))[1:] == [
+    assert list(describe_settings(judged))[1:] == [
         "30 s for a call",
         "0 retries",
         "each judge asked 3 times, all decides",

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proctor.model import (
     Case,
-    Entry,
+    Evidence,
     Failure,
     Judgment,
     Message,
@@ -29,8 +29,8 @@ from proctor.model import (
 )
 from proctor.reports.runs import html
 from proctor.reports.runs.html import render
-from proctor.reports.runs.serialize import Reported, Row, seal
-from proctor.safe_text import visible
+from proctor.reports.runs.serialize import RunReport, TrialResult, seal
+from proctor.safe_text import escape_invisible
 
 PLAIN = "plain words"
 HOSTILE = (
@@ -86,11 +86,11 @@ class Reader(HTMLParser):
         return "".join(self.texts)
 
 
-def rendered(*runs: Reported) -> str:
+def rendered(*runs: RunReport) -> str:
     return "".join(render(runs))
 
 
-def read(*runs: Reported) -> Reader:
+def read(*runs: RunReport) -> Reader:
     return Reader(rendered(*runs))
 
 
@@ -100,7 +100,7 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
 
 
-def carrying(text: str, trial: Callable[..., Trial], reported: Callable[..., Reported]) -> Reported:
+def carrying(text: str, trial: Callable[..., Trial], reported: Callable[..., RunReport]) -> RunReport:
     """A run with that text in every field that takes one."""
     call = ToolCall(name=text, arguments={text: text}, output=text)
     message = Message(role=text, content=text, name=text, tool_calls=(call,))
@@ -121,7 +121,7 @@ def carrying(text: str, trial: Callable[..., Trial], reported: Callable[..., Rep
         outcome=Verdict.FAIL,
         required=0.5,
         reason=text,
-        entries=(Entry(text="said", passed=False, evidence=text),),
+        entries=(Evidence(text="said", passed=False, evidence=text),),
         judgments=(judgment,),
         details={text: text},
     )
@@ -154,24 +154,24 @@ def carrying(text: str, trial: Callable[..., Trial], reported: Callable[..., Rep
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_becomes_an_element_an_attribute_or_a_comment(
-    text: str, trial: Callable[..., Trial], reported: Callable[..., Reported]
+    text: str, trial: Callable[..., Trial], reported: Callable[..., RunReport]
 ) -> None:
     plain, hostile = (read(carrying(one, trial, reported)) for one in (PLAIN, text))
     assert hostile.elements == plain.elements
     assert hostile.others == plain.others == []
     assert "<b>" not in text or "<b>" in hostile.text
-    assert visible(text) in hostile.text
+    assert escape_invisible(text) in hostile.text
 
 
 def test_every_field_of_a_trial_that_did_not_pass_is_shown(
-    trial: Callable[..., Trial], reported: Callable[..., Reported]
+    trial: Callable[..., Trial], reported: Callable[..., RunReport]
 ) -> None:
     told = read(carrying("Xy7", trial, reported))
     assert told.text.count("Xy7") >= 40
     assert ("mark", "class", "fail") in told.values
 
 
-def test_the_file_needs_nothing_else_and_may_do_nothing(mixed: Reported) -> None:
+def test_the_file_needs_nothing_else_and_may_do_nothing(mixed: RunReport) -> None:
     text = rendered(mixed)
     found = Reader(text)
     assert not {tag for tag, _ in found.elements} & {"script", "link", "iframe", "object", "form", "base"}
@@ -189,7 +189,7 @@ def test_the_file_needs_nothing_else_and_may_do_nothing(mixed: Reported) -> None
     ]
 
 
-def test_the_numbers_are_those_of_the_run(mixed: Reported) -> None:
+def test_the_numbers_are_those_of_the_run(mixed: RunReport) -> None:
     text = " ".join(" ".join(read(mixed).texts).split())
     assert "openai:m-1 passed 2 of 7 (28.6%, 7–66%)" in text
     for words in (
@@ -202,7 +202,7 @@ def test_the_numbers_are_those_of_the_run(mixed: Reported) -> None:
     assert "sha256:" + "5" * 64 in text
 
 
-def test_what_did_not_pass_is_a_sheet_and_what_passed_a_line(mixed: Reported) -> None:
+def test_what_did_not_pass_is_a_sheet_and_what_passed_a_line(mixed: RunReport) -> None:
     found = read(mixed)
     kinds = [value for tag, name, value in found.values if tag == "li" and name == "class"]
     assert kinds == [row.verdict.value for row in mixed.rows()]
@@ -212,7 +212,7 @@ def test_what_did_not_pass_is_a_sheet_and_what_passed_a_line(mixed: Reported) ->
     assert "größer als 日本 😀" in found.text
 
 
-def test_a_sealed_trial_tells_its_verdict_only(mixed: Reported) -> None:
+def test_a_sealed_trial_tells_its_verdict_only(mixed: RunReport) -> None:
     shut = replace(mixed, rows=lambda: map(seal, mixed.rows()))
     text = " ".join(read(shut).text.split())
     assert "The judges disagree." in read(mixed).text
@@ -221,7 +221,7 @@ def test_a_sealed_trial_tells_its_verdict_only(mixed: Reported) -> None:
     assert "control" in text
 
 
-def test_several_runs_have_a_list_and_one_axis(mixed: Reported) -> None:
+def test_several_runs_have_a_list_and_one_axis(mixed: RunReport) -> None:
     found = read(mixed, mixed)
     assert [value for tag, name, value in found.values if tag == "a"] == ["#run-1", "#run-2"]
     ids = [value for _, name, value in found.values if name == "id"]
@@ -231,15 +231,15 @@ def test_several_runs_have_a_list_and_one_axis(mixed: Reported) -> None:
     assert headings.count("h1") == 1
 
 
-def many(count: int, row: Row, run: Reported) -> Reported:
-    def rows() -> Iterator[Row]:
+def many(count: int, row: TrialResult, run: RunReport) -> RunReport:
+    def rows() -> Iterator[TrialResult]:
         for number in range(count):
             yield replace(row, trial=replace(row.trial, position=number, case_id=f"c{number}"))
 
     return replace(run, rows=rows)
 
 
-def test_what_is_left_out_is_counted(mixed: Reported, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_is_counted(mixed: RunReport, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_DETAILED_TRIALS", 2)
     monkeypatch.setattr(html, "MAX_LISTED_TRIALS", 3)
     rows = {row.verdict: row for row in mixed.rows()}
@@ -252,18 +252,20 @@ def test_what_is_left_out_is_counted(mixed: Reported, monkeypatch: pytest.Monkey
     assert "…and 6 more that passed" in passed.text
 
 
-def test_a_long_text_is_cut_with_a_word_on_the_rest(mixed: Reported, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_is_cut_with_a_word_on_the_rest(
+    mixed: RunReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(html, "MAX_TEXT_LENGTH", 4)
     text = read(mixed).text
     assert "=1+1… (10 more characters)" in text
     assert '=1+1, "quoted"' not in text
 
 
-def test_a_large_run_streams(mixed: Reported) -> None:
+def test_a_large_run_streams(mixed: RunReport) -> None:
     (row,) = [row for row in mixed.rows() if row.verdict is Verdict.PASS][:1]
     taken = 0
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[TrialResult]:
         nonlocal taken
         for _ in range(100_000):
             taken += 1

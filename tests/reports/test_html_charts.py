@@ -6,10 +6,10 @@ import base64
 import re
 
 from proctor.reports.runs.html import render
-from proctor.reports.runs.serialize import Reported
+from proctor.reports.runs.serialize import RunReport
 
 
-def test_charts_are_pictures_inside_the_file_for_a_light_and_a_dark_page(mixed: Reported) -> None:
+def test_charts_are_pictures_inside_the_file_for_a_light_and_a_dark_page(mixed: RunReport) -> None:
     text = "".join(render([mixed]))
     urls = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', text)
     drawings = [base64.b64decode(url).decode() for url in urls]

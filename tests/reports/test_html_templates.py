@@ -10,13 +10,13 @@ import pytest
 from jinja2 import DictLoader, TemplateAssertionError, UndefinedError
 
 from proctor.reports.formatting import interval
-from proctor.reports.html_templates import environment, reach_of
+from proctor.reports.html_templates import axis_limit, make_environment
 from proctor.reports.runs.serialize import counts_row
 from proctor.verdicts import Counts
 
 
 def made(source: str, **values: Any) -> str:
-    return environment().from_string(f'{{% import "parts.html" as parts %}}{source}').render(**values)
+    return make_environment().from_string(f'{{% import "parts.html" as parts %}}{source}').render(**values)
 
 
 def number(name: str, text: str) -> float:
@@ -46,7 +46,7 @@ def test_an_interval_is_that_of_the_console_although_json_has_it_rounded() -> No
 
 
 def test_further_templates_come_first_and_share_the_macros() -> None:
-    more = environment(DictLoader({"page.html": '{% import "parts.html" as p %}{{ p.number(1234) }}'}))
+    more = make_environment(DictLoader({"page.html": '{% import "parts.html" as p %}{{ p.number(1234) }}'}))
     assert more.get_template("page.html").render() == '<span class="number">1,234</span>'
 
 
@@ -102,9 +102,9 @@ def test_a_difference_stands_around_zero_and_inside_its_axis(value: float, at: f
 
 
 def test_an_axis_is_as_wide_as_it_has_to_be() -> None:
-    assert reach_of((0.02, -0.04, None)) == 0.05
-    assert reach_of((-0.3,)) == 0.5
-    assert reach_of(()) == 0.05
+    assert axis_limit((0.02, -0.04, None)) == 0.05
+    assert axis_limit((-0.3,)) == 0.5
+    assert axis_limit(()) == 0.05
 
 
 def test_a_command_an_empty_place_and_problems_are_text() -> None:

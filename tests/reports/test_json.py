@@ -9,43 +9,43 @@ from pathlib import Path
 from proctor.codec import encode
 from proctor.errors import ExitCode
 from proctor.model import Problem
-from proctor.reports.runs.json import problem_row, refusal, render, summary, validation
-from proctor.reports.runs.serialize import Reported, run_row, trial_row
+from proctor.reports.runs.json import problem_row, render, render_refusal, render_summary, render_validation
+from proctor.reports.runs.serialize import RunReport, run_row, trial_row
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def test_the_summary_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
-    golden(GOLDEN / "summary.json", summary([mixed]))
+def test_the_summary_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
+    golden(GOLDEN / "summary.json", render_summary([mixed]))
 
 
-def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
+def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
     golden(GOLDEN / "mixed.json", "".join(render([mixed])))
 
 
 def test_the_summary_is_one_object_of_runs_and_the_worst_exit_code(
-    mixed: Reported, reported: Callable[..., Reported]
+    mixed: RunReport, reported: Callable[..., RunReport]
 ) -> None:
-    assert json.loads(summary([reported(), mixed])) == {
+    assert json.loads(render_summary([reported(), mixed])) == {
         "runs": [run_row(reported()), run_row(mixed)],
         "exit_code": 3,
     }
-    assert json.loads(summary([])) == {"runs": [], "exit_code": 0}
+    assert json.loads(render_summary([])) == {"runs": [], "exit_code": 0}
 
 
 def test_the_file_is_the_summary_with_the_trials_of_each_run(
-    mixed: Reported, reported: Callable[..., Reported]
+    mixed: RunReport, reported: Callable[..., RunReport]
 ) -> None:
     runs = [mixed, reported(), mixed]
     whole = json.loads("".join(render(runs)))
     trials = [run.pop("trials") for run in whole["runs"]]
-    assert whole == json.loads(summary(runs))
+    assert whole == json.loads(render_summary(runs))
     assert encode(trials) == encode([[trial_row(run.run, row) for row in run.rows()] for run in runs])
 
 
-def test_the_summary_ends_with_one_line_end(mixed: Reported) -> None:
-    assert summary([mixed]).endswith("}\n")
-    assert not summary([mixed]).endswith("\n\n")
+def test_the_summary_ends_with_one_line_end(mixed: RunReport) -> None:
+    assert render_summary([mixed]).endswith("}\n")
+    assert not render_summary([mixed]).endswith("\n\n")
 
 
 ERROR = Problem(code="c", message="Größe is wrong.", path="s.jsonl", line=3, field="id", case="a")
@@ -53,7 +53,7 @@ WARNING = Problem(level="warning", code="w", message="Odd.", path="s.jsonl")
 
 
 def test_a_refusal_lists_the_errors_with_where_they_are() -> None:
-    assert json.loads(refusal([ERROR, WARNING, Problem(code="d", message="Gone.")])) == {
+    assert json.loads(render_refusal([ERROR, WARNING, Problem(code="d", message="Gone.")])) == {
         "runs": [],
         "errors": [
             {
@@ -78,6 +78,6 @@ def test_a_validation_has_its_files_and_its_exit_code() -> None:
         "errors": [problem_row(ERROR)],
         "warnings": [],
     }
-    found = json.loads(validation([file], ExitCode.USAGE))
+    found = json.loads(render_validation([file], ExitCode.USAGE))
     assert found == {"files": [file], "exit_code": 4}
     assert list(found["files"][0]["errors"][0]) == ["line", "field", "case", "code", "message"]

@@ -12,27 +12,27 @@ from proctor.codec import encode
 from proctor.errors import TargetError
 from proctor.model import Prompt, TargetSpec
 from proctor.reports.runs.jsonl import render
-from proctor.reports.runs.serialize import Reported, trial_row
+from proctor.reports.runs.serialize import RunReport, trial_row
 from proctor.targets import TARGETS
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 
 
-def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
+def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
     golden(Path(__file__).parent / "golden" / "mixed.jsonl", "".join(render([mixed])))
 
 
-def test_every_piece_is_one_trial_on_one_line(mixed: Reported) -> None:
+def test_every_piece_is_one_trial_on_one_line(mixed: RunReport) -> None:
     pieces = list(render([mixed, mixed]))
     assert all(piece.count("\n") == 1 and piece.endswith("\n") for piece in pieces)
     rows = [trial_row(mixed.run, row) for row in mixed.rows()]
     assert encode([json.loads(piece) for piece in pieces]) == encode(rows * 2)
 
 
-async def test_an_exported_run_answers_for_its_target(mixed: Reported, tmp_path: Path) -> None:
+async def test_an_exported_run_answers_for_its_target(mixed: RunReport, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text("".join(render([mixed])), encoding="utf-8")
     spec = TargetSpec(name=f"replay:{path}", kind="replay", model=str(path))
-    target = await TARGETS.get("replay").open_target(spec, Opening({}))
+    target = await TARGETS.get("replay").open_target(spec, TargetContext({}))
     try:
         for row in mixed.rows():
             prompt = Prompt(messages=row.case.input, case_id=row.trial.case_id, repeat=row.trial.repeat)

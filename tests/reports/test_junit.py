@@ -10,21 +10,21 @@ import pytest
 
 from proctor.model import Case, Output, Trial
 from proctor.reports.runs.junit import render
-from proctor.reports.runs.serialize import Reported
+from proctor.reports.runs.serialize import RunReport
 
 GATE = "below the gate: the gate (0.00, gate 0.5); score 0.75; "
 
 
-def parsed(*runs: Reported) -> ET.Element:
+def parsed(*runs: RunReport) -> ET.Element:
     return ET.fromstring("".join(render(runs)))
 
 
-def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
+def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
     golden(Path(__file__).parent / "golden" / "mixed.xml", "".join(render([mixed])))
 
 
 def test_every_run_is_a_test_suite_with_its_counts(
-    mixed: Reported, reported: Callable[..., Reported]
+    mixed: RunReport, reported: Callable[..., RunReport]
 ) -> None:
     root = parsed(mixed, reported())
     assert root.tag == "testsuites"
@@ -39,7 +39,7 @@ def test_every_run_is_a_test_suite_with_its_counts(
     ]
 
 
-def test_the_counts_are_those_of_the_elements(mixed: Reported) -> None:
+def test_the_counts_are_those_of_the_elements(mixed: RunReport) -> None:
     (suite,) = parsed(mixed).iter("testsuite")
     assert len(suite.findall("testcase")) == int(suite.attrib["tests"])
     assert len(suite.findall("testcase/failure")) == int(suite.attrib["failures"])
@@ -47,7 +47,7 @@ def test_the_counts_are_those_of_the_elements(mixed: Reported) -> None:
     assert float(suite.attrib["time"]) == pytest.approx(0.595, abs=1e-3)
 
 
-def test_a_test_case_says_what_became_of_its_trial(mixed: Reported) -> None:
+def test_a_test_case_says_what_became_of_its_trial(mixed: RunReport) -> None:
     tests = {test.attrib["name"]: test for test in parsed(mixed).iter("testcase")}
     assert list(tests) == [
         "sum",
@@ -80,7 +80,7 @@ def test_a_test_case_says_what_became_of_its_trial(mixed: Reported) -> None:
     assert tests["two\nlines"].find("system-out") is None
 
 
-def test_characters_that_xml_cannot_hold_are_shown_as_escapes(mixed: Reported) -> None:
+def test_characters_that_xml_cannot_hold_are_shown_as_escapes(mixed: RunReport) -> None:
     tests = {test.attrib["name"]: test for test in parsed(mixed).iter("testcase")}
     assert (
         tests["control"].findtext("system-out")
@@ -90,7 +90,7 @@ def test_characters_that_xml_cannot_hold_are_shown_as_escapes(mixed: Reported) -
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0xD800, 0xFFFE, 0xFFFF, 0x1F600])
 def test_any_character_anywhere_gives_xml_that_parses(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], code: int
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], code: int
 ) -> None:
     text = f"<{chr(code)}&\"']]>"
     (suite,) = parsed(reported((trial(text, case_id=text), case(text, text)))).iter("testsuite")
@@ -112,7 +112,7 @@ def test_nothing_to_report_is_xml_too() -> None:
     ],
 )
 def test_times_are_seconds_with_three_decimals_and_their_sum_is_of_what_was_measured(
-    reported: Callable[..., Reported],
+    reported: Callable[..., RunReport],
     case: Callable[..., Case],
     trial: Callable[..., Trial],
     latency_ms: float,

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from proctor.model import Case, Trial
 from proctor.reports.runs.markdown import render
-from proctor.reports.runs.serialize import Reported
-from proctor.safe_text import visible
+from proctor.reports.runs.serialize import RunReport
+from proctor.safe_text import escape_invisible
 
 
-def rendered(*runs: Reported) -> str:
+def rendered(*runs: RunReport) -> str:
     return "".join(render(runs))
 
 
@@ -41,14 +41,14 @@ def blocks(text: str) -> list[str]:
     return found
 
 
-def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
+def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
     golden(Path(__file__).parent / "golden" / "mixed.md", rendered(mixed))
 
 
-def test_what_did_not_pass_is_shown_with_question_and_answer(mixed: Reported) -> None:
+def test_what_did_not_pass_is_shown_with_question_and_answer(mixed: RunReport) -> None:
     shown = blocks(rendered(mixed))
     assert shown == [
-        visible(text)
+        escape_invisible(text)
         for row in mixed.rows()
         if row.verdict != "pass"
         for text in (
@@ -63,13 +63,13 @@ def test_what_did_not_pass_is_shown_with_question_and_answer(mixed: Reported) ->
 
 @given(st.text(alphabet="`~ \n\tab", max_size=40))
 def test_no_answer_breaks_out_of_its_fence(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], answer: str
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], answer: str
 ) -> None:
     text = rendered(reported((trial(answer), case("c", answer))))
     assert blocks(text) == [answer, answer]
 
 
-def test_a_name_cannot_break_a_heading_or_a_table(mixed: Reported) -> None:
+def test_a_name_cannot_break_a_heading_or_a_table(mixed: RunReport) -> None:
     lines = rendered(mixed).splitlines()
     assert r"# kitchen \| \<sums\> v2 on openai:m-1" in lines
     assert r"| \| pipe \| | 0 | 1 | 0.0% | 0–79% |" in lines
@@ -82,7 +82,7 @@ def test_a_name_cannot_break_a_heading_or_a_table(mixed: Reported) -> None:
 
 @pytest.mark.parametrize("count", [50, 51, 60])
 def test_at_most_fifty_are_shown_and_the_others_counted(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], count: int
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], count: int
 ) -> None:
     text = rendered(
         reported(*[(trial(None, case_id=str(number)), case(str(number))) for number in range(count)])
@@ -95,7 +95,7 @@ def test_at_most_fifty_are_shown_and_the_others_counted(
 def test_where_all_passed_nothing_is_listed(
     trial: Callable[..., Trial],
     case: Callable[..., Case],
-    reported: Callable[..., Reported],
+    reported: Callable[..., RunReport],
     score: Callable[..., object],
 ) -> None:
     text = rendered(reported((trial("4", score(1.0)), case())))
@@ -103,16 +103,16 @@ def test_where_all_passed_nothing_is_listed(
     assert "## Not passed" not in text
 
 
-def test_a_run_of_nothing_has_dashes_for_its_rates(reported: Callable[..., Reported]) -> None:
+def test_a_run_of_nothing_has_dashes_for_its_rates(reported: Callable[..., RunReport]) -> None:
     assert "**0 of 0 passed** (–, 95 % interval –)" in rendered(reported())
 
 
-def _loud(count: int, letters: int, **fields: Any) -> Callable[..., Reported]:
+def _loud(count: int, letters: int, **fields: Any) -> Callable[..., RunReport]:
     """A run of so many trials that failed with answers of so many letters."""
 
     def make(
-        trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
-    ) -> Reported:
+        trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
+    ) -> RunReport:
         pairs = [(trial("😀" * letters, case_id=f"c{number}"), case(f"c{number}")) for number in range(count)]
         return reported(*pairs, **fields)
 
@@ -125,7 +125,7 @@ def _loud(count: int, letters: int, **fields: Any) -> Callable[..., Reported]:
 def test_a_report_fits_a_comment_with_the_numbers_of_all_runs_first(
     trial: Callable[..., Trial],
     case: Callable[..., Case],
-    reported: Callable[..., Reported],
+    reported: Callable[..., RunReport],
     runs: int,
     count: int,
     letters: int,
@@ -146,7 +146,7 @@ def test_a_report_fits_a_comment_with_the_numbers_of_all_runs_first(
 
 
 def test_a_long_answer_is_cut_with_a_word_on_the_rest(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
 ) -> None:
     text = rendered(reported((trial("x" * 10_000), case())))
     assert "x… (7,000 more characters)" in text
@@ -156,7 +156,7 @@ def test_a_long_answer_is_cut_with_a_word_on_the_rest(
 def test_no_name_or_reason_breaks_out_of_its_line(
     trial: Callable[..., Trial],
     case: Callable[..., Case],
-    reported: Callable[..., Reported],
+    reported: Callable[..., RunReport],
     score: Callable[..., Any],
     text: str,
 ) -> None:

@@ -7,19 +7,19 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from proctor.model import Case, Failure, Message, Output, Score, Trial, Verdict
-from proctor.reports.runs.one_line import briefly
-from proctor.reports.runs.serialize import Row, seal
+from proctor.reports.runs.one_line import summarize_verdict
+from proctor.reports.runs.serialize import TrialResult, seal
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CASE = Case(id="a", input=(Message(role="user", content="?"),))
 
 
-def row(*scores: Score, verdict: Verdict = Verdict.FAIL, failure: Failure | None = None) -> Row:
+def row(*scores: Score, verdict: Verdict = Verdict.FAIL, failure: Failure | None = None) -> TrialResult:
     output = None if failure is not None else Output(text="x")
     trial = Trial(
         case_id="a", position=0, sent="", started_at=NOON, output=output, scores=scores, failure=failure
     )
-    return Row(trial=trial, verdict=verdict, case=CASE)
+    return TrialResult(trial=trial, verdict=verdict, case=CASE)
 
 
 def score(grader: str, outcome: Verdict, **fields: object) -> Score:
@@ -34,39 +34,43 @@ def test_the_gate_that_was_missed_comes_before_all_else() -> None:
         score("other", Verdict.PASS),
     )
     said = "failed: contains: The answer does not contain 'hola' (required), and 1 more"
-    assert briefly(found) == said
+    assert summarize_verdict(found) == said
 
 
 def test_without_a_gate_the_first_that_was_missed_is_told() -> None:
-    assert briefly(row(score("length", Verdict.FAIL, reason="too long"))) == "failed: length: too long"
+    assert (
+        summarize_verdict(row(score("length", Verdict.FAIL, reason="too long"))) == "failed: length: too long"
+    )
     unscored = row(score("rubric", Verdict.UNSCORED), verdict=Verdict.UNSCORED)
-    assert briefly(unscored) == "unscored: rubric: unscored"
+    assert summarize_verdict(unscored) == "unscored: rubric: unscored"
 
 
 def test_one_below_the_threshold_without_a_missed_check_says_the_score() -> None:
     found = row(score("similarity", Verdict.PASS, value=0.6))
-    assert briefly(found) == "failed: no assertion failed, but the score is 0.60"
+    assert summarize_verdict(found) == "failed: no assertion failed, but the score is 0.60"
 
 
 def test_an_error_says_what_went_wrong() -> None:
     failure = Failure(stage="target", kind="timeout", message="No answer in 2 s.")
-    assert briefly(row(verdict=Verdict.ERROR, failure=failure)) == "error: timeout: No answer in 2 s."
+    assert (
+        summarize_verdict(row(verdict=Verdict.ERROR, failure=failure)) == "error: timeout: No answer in 2 s."
+    )
 
 
 def test_one_that_passed_says_by_how_many_checks() -> None:
     good, bad = score("a", Verdict.PASS), score("b", Verdict.FAIL)
-    assert briefly(row(good, verdict=Verdict.PASS)) == "passed: its only check, score 1.00"
-    assert briefly(row(good, good, verdict=Verdict.PASS)) == "passed: all 2 checks, score 1.00"
-    assert briefly(row(good, bad, verdict=Verdict.PASS)) == "passed: 1 of 2 checks, score 0.50"
+    assert summarize_verdict(row(good, verdict=Verdict.PASS)) == "passed: its only check, score 1.00"
+    assert summarize_verdict(row(good, good, verdict=Verdict.PASS)) == "passed: all 2 checks, score 1.00"
+    assert summarize_verdict(row(good, bad, verdict=Verdict.PASS)) == "passed: 1 of 2 checks, score 0.50"
 
 
 def test_one_that_is_sealed_says_no_more() -> None:
     found = row(score("contains", Verdict.FAIL, name="contains-hola", reason="no 'hola'"))
     held_out = replace(found, trial=replace(found.trial, split="holdout"))
-    assert briefly(seal(held_out)) == "failed; question, answer and reasons are sealed"
+    assert summarize_verdict(seal(held_out)) == "failed; question, answer and reasons are sealed"
 
 
 def test_a_reason_of_many_lines_is_one_line_and_cut() -> None:
-    found = briefly(row(score("a", Verdict.FAIL, reason="line\n" * 100)))
+    found = summarize_verdict(row(score("a", Verdict.FAIL, reason="line\n" * 100)))
     assert "\n" not in found
     assert len(found) < 140

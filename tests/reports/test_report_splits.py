@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.model import Case, SplitRule, Suite, Trial, Verdict
-from proctor.reports.runs.console import lines
+from proctor.reports.runs.console import render_text
 from proctor.reports.runs.markdown import render
-from proctor.reports.runs.serialize import Reported, run_row
+from proctor.reports.runs.serialize import RunReport, run_row
 from proctor.reports.runs.splits import smallest_drop, split_notes
 from proctor.stats import newcombe
 from proctor.verdicts import Counts
@@ -166,7 +166,7 @@ def test_there_is_a_warning_exactly_where_the_interval_of_more_than_one_case_end
 
 
 def test_every_form_that_has_numbers_has_the_notes_and_later_looks(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], score: Any
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
 ) -> None:
     pairs = [
         (trial("x", score(1.0 if split == "dev" else 0.0), split=split), case(f"{split}-{number}"))
@@ -177,7 +177,7 @@ def test_every_form_that_has_numbers_has_the_notes_and_later_looks(
     (note,) = run_row(made)["split_notes"]
     for looks, told in ((None, False), (1, False), (2, True), (1234, True)):
         seen = replace(made, looks=looks)
-        shown = list(lines(seen))
+        shown = list(render_text(seen))
         assert shown[7] == note
         assert shown[8] == f"Look {looks:,} at this holdout." if told else shown[8] == ""
         markdown = "".join(render([seen]))

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from proctor.model import Attachment, Case, Message, Output, Score, Settings, ToolCall, Trial, Usage, Verdict
-from proctor.reports.runs.serialize import Reported, question_of, run_row, score_row, trial_row, why
+from proctor.reports.runs.serialize import (
+    RunReport,
+    failure_reason,
+    question_text,
+    run_row,
+    score_row,
+    trial_row,
+)
 
 RUN = [
     "run",
@@ -83,11 +90,11 @@ SCORE_BESIDE = ["details"]
 ENTRY = ["text", "passed", "evidence"]
 
 
-def trials_of(mixed: Reported) -> list[dict[str, Any]]:
+def trials_of(mixed: RunReport) -> list[dict[str, Any]]:
     return [trial_row(mixed.run, row) for row in mixed.rows()]
 
 
-def test_a_run_has_the_promised_fields(mixed: Reported) -> None:
+def test_a_run_has_the_promised_fields(mixed: RunReport) -> None:
     row = run_row(mixed)
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
     assert sorted(row["latency_ms"]) == ["mean", "p50", "p95"]
@@ -105,13 +112,13 @@ def test_a_run_has_the_promised_fields(mixed: Reported) -> None:
         ("by_tag", ["@tag", "easy", "short", "| pipe |"]),
     ],
 )
-def test_every_part_of_a_run_has_the_same_shape(mixed: Reported, groups: str, names: list[str]) -> None:
+def test_every_part_of_a_run_has_the_same_shape(mixed: RunReport, groups: str, names: list[str]) -> None:
     parts = run_row(mixed)[groups]
     assert list(parts) == names
     assert {tuple(part) for part in parts.values()} == {tuple(COUNTS)}
 
 
-def test_a_runs_numbers_are_those_of_its_trials(mixed: Reported) -> None:
+def test_a_runs_numbers_are_those_of_its_trials(mixed: RunReport) -> None:
     row = run_row(mixed)
     assert [row[name] for name in COUNTS[:5]] == [7, 2, 3, 1, 1]
     assert row["pass_rate"] == 2 / 7
@@ -136,7 +143,7 @@ def test_a_runs_numbers_are_those_of_its_trials(mixed: Reported) -> None:
     assert (row["started_at"], row["finished_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T12:00:02.500000Z")
 
 
-def test_a_run_of_nothing_has_every_field_and_no_rate(reported: Callable[..., Reported]) -> None:
+def test_a_run_of_nothing_has_every_field_and_no_rate(reported: Callable[..., RunReport]) -> None:
     row = run_row(reported(finished_at=None))
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
     absent = ("pass_rate", "ci95", "mean_score", "cost_usd", "suite_hash", "finished_at")
@@ -144,7 +151,7 @@ def test_a_run_of_nothing_has_every_field_and_no_rate(reported: Callable[..., Re
     assert row["splits"] == row["by_category"] == row["by_tag"] == {}
 
 
-def test_a_trial_has_the_promised_fields_whatever_became_of_it(mixed: Reported) -> None:
+def test_a_trial_has_the_promised_fields_whatever_became_of_it(mixed: RunReport) -> None:
     for row in trials_of(mixed):
         assert sorted(row) == sorted(TRIAL + TRIAL_BESIDE)
         for score in row["scores"]:
@@ -153,20 +160,20 @@ def test_a_trial_has_the_promised_fields_whatever_became_of_it(mixed: Reported) 
                 assert list(entry) == ENTRY
 
 
-def test_verdicts_and_outcomes_are_lower_case(mixed: Reported) -> None:
+def test_verdicts_and_outcomes_are_lower_case(mixed: RunReport) -> None:
     rows = trials_of(mixed)
     assert [row["verdict"] for row in rows] == ["pass", "fail", "fail", "error", "fail", "unscored", "pass"]
     assert {score["outcome"] for row in rows for score in row["scores"]} == {"pass", "fail", "unscored"}
 
 
-def test_a_trial_that_failed_has_its_failure_and_nothing_that_an_output_has(mixed: Reported) -> None:
+def test_a_trial_that_failed_has_its_failure_and_nothing_that_an_output_has(mixed: RunReport) -> None:
     row = next(row for row in trials_of(mixed) if row["verdict"] == "error")
     assert row["failure"] == {"stage": "target", "kind": "timeout", "message": "Nothing came\nwithin 2 s."}
     absent = ("output", "latency_ms", "usage", "cost_usd", "score", "source_run")
     assert {name: row[name] for name in absent} == dict.fromkeys(absent)
 
 
-def test_an_answer_has_all_that_came_with_it(mixed: Reported) -> None:
+def test_an_answer_has_all_that_came_with_it(mixed: RunReport) -> None:
     row = trials_of(mixed)[0]
     assert row["output"]["text"] == "4"
     assert row["output"]["finish_reason"] == "stop"
@@ -181,7 +188,7 @@ def test_an_answer_has_all_that_came_with_it(mixed: Reported) -> None:
 
 
 def test_a_usage_has_its_tokens_also_when_they_are_0(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
 ) -> None:
     run = reported((trial("x", output=Output(text="", usage=Usage(input_tokens=3))), case()))
     (row,) = trials_of(run)
@@ -215,27 +222,27 @@ def test_a_question_has_roles_only_where_there_is_more_than_the_user(
     turns: list[tuple[str, str]], question: str
 ) -> None:
     messages = tuple(Message(role=role, content=content) for role, content in turns)
-    assert question_of(Case(id="c", input=messages)) == question
+    assert question_text(Case(id="c", input=messages)) == question
 
 
 def test_a_question_names_what_is_attached_and_which_tools_are_called() -> None:
     files = (Attachment(kind="file", path="docs/a.md"), "Read it.", Attachment(kind="image", path="b.png"))
     asked = Message(role="user", content="Read it.", parts=files)
     called = Message(role="assistant", tool_calls=(ToolCall(name="look"), ToolCall(name="sum")))
-    assert question_of(Case(id="c", input=(asked,))) == "[file docs/a.md]\n\nRead it.\n\n[image b.png]"
+    assert question_text(Case(id="c", input=(asked,))) == "[file docs/a.md]\n\nRead it.\n\n[image b.png]"
     parts = ("Look at ", Attachment(kind="image", path="b.png"), ", please.")
     inline = Message(role="user", content="Look at , please.", parts=parts, inline=True)
-    assert question_of(Case(id="c", input=(inline,))) == "Look at [image b.png], please."
-    assert question_of(Case(id="c", input=(called,))) == "assistant: [calls look] [calls sum]"
+    assert question_text(Case(id="c", input=(inline,))) == "Look at [image b.png], please."
+    assert question_text(Case(id="c", input=(called,))) == "assistant: [calls look] [calls sum]"
 
 
 def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores(
     trial: Callable[..., Trial], score: Callable[..., Score]
 ) -> None:
-    assert why(trial(None)) == "timeout: Too late."
+    assert failure_reason(trial(None)) == "timeout: Too late."
     missed = score(0.0, name="short", reason="12 words\nof 5")
     assert (
-        why(trial("x", score(1.0), missed, score(None, name="kind")))
+        failure_reason(trial("x", score(1.0), missed, score(None, name="kind")))
         == "short: 12 words of 5; kind: unscored"
     )
 
@@ -245,16 +252,19 @@ def test_a_gate_that_was_not_reached_is_named_first_with_the_score_that_is_kept(
 ) -> None:
     gated = score(0.5, name="safe", reason="two of four", required=0.8)
     made = trial("x", score(1.0, weight=9.0), score(0.0, name="short"), gated)
-    assert why(made) == "below the gate: safe (0.50, gate 0.8); score 0.86; short: fail; safe: two of four"
+    assert (
+        failure_reason(made)
+        == "below the gate: safe (0.50, gate 0.8); score 0.86; short: fail; safe: two of four"
+    )
     alone = trial("x", score(0.0, name="only", weight=0.0, required=0.8))
-    assert why(alone) == "below the gate: only (0.00, gate 0.8); only: fail"
+    assert failure_reason(alone) == "below the gate: only (0.00, gate 0.8); only: fail"
 
 
 @pytest.mark.parametrize("odd", ["\r", "\x0b", "\x0c", "\x85", "\u2028", "\x1b[2J", "\x00"])
 def test_why_is_one_line_without_control_characters(
     trial: Callable[..., Trial], score: Callable[..., Score], odd: str
 ) -> None:
-    text = why(trial("x", score(0.0, reason=f"one{odd}two")))
+    text = failure_reason(trial("x", score(0.0, reason=f"one{odd}two")))
     assert len(text.splitlines()) == 1
     assert text.isprintable()
 
@@ -267,10 +277,12 @@ def test_why_is_one_line_without_control_characters(
 def test_a_trial_that_did_not_pass_always_has_a_reason(
     trial: Callable[..., Trial],
     case: Callable[..., Case],
-    reported: Callable[..., Reported],
+    reported: Callable[..., RunReport],
     fields: dict[str, float],
     threshold: float | None,
 ) -> None:
     close = Score(grader="near", name="near", outcome=Verdict.PASS, **fields)  # type: ignore[arg-type]
     run = reported((trial("x", close), case()), settings=Settings(threshold=threshold))
-    assert [bool(why(row.trial)) for row in run.rows() if row.verdict is not Verdict.PASS] == [True]
+    assert [bool(failure_reason(row.trial)) for row in run.rows() if row.verdict is not Verdict.PASS] == [
+        True
+    ]

@@ -8,7 +8,7 @@ from math import dist
 
 import pytest
 
-from proctor.reports.html_templates import environment, stylesheet
+from proctor.reports.html_templates import load_stylesheet, make_environment
 
 VERDICTS = ("pass", "fail", "error", "unscored")
 TEXT = ("ink", "quiet", "accent", *VERDICTS)
@@ -22,7 +22,7 @@ RED_GREEN_BLIND = (
 
 def colours(theme: str) -> dict[str, str]:
     """The custom properties that hold a colour; the dark theme's over the light one's."""
-    css = stylesheet()
+    css = load_stylesheet()
     light, dark = (block[1] for block in list(re.finditer(r":root \{(.*?)\}", css, re.DOTALL))[:2])
     both = light if theme == "light" else light + dark
     return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", both))
@@ -108,7 +108,7 @@ def test_verdicts_differ_in_lightness_and_for_those_who_see_no_red_or_green(them
 
 
 def test_every_verdict_has_a_shape_of_its_own_and_its_word() -> None:
-    parts = environment().from_string('{% import "parts.html" as parts %}{{ parts.verdict(name) }}')
+    parts = make_environment().from_string('{% import "parts.html" as parts %}{{ parts.verdict(name) }}')
     drawn = {name: parts.render(name=name) for name in VERDICTS}
     assert all(f"<span>{name}</span>" in text for name, text in drawn.items())
     shapes = {
@@ -118,18 +118,18 @@ def test_every_verdict_has_a_shape_of_its_own_and_its_word() -> None:
 
 
 def test_the_stylesheet_fetches_nothing_and_thinks_of_paper_motion_and_the_dark() -> None:
-    css = stylesheet()
+    css = load_stylesheet()
     assert "url(" not in css
     assert "@import" not in css
     for wanted in ("@media print", "prefers-reduced-motion", "prefers-color-scheme: dark", ":focus-visible"):
         assert wanted in css
-    assert environment().get_template("proctor.css").render() == css
+    assert make_environment().get_template("proctor.css").render() == css
 
 
 @pytest.mark.parametrize("template", ["parts.html", "sheet.html", "report.html"])
 def test_no_template_has_an_inline_style_a_script_or_a_way_around_escaping(template: str) -> None:
-    loader = environment().loader
+    loader = make_environment().loader
     assert loader is not None
-    source = loader.get_source(environment(), template)[0]
+    source = loader.get_source(make_environment(), template)[0]
     assert not re.search(r"\sstyle=|<script|\son[a-z]+=|\|\s*safe|autoescape", source)
-    assert "safe" not in environment().filters
+    assert "safe" not in make_environment().filters

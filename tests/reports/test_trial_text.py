@@ -9,7 +9,7 @@ import pytest
 
 from proctor.model import (
     Case,
-    Entry,
+    Evidence,
     Judgment,
     Message,
     Output,
@@ -21,7 +21,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.reports.runs import trial_text
-from proctor.reports.runs.serialize import Row
+from proctor.reports.runs.serialize import TrialResult
 
 DIFF = "--- a/n\n+++ b/n\n@@ -1 +1 @@\n-1\n+2\n"
 
@@ -43,7 +43,9 @@ def shown(
         output=Output(**{"text": "Done.", **output}),
         scores=scores,
     )
-    return list(trial_text.lines(Row(trial=trial, verdict=verdict, case=case), rule or PassRule()))
+    return list(
+        trial_text.render_text(TrialResult(trial=trial, verdict=verdict, case=case), rule or PassRule())
+    )
 
 
 def test_what_is_not_known_is_not_there() -> None:
@@ -90,7 +92,7 @@ def test_what_each_judge_said_is_there(judgment: dict[str, Any], line: str) -> N
 
 def test_nothing_that_was_said_moves_the_cursor_or_stands_as_a_line_of_its_own() -> None:
     hostile = "a\x1b[31m\x00\u202e\tb\nPASS c\rPASS d"
-    entry = Entry(text=hostile, passed=True, evidence=hostile)
+    entry = Evidence(text=hostile, passed=True, evidence=hostile)
     said = Judgment(judge="j\x1b", prompt_digest="sha256:0", raw=hostile)
     score = Score(
         grader="program", name="p", outcome=Verdict.FAIL, reason=hostile, entries=(entry,), judgments=(said,)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.reports.word_diff import Piece, Wordwise, common, wordwise
+from proctor.reports.word_diff import DiffSpan, WordDiff, common_blocks, diff_words
 
 
-def shown(found: Wordwise) -> tuple[str, str]:
+def shown(found: WordDiff) -> tuple[str, str]:
     """Both answers with what is only in one of them in brackets."""
     one, other = (
         "".join(f"[{piece.text}]" if piece.changed else piece.text for piece in pieces)
@@ -18,48 +18,51 @@ def shown(found: Wordwise) -> tuple[str, str]:
 
 
 def test_only_the_words_that_differ_are_marked() -> None:
-    assert shown(wordwise("The capital is Rome, I think.", "The capital is Paris, I think.")) == (
+    assert shown(diff_words("The capital is Rome, I think.", "The capital is Paris, I think.")) == (
         "The capital is [Rome], I think.",
         "The capital is [Paris], I think.",
     )
-    assert shown(wordwise("a b", "a c b")) == ("a b", "a [c ]b")
-    assert shown(wordwise("", "new")) == ("", "[new]")
-    assert shown(wordwise("日本語は難しい", "日本語が難しい")) == ("日本語[は]難しい", "日本語[が]難しい")
+    assert shown(diff_words("a b", "a c b")) == ("a b", "a [c ]b")
+    assert shown(diff_words("", "new")) == ("", "[new]")
+    assert shown(diff_words("日本語は難しい", "日本語が難しい")) == ("日本語[は]難しい", "日本語[が]難しい")
 
 
 def test_what_two_changes_have_between_them_and_is_no_word_is_no_likeness() -> None:
-    assert shown(wordwise("one, two three", "four, five three")) == ("[one, two] three", "[four, five] three")
+    assert shown(diff_words("one, two three", "four, five three")) == (
+        "[one, two] three",
+        "[four, five] three",
+    )
 
 
 def test_the_same_answers_are_the_same() -> None:
-    found = wordwise("as it is\n", "as it is\n")
-    assert found.same
-    assert found.before == (Piece("as it is\n", False),)
-    assert wordwise("", "").same
-    assert not wordwise("a", "a ").same
+    found = diff_words("as it is\n", "as it is\n")
+    assert found.is_same
+    assert found.before == (DiffSpan("as it is\n", False),)
+    assert diff_words("", "").is_same
+    assert not diff_words("a", "a ").is_same
 
 
 def test_where_too_much_differs_lines_are_compared_and_then_nothing() -> None:
     one = "".join(f"{n} a b c d e f\n" for n in range(40))
     other = "".join(f"{n} g h i j k l\n" if n % 2 else f"{n} a b c d e f\n" for n in range(40))
-    lines = wordwise(one, other, steps=3_000)
+    lines = diff_words(one, other, steps=3_000)
     assert lines.by == "line"
     assert shown(lines)[1].startswith("0 a b c d e f\n[1 g h i j k l\n]")
-    assert wordwise(one, other, steps=10).by == "whole"
-    assert wordwise(one, other).by == "word"
+    assert diff_words(one, other, steps=10).by == "whole"
+    assert diff_words(one, other).by == "word"
 
 
 @given(st.text(alphabet="ab ,\n", max_size=30), st.text(alphabet="ab ,\n", max_size=30))
 def test_the_pieces_make_up_both_answers(one: str, other: str) -> None:
-    found = wordwise(one, other)
+    found = diff_words(one, other)
     assert "".join(piece.text for piece in found.before) == one
     assert "".join(piece.text for piece in found.after) == other
-    assert found.same == (one == other)
+    assert found.is_same == (one == other)
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
 def test_nothing_longer_is_common_to_both(one: list[str], other: list[str]) -> None:
-    blocks = common(one, other, 10_000)
+    blocks = common_blocks(one, other, 10_000)
     assert blocks is not None
     for start, beside, length in blocks:
         assert one[start : start + length] == other[beside : beside + length]

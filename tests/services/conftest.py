@@ -14,7 +14,7 @@ import pytest
 
 from proctor.protocols import Store
 from proctor.services import events
-from proctor.services.runs.execution.session import Session
+from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
 from proctor.stores import open_store
 
@@ -52,18 +52,18 @@ def environ(folder: Path) -> dict[str, str]:
 @pytest.fixture
 def session(
     store: Store, told: list[events.Event], folder: Path, environ: dict[str, str]
-) -> Callable[[], Session]:
-    def make() -> Session:
-        return Session(store, environ, told.append, folder=folder)
+) -> Callable[[], RunSession]:
+    def make() -> RunSession:
+        return RunSession(store, environ, told.append, folder=folder)
 
     return make
 
 
 @pytest.fixture
-def make(session: Callable[[], Session]) -> Callable[..., Awaitable[list[events.Done]]]:
+def make(session: Callable[[], RunSession]) -> Callable[..., Awaitable[list[events.RunFinished]]]:
     """Makes the runs of a request; suites and targets may be one word each."""
 
-    async def run(suites: str = "", targets: str = "echo", **fields: Any) -> list[events.Done]:
+    async def run(suites: str = "", targets: str = "echo", **fields: Any) -> list[events.RunFinished]:
         request = Request(suites=tuple(suites.split()), targets=tuple(targets.split()), **fields)
         return await session().run(request)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proctor.codec import sent_digest
-from proctor.model import Look, Run, Suite, TargetSpec, Verdict
+from proctor.model import HoldoutAccess, Run, Suite, TargetSpec, Verdict
 from proctor.stores.sqlite.store import SqliteStore
 
 
@@ -33,10 +33,10 @@ def begin(case: Callable[..., Any]) -> Callable[..., Run]:
     """Begins a run of a suite of that many cases in a store."""
 
     def make(store: SqliteStore, run_id: str = "r1", cases: int = 3) -> Run:
-        writer = store.saving()
+        writer = store.open_suite_writer()
         for number in range(cases):
             writer.add(case(f"c{number}"), sent_digest(case(f"c{number}")))
-        suite = writer.keep(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=cases))
+        suite = writer.commit(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=cases))
         run = Run(
             id=run_id,
             group="g",
@@ -44,7 +44,7 @@ def begin(case: Callable[..., Any]) -> Callable[..., Run]:
             target=TargetSpec(name="echo", kind="echo"),
             started_at=datetime.now(UTC),
         )
-        store.begin(run)
+        store.add_run(run)
         return run
 
     return make
@@ -56,9 +56,11 @@ def kept(tmp_path: Path, begin: Callable[..., Run], trial: Callable[..., Any]) -
     path = tmp_path / "kept.db"
     store = SqliteStore.open_file(str(path))
     run = begin(store, cases=500)
-    store.look(Look(suite=run.suite.digest, run=run.id, kind="rate", at=run.started_at))
+    store.add_holdout_access(
+        HoldoutAccess(suite=run.suite.digest, run=run.id, kind="rate", at=run.started_at)
+    )
     for position in range(500):
-        store.record("r1", trial("4", case_id=f"c{position}", position=position), Verdict.PASS)
+        store.save_trial("r1", trial("4", case_id=f"c{position}", position=position), Verdict.PASS)
     store.flush()
     store.close()
     return path

@@ -83,12 +83,12 @@ def test_what_earlier_commands_asked_about_a_case_comes_newest_first(opened: Ope
     for number in range(9):
         keep(first, number)
         sleep(0.001)
-    assert first.earlier("case 0") == []
+    assert first.earlier_parts("case 0") == []
     first.close()
     second = opened()
     keep(second, 9)
-    assert second.earlier("case 0") == [b"parts 6", b"parts 3", b"parts 0"]
-    assert second.earlier("case 7") == []
+    assert second.earlier_parts("case 0") == [b"parts 6", b"parts 3", b"parts 0"]
+    assert second.earlier_parts("case 7") == []
 
 
 def test_text_and_bytes_of_any_kind_are_kept(opened: Open) -> None:
@@ -97,7 +97,7 @@ def test_text_and_bytes_of_any_kind_are_kept(opened: Open) -> None:
     cache.close()
     again = opened()
     assert again.get(b"\x00\xff") == ("größe 日本 \x00".encode(), "größe")
-    assert again.earlier("größe \ud800 日本") == [b"\x00"]
+    assert again.earlier_parts("größe \ud800 日本") == [b"\x00"]
 
 
 def test_closing_twice_is_safe_and_what_comes_later_is_dropped(opened: Open, told: list[str]) -> None:
@@ -106,7 +106,7 @@ def test_closing_twice_is_safe_and_what_comes_later_is_dropped(opened: Open, tol
     for _ in range(2):
         cache.close()
     keep(cache, 2)
-    assert (cache.get(_key(1)), cache.earlier("case 1"), told) == (None, [], [])
+    assert (cache.get(_key(1)), cache.earlier_parts("case 1"), told) == (None, [], [])
 
 
 # --- files that cannot be used -----------------------------------------------------------------------------

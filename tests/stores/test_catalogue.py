@@ -15,7 +15,7 @@ import pytest
 from proctor.errors import StoreError
 from proctor.model import Verdict
 from proctor.stores.catalogue.database import Catalogue
-from proctor.stores.catalogue.records import VERDICTS, Entry, Line, Page, Wanted
+from proctor.stores.catalogue.records import VERDICTS, CatalogueEntry, TrialFilter, TrialPage, TrialRow
 
 
 @pytest.fixture
@@ -23,23 +23,23 @@ def catalogue(tmp_path: Path) -> Catalogue:
     return Catalogue(str(tmp_path / "kept-catalogue"))
 
 
-def entry(position: int, text: str = "", **fields: Any) -> Entry:
+def entry(position: int, text: str = "", **fields: Any) -> CatalogueEntry:
     beside = {name: fields.pop(name) for name in ("graders", "missed") if name in fields}
     given: dict[str, Any] = {"case_id": f"c{position}", "verdict": Verdict.PASS, "answer": text[:9]}
-    return Entry(line=Line(position=position, **given | fields), text=text, **beside)
+    return CatalogueEntry(row=TrialRow(position=position, **given | fields), text=text, **beside)
 
 
-def filled(catalogue: Catalogue, *entries: Entry, run: str = "r1") -> Catalogue:
-    catalogue.enter(run)
-    catalogue.add(run, entries)
+def filled(catalogue: Catalogue, *entries: CatalogueEntry, run: str = "r1") -> Catalogue:
+    catalogue.add_run(run)
+    catalogue.add_trials(run, entries)
     return catalogue
 
 
-def positions(page: Page) -> list[int]:
+def positions(page: TrialPage) -> list[int]:
     return [line.position for line in page.lines]
 
 
-def all_pages(catalogue: Catalogue, wanted: Wanted, sort: str, limit: int) -> list[tuple[int, int]]:
+def all_pages(catalogue: Catalogue, wanted: TrialFilter, sort: str, limit: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     after: str | None = ""
     while after is not None:
@@ -52,7 +52,7 @@ def all_pages(catalogue: Catalogue, wanted: Wanted, sort: str, limit: int) -> li
 # --- pages -------------------------------------------------------------------------------------------------
 
 
-def some(count: int = 57) -> list[Entry]:
+def some(count: int = 57) -> list[CatalogueEntry]:
     choose = random.Random(3)
     return [
         entry(
@@ -68,8 +68,8 @@ def some(count: int = 57) -> list[Entry]:
     ]
 
 
-def key_of(entry: Entry, sort: str) -> tuple[bool, Any]:
-    line = entry.line
+def key_of(entry: CatalogueEntry, sort: str) -> tuple[bool, Any]:
+    line = entry.row
     values: dict[str, Any] = {
         "position": line.position,
         "case": line.case_id,
@@ -81,12 +81,12 @@ def key_of(entry: Entry, sort: str) -> tuple[bool, Any]:
     return values[sort] is None, values[sort]
 
 
-def in_order(entries: Sequence[Entry], sort: str) -> list[tuple[int, int]]:
+def in_order(entries: Sequence[CatalogueEntry], sort: str) -> list[tuple[int, int]]:
     name, down = sort.removeprefix("-"), sort.startswith("-")
-    known = sorted((one for one in entries if not key_of(one, name)[0]), key=lambda one: one.line.position)
+    known = sorted((one for one in entries if not key_of(one, name)[0]), key=lambda one: one.row.position)
     known.sort(key=lambda one: key_of(one, name)[1], reverse=down)
     unknown = [one for one in entries if key_of(one, name)[0]]
-    return [(one.line.position, one.line.repeat) for one in (*known, *unknown)]
+    return [(one.row.position, one.row.repeat) for one in (*known, *unknown)]
 
 
 @pytest.mark.parametrize("down", ["", "-"])
@@ -96,7 +96,7 @@ def test_pages_have_every_trial_once_in_order_with_what_is_unknown_last(
 ) -> None:
     entries = some()
     filled(catalogue, *entries)
-    assert all_pages(catalogue, Wanted(), down + sort, 10) == in_order(entries, down + sort)
+    assert all_pages(catalogue, TrialFilter(), down + sort, 10) == in_order(entries, down + sort)
 
 
 @pytest.mark.parametrize("sort", ["position", "-latency", "verdict"])
@@ -104,14 +104,14 @@ def test_going_back_shows_the_pages_that_were_before(catalogue: Catalogue, sort:
     filled(catalogue, *some())
     pages, after = [], ""
     while True:
-        pages.append(catalogue.page("r1", Wanted(), sort, after, 10))
+        pages.append(catalogue.page("r1", TrialFilter(), sort, after, 10))
         if pages[-1].next is None:
             break
         after = pages[-1].next
     assert pages[0].previous is None
     for earlier, later in pairwise(pages):
         assert later.previous is not None
-        back = catalogue.page("r1", Wanted(), sort, later.previous, 10)
+        back = catalogue.page("r1", TrialFilter(), sort, later.previous, 10)
         assert back.lines == earlier.lines
         assert (back.next is None, back.previous is None) == (False, earlier.previous is None)
 
@@ -119,16 +119,16 @@ def test_going_back_shows_the_pages_that_were_before(catalogue: Catalogue, sort:
 def test_an_address_that_makes_no_sense_shows_a_page_all_the_same(catalogue: Catalogue) -> None:
     filled(catalogue, entry(0), entry(1))
     for sort, after in (("nonsense", ""), ("--position", ""), ("latency; DROP TABLE lines", ""), ("", "x.y")):
-        assert positions(catalogue.page("r1", Wanted(), sort, after)) == [0, 1]
-    assert catalogue.page("r1", Wanted(), "position", "7.0").lines == ()
-    assert catalogue.page("unknown", Wanted()) == Page(lines=(), total=0)
+        assert positions(catalogue.page("r1", TrialFilter(), sort, after)) == [0, 1]
+    assert catalogue.page("r1", TrialFilter(), "position", "7.0").lines == ()
+    assert catalogue.page("unknown", TrialFilter()) == TrialPage(lines=(), total=0)
 
 
 def test_the_trials_beside_one_are_those_before_and_after_it_in_its_order(catalogue: Catalogue) -> None:
     entries = some()
     filled(catalogue, *entries)
     order = in_order(entries, "-latency")
-    found = [catalogue.around("r1", Wanted(), "-latency", place) for place in order]
+    found = [catalogue.neighbours("r1", TrialFilter(), "-latency", place) for place in order]
     assert [before for before, _ in found] == [None, *order[:-1]]
     assert [behind for _, behind in found] == [*order[1:], None]
 
@@ -153,28 +153,28 @@ def test_each_word_of_a_filter_leaves_out_what_does_not_fit(catalogue: Catalogue
         entry(3, "été", verdict=Verdict.UNSCORED, graders=("b",), case_id="Été"),
     )
     expected = {
-        Wanted(verdicts=("fail", "error")): [1, 2],
-        Wanted(tags=("x",)): [0, 2],
-        Wanted(tags=("x", "y")): [0],
-        Wanted(tags=("y,xx",)): [0, 1],
-        Wanted(tags=("x", "y, xx")): [0],
-        Wanted(tags=(",",)): [],
-        Wanted(category="c"): [0],
-        Wanted(split="holdout"): [2],
-        Wanted(case="c1"): [1],
-        Wanted(case="c*"): [0, 1, 2],
-        Wanted(case="[!a-c]*"): [3],
-        Wanted(case="C1"): [],
-        Wanted(graders=("b",)): [1, 3],
-        Wanted(missed=("b",)): [1],
-        Wanted(text="ANSWER"): [0],
-        Wanted(text="spass"): [1],
-        Wanted(text="été"): [2, 3],
-        Wanted(text="%_"): [2],
-        Wanted(text="' OR 1=1 --"): [],
-        Wanted(text="C2"): [2],
-        Wanted(verdicts=("fail",), text="été"): [],
-        Wanted(verdicts=("nonsense",)): [],
+        TrialFilter(verdicts=("fail", "error")): [1, 2],
+        TrialFilter(tags=("x",)): [0, 2],
+        TrialFilter(tags=("x", "y")): [0],
+        TrialFilter(tags=("y,xx",)): [0, 1],
+        TrialFilter(tags=("x", "y, xx")): [0],
+        TrialFilter(tags=(",",)): [],
+        TrialFilter(category="c"): [0],
+        TrialFilter(split="holdout"): [2],
+        TrialFilter(case="c1"): [1],
+        TrialFilter(case="c*"): [0, 1, 2],
+        TrialFilter(case="[!a-c]*"): [3],
+        TrialFilter(case="C1"): [],
+        TrialFilter(graders=("b",)): [1, 3],
+        TrialFilter(missed=("b",)): [1],
+        TrialFilter(text="ANSWER"): [0],
+        TrialFilter(text="spass"): [1],
+        TrialFilter(text="été"): [2, 3],
+        TrialFilter(text="%_"): [2],
+        TrialFilter(text="' OR 1=1 --"): [],
+        TrialFilter(text="C2"): [2],
+        TrialFilter(verdicts=("fail",), text="été"): [],
+        TrialFilter(verdicts=("nonsense",)): [],
     }
     for wanted, places in expected.items():
         page = catalogue.page("r1", wanted)
@@ -186,20 +186,20 @@ def test_a_text_is_not_found_across_two_trials_nor_in_another_run(catalogue: Cat
     filled(catalogue, entry(0, "begin"), entry(1, "nings", case_id="end"))
     filled(catalogue, entry(0, "beginnings"), run="r2")
     for text in ("beginend", "begin\0end", "beginnings", "\0"):
-        assert positions(catalogue.page("r1", Wanted(text=text))) == []
-    assert positions(catalogue.page("r2", Wanted(text="beginnings"))) == [0]
+        assert positions(catalogue.page("r1", TrialFilter(text=text))) == []
+    assert positions(catalogue.page("r2", TrialFilter(text="beginnings"))) == [0]
 
 
 def test_what_is_added_after_a_search_is_found_by_the_next_one(catalogue: Catalogue) -> None:
     filled(catalogue, entry(0, "rare"))
-    assert catalogue.page("r1", Wanted(text="rare")).total == 1
-    catalogue.add("r1", [entry(number, "rare") for number in range(1, 600)])
-    assert catalogue.page("r1", Wanted(text="rare")).total == 600
+    assert catalogue.page("r1", TrialFilter(text="rare")).total == 1
+    catalogue.add_trials("r1", [entry(number, "rare") for number in range(1, 600)])
+    assert catalogue.page("r1", TrialFilter(text="rare")).total == 600
 
 
 def test_a_trial_that_is_added_again_takes_its_new_form(catalogue: Catalogue) -> None:
     filled(catalogue, entry(0, "old", verdict=Verdict.FAIL), entry(0, "new"))
-    page = catalogue.page("r1", Wanted())
+    page = catalogue.page("r1", TrialFilter())
     assert [(line.verdict, line.answer) for line in page.lines] == [(Verdict.PASS, "new")]
 
 
@@ -214,16 +214,18 @@ def test_nothing_of_a_sealed_answer_is_shown_found_or_sorted_by(catalogue: Catal
         entry(1, "secret", sealed=True, split="holdout", verdict=Verdict.FAIL, tags=("t",), **secret),
         entry(2, "open", latency_ms=3.0),
     )
-    sealed = catalogue.page("r1", Wanted(split="holdout")).lines[0]
+    sealed = catalogue.page("r1", TrialFilter(split="holdout")).lines[0]
     told: dict[str, Any] = {"verdict": Verdict.FAIL, "split": "holdout", "score": 0.5, "tags": ("t",)}
-    assert sealed == entry(1, sealed=True, **told).line
-    assert catalogue.page("r1", Wanted(text="secret")).total == 0
-    assert positions(catalogue.page("r1", Wanted(text="c1"))) == [1]
-    assert positions(catalogue.page("r1", Wanted(), "-latency")) == [2, 0, 1]
-    revealed = catalogue.page("r1", Wanted(text="secret"), revealed=True).lines[0]
+    assert sealed == entry(1, sealed=True, **told).row
+    assert catalogue.page("r1", TrialFilter(text="secret")).total == 0
+    assert positions(catalogue.page("r1", TrialFilter(text="c1"))) == [1]
+    assert positions(catalogue.page("r1", TrialFilter(), "-latency")) == [2, 0, 1]
+    revealed = catalogue.page("r1", TrialFilter(text="secret"), revealed=True).lines[0]
     assert (revealed.sealed, revealed.question, revealed.answer, revealed.why) == (False, "q", "a", "w")
-    assert positions(catalogue.page("r1", Wanted(), "-latency", revealed=True)) == [1, 2, 0]
-    assert catalogue.page("r1", Wanted(text="secret")).total == 0  # also after somebody else has found it
+    assert positions(catalogue.page("r1", TrialFilter(), "-latency", revealed=True)) == [1, 2, 0]
+    assert (
+        catalogue.page("r1", TrialFilter(text="secret")).total == 0
+    )  # also after somebody else has found it
 
 
 # --- the file ----------------------------------------------------------------------------------------------
@@ -232,19 +234,19 @@ def test_nothing_of_a_sealed_answer_is_shown_found_or_sorted_by(catalogue: Catal
 def test_what_is_kept_of_a_run_is_there_for_another_process_until_it_is_forgotten(
     catalogue: Catalogue,
 ) -> None:
-    token = catalogue.enter("r1").token
+    token = catalogue.add_run("r1").token
     filled(catalogue, entry(0, "text"))
-    catalogue.keep("r1", token, "stamp", b"body")
+    catalogue.mark_complete("r1", token, "stamp", b"body")
     other = Catalogue(catalogue.path)
-    assert (other.enter("r1").stamp, other.enter("r1").body) == ("stamp", b"body")
-    assert set(other.seen()) == {"r1"}
-    other.forget(["r1", "r2"])
-    assert catalogue.seen() == {}
-    assert catalogue.page("r1", Wanted(text="text")).total == 0
-    again = catalogue.enter("r1")
+    assert (other.add_run("r1").stamp, other.add_run("r1").body) == ("stamp", b"body")
+    assert set(other.runs()) == {"r1"}
+    other.delete_runs(["r1", "r2"])
+    assert catalogue.runs() == {}
+    assert catalogue.page("r1", TrialFilter(text="text")).total == 0
+    again = catalogue.add_run("r1")
     assert (again.token == token, again.stamp) == (False, "")
-    catalogue.keep("r1", token, "stamp", b"of lines that are gone")
-    assert catalogue.enter("r1").stamp == ""
+    catalogue.mark_complete("r1", token, "stamp", b"of lines that are gone")
+    assert catalogue.add_run("r1").stamp == ""
 
 
 @pytest.mark.parametrize("what", ["deleted", "damaged", "of another version"])
@@ -260,17 +262,17 @@ def test_a_file_that_is_gone_or_of_no_use_is_made_anew(catalogue: Catalogue, wha
             path.unlink()
     if what == "damaged":
         Path(catalogue.path).write_bytes(b"no database at all" * 1000)
-    assert catalogue.seen() == {}
+    assert catalogue.runs() == {}
     filled(catalogue, entry(1))
-    assert positions(catalogue.page("r1", Wanted())) == [1]
+    assert positions(catalogue.page("r1", TrialFilter())) == [1]
 
 
 def test_a_file_that_is_deleted_while_it_is_open_is_made_anew(catalogue: Catalogue) -> None:
     filled(catalogue, entry(0))
     for path in Path(catalogue.path).parent.glob("kept-catalogue*"):
         path.unlink()
-    assert catalogue.page("r1", Wanted()).total == 0
-    assert positions(filled(catalogue, entry(1)).page("r1", Wanted())) == [1]
+    assert catalogue.page("r1", TrialFilter()).total == 0
+    assert positions(filled(catalogue, entry(1)).page("r1", TrialFilter())) == [1]
 
 
 def test_another_programs_database_is_left_as_it_is(catalogue: Catalogue) -> None:
@@ -279,7 +281,7 @@ def test_another_programs_database_is_left_as_it_is(catalogue: Catalogue) -> Non
     db.close()
     before = Path(catalogue.path).read_bytes()
     with pytest.raises(StoreError, match="another program's database"):
-        catalogue.seen()
+        catalogue.runs()
     assert Path(catalogue.path).read_bytes() == before
 
 
@@ -288,10 +290,10 @@ def test_several_threads_and_catalogues_can_write_and_look_at_once(catalogue: Ca
 
     def work(number: int, mine: Catalogue) -> None:
         try:
-            mine.enter(f"r{number % 2}")
+            mine.add_run(f"r{number % 2}")
             for start in range(0, 60, 10):
-                mine.add(f"r{number % 2}", [entry(start + place, "word") for place in range(10)])
-                assert mine.page(f"r{number % 2}", Wanted(text="word")).total >= start + 10
+                mine.add_trials(f"r{number % 2}", [entry(start + place, "word") for place in range(10)])
+                assert mine.page(f"r{number % 2}", TrialFilter(text="word")).total >= start + 10
         except BaseException as error:  # noqa: BLE001  # handed to the test
             problems.append(error)
 
@@ -302,4 +304,4 @@ def test_several_threads_and_catalogues_can_write_and_look_at_once(catalogue: Ca
     for thread in threads:
         thread.join()
     assert problems == []
-    assert [catalogue.page(run, Wanted()).total for run in ("r0", "r1")] == [60, 60]
+    assert [catalogue.page(run, TrialFilter()).total for run in ("r0", "r1")] == [60, 60]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.model import Verdict
-from proctor.plan import tags_of
+from proctor.plan import split_tags
 from proctor.stores.catalogue.database import Catalogue
-from proctor.stores.catalogue.records import VERDICTS, Entry, Line, Wanted
+from proctor.stores.catalogue.records import VERDICTS, CatalogueEntry, TrialFilter, TrialRow
 
 NAMES = ("a", "b", "ab", "É", " a")
 names = st.sampled_from(NAMES)
@@ -20,15 +20,15 @@ numbers = st.sampled_from([None, 0.0, 0.5, 1.0, 7.5])
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> list[Entry]:
+def entries(draw: st.DrawFn) -> list[CatalogueEntry]:
     places = draw(st.sets(st.tuples(st.integers(0, 12), st.integers(0, 2)), max_size=24))
     return [_entry(draw, *place) for place in sorted(places)]
 
 
-def _entry(draw: st.DrawFn, position: int, repeat: int) -> Entry:
+def _entry(draw: st.DrawFn, position: int, repeat: int) -> CatalogueEntry:
     split = draw(st.sampled_from([None, "dev", "holdout"]))
     graders = draw(several)
-    line = Line(
+    line = TrialRow(
         position=position,
         repeat=repeat,
         case_id=draw(names),
@@ -42,11 +42,11 @@ def _entry(draw: st.DrawFn, position: int, repeat: int) -> Entry:
         cost_usd=draw(numbers),
         answer=draw(names),
     )
-    return Entry(line=line, text=line.answer, graders=graders, missed=graders[:1])
+    return CatalogueEntry(row=line, text=line.answer, graders=graders, missed=graders[:1])
 
 
 wants = st.builds(
-    Wanted,
+    TrialFilter,
     verdicts=st.lists(st.sampled_from([verdict.value for verdict in VERDICTS]), max_size=3).map(tuple),
     tags=several,
     graders=several,
@@ -59,12 +59,12 @@ wants = st.builds(
 sorts = st.sampled_from(["position", "case", "verdict", "score", "latency", "cost"])
 
 
-def fits(entry: Entry, wanted: Wanted, *, revealed: bool) -> bool:
-    line, hidden = entry.line, entry.line.sealed and not revealed
+def fits(entry: CatalogueEntry, wanted: TrialFilter, *, revealed: bool) -> bool:
+    line, hidden = entry.row, entry.row.sealed and not revealed
     text = line.case_id if hidden else f"{line.case_id}\n{entry.text}"
     return (
         (not wanted.verdicts or line.verdict.value in wanted.verdicts)
-        and all(set(tags_of(word)) & set(line.tags) for word in wanted.tags)
+        and all(set(split_tags(word)) & set(line.tags) for word in wanted.tags)
         and set(wanted.graders) <= set(entry.graders)
         and set(wanted.missed) <= set(entry.missed)
         and wanted.category in ("", line.category)
@@ -74,15 +74,15 @@ def fits(entry: Entry, wanted: Wanted, *, revealed: bool) -> bool:
     )
 
 
-def in_order(found: list[Entry], sort: str, *, down: bool, revealed: bool) -> list[tuple[int, int]]:
-    def key(line: Line) -> object:
+def in_order(found: list[CatalogueEntry], sort: str, *, down: bool, revealed: bool) -> list[tuple[int, int]]:
+    def key(line: TrialRow) -> object:
         if line.sealed and not revealed and sort in ("latency", "cost"):
             return None
         known = {"case": line.case_id.encode(), "verdict": VERDICTS.index(line.verdict)}
         known |= {"position": (line.position, line.repeat), "score": line.score}
         return (known | {"latency": line.latency_ms, "cost": line.cost_usd})[sort]
 
-    lines = [entry.line for entry in found]
+    lines = [entry.row for entry in found]
     ordered = sorted((line for line in lines if key(line) is not None), key=key, reverse=down)  # type: ignore[arg-type]
     ordered += [line for line in lines if key(line) is None]
     return [(line.position, line.repeat) for line in ordered]
@@ -91,7 +91,7 @@ def in_order(found: list[Entry], sort: str, *, down: bool, revealed: bool) -> li
 @settings(max_examples=60, deadline=None)
 @given(entries(), wants, sorts, st.booleans(), st.booleans(), st.integers(1, 5))
 def test_pages_forth_and_back_are_those_of_a_plain_list(
-    known: list[Entry], wanted: Wanted, sort: str, down: bool, revealed: bool, limit: int
+    known: list[CatalogueEntry], wanted: TrialFilter, sort: str, down: bool, revealed: bool, limit: int
 ) -> None:
     found = [entry for entry in known if fits(entry, wanted, revealed=revealed)]
     places = in_order(found, sort, down=down, revealed=revealed)
@@ -99,8 +99,8 @@ def test_pages_forth_and_back_are_those_of_a_plain_list(
     word = f"-{sort}" if down else sort
     with TemporaryDirectory() as folder:
         catalogue = Catalogue(str(Path(folder) / "kept-catalogue"))
-        catalogue.enter("r1")
-        catalogue.add("r1", known)
+        catalogue.add_run("r1")
+        catalogue.add_trials("r1", known)
         after, back = "", []
         for number, page in enumerate(expected):
             shown = catalogue.page("r1", wanted, word, after, limit, revealed=revealed)
@@ -111,7 +111,7 @@ def test_pages_forth_and_back_are_those_of_a_plain_list(
                 before = catalogue.page("r1", wanted, word, shown.previous, limit, revealed=revealed)
                 back.append([(line.position, line.repeat) for line in before.lines])
             after = shown.next or ""
-        around = [catalogue.around("r1", wanted, word, place, revealed=revealed) for place in places]
+        around = [catalogue.neighbours("r1", wanted, word, place, revealed=revealed) for place in places]
         catalogue.close()
     assert back == expected[:-1]
     assert (

@@ -67,7 +67,7 @@ def test_an_address_in_a_file_is_seen_from_its_folder(folder: Path) -> None:
 def test_every_address_in_memory_is_a_store_of_its_own(folder: Path) -> None:
     with closing(open_store(":memory:")) as first, closing(open_store(":memory:")) as second:
         first.claim_name("s", str(folder / "s.jsonl"))
-        assert second.origin("s") is None
+        assert second.path_for_name("s") is None
     assert list(folder.iterdir()) == []
 
 

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from proctor.codec import sent_digest
 from proctor.errors import StoreError, UsageError
-from proctor.model import Label, Look, Run, Suite, TargetSpec, Verdict
+from proctor.model import HoldoutAccess, Label, Run, Suite, TargetSpec, Verdict
 from proctor.stores.sqlite.integrity import check_store
-from proctor.stores.sqlite.salvage import salvage
+from proctor.stores.sqlite.salvage import salvage_store
 from proctor.stores.sqlite.store import SqliteStore
 
 PAGE = 4096
@@ -56,24 +56,24 @@ def _large_store(path: Path, case: Any, trial: Any) -> Path:
     dice = random.Random(7)
     with closing(SqliteStore.open_file(str(path))) as store:
         for number in range(4):
-            writer = store.saving()
+            writer = store.open_suite_writer()
             for position in range(1500):
                 one = case(f"s{number}-c{position}", "?" * dice.choice((9, 90, 6000)))
                 writer.add(one, sent_digest(one))
             digest = f"sha256:{number}"
-            suite = writer.keep(Suite(name=f"s{number}", dialect="d", digest=digest, case_count=1500))
+            suite = writer.commit(Suite(name=f"s{number}", dialect="d", digest=digest, case_count=1500))
             run = Run(id=f"r{number}", group="g", suite=suite, target=ECHO, started_at=NOON, planned=1500)
-            store.begin(run)
+            store.add_run(run)
             for position in range(1500):
                 text = "x" * dice.choice((10, 300, 3000, 12_000))
                 answer = trial(text, case_id=f"s{number}-c{position}", position=position)
-                store.record(run.id, answer, Verdict.PASS)
+                store.save_trial(run.id, answer, Verdict.PASS)
                 if position % 50 == 0:
-                    store.label(Label(run=run.id, case_id=str(position), by="me", passed=True))
-            store.look(Look(suite=digest, run=run.id, kind="rate", at=NOON))
-            store.update(replace(run, status="finished"))
-        store.delete("r2")
-        store.forget("s2", "v1")
+                    store.add_label(Label(run=run.id, case_id=str(position), by="me", passed=True))
+            store.add_holdout_access(HoldoutAccess(suite=digest, run=run.id, kind="rate", at=NOON))
+            store.update_run(replace(run, status="finished"))
+        store.delete_run("r2")
+        store.delete_version("s2", "v1")
     return path
 
 
@@ -140,7 +140,7 @@ def test_with_40_overwritten_pages_every_row_elsewhere_is_kept(
     before = damaged.read_bytes()
     repaired.unlink(missing_ok=True)
 
-    done = salvage(damaged, repaired)
+    done = salvage_store(damaged, repaired)
 
     assert damaged.read_bytes() == before
     old, new = _contents(store_path), _contents(repaired)
@@ -165,7 +165,7 @@ def _check_that_nothing_misleads(path: Path, marked: tuple[tuple[str, int, int],
     assert not any("finished" in problem.message for problem in report.problems)
     with closing(SqliteStore.open_file(str(path))) as store:
         for run in store.runs():
-            there = sum(store.counts(run.id).values())
+            there = sum(store.count_verdicts(run.id).values())
             assert (run.status == "finished") == (there == 1500)
             assert (run.id, there, 1500) in marked or there == 1500
         for saved in store.versions():
@@ -177,13 +177,13 @@ def test_what_waits_in_the_log_of_a_killed_process_is_kept(
 ) -> None:
     shutil.copy(store_path, tmp_path / "s.db")
     store = SqliteStore.open_file(str(tmp_path / "s.db"))
-    store.record("r0", trial("late", position=1600), Verdict.PASS)
+    store.save_trial("r0", trial("late", position=1600), Verdict.PASS)
     store.flush()
     for ending in ("", "-wal"):  # as a kill at this moment leaves them
         shutil.copy(tmp_path / f"s.db{ending}", tmp_path / f"killed.db{ending}")
     store.close()
     assert (tmp_path / "killed.db-wal").stat().st_size > 0
-    done = salvage(tmp_path / "killed.db", tmp_path / "new.db")
+    done = salvage_store(tmp_path / "killed.db", tmp_path / "new.db")
     assert (done.lost, done.runs, done.suites) == ({}, (), ())
     with closing(SqliteStore.open_file(str(tmp_path / "new.db"))) as new:
         assert [stored.trial.position for stored in new.trials("r0")][-1] == 1600
@@ -193,7 +193,7 @@ def test_what_waits_in_the_log_of_a_killed_process_is_kept(
 def test_a_truncated_store_keeps_what_is_left(store_path: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.db"
     cut.write_bytes(store_path.read_bytes()[: 200 * PAGE + 1234])
-    done = salvage(cut, tmp_path / "new.db")
+    done = salvage_store(cut, tmp_path / "new.db")
     assert done.kept["trials"] + done.kept["cases"] > 0
     assert done.lost or done.runs
 
@@ -203,23 +203,23 @@ def test_a_new_run_in_a_repaired_store_gets_no_trials_of_a_lost_one(
 ) -> None:
     shutil.copy(store_path, tmp_path / "s.db")
     _damage(tmp_path / "s.db", set().union(*pages_of["runs"].values()), random.Random(1))
-    done = salvage(tmp_path / "s.db", tmp_path / "new.db")
+    done = salvage_store(tmp_path / "s.db", tmp_path / "new.db")
     assert (done.kept["runs"], done.kept["trials"]) == (0, 4500)
     with closing(SqliteStore.open_file(str(tmp_path / "new.db"))) as store:
         begin(store, "fresh")
-        assert store.counts("fresh") == {}
+        assert store.count_verdicts("fresh") == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n" * 5000, b"SQLite format 3\x00" + bytes(9000)])
 def test_what_was_no_store_makes_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "s.db").write_bytes(content)
     with pytest.raises(StoreError, match="has no row of a store"):
-        salvage(tmp_path / "s.db", tmp_path / "new.db")
+        salvage_store(tmp_path / "s.db", tmp_path / "new.db")
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
 
 
 def test_a_new_file_that_is_there_is_left_alone(store_path: Path, tmp_path: Path) -> None:
     (tmp_path / "new.db").write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="already exists"):
-        salvage(store_path, tmp_path / "new.db")
+        salvage_store(store_path, tmp_path / "new.db")
     assert (tmp_path / "new.db").read_text(encoding="utf-8") == "mine"

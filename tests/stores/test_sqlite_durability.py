@@ -34,7 +34,7 @@ store = SqliteStore.open_file(path)
 for position in range(int(count)):
     trial = Trial(case_id="c", position=position, sent="sha256:0", output=Output(text="x" * int(size)),
                   started_at=datetime.now(UTC))
-    store.record(run_id, trial, Verdict.PASS)
+    store.save_trial(run_id, trial, Verdict.PASS)
     print(position, monotonic(), flush=True)
     sleep(float(pause_s))
 store.close()
@@ -100,14 +100,14 @@ def test_a_store_whose_writer_was_killed_can_be_written_on(
     assert process.stdout is not None
     for _ in range(500):
         process.stdout.readline()
-    wait_until(lambda: opened(path).counts("r1"))
+    wait_until(lambda: opened(path).count_verdicts("r1"))
     process.kill()
     process.communicate()
     store = opened(path)
-    before = sum(store.counts("r1").values())
-    store.record("r1", trial("new", position=10**6), Verdict.FAIL)
+    before = sum(store.count_verdicts("r1").values())
+    store.save_trial("r1", trial("new", position=10**6), Verdict.FAIL)
     store.flush()
-    assert store.counts("r1") == {Verdict.PASS: before, Verdict.FAIL: 1}
+    assert store.count_verdicts("r1") == {Verdict.PASS: before, Verdict.FAIL: 1}
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()
@@ -122,13 +122,13 @@ def test_two_processes_and_this_one_write_at_once(
         begin(store, run_id)
     processes = [_writer(path, run_id, 400, pause_s=0.0005) for run_id in ("a", "b")]
     for position in range(400):
-        store.record("mine", trial("x", position=position), Verdict.PASS)
+        store.save_trial("mine", trial("x", position=position), Verdict.PASS)
         sleep(0.0005)
     for process in processes:
         _, complaint = process.communicate()
         assert (process.returncode, complaint) == (0, "")
     store.flush()
-    assert [store.counts(run_id) for run_id in ("a", "b", "mine")] == [{Verdict.PASS: 400}] * 3
+    assert [store.count_verdicts(run_id) for run_id in ("a", "b", "mine")] == [{Verdict.PASS: 400}] * 3
 
 
 def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: Open, begin: Begin) -> None:
@@ -155,8 +155,8 @@ def test_an_error_while_writing_is_told_to_whoever_hands_over_next(
     other = sqlite3.connect(store.path)
     other.execute("DROP TABLE trials")
     other.close()
-    store.record("r1", trial("x"), Verdict.PASS)
-    for method in (store.flush, lambda: store.record("r1", trial("x"), Verdict.PASS), store.close):
+    store.save_trial("r1", trial("x"), Verdict.PASS)
+    for method in (store.flush, lambda: store.save_trial("r1", trial("x"), Verdict.PASS), store.close):
         with pytest.raises(StoreError, match="no such table"):
             method()
     store.close()
@@ -169,13 +169,13 @@ def test_another_ones_long_transaction_is_waited_for(
     begin(store)
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    store.record("r1", trial("x"), Verdict.PASS)
+    store.save_trial("r1", trial("x"), Verdict.PASS)
     sleep(0.15)
-    assert store.counts("r1") == {}
+    assert store.count_verdicts("r1") == {}
     other.execute("COMMIT")
     other.close()
     store.flush()
-    assert store.counts("r1") == {Verdict.PASS: 1}
+    assert store.count_verdicts("r1") == {Verdict.PASS: 1}
 
 
 def test_what_is_used_after_closing_is_told_in_a_sentence(
@@ -187,7 +187,7 @@ def test_what_is_used_after_closing_is_told_in_a_sentence(
     with pytest.raises(StoreError, match="cannot be used"):
         store.run("r1")
     with pytest.raises(StoreError):
-        store.record("r1", trial("x"), Verdict.PASS)
+        store.save_trial("r1", trial("x"), Verdict.PASS)
 
 
 def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: Open, begin: Begin) -> None:
@@ -198,7 +198,7 @@ def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: O
     store = opened(tmp_path / "kept.db")
     claims = (
         "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
-        "store.claim('a')\nstore.claim('a')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
+        "store.lock_run('a')\nstore.lock_run('a')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
     other = subprocess.Popen(
         [sys.executable, "-c", claims, store.path],
@@ -209,10 +209,10 @@ def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: O
     assert other.stdout is not None
     assert other.stdout.readline() == "claimed\n"
     with pytest.raises(StoreError, match="another process"):
-        store.claim("a")
-    store.claim("b")
+        store.lock_run("a")
+    store.lock_run("b")
     with pytest.raises(StoreError, match="another process"):
-        store.delete("a")
+        store.delete_run("a")
     other.kill()
     other.communicate()
-    store.claim("a")
+    store.lock_run("a")

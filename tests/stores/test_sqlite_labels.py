@@ -26,7 +26,7 @@ def test_a_store_of_version_3_takes_labels_and_loses_nothing(kept: Path, opened:
         db.commit()
     store = opened(kept)
     assert store.labels() == []
-    store.label(LABEL)
+    store.add_label(LABEL)
     again = opened(kept)
     assert [one.label for one in again.labels("r1")] == [LABEL]
     assert sum(1 for _ in again.trials("r1")) == 500
@@ -37,7 +37,7 @@ def test_a_store_of_version_3_takes_labels_and_loses_nothing(kept: Path, opened:
 @pytest.mark.parametrize("change", ["body = '{'", "at = 'noon'", "body = 7"])
 def test_a_label_that_cannot_be_read_is_told(kept: Path, opened: Open, change: str) -> None:
     store = opened(kept)
-    store.label(LABEL)
+    store.add_label(LABEL)
     with closing(sqlite3.connect(kept)) as db:
         db.execute(f"UPDATE labels SET {change}")
         db.commit()

@@ -17,7 +17,7 @@ from proctor.errors import StoreError
 from proctor.model import Run, Verdict
 from proctor.stores.sqlite import lock_wait, trial_writer
 from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
-from proctor.stores.sqlite.connection import opened as opened_file
+from proctor.stores.sqlite.connection import open_database as opened_file
 from proctor.stores.sqlite.store import SqliteStore
 
 Open = Callable[[Path], SqliteStore]
@@ -54,13 +54,13 @@ def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
     store.protect()
     holder = hold(tmp_path / "kept.db")
     for position in range(300):
-        store.record("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
     wait_until(lambda: store.health().locked_s > 5 * patience_s)
     assert store.health().waiting == 300
     assert not store.flush(0.01)
     holder.let_go()
     assert store.flush()
-    assert store.counts("r1") == {Verdict.PASS: 300}
+    assert store.count_verdicts("r1") == {Verdict.PASS: 300}
     assert (store.health().waiting, store.health().fault) == (0, None)
 
 
@@ -70,8 +70,12 @@ def test_a_store_of_a_short_command_gives_up_in_a_sentence(
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     run = begin(store)
     hold(tmp_path / "kept.db")
-    store.record("r1", trial("x"), Verdict.PASS)
-    methods: list[Callable[[], object]] = [store.flush, lambda: store.update(run), lambda: store.delete("r1")]
+    store.save_trial("r1", trial("x"), Verdict.PASS)
+    methods: list[Callable[[], object]] = [
+        store.flush,
+        lambda: store.update_run(run),
+        lambda: store.delete_run("r1"),
+    ]
     for method in [*methods, store.close]:
         with pytest.raises(StoreError, match=r"is locked by another process\..* Wait for that to end"):
             method()
@@ -86,7 +90,7 @@ def test_a_wait_of_two_seconds_is_told_once(
     told: list[str] = []
     store.on_wait(told.append)
     holder = hold(tmp_path / "kept.db")
-    waiting = Thread(target=store.delete, args=(run.id,))
+    waiting = Thread(target=store.delete_run, args=(run.id,))
     waiting.start()
     wait_until(lambda: told)
     holder.let_go()
@@ -104,12 +108,12 @@ def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
     holder = hold(tmp_path / "kept.db")
     for position in range(rows):
         assert not store.is_full()
-        store.record("r1", trial(text, position=position), Verdict.PASS)
+        store.save_trial("r1", trial(text, position=position), Verdict.PASS)
     assert store.is_full()
     holder.let_go()
     store.flush()
     assert not store.is_full()
-    assert store.counts("r1") == {Verdict.PASS: rows}
+    assert store.count_verdicts("r1") == {Verdict.PASS: rows}
 
 
 def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
@@ -119,10 +123,10 @@ def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
     begin(store)
     begin(store, "r2")
     store.protect()
-    store.record("r1", trial("before"), Verdict.PASS)
+    store.save_trial("r1", trial("before"), Verdict.PASS)
     store.flush()
     hold(tmp_path / "kept.db")
-    store.record("r1", trial("after", position=1), Verdict.PASS)
+    store.save_trial("r1", trial("after", position=1), Verdict.PASS)
     with pytest.raises(StoreError, match="The run and its answers are now in"):
         store.close()
     (new,) = tmp_path.glob("kept-rescued-*.db")
@@ -141,7 +145,7 @@ def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
     store.protect()
     hold(tmp_path / "kept.db")
     for position in range(7):
-        store.record("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
     monkeypatch.setattr(
         "proctor.stores.sqlite.rescue.find_folders", lambda _path: [tmp_path / "no such folder"]
     )
@@ -156,7 +160,7 @@ def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
     begin(store)
     store.protect()
     hold(tmp_path / "kept.db")
-    store.record("r1", trial("x"), Verdict.PASS)
+    store.save_trial("r1", trial("x"), Verdict.PASS)
     full, free = tmp_path / "full", tmp_path / "free"
     for folder in (full, free):
         folder.mkdir()
@@ -167,7 +171,7 @@ def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
         return opened_file(path)
 
     monkeypatch.setattr("proctor.stores.sqlite.rescue.find_folders", lambda _path: [full, free])
-    monkeypatch.setattr("proctor.stores.sqlite.rescue.opened", open_where_room_is)
+    monkeypatch.setattr("proctor.stores.sqlite.rescue.open_database", open_where_room_is)
     with pytest.raises(StoreError, match=f"The run and its answers are now in {free}/kept-rescued"):
         store.close()
     assert not list(full.iterdir())
@@ -183,15 +187,15 @@ def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
     begin(store)
     store.protect()
     hold(tmp_path / "kept.db")
-    store.record("r1", trial("x"), Verdict.PASS)
-    insert = trial_writer._insert_all
+    store.save_trial("r1", trial("x"), Verdict.PASS)
+    insert = trial_writer._insert_rows
 
     def insert_unless_full(db: sqlite3.Connection, rows: Any) -> None:
         if "-rescued-" in db.execute("PRAGMA database_list").fetchone()[2]:
             raise sqlite3.OperationalError("database or disk is full")
         insert(db, rows)
 
-    monkeypatch.setattr(trial_writer, "_insert_all", insert_unless_full)
+    monkeypatch.setattr(trial_writer, "_insert_rows", insert_unless_full)
     with pytest.raises(StoreError, match=r"are now in .*-rescued-.*\.db\. 1 answer could not be kept"):
         store.close()
 

@@ -148,10 +148,10 @@ def _read_all(store: SqliteStore) -> None:
             store.suite("s")
             cases = list(store.cases(run.suite.content))
             list(store.trials(run.id))
-            store.counts(run.id)
-            store.looks(run.suite.digest)
+            store.count_verdicts(run.id)
+            store.holdout_accesses(run.suite.digest)
             for case in cases[:1]:  # none, where the digest that leads to them is what was damaged
-                list(store.answered(case.sent, target_digest(run.target)))
+                list(store.find_prior_answers(case.sent_digest, target_digest(run.target)))
         store.versions()
     finally:
         store.close()
@@ -273,7 +273,7 @@ from proctor.stores.sqlite.store import SqliteStore
 
 for number in range(400):
     with closing(SqliteStore.open_file(sys.argv[1])) as store:
-        store.label(Label(run="r1", case_id=f"c{number}", passed=True, by="bo"))
+        store.add_label(Label(run="r1", case_id=f"c{number}", passed=True, by="bo"))
 """
 
 
@@ -283,7 +283,7 @@ def test_two_processes_that_open_and_close_a_store_all_the_time_lose_no_label(tm
     with subprocess.Popen([sys.executable, "-c", _LABEL_ALONE, path]) as other:
         while other.poll() is None:
             with closing(SqliteStore.open_file(path)) as store:
-                store.label(Label(run="r1", case_id="c", passed=True, by="ana"))
+                store.add_label(Label(run="r1", case_id="c", passed=True, by="ana"))
     assert other.returncode == 0
     with closing(SqliteStore.open_file(path)) as store:
         assert sum(kept.label.by == "bo" for kept in store.labels("r1")) == 400

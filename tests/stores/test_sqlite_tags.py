@@ -21,8 +21,8 @@ def begin(tmp_path: Path) -> Callable[..., None]:
 
     def make(run_id: str, *tags: str, body: object = None) -> None:
         with closing(SqliteStore.open_file(str(tmp_path / "kept.db"))) as store:
-            suite = store.saving().keep(Suite(name="s", dialect="d", digest="sha256:0"))
-            store.begin(
+            suite = store.open_suite_writer().commit(Suite(name="s", dialect="d", digest="sha256:0"))
+            store.add_run(
                 Run(
                     id=run_id,
                     group="g",

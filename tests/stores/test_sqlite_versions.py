@@ -16,9 +16,9 @@ import pytest
 
 from patience import PATIENCE_S
 from proctor.codec import encode, sent_digest, target_digest
-from proctor.model import Case, Form, Message, Suite, TargetSpec, Tool, Trial, Verdict
-from proctor.services.suites.builtin_suites import TIERS, builtin
-from proctor.services.suites.load import load
+from proctor.model import Case, Message, ResponseFormat, Suite, TargetSpec, Tool, Trial, Verdict
+from proctor.services.suites.builtin_suites import TIERS, builtin_path
+from proctor.services.suites.load import load_suite
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite.store import SqliteStore
 
@@ -104,7 +104,7 @@ def test_suites_of_an_earlier_store_become_versions_in_their_order(
 def test_a_built_in_suite_of_an_earlier_store_gets_its_own_name_and_keeps_its_runs(
     tier: str, old: OldStore, path: Path, opened: Open, case: Make
 ) -> None:
-    digest = load(builtin(tier)).suite.digest
+    digest = load_suite(builtin_path(tier)).suite.digest
     old.run("r1", old.suite(case("x"), digest=digest, name=tier))
     old.run("r2", old.suite(case("y"), digest="sha256:aa", name=tier))  # a suite of the user's
     old.run("r3", old.suite(case("z"), digest=digest, name="copy"))
@@ -136,13 +136,13 @@ def test_runs_of_an_earlier_store_show_as_before_with_their_versions(
     assert runs["r1"].declared_version == "file 1"
     assert [stored.trial for stored in store.trials("r1")] == answers
     assert [each.case.id for each in store.cases(runs["r1"].content)] == ["x"]
-    assert store.counts("r1") == {Verdict.PASS: 2}
+    assert store.count_verdicts("r1") == {Verdict.PASS: 2}
     assert [one.suite.name for one in store.versions()] == ["copy", "s", "s"]
     current = store.suite("s")
     assert current is not None
     assert current.version == "v1"  # it was run last
     assert [one.saved_at.isoformat() for one in store.versions("s")][:1] == ["2026-01-01T12:00:00+00:00"]
-    found = store.answered(sent_digest(case("x")), target_digest(ECHO))
+    found = store.find_prior_answers(sent_digest(case("x")), target_digest(ECHO))
     assert [(one.run, one.trial.output.text) for one in found if one.trial.output] == [
         ("r2", "one"),
         ("r1", "one"),
@@ -173,11 +173,11 @@ store = SqliteStore.open_file(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
 for word in sys.argv[2:]:
-    writer = store.saving()
+    writer = store.open_suite_writer()
     for number in range(1200):
         case = Case(id=f"{word}{number}", input=(Message(role="user", content="?"),))
         writer.add(case, sent_digest(case))
-    suite = writer.keep(Suite(name="s", dialect="d", digest="sha256:" + word * 32, case_count=1200))
+    suite = writer.commit(Suite(name="s", dialect="d", digest="sha256:" + word * 32, case_count=1200))
     print(word, suite.version, flush=True)
 store.close()
 """
@@ -220,11 +220,11 @@ def test_the_properties_of_a_schema_stay_in_their_order(
     store = opened(tmp_path / "s.db")
     properties = {"zebra": {"type": "string"}, "ant": {"type": "integer"}}
     tool = Tool(name="t", parameters={"type": "object", "properties": properties})
-    form = Form(schema={"type": "object", "properties": properties}, tools=(tool,))
+    form = ResponseFormat(schema={"type": "object", "properties": properties}, tools=(tool,))
     asked = Case(id="x", input=(Message(role="user", content="?"),), form=form)
-    writer = store.saving()
+    writer = store.open_suite_writer()
     writer.add(asked, sent_digest(asked))
-    kept = writer.keep(Suite(name="s", dialect="proctor", digest="sha256:" + "1" * 64))
+    kept = writer.commit(Suite(name="s", dialect="proctor", digest="sha256:" + "1" * 64))
     (stored,) = store.cases(kept.content)
     found = stored.case.form
     assert found is not None

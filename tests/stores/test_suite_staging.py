@@ -37,13 +37,13 @@ from proctor.stores.sqlite.store import SqliteStore
 path = sys.argv[1]
 suite_writer.BATCH_CASES = 1000
 store = SqliteStore.open_file(path)
-writer = store.saving()
+writer = store.open_suite_writer()
 count = 0
 while count % 1000 or not Path(path + ".stop").exists():
     case = Case(id=f"c{count}", input=(Message(role="user", content="?" * 200),))
     writer.add(case, sent_digest(case))
     count += 1
-suite = writer.keep(Suite(name="large", dialect="d", digest="sha256:" + "1" * 64, case_count=count))
+suite = writer.commit(Suite(name="large", dialect="d", digest="sha256:" + "1" * 64, case_count=count))
 print(count, flush=True)
 store.close()
 """
@@ -61,10 +61,10 @@ def store(tmp_path: Path, opened: Open) -> SqliteStore:
 
 
 def _save(store: SqliteStore, cases: Sequence[Case], name: str = "s") -> Suite:
-    writer = store.saving()
+    writer = store.open_suite_writer()
     for case in cases:
         writer.add(case, sent_digest(case))
-    return writer.keep(Suite(name=name, dialect="d", digest="sha256:" + "2" * 64, case_count=len(cases)))
+    return writer.commit(Suite(name=name, dialect="d", digest="sha256:" + "2" * 64, case_count=len(cases)))
 
 
 def _cases(store: SqliteStore, suite: Suite) -> list[Case]:
@@ -83,7 +83,7 @@ def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_bef
     process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path], stdout=subprocess.PIPE, text=True)
     wait_until(lambda: _count(store, "suite_cases") > 3000)
     for position in range(30):
-        store.record("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
         store.flush()
         assert store.suite("large") is None
     assert process.poll() is None  # it was being saved all the while
@@ -92,7 +92,7 @@ def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_bef
     suite = store.suite("large")
     assert suite is not None
     assert [case.id for case in _cases(store, suite)] == [f"c{number}" for number in range(int(out))]
-    assert store.counts("r1") == {Verdict.PASS: 30}
+    assert store.count_verdicts("r1") == {Verdict.PASS: 30}
 
 
 def test_a_save_that_was_killed_leaves_no_suite_and_the_next_one_cleans_up(
@@ -112,7 +112,7 @@ def test_a_save_that_was_killed_leaves_no_suite_and_the_next_one_cleans_up(
 def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(
     store: SqliteStore, case: Make, small_batches: int
 ) -> None:
-    writer = store.saving()
+    writer = store.open_suite_writer()
 
     def interrupt() -> None:
         try:
@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(
                 writer.add(each := case(f"c{number}"), sent_digest(each))
             raise KeyboardInterrupt
         finally:
-            writer.drop()
+            writer.discard()
 
     with pytest.raises(KeyboardInterrupt):
         interrupt()
@@ -152,15 +152,15 @@ def test_a_save_that_goes_on_is_not_cleaned_up_by_others(
     store: SqliteStore, opened: Open, begin: Begin, case: Make, small_batches: int
 ) -> None:
     cases = [case(f"c{number}") for number in range(5 * small_batches)]
-    writer = store.saving()
+    writer = store.open_suite_writer()
     for each in cases:
         writer.add(each, sent_digest(each))
     other = opened(Path(store.path))
     _save(other, cases[:10], "other")
     begin(other, "r9")
-    other.delete("r9")
-    other.forget("other", "v1")
-    suite = writer.keep(Suite(name="s", dialect="d", digest="sha256:" + "3" * 64, case_count=len(cases)))
+    other.delete_run("r9")
+    other.delete_version("other", "v1")
+    suite = writer.commit(Suite(name="s", dialect="d", digest="sha256:" + "3" * 64, case_count=len(cases)))
     assert _cases(store, suite) == cases
 
 
@@ -191,11 +191,11 @@ def test_a_dropped_suite_leaves_nothing_even_where_much_was_written(
     store: SqliteStore, case: Make, small_batches: int
 ) -> None:
     kept = _save(store, [case("kept")], "kept")
-    writer = store.saving()
+    writer = store.open_suite_writer()
     for number in range(5 * small_batches):
         writer.add(case(f"c{number}"), sent_digest(case(f"c{number}")))
     writer.add(case("kept"), sent_digest(case("kept")))
-    writer.drop()
+    writer.discard()
     assert (_count(store, "contents"), _count(store, "suite_cases"), _count(store, "cases")) == (1, 1, 1)
     assert _cases(store, kept) == [case("kept")]
 
@@ -204,11 +204,11 @@ def test_dropping_a_suite_takes_no_case_from_another_that_was_saved_meanwhile(
     store: SqliteStore, opened: Open, case: Make, small_batches: int
 ) -> None:
     cases = [case(f"c{number}") for number in range(5 * small_batches)]
-    writer = store.saving()
+    writer = store.open_suite_writer()
     for each in cases:
         writer.add(each, sent_digest(each))
     meanwhile = _save(opened(Path(store.path)), cases[::-1], "meanwhile")
-    writer.drop()
+    writer.discard()
     assert _cases(store, meanwhile) == cases[::-1]
 
 
@@ -217,12 +217,12 @@ def test_two_that_save_the_same_at_once_keep_it_once(
 ) -> None:
     cases = [case(f"c{number}") for number in range(5 * small_batches)]
     other = opened(Path(store.path))
-    writers = [store.saving(), other.saving()]
+    writers = [store.open_suite_writer(), other.open_suite_writer()]
     for each in cases:
         for writer in writers:
             writer.add(each, sent_digest(each))
     header = Suite(name="s", dialect="d", digest="sha256:" + "4" * 64, case_count=len(cases))
-    first, second = [writer.keep(header) for writer in writers]
+    first, second = [writer.commit(header) for writer in writers]
     assert first == second
     assert _cases(store, first) == cases
     assert _count(store, "contents") == 1

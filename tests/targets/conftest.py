@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from patience import PATIENCE_S
 from proctor.model import Message, Params, Prompt, TargetSpec
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 
 
 class Seen(Struct):
@@ -60,11 +60,11 @@ async def service() -> AsyncIterator[Service]:
 
 
 @pytest.fixture
-async def opening() -> AsyncIterator[Callable[..., Opening]]:
-    made: list[Opening] = []
+async def opening() -> AsyncIterator[Callable[..., TargetContext]]:
+    made: list[TargetContext] = []
 
-    def make(timeout_s: float = PATIENCE_S, **environ: str) -> Opening:
-        made.append(Opening(environ, timeout_s=timeout_s))
+    def make(timeout_s: float = PATIENCE_S, **environ: str) -> TargetContext:
+        made.append(TargetContext(environ, timeout_s=timeout_s))
         return made[-1]
 
     yield make

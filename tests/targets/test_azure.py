@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Params, Tool
-from proctor.targets.api.azure import API_VERSION, open_target
+from proctor.targets.api.azure import DEFAULT_API_VERSION, open_target
 from proctor.targets.parse import parse_target
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ REPLY = {"model": "gpt-x", "choices": [{"message": {"content": "4"}}]}
 @pytest.mark.parametrize(
     ("deployment", "ending", "options", "path"),
     [
-        ("d", "", {}, f"/openai/deployments/d/chat/completions?api-version={API_VERSION}"),
-        ("d", "/openai/", {}, f"/openai/deployments/d/chat/completions?api-version={API_VERSION}"),
+        ("d", "", {}, f"/openai/deployments/d/chat/completions?api-version={DEFAULT_API_VERSION}"),
+        ("d", "/openai/", {}, f"/openai/deployments/d/chat/completions?api-version={DEFAULT_API_VERSION}"),
         ("d", "/", {"api_version": "1"}, "/openai/deployments/d/chat/completions?api-version=1"),
         (
             "a/b?c",

@@ -19,7 +19,7 @@ from proctor.errors import AnswerTooLarge, TargetError
 from proctor.model import TargetSpec
 from proctor.targets import TARGETS
 from proctor.targets.byte_limit import ByteLimit
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service
@@ -29,13 +29,13 @@ LIMIT = 2**21
 SMALL, LARGE = "x" * 1000, "x" * (LIMIT + 1)
 
 
-def limited(opening: Make, limit: int = LIMIT) -> Opening:
-    made: Opening = opening()
+def limited(opening: Make, limit: int = LIMIT) -> TargetContext:
+    made: TargetContext = opening()
     made.max_answer_bytes = limit
     return made
 
 
-async def answer(spec: TargetSpec, opening: Opening, prompt: Any) -> str:
+async def answer(spec: TargetSpec, opening: TargetContext, prompt: Any) -> str:
     target = await TARGETS.get(spec.kind).open_target(spec, opening)
     try:
         return (await target.answer(prompt)).text
@@ -131,7 +131,7 @@ async def test_a_larger_reply_of_a_service_is_an_error_that_tells_its_size(
     assert not caught.value.transient
 
 
-async def served(spec: Make, opening: Opening, prompt: Any, reply: Callable[..., Any]) -> str:
+async def served(spec: Make, opening: TargetContext, prompt: Any, reply: Callable[..., Any]) -> str:
     app = web.Application()
     app.router.add_post("/v1/chat/completions", reply)
     async with TestServer(app) as server:
@@ -187,7 +187,7 @@ async def test_bytes_are_given_in_turn_and_never_more_than_there_are() -> None:
 
     async def use(number: int, size: int) -> None:
         nonlocal taken, most
-        async with limit.take(size):
+        async with limit.reserve(size):
             order.append(number)
             taken += min(size, 10)
             most = max(most, taken)
@@ -201,5 +201,5 @@ async def test_bytes_are_given_in_turn_and_never_more_than_there_are() -> None:
     await asyncio.gather(*uses, return_exceptions=True)
     assert order == [0, 1, 2, 4, 5, 6]
     assert most == 10
-    async with limit.take(10):
+    async with limit.reserve(10):
         pass

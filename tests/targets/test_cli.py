@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from patience import PATIENCE_S
 from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Attachment, Message, Output, Prompt, Tool, ToolCall, Usage
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.process.cli import open_target
-from proctor.targets.process.command_template import FILE_PLACES, Line, quoted
+from proctor.targets.process.command_template import FILE_PLACEHOLDERS, CommandTemplate, quote_word
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service
@@ -103,7 +103,11 @@ async def test_no_prompt_can_act_as_a_command(run: Make, tmp_path: Path, line: s
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40))
 def test_a_quoted_value_is_one_word_whatever_it_holds(value: str) -> None:
-    assert shlex.split(Line("x {PROMPT} y").filled({"PROMPT": quoted(value)})) == ["x", value, "y"]
+    assert shlex.split(CommandTemplate("x {PROMPT} y").fill({"PROMPT": quote_word(value)})) == [
+        "x",
+        value,
+        "y",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,7 @@ def test_a_quoted_value_is_one_word_whatever_it_holds(value: str) -> None:
 )
 def test_a_line_in_which_a_value_could_do_harm_is_refused(line: str, said: str) -> None:
     with pytest.raises(ValueError, match=said.replace("{", r"\{")):
-        Line(line)
+        CommandTemplate(line)
 
 
 @pytest.mark.parametrize(
@@ -136,14 +140,14 @@ def test_a_line_in_which_a_value_could_do_harm_is_refused(line: str, said: str) 
     ],
 )
 def test_what_is_no_placeholder_is_the_shells(line: str, filled: str) -> None:
-    read = Line(line)
-    assert read.filled(dict.fromkeys(read.places, "X")) == filled
+    read = CommandTemplate(line)
+    assert read.fill(dict.fromkeys(read.placeholders, "X")) == filled
 
 
 def test_the_form_of_files_has_placeholders_of_its_own() -> None:
-    assert Line("-f {path}", FILE_PLACES).filled({"path": "'x'"}) == "-f 'x'"
+    assert CommandTemplate("-f {path}", FILE_PLACEHOLDERS).fill({"path": "'x'"}) == "-f 'x'"
     with pytest.raises(ValueError, match=r"\{basename\}"):
-        Line("{basenam}", FILE_PLACES)
+        CommandTemplate("{basenam}", FILE_PLACEHOLDERS)
 
 
 async def test_a_conversation_is_written_out_with_its_roles(run: Make, ask: Make) -> None:
@@ -247,13 +251,13 @@ async def test_files_of_one_name_are_kept_apart_and_one_file_is_given_once(run: 
 
 async def test_temporary_files_are_kept_where_that_is_asked_for(spec: Make, ask: Make) -> None:
     told: list[str] = []
-    opening = Opening(HERE, notify=told.append)
+    opening = TargetContext(HERE, notify=told.append)
     made = replace(spec("cli", "cat {PROMPT_FILE} > {OUTPUT_FILE}"), options={"keep_temp_files": True})
     target = await open_target(made, opening)
     await target.answer(ask("kept", case_id="../c", repeat=1))
-    assert target.kept_in is not None
-    (folder,) = Path(target.kept_in).iterdir()
-    assert target.kept_in in told[0]
+    assert target.kept_folder is not None
+    (folder,) = Path(target.kept_folder).iterdir()
+    assert target.kept_folder in told[0]
     assert (folder / "answer").read_text(encoding="utf-8") == "kept"
     for path in (*folder.iterdir(), folder, folder.parent):
         path.rmdir() if path.is_dir() else path.unlink()
@@ -285,8 +289,8 @@ async def test_a_prompt_for_whose_files_there_is_no_place_is_an_error(
 ) -> None:
     made = replace(spec("cli", "cat {PROMPT_FILE}"), options={"keep_temp_files": True})
     target = await open_target(made, opening(**HERE))
-    assert target.kept_in is not None
-    Path(target.kept_in).rmdir()
+    assert target.kept_folder is not None
+    Path(target.kept_folder).rmdir()
     with pytest.raises(TargetError, match=r"cannot be given its files: .* No such file") as caught:
         await target.answer(ask("hello"))
     assert caught.value.kind == "program"

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from patience import wait_until
 from proctor.errors import TargetError
 from proctor.model import Message, Output
-from proctor.targets.process.cli import Cli, open_target
+from proctor.targets.process.cli import CliTarget, open_target
 
 Make = Callable[..., Any]
-Batch = Callable[..., AbstractAsyncContextManager[Cli]]
+Batch = Callable[..., AbstractAsyncContextManager[CliTarget]]
 HERE = {"PATH": os.environ["PATH"]}
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the lines are those of a POSIX shell")
@@ -31,7 +31,7 @@ def batch(opening: Make, spec: Make) -> Batch:
     """A target that runs its line once; closed at the end."""
 
     @asynccontextmanager
-    async def opened(line: str, **options: Any) -> AsyncIterator[Cli]:
+    async def opened(line: str, **options: Any) -> AsyncIterator[CliTarget]:
         made = replace(spec("cli", line), options={"provider_batching": True, **options})
         target = await open_target(made, opening(**HERE))
         try:
@@ -48,7 +48,7 @@ def printing(*records: Any) -> str:
     return f"echo {{EVAL_ID}} {{ATTEMPT}} >> runs; cat <<'END'\n{lines}\nEND"
 
 
-async def answers(target: Cli, ask: Make, *ids: str, **of_prompt: Any) -> list[Output | BaseException]:
+async def answers(target: CliTarget, ask: Make, *ids: str, **of_prompt: Any) -> list[Output | BaseException]:
     asked = [target.answer(ask("well?", case_id=one, **of_prompt)) for one in ids]
     return await asyncio.gather(*asked, return_exceptions=True)
 

@@ -17,9 +17,9 @@ import uvloop
 from patience import PATIENCE_S
 from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Message, Output, Prompt, Tool
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.process.command import open_target
-from proctor.targets.process.subprocesses import run_process, scrubbed
+from proctor.targets.process.subprocesses import clean_environ, run_process
 
 Make = Callable[..., Any]
 HERE = {"PATH": os.environ["PATH"]}
@@ -150,7 +150,7 @@ async def test_no_secret_is_in_the_programs_environment(opening: Make, spec: Mak
 
 def test_scrubbing_keeps_what_programs_need() -> None:
     kept = {"PATH": "/bin", "HOME": "/h", "LC_CTYPE": "C", "TMPDIR": "/t", "SystemRoot": "C:"}
-    assert scrubbed({**kept, "GITHUB_TOKEN": "t", "http_proxy": "http://u:p@h"}) == kept
+    assert clean_environ({**kept, "GITHUB_TOKEN": "t", "http_proxy": "http://u:p@h"}) == kept
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ async def test_too_much_output_is_an_error_and_not_kept() -> None:
 
 def test_programs_run_under_the_fast_event_loop_as_well() -> None:
     async def main() -> tuple[Output, str]:
-        opening = Opening(HERE, timeout_s=PATIENCE_S)
+        opening = TargetContext(HERE, timeout_s=PATIENCE_S)
         from proctor.model import TargetSpec
 
         cat = await open_target(TargetSpec(name="cat", kind="command", model="cat"), opening)

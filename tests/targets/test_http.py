@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from proctor.errors import EndpointFault, TargetError, UsageError
-from proctor.targets.api.http import key_for, proxy_for, retry_after_s
+from proctor.targets.api.http import key_for_endpoint, parse_retry_after, proxy_for
 from proctor.targets.api.openai import open_target
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service
@@ -131,17 +131,17 @@ async def test_retry_after_as_a_date_becomes_what_is_left_until_then(
 
 def test_a_retry_date_is_read_by_the_servers_own_clock() -> None:
     headers = {"Retry-After": "Wed, 21 Oct 2015 07:28:30 GMT", "Date": "Wed, 21 Oct 2015 07:28:00 GMT"}
-    assert retry_after_s(headers) == 30.0
+    assert parse_retry_after(headers) == 30.0
 
 
 @pytest.mark.parametrize("value", ["-5", "Wed, 21 Oct 2015 07:28:00 GMT"])
 def test_a_wait_that_is_over_is_none_at_all(value: str) -> None:
-    assert retry_after_s({"Retry-After": value}) == 0.0
+    assert parse_retry_after({"Retry-After": value}) == 0.0
 
 
 @given(st.text(max_size=40))
 def test_any_retry_after_is_unknown_or_a_wait(value: str) -> None:
-    waited = retry_after_s({"Retry-After": value})
+    waited = parse_retry_after({"Retry-After": value})
     assert waited is None or waited >= 0
 
 
@@ -305,29 +305,29 @@ EVERY_KEY = {
     ],
 )
 def test_a_services_key_goes_to_that_service_and_to_no_stranger(endpoint: str, key: str | None) -> None:
-    assert key_for(endpoint, Opening(EVERY_KEY), "The target") == key
+    assert key_for_endpoint(endpoint, TargetContext(EVERY_KEY), "The target") == key
 
 
 def test_any_other_server_gets_the_key_that_was_set_for_it() -> None:
-    opening = Opening({**EVERY_KEY, "PROCTOR_API_KEY": " pk "})
-    assert key_for("http://127.0.0.1:9009/v1", opening, "The target") == "pk"
-    assert key_for("https://api.openai.com/v1", opening, "The target") == "sk-o"
+    opening = TargetContext({**EVERY_KEY, "PROCTOR_API_KEY": " pk "})
+    assert key_for_endpoint("http://127.0.0.1:9009/v1", opening, "The target") == "pk"
+    assert key_for_endpoint("https://api.openai.com/v1", opening, "The target") == "sk-o"
 
 
 def test_the_server_that_openai_base_url_names_is_a_stranger_too() -> None:
-    opening = Opening({**EVERY_KEY, "OPENAI_BASE_URL": "https://gateway.example/openai/v1"})
-    assert key_for("https://gateway.example/openai/v1", opening, "The target") is None
+    opening = TargetContext({**EVERY_KEY, "OPENAI_BASE_URL": "https://gateway.example/openai/v1"})
+    assert key_for_endpoint("https://gateway.example/openai/v1", opening, "The target") is None
 
 
 def test_a_known_service_without_its_key_says_which_variable_to_set() -> None:
     with pytest.raises(UsageError, match="ANTHROPIC_API_KEY"):
-        key_for("https://api.anthropic.com", Opening({}), "The target")
+        key_for_endpoint("https://api.anthropic.com", TargetContext({}), "The target")
 
 
 @pytest.mark.parametrize("key", ["sk-\nx: y", "sk-é"])
 def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(key: str) -> None:
     with pytest.raises(UsageError, match="OPENAI_API_KEY") as caught:
-        key_for("https://api.openai.com/v1", Opening({"OPENAI_API_KEY": key}), "The target")
+        key_for_endpoint("https://api.openai.com/v1", TargetContext({"OPENAI_API_KEY": key}), "The target")
     assert key not in str(caught.value)
 
 
@@ -353,7 +353,7 @@ async def test_a_small_reply_that_unfolds_to_more_than_any_answer_is_cut_off(
     ["Wed, 21 Oct 2015 07:28:30 GMT", "Wednesday, 21-Oct-15 07:28:30 GMT", "Wed Oct 21 07:28:30 2015"],
 )
 def test_each_form_of_an_http_date_is_read(value: str) -> None:
-    assert retry_after_s({"Retry-After": value, "Date": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 30.0
+    assert parse_retry_after({"Retry-After": value, "Date": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 30.0
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_each_form_of_an_http_date_is_read(value: str) -> None:
     ],
 )
 def test_an_odd_retry_after_is_a_wait_or_unknown(value: str, seconds: float | None) -> None:
-    assert retry_after_s({"Retry-After": value}) == seconds
+    assert parse_retry_after({"Retry-After": value}) == seconds
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def pieces(key: str) -> list[str]:
     ],
 )
 def test_each_form_of_a_key_is_replaced(form: str) -> None:
-    text = REDACTOR.text(f"You sent {form} to me")
+    text = REDACTOR.redact_text(f"You sent {form} to me")
     assert text.startswith("You sent ")
     assert "[key]" in text
     assert not any(piece in text for piece in (*pieces(KEY), *pieces(form.strip('"')[7:-1])))
@@ -56,8 +56,8 @@ def test_a_key_inside_base64_is_replaced_wherever_it_begins(
     encoded: Callable[[bytes], bytes], before: str
 ) -> None:
     whole = encoded(f"{before}{KEY}!".encode()).decode()
-    assert "[key]" in REDACTOR.text(f"Basic {whole}")
-    assert len(REDACTOR.text(whole)) < len(before) * 2 + 16
+    assert "[key]" in REDACTOR.redact_text(f"Basic {whole}")
+    assert len(REDACTOR.redact_text(whole)) < len(before) * 2 + 16
 
 
 def test_every_part_of_an_output_is_searched() -> None:
@@ -71,10 +71,13 @@ def test_every_part_of_an_output_is_searched() -> None:
         fingerprint=KEY,
         file_changes=KEY,
     )
-    written = encode(REDACTOR.output(output)).decode()
+    written = encode(REDACTOR.redact_output(output)).decode()
     assert not any(piece in written for piece in pieces(KEY[:20]))
     for field in ("text", "model", "fingerprint", "finish_reason"):
-        assert "[key]" in encode(REDACTOR.output(decode(encode({"text": "", field: KEY}), Output))).decode()
+        assert (
+            "[key]"
+            in encode(REDACTOR.redact_output(decode(encode({"text": "", field: KEY}), Output))).decode()
+        )
 
 
 @pytest.mark.parametrize(
@@ -82,12 +85,12 @@ def test_every_part_of_an_output_is_searched() -> None:
 )
 def test_a_key_that_is_an_ordinary_word_or_number_spoils_no_answer(key: str) -> None:
     output = Output(text=f"It is {key}, as none of ollama was EMPTY and not-needed: 12345678.")
-    assert KeyRedactor([key]).output(output) is output
+    assert KeyRedactor([key]).redact_output(output) is output
 
 
 def test_an_output_without_a_key_is_the_same_object() -> None:
     output = Output(text="fine", tool_calls=(ToolCall(name="f", arguments={"a": [1]}),))
-    assert REDACTOR.output(output) is output
+    assert REDACTOR.redact_output(output) is output
 
 
 REPLIES: dict[str, Any] = {

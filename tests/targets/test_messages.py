@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, ToolCall
 from proctor.targets import TARGETS
-from proctor.targets.api.messages import as_text, written_out
+from proctor.targets.api.messages import format_message, format_messages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.targets.conftest import Service
 
-    from proctor.targets.context import Opening
+    from proctor.targets.context import TargetContext
 
 Make = Callable[..., Any]
 
@@ -144,12 +144,12 @@ async def test_messages_without_parts_are_sent_as_they_always_were(sent: Make, k
     ],
 )
 def test_a_text_has_files_written_out_and_the_rest_mentioned(messages: Any, text: str) -> None:
-    assert written_out(messages).startswith(text)
-    assert written_out(messages, lambda _attachment: "").count("<") == 0
+    assert format_messages(messages).startswith(text)
+    assert format_messages(messages, lambda _attachment: "").count("<") == 0
 
 
 def test_a_message_without_parts_is_its_content() -> None:
-    assert as_text(Message(role="user", content="<b>\n")) == "<b>\n"
+    assert format_message(Message(role="user", content="<b>\n")) == "<b>\n"
 
 
 async def test_a_program_and_a_function_get_the_text_of_files(
@@ -159,9 +159,9 @@ async def test_a_program_and_a_function_get_the_text_of_files(
     (tmp_path / "asked_with_files.py").write_text("def f(text):\n    return text\n", encoding="utf-8")
     program = f"'{sys.executable}' -S -c 'import sys; print(sys.stdin.buffer.read().decode(), end=str())'"
     for kind, model in (("command", program), ("function", "asked_with_files:f")):
-        opened: Opening = opening(PATH="/usr/bin:/bin", LC_ALL="C.UTF-8")
+        opened: TargetContext = opening(PATH="/usr/bin:/bin", LC_ALL="C.UTF-8")
         target = await TARGETS.get(kind).open_target(spec(kind, model), opened)
-        assert (await target.answer(ask(ASKED))).text == as_text(ASKED)
+        assert (await target.answer(ask(ASKED))).text == format_message(ASKED)
 
 
 # --- system prompts, temperatures and keys -----------------------------------------------------------------

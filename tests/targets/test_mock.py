@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Output, Params, Price
-from proctor.pricing import Quote
-from proctor.targets.mock import RESPONSE, open_target
+from proctor.pricing import PriceQuote
+from proctor.targets.mock import DEFAULT_RESPONSE, open_target
 from proctor.targets.parse import parse_target
 from proctor.targets.prices import quote_for
 
@@ -19,7 +19,8 @@ Make = Callable[..., Any]
 
 
 @pytest.mark.parametrize(
-    ("word", "text"), [("mock", RESPONSE), ("mock:", RESPONSE), ("mock:NO", "NO"), ("mock:a: b", "a: b")]
+    ("word", "text"),
+    [("mock", DEFAULT_RESPONSE), ("mock:", DEFAULT_RESPONSE), ("mock:NO", "NO"), ("mock:a: b", "a: b")],
 )
 async def test_it_answers_with_the_text_after_the_colon_and_nothing_else(
     opening: Make, ask: Make, word: str, text: str
@@ -45,4 +46,4 @@ async def test_an_empty_response_is_an_empty_answer(opening: Make, spec: Make, a
 
 
 def test_it_costs_nothing(spec: Make) -> None:
-    assert quote_for(spec("mock"), {}, {}) == Quote(Price(input=0.0, output=0.0))
+    assert quote_for(spec("mock"), {}, {}) == PriceQuote(Price(input=0.0, output=0.0))

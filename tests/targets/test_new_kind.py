@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from proctor.engines.retries import Patience
+from proctor.engines.retries import RetryPolicy
 from proctor.errors import UnknownName, UsageError
 from proctor.model import Params, Price
-from proctor.pricing import Quote
+from proctor.pricing import PriceQuote
 from proctor.services.runs.config import load_config
-from proctor.services.runs.execution.target_pool import Reach, load_prices, places_of
-from proctor.services.runs.planning.target_names import Names
+from proctor.services.runs.execution.target_pool import TargetPool, load_prices, max_concurrency_for
+from proctor.services.runs.planning.target_names import TargetNames
 from proctor.targets import TARGETS, get_kind, iter_kinds
-from proctor.targets.api.http import address_for, key_for, key_of
+from proctor.targets.api.http import address_for, key_for_endpoint, key_for_target
 from proctor.targets.api.services import openai_service
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.parse import known_words, parse_target
 from proctor.targets.prices import quote_for
 from proctor.targets.targets_file import TargetsFile
@@ -52,14 +52,14 @@ async def open_target(spec, opening):
 
 def _forget(*names: str) -> None:
     for name in names:
-        TARGETS._where.pop(name, None)
+        TARGETS._locations.pop(name, None)
         TARGETS._instances.pop(name, None)
     TARGETS._builtin = TARGETS._builtin.difference(names)
 
 
 def _line_in_the_table(folder: Path) -> None:
     (folder / "cohere_line.py").write_text(_module(), encoding="utf-8")
-    TARGETS._where["cohere"] = "cohere_line:COHERE"
+    TARGETS._locations["cohere"] = "cohere_line:COHERE"
     TARGETS._builtin = TARGETS._builtin | {"cohere"}
 
 
@@ -105,7 +105,7 @@ def _file(entry: str) -> TargetsFile:
 
 
 def _context(folder: Path) -> RunContext:
-    names = Names({}, folder)
+    names = TargetNames({}, folder)
     return RunContext(folder=folder, environ={}, config=load_config((), folder), names=names)
 
 
@@ -128,10 +128,10 @@ async def test_it_is_called_at_the_address_that_the_user_gives(service: Make, as
     at.reply({"choices": [{"message": {"content": "43"}}]})
     for spec in (
         parse_target(f"cohere:m@{at.url}/v1", Params(), {}),
-        _file(f"provider: cohere, model: m, base_url: '{at.url}/v1'").spec("t", Params(), {}),
-        _file(f"target: 'cohere:m@{at.url}/v1'").spec("t", Params(), {}),
+        _file(f"provider: cohere, model: m, base_url: '{at.url}/v1'").get_spec("t", Params(), {}),
+        _file(f"target: 'cohere:m@{at.url}/v1'").get_spec("t", Params(), {}),
     ):
-        opening = Opening(KEYS)
+        opening = TargetContext(KEYS)
         target = await TARGETS.get(spec.kind).open_target(spec, opening)
         assert (await target.answer(ask("?"))).text == "43"
         await opening.aclose()
@@ -149,20 +149,20 @@ def test_a_specification_without_an_address_goes_to_its_own_and_never_to_openai(
 @pytest.mark.usefixtures("cohere")
 def test_its_key_goes_to_its_address_only() -> None:
     spec = parse_target("cohere:m", Params(), {})
-    assert key_of(spec, ADDRESS, Opening(KEYS)) == "co-key"
-    assert key_for(f"{ADDRESS}/other", Opening(KEYS), "The target") == "co-key"
-    assert key_of(spec, "https://gateway.example/v1", Opening(KEYS)) == "other"
+    assert key_for_target(spec, ADDRESS, TargetContext(KEYS)) == "co-key"
+    assert key_for_endpoint(f"{ADDRESS}/other", TargetContext(KEYS), "The target") == "co-key"
+    assert key_for_target(spec, "https://gateway.example/v1", TargetContext(KEYS)) == "other"
     with pytest.raises(UsageError, match="COHERE_API_KEY is not set"):
-        key_of(spec, ADDRESS, Opening({"OPENAI_API_KEY": "sk-openai"}))
+        key_for_target(spec, ADDRESS, TargetContext({"OPENAI_API_KEY": "sk-openai"}))
 
 
 @pytest.mark.usefixtures("cohere")
 def test_a_targets_file_takes_its_fields() -> None:
     file = _file("provider: cohere, model: command-a, temperature: 0.5, api_key: '${{ MINE }}'")
     assert not file.problems
-    spec = file.spec("t", Params(), {"MINE": "k"})
+    spec = file.get_spec("t", Params(), {"MINE": "k"})
     assert (spec.kind, spec.endpoint, spec.params.temperature) == ("cohere", ADDRESS, 0.5)
-    assert key_of(spec, ADDRESS, Opening({**KEYS, "MINE": "my-key"})) == "my-key"
+    assert key_for_target(spec, ADDRESS, TargetContext({**KEYS, "MINE": "my-key"})) == "my-key"
     (problem,) = _file("provider: cohere, model: m, command: a").problems
     assert problem.field == "command"
 
@@ -171,28 +171,28 @@ def test_a_targets_file_takes_its_fields() -> None:
 def test_its_list_price_counts_at_its_address() -> None:
     price = Price(input=1.0, output=2.0)
     spec = parse_target("cohere:command-a", Params(), {})
-    assert quote_for(spec, {"command-a": price}, {}) == Quote(price)
+    assert quote_for(spec, {"command-a": price}, {}) == PriceQuote(price)
     elsewhere = parse_target("cohere:command-a@https://gateway.example/v1", Params(), {})
     assert quote_for(elsewhere, {"command-a": price}, {}) is None
-    assert quote_for(elsewhere, {}, {"command-a": price}) == Quote(price)
+    assert quote_for(elsewhere, {}, {"command-a": price}) == PriceQuote(price)
 
 
 @pytest.mark.usefixtures("cohere")
 async def test_a_budget_an_embedder_and_the_limits_know_it(tmp_path: Path) -> None:
     spec = parse_target("cohere:command-a", Params(), {})
     assert get_kind(spec).bills_per_prompt
-    assert places_of(spec, 7) == 7
-    pool = Reach(
+    assert max_concurrency_for(spec, 7) == 7
+    pool = TargetPool(
         {**KEYS, "PROCTOR_EMBEDDINGS": "cohere:embed-v4"},
         concurrency=1,
-        patience=Patience(timeout_s=1.0, retries=0),
+        patience=RetryPolicy(timeout_s=1.0, retries=0),
         prices=load_prices({}, tmp_path),
         notify=lambda _message: None,
     )
     with pytest.raises(UsageError, match=r'\[models."command-a"\]'):
         pool.require_prices([spec])
     await pool.open_embedder()
-    assert pool.embedder().name == "embed-v4"
+    assert pool.get_embedder().name == "embed-v4"
     await pool.aclose()
 
 
@@ -217,7 +217,7 @@ def test_the_list_of_targets_names_it() -> None:
 async def test_an_entry_point_that_is_a_function_still_opens_its_target(installed: Path, ask: Make) -> None:
     spec = parse_target("shout:now", Params(), {})
     assert (spec.kind, spec.model, spec.endpoint) == ("shout", "now", None)
-    target = await TARGETS.get(spec.kind).open_target(spec, Opening({}))
+    target = await TARGETS.get(spec.kind).open_target(spec, TargetContext({}))
     assert (await target.answer(ask("hello"))).text == "now: HELLO"
     # It keeps the properties that such a kind always had.
     kind = get_kind(spec)

@@ -10,7 +10,7 @@ import pytest
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Tool, ToolCall, Usage
-from proctor.targets.api.openai import OpenAi, open_embeddings, open_target
+from proctor.targets.api.openai import OpenAiTarget, open_embeddings, open_target
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service
@@ -45,7 +45,7 @@ def _reply(message: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def target(service: Service, opening: Make, spec: Make) -> Callable[..., Any]:
-    async def make(**params: Any) -> OpenAi:
+    async def make(**params: Any) -> OpenAiTarget:
         return await open_target(
             spec("openai", endpoint=f"{service.url}/v1/", **params), opening(PROCTOR_API_KEY="pk")
         )

@@ -10,8 +10,8 @@ import pytest
 from proctor.errors import TargetError
 from proctor.model import Message, Output, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE
-from proctor.protocols import Finished
-from proctor.targets.process.output import failed, output_of
+from proctor.protocols import CompletedProgram
+from proctor.targets.process.output import parse_output, program_error
 
 REPORT = {
     "output": [
@@ -36,7 +36,7 @@ REPORT = {
 
 def _read(report: Any) -> Output:
     written = report if isinstance(report, str) else json.dumps(report)
-    return output_of(written.encode(), 3.0)
+    return parse_output(written.encode(), 3.0)
 
 
 @pytest.mark.parametrize("name", ["output", "output_messages"])
@@ -78,8 +78,8 @@ def test_anything_else_is_plain_text(written: str) -> None:
 
 @pytest.mark.parametrize("written", ["43\n", "43\n\n", "43", "\n", '{"amount": 5}\n'])
 def test_plain_text_of_a_file_keeps_its_final_newline(written: str) -> None:
-    assert output_of(written.encode(), 3.0, from_file=True).text == written
-    assert output_of(written.replace("\n", "\r\n").encode(), 3.0, from_file=True).text == written
+    assert parse_output(written.encode(), 3.0, from_file=True).text == written
+    assert parse_output(written.replace("\n", "\r\n").encode(), 3.0, from_file=True).text == written
 
 
 @pytest.mark.parametrize(
@@ -164,4 +164,4 @@ def test_the_time_of_a_call_may_be_given_as_its_ends() -> None:
 def test_a_program_that_failed_is_told_by_its_exit_code_or_the_signal_that_ended_it(
     exit_code: int, says: str
 ) -> None:
-    assert says in str(failed("It", Finished(exit_code, b"no", b"why\n")))
+    assert says in str(program_error("It", CompletedProgram(exit_code, b"no", b"why\n")))

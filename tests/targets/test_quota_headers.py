@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.protocols import Quota
-from proctor.targets.api.quota_headers import QuotaWatch, pause_s, read_quotas
+from proctor.targets.api.quota_headers import QuotaObserver, parse_pause_s, parse_quotas
 
 
 def soon(seconds: float) -> str:
@@ -26,7 +26,7 @@ def test_a_duration_until_a_reset_is_read(reset: str, seconds: float) -> None:
         "x-ratelimit-remaining-requests": "59",
         "x-ratelimit-reset-requests": reset,
     }
-    (quota,) = read_quotas(headers)
+    (quota,) = parse_quotas(headers)
     assert (quota.resource, quota.remaining) == ("requests", 59)
     assert quota.reset_s == pytest.approx(seconds)
 
@@ -40,14 +40,14 @@ def test_dates_of_anthropic_are_read() -> None:
         "anthropic-ratelimit-output-tokens-remaining": "0",
         "anthropic-ratelimit-output-tokens-reset": soon(-90),
     }
-    quotas = read_quotas(headers)
+    quotas = parse_quotas(headers)
     assert [(quota.resource, quota.remaining) for quota in quotas] == [
         ("requests", 0),
         ("tokens", 1000),
         ("tokens", 0),
     ]
     assert [quota.reset_s for quota in quotas] == pytest.approx([30, 90, 0], abs=5)
-    assert pause_s(headers) == pytest.approx(30, abs=5)
+    assert parse_pause_s(headers) == pytest.approx(30, abs=5)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_dates_of_anthropic_are_read() -> None:
     ],
 )
 def test_headers_of_the_ietf_are_read(headers: dict[str, str]) -> None:
-    assert read_quotas(headers) == [Quota("requests", 5, 30)]
+    assert parse_quotas(headers) == [Quota("requests", 5, 30)]
 
 
 def test_a_time_since_1970_is_read() -> None:
     at = datetime.now(UTC).timestamp() + 60
-    (quota,) = read_quotas({"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{at:.0f}"})
+    (quota,) = parse_quotas({"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{at:.0f}"})
     assert quota.reset_s == pytest.approx(60, abs=5)
 
 
@@ -76,17 +76,17 @@ def test_no_text_breaks_it(remaining: str, reset: str) -> None:
         "x-ratelimit-reset-tokens": reset,
         "ratelimit": reset,
     }
-    assert all(quota.remaining >= 0 and quota.reset_s >= 0 for quota in read_quotas(headers))
+    assert all(quota.remaining >= 0 and quota.reset_s >= 0 for quota in parse_quotas(headers))
 
 
 @pytest.mark.parametrize("reset", ["-5", "NaN", "inf", "99999999999-01-01T00:00:00Z", "soon", "", "9" * 400])
 def test_what_cannot_be_read_says_nothing(reset: str) -> None:
-    assert read_quotas({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": reset}) == []
+    assert parse_quotas({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": reset}) == []
 
 
 def test_where_the_first_reply_says_nothing_no_other_is_looked_at() -> None:
     told = list[list[Quota]]()
-    watch = QuotaWatch(told.append)
+    watch = QuotaObserver(told.append)
     watch({})
     watch({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "30"})
     assert told == []

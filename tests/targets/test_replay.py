@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Output, Prompt, TargetSpec, Usage
-from proctor.targets.context import Opening
-from proctor.targets.replay import Replay, open_target
+from proctor.targets.context import TargetContext
+from proctor.targets.replay import ReplayTarget, open_target
 
 
 def _write(path: Path, *rows: Any) -> Path:
@@ -22,8 +22,8 @@ def _write(path: Path, *rows: Any) -> Path:
     return path
 
 
-async def _open(path: Path) -> Replay:
-    return await open_target(TargetSpec(name="r", kind="replay", model=str(path)), Opening({}))
+async def _open(path: Path) -> ReplayTarget:
+    return await open_target(TargetSpec(name="r", kind="replay", model=str(path)), TargetContext({}))
 
 
 async def _answers(path: Path, *asked: tuple[str, int]) -> list[Output]:

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Prompt, TargetSpec, Usage
 from proctor.targets import echo
-from proctor.targets.context import Opening
-from proctor.targets.scripted import Scripted, open_target
+from proctor.targets.context import TargetContext
+from proctor.targets.scripted import ScriptedTarget, open_target
 
 Make = Callable[..., Any]
 
 
-async def _open(path: Path, text: str) -> Scripted:
+async def _open(path: Path, text: str) -> ScriptedTarget:
     path.write_text(text, encoding="utf-8")
-    return await open_target(TargetSpec(name="s", kind="scripted", model=str(path)), Opening({}))
+    return await open_target(TargetSpec(name="s", kind="scripted", model=str(path)), TargetContext({}))
 
 
-async def _text(target: Scripted, case_id: str, repeat: int = 0) -> str:
+async def _text(target: ScriptedTarget, case_id: str, repeat: int = 0) -> str:
     message = Message(role="user", content="?")
     return (await target.answer(Prompt(messages=(message,), case_id=case_id, repeat=repeat))).text
 
@@ -79,7 +79,7 @@ async def test_what_is_no_script_is_a_usage_error_with_its_line(tmp_path: Path, 
 
 async def test_a_missing_script_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match=r"nowhere\.jsonl"):
-        await open_target(TargetSpec(name="s", kind="scripted", model="nowhere.jsonl"), Opening({}))
+        await open_target(TargetSpec(name="s", kind="scripted", model="nowhere.jsonl"), TargetContext({}))
 
 
 keys = st.text(alphabet="ab*?[]!-", max_size=4)
@@ -87,7 +87,7 @@ keys = st.text(alphabet="ab*?[]!-", max_size=4)
 
 @given(rules=st.lists(keys, max_size=8), case_id=st.text(alphabet="ab[]*", max_size=4))
 async def test_looking_up_is_trying_every_key_in_order(rules: list[str], case_id: str) -> None:
-    target = Scripted("s", [(key, (Output(text=str(rank)),)) for rank, key in enumerate(rules)])
+    target = ScriptedTarget("s", [(key, (Output(text=str(rank)),)) for rank, key in enumerate(rules)])
     matching = [rank for rank, key in enumerate(rules) if key == case_id or fnmatchcase(case_id, key)]
     if matching:
         assert await _text(target, case_id) == str(matching[0])
@@ -99,7 +99,7 @@ async def test_looking_up_is_trying_every_key_in_order(rules: list[str], case_id
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=20), min_size=1))
 def test_any_text_can_be_an_answer(answers: dict[str, str]) -> None:
     decoded = json.loads(json.dumps(answers))
-    target = Scripted("s", [(key, (Output(text=value),)) for key, value in decoded.items()])
+    target = ScriptedTarget("s", [(key, (Output(text=value),)) for key, value in decoded.items()])
     first = next(iter(answers))
     coroutine = target.answer(Prompt(messages=(), case_id=first))
     with pytest.raises(StopIteration) as stopped:
@@ -111,7 +111,7 @@ def test_any_text_can_be_an_answer(answers: dict[str, str]) -> None:
 
 
 async def _echo(prompt: Prompt) -> str:
-    target = await echo.open_target(TargetSpec(name="echo", kind="echo"), Opening({}))
+    target = await echo.open_target(TargetSpec(name="echo", kind="echo"), TargetContext({}))
     return (await target.answer(prompt)).text
 
 

@@ -15,17 +15,17 @@ import uvloop
 
 from patience import PATIENCE_S, wait_until
 from proctor.errors import TargetError, TargetTimeout
-from proctor.protocols import Finished
-from proctor.targets.process.suite_programs import SuitePrograms
+from proctor.protocols import CompletedProgram
+from proctor.targets.process.suite_programs import SuiteProgramRunner
 
 HERE = {"PATH": os.environ["PATH"]}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="runs scripts with a first line #!")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see which processes live")
 
 
-async def run(folder: Path, *argv: str, **more: object) -> Finished:
+async def run(folder: Path, *argv: str, **more: object) -> CompletedProgram:
     given: dict[str, object] = {"timeout_s": PATIENCE_S, **more}
-    return await SuitePrograms(str(folder), HERE).run(argv, **given)  # type: ignore[arg-type]
+    return await SuiteProgramRunner(str(folder), HERE).run(argv, **given)  # type: ignore[arg-type]
 
 
 def script(path: Path, body: str) -> None:
@@ -45,7 +45,7 @@ async def said(folder: Path, *argv: str, **more: object) -> str:
 
 async def test_python_is_the_interpreter_that_runs_proctor(tmp_path: Path) -> None:
     assert await said(tmp_path, "python", "-S", "-c", "import sys; print(sys.executable)") == sys.executable
-    other = SuitePrograms(str(tmp_path), {**HERE, "PATH": str(tmp_path)}, python="/bin/echo")
+    other = SuiteProgramRunner(str(tmp_path), {**HERE, "PATH": str(tmp_path)}, python="/bin/echo")
     finished = [await other.run([name, "hi"], timeout_s=PATIENCE_S) for name in ("python", "python3")]
     assert [each.stdout for each in finished] == [b"hi\n"] * 2
 
@@ -53,7 +53,7 @@ async def test_python_is_the_interpreter_that_runs_proctor(tmp_path: Path) -> No
 @posix
 async def test_python3_on_the_path_is_taken(tmp_path: Path) -> None:
     script(tmp_path / "bin/python3", "echo mine")
-    programs = SuitePrograms(str(tmp_path), {"PATH": str(tmp_path / "bin")})
+    programs = SuiteProgramRunner(str(tmp_path), {"PATH": str(tmp_path / "bin")})
     assert (await programs.run(["python3"], timeout_s=PATIENCE_S)).stdout == b"mine\n"
 
 
@@ -108,7 +108,7 @@ async def test_a_suite_whose_folder_is_gone_runs_nothing(tmp_path: Path) -> None
 
 
 async def test_a_program_inherits_no_secret_and_what_it_is_given(tmp_path: Path) -> None:
-    programs = SuitePrograms(str(tmp_path), {**HERE, "OPENAI_API_KEY": "sk", "LANG": "C"})
+    programs = SuiteProgramRunner(str(tmp_path), {**HERE, "OPENAI_API_KEY": "sk", "LANG": "C"})
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     finished = await programs.run(
         ["python", "-S", "-c", code], timeout_s=PATIENCE_S, variables={"PROCTOR_WORKSPACE_PATH": "/w"}
@@ -120,7 +120,7 @@ async def test_a_program_inherits_no_secret_and_what_it_is_given(tmp_path: Path)
 
 
 async def test_python_reads_and_writes_utf8_whatever_the_system_speaks(tmp_path: Path) -> None:
-    programs = SuitePrograms(str(tmp_path), {**HERE, "LC_ALL": "de_DE.ISO-8859-1"})
+    programs = SuiteProgramRunner(str(tmp_path), {**HERE, "LC_ALL": "de_DE.ISO-8859-1"})
     finished = await programs.run(
         ["python", "-S", "-c", "print(input())"], "zwölf €".encode(), timeout_s=PATIENCE_S
     )

@@ -33,7 +33,7 @@ def _file(*targets: str) -> TargetsFile:
 
 def _spec(target: str, *others: str, params: Params = USUAL, **environ: str) -> TargetSpec:
     """The first target, which is named t."""
-    return _file(f"{{name: t, {target}}}", *others).spec("t", params, {**ENVIRON, **environ})
+    return _file(f"{{name: t, {target}}}", *others).get_spec("t", params, {**ENVIRON, **environ})
 
 
 # --- kinds -------------------------------------------------------------------------------------------------
@@ -286,9 +286,9 @@ def test_a_variable_that_is_not_set_is_an_error_with_its_line_once_the_target_is
 ) -> None:
     head = "name: t\n" if field.startswith("use") else "name: t\n    provider: openai\n    model: m\n"
     read = TargetsFile(f"targets:\n  - {head}    {field}\n{PLAIN}", "targets.yaml", "/project")
-    assert read.spec("plain", Params(), {}).kind == "mock"
+    assert read.get_spec("plain", Params(), {}).kind == "mock"
     with pytest.raises(SuiteError) as caught:
-        read.spec("t", Params(), ENVIRON)
+        read.get_spec("t", Params(), ENVIRON)
     (problem,) = caught.value.problems
     assert problem.line == (3 if field.startswith("use") else line)
     assert (problem.code, problem.field) == ("unset-variable", field.partition(":")[0])
@@ -308,7 +308,7 @@ def test_variables_of_judges_and_fallbacks_count_with_their_target() -> None:
 def test_a_description_of_a_target_is_prose() -> None:
     file = _file("{name: t, provider: mock, description: 'needs ${{ NOBODY }}'}")
     assert _spec("provider: mock, description: 'needs ${{ NOBODY }}'") == _spec("provider: mock")
-    assert [one.variables for one in file.listed({})] == [()]
+    assert [one.variables for one in file.list_targets({})] == [()]
 
 
 def test_a_list_of_targets_shows_what_they_name_and_which_variables_are_not_set() -> None:
@@ -318,7 +318,7 @@ def test_a_list_of_targets_shows_what_they_name_and_which_variables_are_not_set(
         "{name: c, target: 'openai:m'}",
         "{name: d, provider: cli, command: cat, env: {T: '${{ BLANK }}'}}",
     )
-    rows = [(one.name, one.kind, one.what, one.unset) for one in read.listed(ENVIRON)]
+    rows = [(one.name, one.kind, one.details, one.unset_variables) for one in read.list_targets(ENVIRON)]
     assert rows == [
         ("a", "google", "g", ("NOT_SET",)),
         ("b", "→", "a", ()),

@@ -34,7 +34,7 @@ def _file(*targets: str) -> TargetsFile:
 
 def _spec(target: str, *others: str, params: Params = USUAL, **environ: str) -> TargetSpec:
     """The first target, which is named t."""
-    return _file(f"{{name: t, {target}}}", *others).spec("t", params, {**ENVIRON, **environ})
+    return _file(f"{{name: t, {target}}}", *others).get_spec("t", params, {**ENVIRON, **environ})
 
 
 def _problems(text: str) -> list[tuple[int | None, str, str | None]]:
@@ -118,7 +118,7 @@ def test_fallbacks_of_fallbacks_follow_them_and_nobody_comes_twice() -> None:
 def test_a_circle_is_refused_and_shown(targets: list[str], circle: str) -> None:
     rows = [f"{{name: {name}, {target}}}" for name, target in zip("abc", targets, strict=False)]
     with pytest.raises(SuiteError, match=circle) as caught:
-        _file(*rows).spec("a", Params(), {})
+        _file(*rows).get_spec("a", Params(), {})
     assert {problem.code for problem in caught.value.problems} == {"cycle"}
 
 
@@ -181,7 +181,7 @@ def test_what_is_wrong_is_told_with_its_line_and_field(
 ) -> None:
     read = TargetsFile(f"targets:\n{PLAIN}  - {{name: t, {row}}}\n", "targets.yaml", "/project")
     with pytest.raises(SuiteError) as caught:
-        read.spec("t", Params(), ENVIRON)
+        read.get_spec("t", Params(), ENVIRON)
     (problem,) = caught.value.problems
     assert read.problems == (problem,)
     assert (problem.line, problem.code, problem.field) == (3, code, field)
@@ -229,8 +229,8 @@ def test_an_entry_that_is_wrong_is_told_and_keeps_nobody_else_from_being_asked(
     text = f"targets:\n- {{name: plain, provider: mock}}\n{entries}\n"
     read = TargetsFile(text, "targets.yaml", "/project")
     assert _problems(text) == [problem]
-    assert read.spec("plain", Params(), {}).kind == "mock"
-    assert read.listed({})[0].name == "plain"
+    assert read.get_spec("plain", Params(), {}).kind == "mock"
+    assert read.list_targets({})[0].name == "plain"
 
 
 @pytest.mark.parametrize(
@@ -245,16 +245,16 @@ def test_an_entry_that_is_wrong_is_told_and_keeps_nobody_else_from_being_asked(
 def test_an_entry_that_is_wrong_stops_whoever_needs_it(link: str, other: str) -> None:
     read = TargetsFile(f"targets: [{{name: t, {link}}},\n{other}]", "targets.yaml", "/project")
     with pytest.raises(SuiteError, match=r"targets\.yaml:2: error: Target 'bad'"):
-        read.spec("t", Params(), {})
+        read.get_spec("t", Params(), {})
 
 
 def test_a_judge_that_is_wrong_stops_nobody_who_needs_no_judge() -> None:
     read = _file("{name: t, provider: mock, grader_target: nobody}")
-    assert read.spec("t", Params(), {}, judged=False).judge is None
+    assert read.get_spec("t", Params(), {}, judged=False).judge is None
     with pytest.raises(
         SuiteError, match=r"targets\.yaml:2: error: Target 't': `grader_target` names 'nobody'"
     ):
-        read.spec("t", Params(), {})
+        read.get_spec("t", Params(), {})
 
 
 def test_everything_that_is_wrong_is_told_at_once_and_in_order() -> None:
@@ -296,9 +296,9 @@ def test_an_agent_is_asked_by_its_command_line_and_keeps_nobody_else_from_being_
     provider: str, said: str
 ) -> None:
     read = _file(f"{{name: t, provider: {provider}, executable: x, maxTurns: 5}}", PLAIN.strip(" -\n"))
-    assert read.spec("plain", Params(), {}).kind == "mock"
+    assert read.get_spec("plain", Params(), {}).kind == "mock"
     with pytest.raises(SuiteError, match=r"targets\.yaml:2: error") as caught:
-        read.spec("t", Params(), {})
+        read.get_spec("t", Params(), {})
     assert said in str(caught.value)
 
 
@@ -311,6 +311,6 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     wrong = any(problem.level == "error" for problem in read.problems)
     for name in read.names():
         try:
-            assert read.spec(name, Params(), {}).name == name
+            assert read.get_spec(name, Params(), {}).name == name
         except SuiteError:
             assert wrong

@@ -24,10 +24,10 @@ import uvicorn
 
 from patience import PATIENCE_S
 from proctor.model import Run
-from proctor.services.runs.execution.session import Session
+from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
-from proctor.services.suites.save_upload import save
-from proctor.services.suites.upload import of_text
+from proctor.services.suites.save_upload import save_draft
+from proctor.services.suites.upload import upload_from_text
 from proctor.web.app import PAGES
 from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
 from proctor.web.project import Project
@@ -93,8 +93,8 @@ class Served:
 
     def looks(self, run_id: str) -> list[str]:
         """The kinds of the looks at the holdout of a run's suite."""
-        with self.site.store() as store:
-            return [look.kind for look in store.looks(store.run(run_id).suite.digest)]
+        with self.site.open_store() as store:
+            return [look.kind for look in store.holdout_accesses(store.run(run_id).suite.digest)]
 
     def token(self) -> str:
         """The token that this browser's forms have."""
@@ -328,8 +328,8 @@ def save_suite() -> Callable[..., str]:
     """Saves the text of a suite in a site's store under a name, as the page does; gives its version."""
 
     def keep(site: Project, name: str, text: str, file_name: str = "cases.jsonl") -> str:
-        with site.store() as store:
-            return str(save(store, of_text(text, file_name), name=name).suite.version)
+        with site.open_store() as store:
+            return str(save_draft(store, upload_from_text(text, file_name), name=name).suite.version)
 
     return keep
 
@@ -340,9 +340,9 @@ def make_runs() -> Callable[..., list[Run]]:
 
     def make(site: Project, suite: str, *targets: str, **fields: Any) -> list[Run]:
         def work() -> list[Run]:
-            with site.store() as store:
-                session = Session(store, site.environ, lambda event: None, folder=site.location.folder)
-                asked = Request(stored=(suite,), targets=targets, **fields)
+            with site.open_store() as store:
+                session = RunSession(store, site.environ, lambda event: None, folder=site.location.folder)
+                asked = Request(stored_names=(suite,), targets=targets, **fields)
                 return [done.run for done in asyncio.run(session.run(asked))]
 
         return aside(work)

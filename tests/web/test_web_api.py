@@ -164,7 +164,7 @@ def stored(site: Project, project: Path) -> str:
     (project / "birds.jsonl").write_text(cases(12), encoding="utf-8")
     site.location.folder.mkdir()
     _invoke(["run", "birds.jsonl", "--target", "echo", "--quiet", "--store", site.location.address])
-    with site.store() as store:
+    with site.open_store() as store:
         return next(store.runs()).id
 
 

@@ -32,7 +32,7 @@ def stored(site: Project, project: Path) -> str:
     (project / "s.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     site.location.folder.mkdir()
     _invoke(["run", "s.jsonl", "--target", "echo", "--quiet", "--store", site.location.address])
-    with site.store() as store:
+    with site.open_store() as store:
         return next(store.runs()).id
 
 

@@ -368,8 +368,8 @@ def test_a_program_that_takes_the_full_bundle_has_looked_at_the_holdout(
     certificate_of(site, run)
 
     def looks() -> list[str]:
-        with site.store() as store:
-            return [look.kind for look in store.looks(run.suite.digest)]
+        with site.open_store() as store:
+            return [look.kind for look in store.holdout_accesses(run.suite.digest)]
 
     before = looks()
     assert server.get(f"/api/v1/certificates/{run.id}/files/certificate").status == 200

@@ -108,8 +108,8 @@ def filled(
         cut = replace(
             first, id="20200101-000000-abcdef", status="interrupted", tags=("cut",), finished_at=None
         )
-        with site.store() as store:
-            store.begin(cut)
+        with site.open_store() as store:
+            store.add_run(cut)
         with (folder / "gate").open("wb") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             live = aside.submit(make_runs, site, "other", "gated", settings=Settings(timeout_s=3600))
@@ -143,7 +143,7 @@ def write_targets(folder: Path) -> None:
 
 def held_out(site: Project, run: Run) -> int:
     """The position of a case that is held out."""
-    with site.store() as store:
+    with site.open_store() as store:
         return next(kept.trial.position for kept in store.trials(run.id) if kept.trial.split == "holdout")
 
 

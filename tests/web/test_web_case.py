@@ -15,7 +15,7 @@ import pytest
 
 from proctor.model import Run, Selection, Settings
 from proctor.reports.runs.serialize import trial_row
-from proctor.services.runs.reading.report import rows_of
+from proctor.services.runs.reading.report import read_trial_rows
 from proctor.web.project import Project
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class World:
     def __init__(self, server: Served, runs: list[Run]) -> None:
         self.server = server
         self.run, self.thrice, self.first = runs
-        with server.site.store() as store:
-            self.rows = list(rows_of(store, self.run, reveal=True))
+        with server.site.open_store() as store:
+            self.rows = list(read_trial_rows(store, self.run, reveal=True))
         self.held_out = [row.trial.position for row in self.rows if row.trial.split == "holdout"]
         self.dev = [row.trial.position for row in self.rows if row.trial.split == "dev"]
 
@@ -205,8 +205,12 @@ def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) 
     assert "It is Rome." in visitor.get(back).text
     assert "--reveal" in visitor.get(back).text
     assert "It is Rome." not in other.get(back).text
-    with world.server.site.store() as store:
-        looks = [look.kind for look in store.looks(world.run.suite.digest) if look.run == world.thrice.id]
+    with world.server.site.open_store() as store:
+        looks = [
+            look.kind
+            for look in store.holdout_accesses(world.run.suite.digest)
+            if look.run == world.thrice.id
+        ]
     assert looks.count("reveal") == 1
 
 

@@ -174,7 +174,7 @@ def test_what_gets_no_certificate_is_told_why_and_nothing_is_kept(project: Path,
     assert "--force" not in page
     assert list(CERTIFICATES.iterdir()) == []
     store = open_store(STORE)
-    store.update(replace(store.run(run_id), status="interrupted"))
+    store.update_run(replace(store.run(run_id), status="interrupted"))
     store.close()
     assert "is not finished" in server.get(f"/certificates?run={run_id}").text
     answer = server.post("/certificates", {"run": run_id})

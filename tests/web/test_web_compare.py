@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from patience import PATIENCE_S
 from proctor.cli.main import _invoke
-from proctor.comparison.compare import compared
+from proctor.comparison.compare import compare_runs
 from proctor.errors import ExitCode
 from proctor.model import Run, Settings
 from proctor.reports.comparison import sentences as words
 from proctor.services.analysis import compare as comparing
-from proctor.web.comparison_tasks import FactsCache
+from proctor.web.comparison_tasks import OutcomesCache
 from proctor.web.project import Project
 from proctor.web.tasks import ProgressCallback, TaskRunner
 
@@ -81,8 +81,8 @@ def world(
     targets = [f"scripted:{folder}/{name}.jsonl" for name in ("worse", "better", "third")]
     runs = [make_runs(site, "caps", target)[0] for target in targets]
     runs += make_runs(site, "caps2", targets[1], settings=Settings())
-    with site.store() as store:
-        store.update(replace(runs[0], tags=("baseline",)))
+    with site.open_store() as store:
+        store.update_run(replace(runs[0], tags=("baseline",)))
     with serving(site) as server:
         yield World(server, runs)
 
@@ -94,10 +94,10 @@ def heading(text: str) -> str:
 
 
 def test_the_first_line_is_the_verdict_of_the_command_line(world: World) -> None:
-    with world.server.site.store() as store:
+    with world.server.site.open_store() as store:
         facts = comparing.load_outcomes(store, [world.worse, world.better])
     text = world.compare(world.worse, world.better)
-    assert heading(text) == words.verdict(compared(*facts))
+    assert heading(text) == words.verdict_sentence(compare_runs(*facts))
     assert "The candidate is better by 55.0 pp" in heading(text)
     assert "With 20 cases nothing under" in unescape(text)
     assert f"proctor compare {world.worse.id} {world.better.id}" in text
@@ -171,8 +171,8 @@ def test_the_split_and_the_parts_are_in_the_address(world: World) -> None:
 
 def test_a_look_at_the_holdout_is_counted_once_a_visitor_and_run(world: World) -> None:
     def looks() -> list[str]:
-        with world.server.site.store() as store:
-            return [look.run for look in store.looks(world.worse.suite.digest)]
+        with world.server.site.open_store() as store:
+            return [look.run for look in store.holdout_accesses(world.worse.suite.digest)]
 
     world.compare(world.worse, world.third)
     before = looks()
@@ -308,19 +308,19 @@ def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(
 
 
 def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
-    memory, reads = FactsCache(max_trials=2 * CASES), []
+    memory, reads = OutcomesCache(max_trials=2 * CASES), []
 
     def told(done: int, total: int) -> None:
         reads.append((done, total))
 
-    with world.server.site.store() as store:
-        first = memory.facts(store, [world.worse, world.better], by_digest=False, on_progress=told)
-        again = memory.facts(store, [world.better, world.worse], by_digest=False)
+    with world.server.site.open_store() as store:
+        first = memory.load(store, [world.worse, world.better], by_digest=False, on_progress=told)
+        again = memory.load(store, [world.better, world.worse], by_digest=False)
         assert [one.cases for one in again] == [first[1].cases, first[0].cases]
         assert again[0].cases is first[1].cases
-        memory.facts(store, [world.third], by_digest=False)
+        memory.load(store, [world.third], by_digest=False)
         assert len(memory) == 2
-        renewed = memory.facts(store, [world.better], by_digest=False)
+        renewed = memory.load(store, [world.better], by_digest=False)
     assert renewed[0].cases is not first[1].cases
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from proctor.cli.main import _invoke
 from proctor.model import Run
-from proctor.services.suites.save_upload import save
-from proctor.services.suites.upload import of_text
+from proctor.services.suites.save_upload import save_draft
+from proctor.services.suites.upload import upload_from_text
 from proctor.web.project import Project
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_suites_that_are_saved_at_once_are_all_kept(server: Served, project: Pat
         asked = [pool.submit(save, browser, text) for browser, text in zip(browsers, texts, strict=True)]
         assert _invoke(["suites", "save", "s.jsonl"]) == 0
         assert [one.result() for one in asked] == [303] * len(texts)
-    with server.site.store() as store:
+    with server.site.open_store() as store:
         saved = store.versions("s")
         assert [one.suite.version for one in saved] == [f"v{number}" for number in range(1, 8)]
         kept = {next(iter(store.cases(one.suite.content))).case.expected for one in saved}
@@ -67,7 +67,7 @@ def test_labels_of_two_people_stand_side_by_side(
 ) -> None:
     server.post("/suites/save", {"name": "s", "text": suite(8)})
     (run,) = make_runs(server.site, "s", "echo")
-    with server.site.store() as store:
+    with server.site.open_store() as store:
         at = next(kept.trial.position for kept in store.trials(run.id) if kept.trial.split == "dev")
 
     def label(browser: Served, by: str, said: str) -> int:
@@ -78,7 +78,7 @@ def test_labels_of_two_people_stand_side_by_side(
         people = (("Ann", "pass"), ("Ben", "fail"))
         asked = [pool.submit(label, server.another(), *person) for person in people]
         assert [one.result() for one in asked] == [303, 303]
-    with server.site.store() as store:
+    with server.site.open_store() as store:
         assert {(one.label.by, one.label.passed) for one in store.labels(run.id)} == {
             ("Ann", True),
             ("Ben", False),
@@ -88,7 +88,7 @@ def test_labels_of_two_people_stand_side_by_side(
 def test_what_one_reveals_the_other_does_not_see(server: Served, make_runs: Callable[..., list[Run]]) -> None:
     server.post("/suites/save", {"name": "s", "text": suite(10)})
     (run,) = make_runs(server.site, "s", "echo")
-    with server.site.store() as store:
+    with server.site.open_store() as store:
         held = next(kept.trial for kept in store.trials(run.id) if kept.trial.split == "holdout")
     case, other = f"/runs/{run.id}/cases/{held.position}", server.another()
     question = f"Is {held.position + 1} a number?"
@@ -98,8 +98,8 @@ def test_what_one_reveals_the_other_does_not_see(server: Served, make_runs: Call
     assert question in server.get(case).text
     for page in (case, f"/runs/{run.id}", f"{case}/0.json", f"/runs/{run.id}/export.jsonl"):
         assert question not in other.get(page).text, page
-    with server.site.store() as store:
-        assert [one.kind for one in store.looks(run.suite.digest)].count("reveal") == 1
+    with server.site.open_store() as store:
+        assert [one.kind for one in store.holdout_accesses(run.suite.digest)].count("reveal") == 1
 
 
 def test_a_run_that_is_told_to_stop_twice_ends_once_with_all_that_was_answered(
@@ -113,10 +113,10 @@ def test_a_run_that_is_told_to_stop_twice_ends_once_with_all_that_was_answered(
         assert "Stopping" in browser.get(page).text
     gate.open()
     server.get(f"{page}/events")
-    with server.site.store() as store:
+    with server.site.open_store() as store:
         (run,) = store.runs()
         assert run.status == "interrupted"
-        kept = sum(store.counts(run.id).values())
+        kept = sum(store.count_verdicts(run.id).values())
     assert 4 <= kept < 8  # what was under way, and perhaps one more until the child heard of it
     assert f"Stopped: {kept} of 8 trials" in server.get(page).text
     assert server.post(f"{page}/stop").status == 303
@@ -208,13 +208,13 @@ def test_a_folder_that_nothing_can_be_written_to(
 def test_another_process_takes_nothing_away_from_a_store_that_is_open_twice_here(project: Path) -> None:
     site = Project(project / "proctor.db", folder=project)
     opening = f"from proctor.stores import open_store; open_store({site.location.address!r}).close()"
-    with site.store() as first:
-        save(first, of_text(suite(3), "s.jsonl"), name="before")
-        with site.store() as second:
+    with site.open_store() as first:
+        save_draft(first, upload_from_text(suite(3), "s.jsonl"), name="before")
+        with site.open_store() as second:
             assert second.suite("before") is not None
         subprocess.run([sys.executable, "-c", opening], check=True, cwd=project)
         log = project / "proctor.db-wal"
         assert log.exists()  # it is where the first one writes
-        save(first, of_text(suite(4), "s.jsonl"), name="after")
-    with site.store() as store:
+        save_draft(first, upload_from_text(suite(4), "s.jsonl"), name="after")
+    with site.open_store() as store:
         assert {one.suite.name for one in store.versions()} == {"before", "after"}

@@ -46,7 +46,7 @@ def editor_of(text: str) -> str:
 
 
 def saved(server: Served) -> list[tuple[str, str | None, int]]:
-    with server.site.store() as store:
+    with server.site.open_store() as store:
         return [(one.suite.name, one.suite.version, one.suite.case_count) for one in store.versions()]
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
-from proctor.model import Case, Entry, Score, Trial
+from proctor.model import Case, Evidence, Score, Trial
 from proctor.reports.runs.html import render
-from proctor.reports.runs.serialize import Reported
+from proctor.reports.runs.serialize import RunReport
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,10 +27,10 @@ def report(
     trial: Callable[..., Trial],
     case: Callable[..., Case],
     score: Callable[..., Score],
-    reported: Callable[..., Reported],
+    reported: Callable[..., RunReport],
 ) -> Path:
     """A report of a run with a hostile text in ids, answers and reasons, and with long words."""
-    entry = Entry(text="onerror", passed=False, evidence=HOSTILE)
+    entry = Evidence(text="onerror", passed=False, evidence=HOSTILE)
     pairs = [
         (
             trial(

@@ -19,7 +19,7 @@ from playwright.sync_api import expect
 
 from proctor.errors import ProctorError
 from proctor.model import Label, Settings
-from proctor.safe_text import visible
+from proctor.safe_text import escape_invisible
 from proctor.web.project import Project
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def world(
                 save_suite(site, text, '{"id": "a", "input": "Say 4", "expected": "4"}')
         who = names[0], names[1]
         first, second = make_runs(site, "all@v1", *who, settings=Settings(concurrency=8))
-        with site.store() as store:
+        with site.open_store() as store:
             saved = [one.suite.name for one in store.versions() if one.suite.name != "all"]
             for number, text in enumerate(texts[:40]):
                 kept = Label(
@@ -147,7 +147,7 @@ def world(
                     by=" ".join(text.split())[:80] or "x",
                     note=text,
                 )
-                store.label(kept)
+                store.add_label(kept)
         with serving(site) as server:
             yield SimpleNamespace(
                 server=server,
@@ -189,7 +189,7 @@ def visit(page: Page, address: str) -> None:
 
 def check(page: Page, pages: list[list[Any]]) -> None:
     """Pages are of the elements that Proctor's own have, and show these texts as they are."""
-    wrong = page.evaluate(INSPECT, [[url, list(map(visible, texts))] for url, texts in pages])
+    wrong = page.evaluate(INSPECT, [[url, list(map(escape_invisible, texts))] for url, texts in pages])
     assert not wrong, "\n".join(wrong)
 
 

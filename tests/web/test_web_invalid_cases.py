@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proctor.model import Run
-from proctor.services.runs.execution.session import Session
-from proctor.services.runs.reading.estimate import estimated
+from proctor.services.runs.execution.session import RunSession
+from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.request import Request
 from proctor.web.project import Project
 
@@ -32,8 +32,8 @@ def run(site: Project, project: Path) -> Run:
     (project / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
     async def make() -> Run:
-        with site.store() as store:
-            session = Session(store, site.environ, lambda event: None, folder=site.location.folder)
+        with site.open_store() as store:
+            session = RunSession(store, site.environ, lambda event: None, folder=site.location.folder)
             (done,) = await session.run(Request(suites=("s.jsonl",), targets=("echo",), skip_invalid=True))
             return done.run
 
@@ -55,7 +55,7 @@ def test_the_page_of_its_suite_shows_it(server: Served, run: Run) -> None:
 
 
 def test_no_estimate_sends_it(site: Project, run: Run) -> None:
-    with site.store() as store:
-        request = Request(stored=(run.suite.name,), targets=("echo",))
-        made = estimated(store, request, site.environ, folder=site.location.folder)
+    with site.open_store() as store:
+        request = Request(stored_names=(run.suite.name,), targets=("echo",))
+        made = estimate_request(store, request, site.environ, folder=site.location.folder)
     assert (made.cases, made.calls) == (2, 1)

@@ -261,7 +261,7 @@ def events(
         server = stack.enter_context(serving(site, limits))
 
         def run_id() -> str:
-            with site.store() as store:
+            with site.open_store() as store:
                 return next((run.id for run in store.runs()), "")
 
         return server, f"GET /runs/{wait_until(run_id)}/events HTTP/1.1\nHost: {{own}}\n\n"

@@ -43,14 +43,14 @@ def save(site: Project) -> Save:
             for n in range(count)
         ]
         (site.folder / "ten.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-        with site.store() as store:
+        with site.open_store() as store:
             (saved,) = Suites(store, {}).save("ten.jsonl")
             if name != "ten":  # names that no command gives, but that a store may have
-                writer = store.saving()
+                writer = store.open_suite_writer()
                 for stored in store.cases(saved.suite.content):
-                    writer.add(stored.case, stored.sent)
-                writer.keep(replace(saved.suite, name=name, version=None))
-                store.forget("ten", "v1")
+                    writer.add(stored.case, stored.sent_digest)
+                writer.commit(replace(saved.suite, name=name, version=None))
+                store.delete_version("ten", "v1")
         (site.folder / "ten.jsonl").unlink()
         return name
 
@@ -72,7 +72,7 @@ def given(**fields: Any) -> dict[str, list[str]]:
 
 
 def words_of(site: Project, **fields: Any) -> list[str]:
-    with site.store() as store:
+    with site.open_store() as store:
         return validate_form(store, given(**fields), load_run_context(site)).arguments
 
 
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_said_of_its_field(
 ) -> None:
     save()
     fields = {"suite": "ten", "target": "echo", field: value}
-    with site.store() as store, pytest.raises(FormErrors) as refused:
+    with site.open_store() as store, pytest.raises(FormErrors) as refused:
         make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
     assert list(refused.value.errors) == ["split" if sentence == "leaves no case" else field]
     assert sentence in str(refused.value)
@@ -235,7 +235,7 @@ def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Project, project: 
     for name, word in (("mine", "echo"), ("theirs", "command:touch made")):
         text = json.dumps({"name": name, "execution": {"targets": [word]}, "tests": [case]})
         (project / f"{name}.eval.yaml").write_text(text, encoding="utf-8")
-        with site.store() as store:
+        with site.open_store() as store:
             list(Suites(store, {}).save(f"{name}.eval.yaml"))
     assert words_of(site, suite="mine") == ["--saved=mine@v1"]
     with pytest.raises(FormErrors, match="'command:touch made' cannot be asked from here"):
@@ -284,7 +284,7 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> N
     page = server.get("/run?suite=ten&target=echo&holdout=0").text
     assert first_line(page).startswith("10 cases × 1 target")
     assert words_of(site, suite="ten", target="echo", holdout="0")[-1] == "--holdout=0"
-    with site.store() as store, pytest.raises(FormErrors) as refused:
+    with site.open_store() as store, pytest.raises(FormErrors) as refused:
         validate_form(
             store, given(suite="ten", target="echo", holdout="0", split="dev"), load_run_context(site)
         )
@@ -320,7 +320,7 @@ def test_what_runs_is_the_stored_suite_whatever_its_name(
     assert answer.status == 303
     group = answer.headers["location"].removeprefix("/starts/")
     ended(site, group)
-    with site.store() as store:
+    with site.open_store() as store:
         (run,) = store.runs()
     assert (run.suite.name, run.group, run.planned, run.status) == (name, group, 10, "finished")
     assert not (site.folder / "made").exists()
@@ -339,7 +339,7 @@ def test_a_form_that_is_sent_twice_starts_one(server: Any, save: Save, site: Pro
     assert other != f"/starts/{group[1]}"
     for name in started(site):
         ended(site, name)
-    with site.store() as store:
+    with site.open_store() as store:
         assert sorted(run.settings.repeats or 1 for run in store.runs()) == [1, 2]
 
 
@@ -367,7 +367,7 @@ def test_why_answers_are_missing_is_said_while_it_runs_and_after(
         server.post("/run", {"suite": "ten", "target": "broken"}).headers["location"].removeprefix("/starts/")
     )
     ended(site, group)
-    with site.store() as store:
+    with site.open_store() as store:
         (run,) = store.runs()
     page = server.get(f"/starts/{group}").text
     assert first_line(page) == "ten v1 on broken: 0 of 10 passed (0%), 10 errors"
@@ -397,5 +397,5 @@ def test_a_file_of_the_project_is_never_taken_for_the_program(
     answer = server.post("/run", {"suite": "ten", "target": "echo"})
     ended(site, answer.headers["location"].removeprefix("/starts/"))
     assert not (project / "taken").exists()
-    with site.store() as store:
+    with site.open_store() as store:
         assert [run.status for run in store.runs()] == ["finished"]

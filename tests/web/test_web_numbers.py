@@ -16,7 +16,15 @@ import pytest
 from proctor.cli.main import _invoke
 from proctor.model import Run, Settings
 from proctor.plurals import trial_name
-from proctor.reports.formatting import costs, interval, milliseconds, p_value, percent, points, rounded
+from proctor.reports.formatting import (
+    costs,
+    interval,
+    milliseconds,
+    p_value,
+    percent,
+    percentage_points,
+    round_interval,
+)
 from proctor.verdicts import Counts
 from proctor.web.project import Project
 
@@ -116,7 +124,7 @@ def exactly(counts: dict[str, Any]) -> str:
     exact = Counts()
     for name in ("passed", "failed", "errors", "unscored", "cases"):
         setattr(exact, name, counts[name])
-    assert counts["ci95"] == rounded(exact.ci95)
+    assert counts["ci95"] == round_interval(exact.ci95)
     return interval(exact.ci95)
 
 
@@ -132,7 +140,7 @@ def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) ->
     assert said + f"({percent(row['pass_rate'])}, {exactly(row)}); holdout sealed" in words(html)
     splits, *parts, _, latencies, costing = tables(html)
     dev, holdout = row["splits"]["dev"], row["splits"]["holdout"]
-    apart = f" ({points(holdout['pass_rate'] - dev['pass_rate'])})"
+    apart = f" ({percentage_points(holdout['pass_rate'] - dev['pass_rate'])})"
     mean = milliseconds(row["latency_ms"]["mean"])
     assert splits == [[share(dev), share(holdout) + apart, str(row["passed"]), mean]]
     assert parts == [
@@ -191,7 +199,8 @@ def test_compare_says_what_compare_says(world: World, told: Json) -> None:
     assert [row for row in differences if len(row) > 1] == [
         [
             name,
-            f"{points(part['difference'])} · {points(part['ci95'][0])} to {points(part['ci95'][1])}",
+            f"{percentage_points(part['difference'])} · "
+            + " to ".join(percentage_points(bound) for bound in part["ci95"]),
             p_value(part["p_value"] if part["p_holm"] is None else part["p_holm"]),
             *(str(part[count]) for count in ("fixed", "broken", "cases")),
         ]

@@ -257,7 +257,7 @@ def test_labels_are_downloaded_as_certify_reads_them(run_id: str, server: Server
     assert answer.headers["content-disposition"] == f'attachment; filename="{run_id}.labels.jsonl"'
     assert answer.headers["x-content-type-options"] == "nosniff"
     Path("l.jsonl").write_bytes(answer.data)
-    read = [one.label for one in read_labels("l.jsonl").labelled]
+    read = [one.label for one in read_labels("l.jsonl").lines]
     assert [(one.case_id, one.passed, one.by, one.note) for one in read] == [
         ("t0", True, "Zoë", HOSTILE),
         ("t1", False, "Zoë", ""),

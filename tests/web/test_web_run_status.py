@@ -28,7 +28,7 @@ from proctor.web.event_hub import Watcher, get_event_hub
 from proctor.web.project import Project
 from proctor.web.run_status import LiveSection
 from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
-from proctor.web.sse import event
+from proctor.web.sse import format_event
 
 Follow = Callable[..., "Stream"]
 
@@ -53,7 +53,7 @@ def ten(site: Project) -> Iterator[None]:
     answers = [json.dumps({f"t{n}": "wrong" if n == 1 else f"say {n}"}) for n in range(10)]
     (site.folder / "answers.jsonl").write_text("\n".join(answers), encoding="utf-8")
     (site.folder / "targets.yaml").write_text(json.dumps(TARGETS), encoding="utf-8")
-    with site.store() as store:
+    with site.open_store() as store:
         list(Suites(store, {}).save("ten.jsonl"))
     yield
     (site.folder / "go").touch()
@@ -133,15 +133,15 @@ def the_run(site: Project) -> Any:
     """The only run, as soon as there is one."""
 
     def look() -> Any:
-        with site.store() as store:
+        with site.open_store() as store:
             return next(iter(store.runs()), None)
 
     return wait_until(look)
 
 
 def done_of(site: Project, run_id: str) -> int:
-    with site.store() as store:
-        return sum(count for verdict, count in store.counts(run_id).items() if verdict is not None)
+    with site.open_store() as store:
+        return sum(count for verdict, count in store.count_verdicts(run_id).items() if verdict is not None)
 
 
 def first_line(text: str) -> str:
@@ -169,8 +169,8 @@ def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Foll
     assert "Running custom suite: 8 dev + 2 holdout tests" in seen
     assert '<progress max="10" value="3"' in seen
     assert "After that: answers" in seen
-    with site.store() as store:
-        assert store.looks(the_run(site).suite.digest) == []
+    with site.open_store() as store:
+        assert store.holdout_accesses(the_run(site).suite.digest) == []
     (site.folder / "go").touch()
     events = stream.rest()
     assert events[-1] == "event: done\ndata: done\n"
@@ -180,10 +180,12 @@ def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Foll
     assert re.search(r"Dev Accuracy Holdout Accuracy Total Passed Latency", told)
     assert re.search(r" answers .* 9 of 10 ", told)
     server.get(f"/starts/{group}")
-    with site.store() as store:
+    with site.open_store() as store:
         runs = list(store.runs())
         assert [run.group for run in runs] == [group, group]
-        assert len(store.looks(runs[0].suite.digest)) == 2  # one for each run, however often it is shown
+        assert (
+            len(store.holdout_accesses(runs[0].suite.digest)) == 2
+        )  # one for each run, however often it is shown
 
 
 def test_a_page_that_comes_later_sees_the_present_state_at_once(
@@ -280,7 +282,7 @@ def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb\rc", "", "\u2028x\n\n"])
 def test_a_text_is_one_event_whatever_is_in_it(text: str) -> None:
-    sent = event(text)
+    sent = format_event(text)
     assert sent.endswith("\n\n")
     assert sent.count("\n\n") == 1
     assert all(line.startswith("data: ") for line in sent[:-2].split("\n"))
@@ -299,7 +301,7 @@ def stopped(server: Any, site: Project, group: str) -> Any:
     ]
     assert [answer.headers["location"] for answer in answers] == [f"/starts/{group}"] * 3
     wait_until(
-        lambda: any("Stopping" in line for line in get_run_processes(site).output(start_of(site, group)))
+        lambda: any("Stopping" in line for line in get_run_processes(site).read_output(start_of(site, group)))
     )
     (site.folder / "go").touch()
     wait_until(lambda: has_ended(site, group))
@@ -343,7 +345,7 @@ def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Foll
     way = server.post(f"/runs/{run.id}/resume").headers["location"]
     follow(f"{way}/events").rest()
     assert done_of(site, run.id) == 10
-    with site.store() as store:
+    with site.open_store() as store:
         assert store.run(run.id).status == "finished"
 
 
@@ -355,10 +357,10 @@ def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Pr
     start = later.find(group)
     assert start is not None
     assert later.is_alive(start)
-    with site.store() as store:
+    with site.open_store() as store:
         assert [one.id for one in later.list_runs(store, group)] == [run.id]
     assert later.stop(start)
-    wait_until(lambda: any("Stopping" in line for line in later.output(start)))
+    wait_until(lambda: any("Stopping" in line for line in later.read_output(start)))
     (site.folder / "go").touch()
     wait_until(lambda: not later.is_alive(start))
     assert not later.stop(start)
@@ -380,5 +382,5 @@ def test_many_starts_at_once_are_all_made(server: Any, site: Project) -> None:
     for thread in threads:
         thread.join()
     wait_until(lambda: all(has_ended(site, group) for group in groups))
-    with site.store() as store:
+    with site.open_store() as store:
         assert {run.group: run.status for run in store.runs()} == dict.fromkeys(groups, "finished")

@@ -37,7 +37,7 @@ class Kept:
         self._case, self._trial, self._score = case, trial, score
 
     def suite(self, name: str = "caps", cases: int = 10, *, split: bool = True, tag: str = "t{}") -> Suite:
-        writer = self.store.saving()
+        writer = self.store.open_suite_writer()
         for place in range(cases):
             one: Case = self._case(
                 f"c{place}", f"Question {place}?", tags=(tag.format(place % 2),), category=f"k{place % 3}"
@@ -45,7 +45,7 @@ class Kept:
             writer.add(one, sent_digest(one))
         rule = SplitRule() if split else None
         digest = f"sha256:{len(name):064}"
-        return writer.keep(
+        return writer.commit(
             Suite(name=name, dialect="meridian", digest=digest, case_count=cases, split_rule=rule)
         )
 
@@ -54,7 +54,7 @@ class Kept:
         given: dict[str, Any] = {"group": "g", "started_at": BEGAN, "planned": suite.case_count}
         spec = TargetSpec(name=target, kind="echo")
         run = Run(id=run_id, suite=suite, target=spec, **given | fields)
-        self.store.begin(run)
+        self.store.add_run(run)
         return run
 
     def record(self, run: Run, places: Sequence[int], failed: Sequence[int] = ()) -> None:
@@ -67,14 +67,14 @@ class Kept:
             held_out = run.suite.split_rule is not None and place >= 8
             made = self._trial("", score, case_id=f"c{place}", position=place, output=output)
             made = replace(made, split="holdout" if held_out else "dev" if run.suite.split_rule else None)
-            self.store.record(run.id, made, Verdict.FAIL if place in failed else Verdict.PASS)
+            self.store.save_trial(run.id, made, Verdict.FAIL if place in failed else Verdict.PASS)
 
     def made(self, run_id: str = "r1", failed: Sequence[int] = (1, 4), **given: Any) -> Run:
         """A finished run of ten cases, of which the last two are held out."""
         run = self.begin(run_id, **given)
         self.record(run, range(run.suite.case_count), failed)
         done = replace(run, status="finished", finished_at=run.started_at + timedelta(seconds=2))
-        self.store.update(done)
+        self.store.update_run(done)
         return done
 
     def leave(self) -> None:
@@ -123,8 +123,8 @@ def link(html: str, said: str) -> str:
 
 
 def looks(site: Project, run: Run) -> list[str]:
-    with site.store() as store:
-        return [look.kind for look in store.looks(run.suite.digest)]
+    with site.open_store() as store:
+        return [look.kind for look in store.holdout_accesses(run.suite.digest)]
 
 
 # --- the list ----------------------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(
     run = kept.begin("r1", suite=kept.suite(split=False))
     kept.record(run, range(4), failed=(1,))
     for place in range(4, 10):
-        kept.store.record(run.id, trial(None, case_id=f"c{place}", position=place), Verdict.ERROR)
-    kept.store.update(replace(run, status="finished", finished_at=run.started_at))
+        kept.store.save_trial(run.id, trial(None, case_id=f"c{place}", position=place), Verdict.ERROR)
+    kept.store.update_run(replace(run, status="finished", finished_at=run.started_at))
     (row,) = rows(server.get("/runs").text)
     assert "30.0% · n 10 · 11–60%" in row[5]
     assert "measured: 75.0% · n 4 · 30–95%" in row[5]
@@ -246,9 +246,9 @@ def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Served, site: 
     kept.made("r1")
     kept.made("r2")
     server.get("/runs")
-    kept.store.delete("r1")
+    kept.store.delete_run("r1")
     assert [row[1] for row in rows(server.get("/runs").text)] == ["r2"]
-    assert set(site.catalogue.seen()) == {"r2"}
+    assert set(site.catalogue.runs()) == {"r2"}
     assert server.get("/runs/r1").status == 404
 
 
@@ -375,7 +375,7 @@ def test_what_is_chosen_anew_takes_the_place_of_what_there_can_be_one_of(kept: K
 
 def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Served, site: Project) -> None:
     kept.made(suite=kept.suite("long", 120, split=False), failed=range(0, 120, 2))
-    site.cataloguer.look("r1", 60)  # however busy this machine is, all of it is read
+    site.cataloguer.refresh("r1", 60)  # however busy this machine is, all of it is read
     forth, address = [], "/runs/r1?verdict=fail&sort=-latency"
     while True:
         page = server.get(address).text

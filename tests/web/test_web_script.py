@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proctor.web.project import Project
-from proctor.web.security import HEADERS
+from proctor.web.security import SECURITY_HEADERS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -46,7 +46,7 @@ def own(here: Served, browser: Callable[..., AbstractContextManager[Page]]) -> I
 def stage(here: Served, own: Page) -> Callable[..., Page]:
     """Opens a page of the server with that content; every other address that it leads to says where it is."""
     frame = here.get("/login").text
-    headers = {**HEADERS, "content-type": "text/html; charset=utf-8"}
+    headers = {**SECURITY_HEADERS, "content-type": "text/html; charset=utf-8"}
 
     def there(route: Route) -> None:
         route.fulfill(body=f"<!doctype html><title>there</title>{route.request.url}", headers=headers)

@@ -12,7 +12,7 @@ import pytest
 
 from proctor.web.app import PAGES
 from proctor.web.project import Project
-from proctor.web.security import HEADERS, MAX_BODY_BYTES, MAX_BYTES_BY_TYPE
+from proctor.web.security import MAX_BODY_BYTES, MAX_BYTES_BY_TYPE, SECURITY_HEADERS
 from proctor.web.server import allowed_hosts, bind_socket, is_loopback
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ def test_every_route_of_a_page_that_changes_something_asks_for_the_token(
 def test_every_answer_has_the_headers_that_bind_a_browser(server: Served) -> None:
     for path in ("/login", "/static/proctor.css", "/nowhere", "/", "/api/v1/nowhere"):
         headers = server.get(path).headers
-        for name, value in HEADERS.items():
+        for name, value in SECURITY_HEADERS.items():
             assert headers.get(name) == value, (path, name)
     assert server.get("/login").headers["cache-control"] == "no-store"
-    policy = HEADERS["content-security-policy"]
+    policy = SECURITY_HEADERS["content-security-policy"]
     assert "unsafe" not in policy
     assert "script-src 'self';" in policy
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proctor.model import Run, Suite, TargetSpec
-from proctor.services.suites.save_upload import save
-from proctor.services.suites.upload import of_text
+from proctor.services.suites.save_upload import save_draft
+from proctor.services.suites.upload import upload_from_text
 from proctor.services.suites.zip_upload import unpack
 from proctor.web.pages import suite as suite_page
 from proctor.web.project import Project
@@ -28,13 +28,13 @@ NASTY = "<script>alert(1)</script>\"'&{{7*7}}/../é"
 
 
 def keep(server: Served, text: str, name: str = "mine") -> Suite:
-    with server.site.store() as store:
-        return save(store, of_text(text), name=name).suite
+    with server.site.open_store() as store:
+        return save_draft(store, upload_from_text(text), name=name).suite
 
 
 def begun(server: Served, suite: Suite) -> None:
-    with server.site.store() as store:
-        store.begin(
+    with server.site.open_store() as store:
+        store.add_run(
             Run(
                 id="20260301-120000-abcdef",
                 group="20260301-120000-abcdef",
@@ -52,7 +52,7 @@ def answer_of(text: str) -> str:
 
 
 def everything(server: Served) -> list[object]:
-    with server.site.store() as store:
+    with server.site.open_store() as store:
         return [(one, list(store.cases(one.suite.content))) for one in store.versions()]
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from proctor.model import Run
-from proctor.reports.drift.text import sentences
+from proctor.reports.drift.text import describe_drift
 from proctor.services.analysis.drift import DriftQuery, DriftRequest
 from proctor.services.runs.config import Config
 from proctor.web.project import Project
@@ -84,10 +84,10 @@ def test_targets_with_two_runs_of_a_suite_are_offered(world: World) -> None:
 
 
 def test_the_first_line_is_what_the_command_line_says(world: World) -> None:
-    with world.server.site.store() as store:
+    with world.server.site.open_store() as store:
         drifting = DriftQuery(store, {}, Config())
         wanted = DriftRequest(suite=world.runs[0].suite.digest, target=world.target)
-        expected, *rest = sentences(drifting.gathered(drifting.find(wanted)))
+        expected, *rest = describe_drift(drifting.load(drifting.find(wanted)))
     text = world.server.page(world.address)
     assert heading(text) == expected
     assert "Drifting" in expected
@@ -127,8 +127,8 @@ def test_the_time_and_the_baseline_are_in_the_address(world: World) -> None:
 
 def test_a_look_is_counted_once_a_visitor(world: World) -> None:
     def looks() -> int:
-        with world.server.site.store() as store:
-            return len(store.looks(world.runs[0].suite.digest))
+        with world.server.site.open_store() as store:
+            return len(store.holdout_accesses(world.runs[0].suite.digest))
 
     visitor, before = world.server.another(), looks()
     told = re.search(r"look (\d+) at this holdout", visitor.get(world.address).text)

@@ -14,11 +14,11 @@ import pytest
 import pytest_asyncio
 
 from proctor.model import Case, Hook, Hooks, Message, Workspace
-from proctor.protocols import Stay
-from proctor.targets.process.suite_programs import SuitePrograms
+from proctor.protocols import WorkspaceVisit
+from proctor.targets.process.suite_programs import SuiteProgramRunner
 from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.git import Git
-from proctor.workspaces.run_shared import Site
+from proctor.workspaces.run_shared import WorkspaceRoot
 
 
 class Ground:
@@ -30,7 +30,7 @@ class Ground:
         self.warnings: list[str] = []
         self.environments: list[Workspaces] = []
         self.suite.mkdir()
-        self.programs = SuitePrograms(str(self.suite), os.environ)
+        self.programs = SuiteProgramRunner(str(self.suite), os.environ)
         self.git = Git(self.programs, os.environ)
 
     def environment(self, **fields: Any) -> Workspaces:
@@ -40,7 +40,7 @@ class Ground:
             "warn": self.warnings.append,
             "environ": os.environ,
         }
-        site = Site(str(self.suite), self.root, "20260301-120000-abc123", **given | fields)
+        site = WorkspaceRoot(str(self.suite), self.root, "20260301-120000-abc123", **given | fields)
         made = Workspaces(site)
         self.environments.append(made)
         return made
@@ -48,7 +48,7 @@ class Ground:
     @asynccontextmanager
     async def staying(
         self, environment: Workspaces, case: Case, *, passed: bool = True
-    ) -> AsyncIterator[tuple[Stay, Path]]:
+    ) -> AsyncIterator[tuple[WorkspaceVisit, Path]]:
         """A stay and its folder, left afterwards."""
         stay = await environment.enter(case, 0)
         try:

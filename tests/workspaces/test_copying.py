@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import WorkspaceError
-from proctor.workspaces.copying import copy_prepared, copy_template, inside, remove_tree
+from proctor.workspaces.copying import copy_template, copy_workspace, remove_tree, resolve_inside
 
 
 @pytest.mark.parametrize(
@@ -31,27 +31,27 @@ from proctor.workspaces.copying import copy_prepared, copy_template, inside, rem
 )
 def test_a_path_that_could_lead_out_is_refused_with_its_value(path: str, tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match=r"^The path of a repository is ") as caught:
-        inside(tmp_path.resolve(), path, "The path of a repository")
+        resolve_inside(tmp_path.resolve(), path, "The path of a repository")
     assert repr(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("path", [".", "a", "a/b", "./a", "a..b", "..."])
 def test_a_path_that_stays_inside_is_that_place(path: str, tmp_path: Path) -> None:
-    assert inside(tmp_path.resolve(), path, "It") == tmp_path.resolve() / path
+    assert resolve_inside(tmp_path.resolve(), path, "It") == tmp_path.resolve() / path
 
 
 def test_a_link_out_of_the_folder_is_no_way_out(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link").symlink_to(tmp_path)
     with pytest.raises(WorkspaceError, match="'link/x', which leads out of the workspace through a link"):
-        inside((tmp_path / "in").resolve(), "link/x", "It")
+        resolve_inside((tmp_path / "in").resolve(), "link/x", "It")
 
 
 @given(st.text(alphabet="ab./\\:C", max_size=12))
 def test_no_text_leads_out(path: str) -> None:
     root = Path("/nowhere/at/all")
     try:
-        place = inside(root, path, "It")
+        place = resolve_inside(root, path, "It")
     except WorkspaceError:
         return
     assert os.path.normpath(place).startswith(str(root))
@@ -123,7 +123,7 @@ def test_an_absolute_link_of_a_prepared_folder_leads_into_its_copy(tmp_path: Pat
     (tmp_path / "one" / "file").write_text("one", encoding="utf-8")
     (tmp_path / "one" / "in").symlink_to(tmp_path / "one" / "file")
     (tmp_path / "one" / "out").symlink_to("/usr/bin/env")
-    copy_prepared(tmp_path / "one", tmp_path / "two")
+    copy_workspace(tmp_path / "one", tmp_path / "two")
     assert (tmp_path / "two" / "in").readlink() == tmp_path / "two" / "file"
     assert (tmp_path / "two" / "out").readlink() == Path("/usr/bin/env")
 

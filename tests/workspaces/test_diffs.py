@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from proctor.workspaces import diffs as changes
 from proctor.workspaces.copying import remove_tree
-from proctor.workspaces.diffs import difference
-from proctor.workspaces.snapshots import LARGE, Contents, look
+from proctor.workspaces.diffs import diff_snapshots
+from proctor.workspaces.snapshots import MAX_CONTENT_BYTES, ContentStore, take_snapshot
 
 if TYPE_CHECKING:
     from tests.workspaces.conftest import Ground
@@ -30,8 +30,8 @@ class Folder:
         self._ground = ground
         self._scratch = ground.suite.parent / "scratch"
         self._scratch.mkdir(exist_ok=True)
-        self.contents = Contents(self._scratch)
-        self.before = look(self.path, self.contents)
+        self.contents = ContentStore(self._scratch)
+        self.before = take_snapshot(self.path, self.contents)
 
     def write(self, name: str, text: str) -> None:
         path = self.path / name
@@ -39,11 +39,11 @@ class Folder:
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     def begin(self) -> None:
-        self.before = look(self.path, self.contents, self.before)
+        self.before = take_snapshot(self.path, self.contents, self.before)
 
     async def changes(self) -> str | None:
-        now = look(self.path, self.contents, self.before)
-        found = await difference(self.before, now, self.contents, self._ground.git, self._scratch)
+        now = take_snapshot(self.path, self.contents, self.before)
+        found = await diff_snapshots(self.before, now, self.contents, self._ground.git, self._scratch)
         assert list(self._scratch.iterdir()) == []
         return found
 
@@ -152,7 +152,7 @@ async def test_of_what_is_too_large_only_the_name_is_told(folder: Folder) -> Non
     folder.write("big", "x" * 3_000_000)
     folder.begin()
     folder.write("big", "y" * 3_000_000)
-    folder.write("huge\n", "x" * (LARGE + 1))
+    folder.write("huge\n", "x" * (MAX_CONTENT_BYTES + 1))
     folder.write("small", "s\n")
     text = await folder.changes() or ""
     assert "+s\n" in text
@@ -181,7 +181,7 @@ async def test_a_long_diff_is_cut_at_a_line_and_says_so(folder: Folder) -> None:
     folder.write("long", "12345678\n" * 150_000)
     text = await folder.changes() or ""
     lines = text.splitlines()
-    assert changes.LONGEST - 20 < len(text) < changes.LONGEST + 100
+    assert changes.MAX_DIFF_LENGTH - 20 < len(text) < changes.MAX_DIFF_LENGTH + 100
     assert lines[-2] == "+12345678"
     assert lines[-1] == "(The diff is cut here: 500,120 more characters are left out.)"
 

@@ -11,34 +11,34 @@ from msgspec.structs import replace
 
 from proctor.dialects.agentv.dialect import AgentV
 from proctor.graders import GRADERS
-from proctor.grading import Help, grade
+from proctor.grading import GradingContext, grade
 from proctor.model import Case, Output, Params, Prompt, Score, Verdict
-from proctor.protocols import Placed
-from proctor.services.suites.file_source import source_of
-from proctor.targets.context import Opening
+from proctor.protocols import CaseAtLine
+from proctor.services.suites.file_source import source_from_path
+from proctor.targets.context import TargetContext
 from proctor.targets.process.cli import open_target
-from proctor.targets.process.suite_programs import SuitePrograms
+from proctor.targets.process.suite_programs import SuiteProgramRunner
 from proctor.targets.targets_file import TargetsFile
 from proctor.workspaces.environment import Workspaces
-from proctor.workspaces.run_shared import Site
+from proctor.workspaces.run_shared import WorkspaceRoot
 
 if TYPE_CHECKING:
     from tests.workspaces.conftest import Ground
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agent"
 ENVIRON = dict(os.environ)
-OPENING = Opening(ENVIRON)
+OPENING = TargetContext(ENVIRON)
 
 
 def _cases() -> list[Case]:
-    found = list(AgentV().read(source_of(EXAMPLE / "desk.eval.yaml")))
-    return [one.case for one in found if isinstance(one, Placed)]
+    found = list(AgentV().read(source_from_path(EXAMPLE / "desk.eval.yaml")))
+    return [one.case for one in found if isinstance(one, CaseAtLine)]
 
 
 async def _made(ground: Ground, cases: list[Case]) -> dict[str, tuple[Output, tuple[Score, ...]]]:
     """What each case came to."""
-    programs = SuitePrograms(str(EXAMPLE), ENVIRON)
-    site = Site(
+    programs = SuiteProgramRunner(str(EXAMPLE), ENVIRON)
+    site = WorkspaceRoot(
         str(EXAMPLE),
         ground.root,
         "run-1",
@@ -49,14 +49,14 @@ async def _made(ground: Ground, cases: list[Case]) -> dict[str, tuple[Output, tu
     )
     environment = Workspaces(site)
     text = (EXAMPLE / "targets.yaml").read_text(encoding="utf-8")
-    spec = TargetsFile(text, "targets.yaml", str(EXAMPLE)).spec("clerk", Params(), ENVIRON)
+    spec = TargetsFile(text, "targets.yaml", str(EXAMPLE)).get_spec("clerk", Params(), ENVIRON)
     target = await open_target(spec, OPENING)
 
     async def trial(case: Case) -> tuple[Output, tuple[Score, ...]]:
         async with ground.staying(environment, case) as (stay, folder):
             output = await target.answer(Prompt(messages=case.input, workspace=str(folder)))
-            output = replace(output, file_changes=await stay.changes())
-            help_ = Help(programs=programs, workspace=str(folder))
+            output = replace(output, file_changes=await stay.diff())
+            help_ = GradingContext(programs=programs, workspace=str(folder))
             return output, await grade(case, output, GRADERS.get, help_)
 
     results = await asyncio.gather(*map(trial, cases))

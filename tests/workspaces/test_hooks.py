@@ -11,7 +11,7 @@ import pytest
 
 from proctor.errors import WorkspaceError
 from proctor.model import Attachment, Case, Hook, Message
-from proctor.workspaces.hooks import Moment, Scene, case_input, run_hook
+from proctor.workspaces.hooks import HookContext, HookName, join_input_texts, run_hook
 
 if TYPE_CHECKING:
     from tests.workspaces.conftest import Ground
@@ -24,8 +24,10 @@ CASE = Case(
 )
 
 
-async def _run(ground: Ground, hook: Hook, moment: Moment = "before_each", case: Case | None = CASE) -> None:
-    scene = Scene(workspace=WORKSPACE, run_id="run-1", case=case)
+async def _run(
+    ground: Ground, hook: Hook, moment: HookName = "before_each", case: Case | None = CASE
+) -> None:
+    scene = HookContext(workspace=WORKSPACE, run_id="run-1", case=case)
     await run_hook(hook, moment, scene, ground.programs)
 
 
@@ -100,7 +102,7 @@ async def test_a_hook_without_a_command_does_nothing(ground: Ground) -> None:
 async def test_git_in_a_workspace_finds_no_repository_around_it(ground: Ground) -> None:
     ground.run_git(ground.suite, "init", "--quiet")
     (ground.suite / "made" / "0001").mkdir(parents=True)
-    scene = Scene(workspace=ground.suite / "made" / "0001", run_id="r", case=None)
+    scene = HookContext(workspace=ground.suite / "made" / "0001", run_id="r", case=None)
     hook = ground.sh("cd made/0001 && ! git rev-parse 2>/dev/null")
     await run_hook(hook, "before_all", scene, ground.programs)
 
@@ -135,4 +137,4 @@ def test_the_input_of_a_case_is_its_texts_without_its_files() -> None:
         Message(role="user", content="Look.\n\nWell?", parts=("Look.", image, "Well?")),
         Message(role="user", content="Now."),
     )
-    assert case_input(messages) == "Look. Well? Now."
+    assert join_input_texts(messages) == "Look. Well? Now."

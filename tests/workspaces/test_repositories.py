@@ -11,7 +11,7 @@ import pytest
 
 from proctor.errors import WorkspaceError
 from proctor.model import Repository
-from proctor.workspaces.repositories import place
+from proctor.workspaces.repositories import checkout_repository
 
 if TYPE_CHECKING:
     from tests.workspaces.conftest import Ground
@@ -26,7 +26,7 @@ def workspace(ground: Ground) -> Path:
 
 async def _placed(ground: Ground, workspace: Path, **fields: Any) -> Path:
     given: dict[str, Any] = {"path": "repo", "source": "../origin", "local": True}
-    await place(Repository(**given | fields), workspace, ground.suite, ground.git)
+    await checkout_repository(Repository(**given | fields), workspace, ground.suite, ground.git)
     return workspace / "repo"
 
 

@@ -32,8 +32,8 @@ async def test_the_folders_that_are_kept_are_those_that_were_asked_for(
         ):
             (folder / name).touch()
     await environment.aclose()
-    assert list(environment.kept.values()) == kept
-    assert [(path / name).exists() for path, name in environment.kept.items()] == [True] * len(kept)
+    assert list(environment.kept_folders.values()) == kept
+    assert [(path / name).exists() for path, name in environment.kept_folders.items()] == [True] * len(kept)
     assert len(ground.left()) == (1 + 2 * len(kept) if kept else 0)
 
 
@@ -43,7 +43,7 @@ async def test_a_shared_folder_is_kept_when_one_of_its_tests_did_not_pass(ground
         async with ground.staying(environment, ground.case(name), passed=name == "two") as (_, folder):
             pass
     await environment.aclose()
-    assert dict(environment.kept) == {folder: ""}
+    assert dict(environment.kept_folders) == {folder: ""}
 
 
 async def test_the_folder_of_a_failed_before_all_is_kept_to_be_looked_at(ground: Ground) -> None:
@@ -53,7 +53,7 @@ async def test_the_folder_of_a_failed_before_all_is_kept_to_be_looked_at(ground:
     with pytest.raises(WorkspaceError):
         await environment.enter(case, 0)
     await environment.aclose()
-    [(path, used_by)] = environment.kept.items()
+    [(path, used_by)] = environment.kept_folders.items()
     assert (path / "half").exists()
     assert used_by == "one"
 
@@ -66,7 +66,7 @@ async def test_a_run_that_goes_on_does_not_touch_what_it_kept(ground: Ground) ->
             assert list(folder.iterdir()) == []
             (folder / "file").touch()
         await environment.aclose()
-        kept += environment.kept
+        kept += environment.kept_folders
     assert len({*kept}) == 2
 
 
@@ -81,7 +81,7 @@ async def test_a_folder_of_the_users_is_used_as_it_is_and_stays(ground: Ground) 
     async with ground.staying(environment, ground.case(workspace=workspace)) as (stay, folder):
         assert folder == ground.suite / "own"
         (folder / "new").touch()
-        assert (await stay.changes() or "").startswith("diff --git a/new b/new\nnew file mode")
+        assert (await stay.diff() or "").startswith("diff --git a/new b/new\nnew file mode")
     await environment.aclose()
     assert ground.names("own") == ["mine", "new"]
     assert ground.left() == []

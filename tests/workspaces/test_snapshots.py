@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from patience import wait_until
 from proctor.workspaces import snapshots
-from proctor.workspaces.snapshots import Contents, Snapshot, look, restore, same
+from proctor.workspaces.snapshots import ContentStore, Snapshot, is_same, restore_snapshot, take_snapshot
 
 
 @pytest.fixture
-def contents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contents]:
-    kept = Contents(tmp_path_factory.mktemp("contents"))
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContentStore]:
+    kept = ContentStore(tmp_path_factory.mktemp("contents"))
     yield kept
     kept.close()
 
@@ -27,15 +27,15 @@ def _differing(one: Snapshot, two: Snapshot) -> list[str]:
     return sorted(
         path
         for path in one.files.keys() | two.files.keys()
-        if not same(one.files.get(path), two.files.get(path))
+        if not is_same(one.files.get(path), two.files.get(path))
     )
 
 
-def test_every_kind_of_change_is_seen(tmp_path: Path, contents: Contents) -> None:
+def test_every_kind_of_change_is_seen(tmp_path: Path, contents: ContentStore) -> None:
     for name in ("same", "touched", "edited", "gone", "run"):
         (tmp_path / name).write_text("old", encoding="utf-8")
     (tmp_path / "link").symlink_to("same")
-    before = look(tmp_path, contents)
+    before = take_snapshot(tmp_path, contents)
     (tmp_path / "touched").touch()
     (tmp_path / "edited").write_text("new", encoding="utf-8")
     (tmp_path / "gone").unlink()
@@ -44,74 +44,74 @@ def test_every_kind_of_change_is_seen(tmp_path: Path, contents: Contents) -> Non
     (tmp_path / "link").symlink_to("edited")
     (tmp_path / "folder" / "deep").mkdir(parents=True)
     (tmp_path / "folder" / "deep" / "added").touch()
-    after = look(tmp_path, contents, before)
+    after = take_snapshot(tmp_path, contents, before)
     assert _differing(before, after) == ["edited", "folder/deep/added", "gone", "link", "run"]
 
 
-def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path: Path, contents: Contents) -> None:
+def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path: Path, contents: ContentStore) -> None:
     file = tmp_path / "file"
     file.write_text("old", encoding="utf-8")
     found = file.stat()
-    before = look(tmp_path, contents)
+    before = take_snapshot(tmp_path, contents)
     file.write_text("new", encoding="utf-8")
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert _differing(before, look(tmp_path, contents, before)) == ["file"]
+    assert _differing(before, take_snapshot(tmp_path, contents, before)) == ["file"]
 
 
 def test_a_file_settles_when_its_clock_has_ticked(
-    tmp_path: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, contents: ContentStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
     with monkeypatch.context() as patch:
         patch.setattr(snapshots, "_CLOCK_TICK_NS", 3600 * 10**9)
-        assert not look(tmp_path, contents).files["file"].settled
-    wait_until(lambda: look(tmp_path, contents).files["file"].settled)
+        assert not take_snapshot(tmp_path, contents).files["file"].is_settled
+    wait_until(lambda: take_snapshot(tmp_path, contents).files["file"].is_settled)
 
 
-def test_what_has_settled_is_not_read_again(tmp_path: Path, contents: Contents) -> None:
+def test_what_has_settled_is_not_read_again(tmp_path: Path, contents: ContentStore) -> None:
     (tmp_path / "file").write_text("old", encoding="utf-8")
-    early = look(tmp_path, contents).files["file"]
-    believed = Snapshot({"file": early._replace(settled=True, digest=b"believed")}, ())
-    doubted = Snapshot({"file": early._replace(settled=False, digest=b"doubted")}, ())
-    assert look(tmp_path, contents, believed).files["file"].digest == b"believed"
-    assert look(tmp_path, contents, doubted).files["file"].digest == early.digest
+    early = take_snapshot(tmp_path, contents).files["file"]
+    believed = Snapshot({"file": early._replace(is_settled=True, digest=b"believed")}, ())
+    doubted = Snapshot({"file": early._replace(is_settled=False, digest=b"doubted")}, ())
+    assert take_snapshot(tmp_path, contents, believed).files["file"].digest == b"believed"
+    assert take_snapshot(tmp_path, contents, doubted).files["file"].digest == early.digest
 
 
-def test_of_a_large_file_it_is_known_that_it_changed(tmp_path: Path, contents: Contents) -> None:
+def test_of_a_large_file_it_is_known_that_it_changed(tmp_path: Path, contents: ContentStore) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"12345")
-    before = look(tmp_path, contents, limit=4)
+    before = take_snapshot(tmp_path, contents, limit=4)
     assert before.files["file"].digest is None
-    assert _differing(before, look(tmp_path, contents, before, limit=4)) == []
+    assert _differing(before, take_snapshot(tmp_path, contents, before, limit=4)) == []
     file.write_bytes(b"123456")
-    assert _differing(before, look(tmp_path, contents, before, limit=4)) == ["file"]
+    assert _differing(before, take_snapshot(tmp_path, contents, before, limit=4)) == ["file"]
 
 
-def test_git_is_looked_into_only_when_asked_for(tmp_path: Path, contents: Contents) -> None:
+def test_git_is_looked_into_only_when_asked_for(tmp_path: Path, contents: ContentStore) -> None:
     (tmp_path / "sub" / ".git").mkdir(parents=True)
     (tmp_path / "sub" / ".git" / "HEAD").touch()
     (tmp_path / "sub" / "file").touch()
-    assert [*look(tmp_path, contents).files] == ["sub/file"]
-    assert sorted(look(tmp_path, contents, git=True).files) == ["sub/.git/HEAD", "sub/file"]
+    assert [*take_snapshot(tmp_path, contents).files] == ["sub/file"]
+    assert sorted(take_snapshot(tmp_path, contents, git=True).files) == ["sub/.git/HEAD", "sub/file"]
 
 
-def test_a_content_longer_than_a_block_comes_back_whole(tmp_path: Path, contents: Contents) -> None:
+def test_a_content_longer_than_a_block_comes_back_whole(tmp_path: Path, contents: ContentStore) -> None:
     data = os.urandom(2**20 + 3)
     (tmp_path / "one").write_bytes(data)
     (tmp_path / "two").write_bytes(data)
-    found = look(tmp_path, contents).files
+    found = take_snapshot(tmp_path, contents).files
     assert found["one"].digest is not None
     assert found["one"].digest == found["two"].digest
-    assert b"".join(contents.blocks(found["one"].digest)) == data
+    assert b"".join(contents.read_blocks(found["one"].digest)) == data
 
 
 # --- the way back ------------------------------------------------------------------------------------------
 
 
-def test_what_is_spared_stays_unless_it_stands_in_the_way(tmp_path: Path, contents: Contents) -> None:
+def test_what_is_spared_stays_unless_it_stands_in_the_way(tmp_path: Path, contents: ContentStore) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "file").write_text("old", encoding="utf-8")
-    before = look(tmp_path, contents)
+    before = take_snapshot(tmp_path, contents)
     elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
     elsewhere.mkdir()
     (tmp_path / "src" / "file").unlink()
@@ -120,7 +120,9 @@ def test_what_is_spared_stays_unless_it_stands_in_the_way(tmp_path: Path, conten
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "out").touch()
     (tmp_path / "junk").touch()
-    restore(tmp_path, before, look(tmp_path, contents, before), contents, {"src", "build/out"})
+    restore_snapshot(
+        tmp_path, before, take_snapshot(tmp_path, contents, before), contents, {"src", "build/out"}
+    )
     assert (tmp_path / "src" / "file").read_text(encoding="utf-8") == "old"
     assert not (tmp_path / "src").is_symlink()
     assert list(elsewhere.iterdir()) == []
@@ -128,15 +130,15 @@ def test_what_is_spared_stays_unless_it_stands_in_the_way(tmp_path: Path, conten
     assert not (tmp_path / "junk").exists()
 
 
-def test_what_was_closed_meanwhile_is_brought_back(tmp_path: Path, contents: Contents) -> None:
+def test_what_was_closed_meanwhile_is_brought_back(tmp_path: Path, contents: ContentStore) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "file").write_text("old", encoding="utf-8")
     (tmp_path / "src" / "file").chmod(0o640)
-    before = look(tmp_path, contents)
+    before = take_snapshot(tmp_path, contents)
     (tmp_path / "src" / "file").chmod(0)
     (tmp_path / "src" / "new").touch()
     (tmp_path / "src").chmod(0o500)
-    restore(tmp_path, before, look(tmp_path, contents, before), contents)
+    restore_snapshot(tmp_path, before, take_snapshot(tmp_path, contents, before), contents)
     assert (tmp_path / "src" / "file").read_text(encoding="utf-8") == "old"
     assert (tmp_path / "src" / "file").stat().st_mode & 0o777 == 0o640
     assert not (tmp_path / "src" / "new").exists()
@@ -144,31 +146,31 @@ def test_what_was_closed_meanwhile_is_brought_back(tmp_path: Path, contents: Con
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is closed to root")
 def test_what_a_closed_folder_has_is_seen_and_the_folder_stays_closed(
-    tmp_path: Path, contents: Contents
+    tmp_path: Path, contents: ContentStore
 ) -> None:
     (tmp_path / "src" / "in").mkdir(parents=True)
     (tmp_path / "src" / "in" / "file").touch()
-    before = look(tmp_path, contents)
+    before = take_snapshot(tmp_path, contents)
     (tmp_path / "src" / "in" / "new").touch()
     (tmp_path / "src" / "in").chmod(0)
     (tmp_path / "src").chmod(0o200)
-    after = look(tmp_path, contents, before)
+    after = take_snapshot(tmp_path, contents, before)
     mode = (tmp_path / "src").stat().st_mode & 0o777
     assert _differing(before, after) == ["src/in/new"]
     assert mode == 0o200
-    restore(tmp_path, before, after, contents)
+    restore_snapshot(tmp_path, before, after, contents)
     assert [path.name for path in (tmp_path / "src" / "in").iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("instead", ["nothing", "a link", "a file", "a pipe"])
 def test_the_way_back_leads_back_where_the_folder_itself_is_gone(
-    tmp_path: Path, contents: Contents, instead: str
+    tmp_path: Path, contents: ContentStore, instead: str
 ) -> None:
     root, precious = tmp_path / "root", tmp_path / "precious"
     for folder in (root / "src", precious):
         folder.mkdir(parents=True)
         (folder / "file").write_text("old", encoding="utf-8")
-    before = look(root, contents)
+    before = take_snapshot(root, contents)
     root.rename(tmp_path / "moved")
     match instead:
         case "a link":
@@ -177,17 +179,19 @@ def test_the_way_back_leads_back_where_the_folder_itself_is_gone(
             root.touch()
         case "a pipe":
             os.mkfifo(root)
-    restore(root, before, look(root, contents, before), contents)
+    restore_snapshot(root, before, take_snapshot(root, contents, before), contents)
     assert (root / "src" / "file").read_text(encoding="utf-8") == "old"
     assert [path.name for path in precious.iterdir()] == ["file"]
 
 
-def test_a_pipe_in_the_place_of_a_file_is_replaced_by_the_file(tmp_path: Path, contents: Contents) -> None:
+def test_a_pipe_in_the_place_of_a_file_is_replaced_by_the_file(
+    tmp_path: Path, contents: ContentStore
+) -> None:
     (tmp_path / "file").write_text("old", encoding="utf-8")
-    before = look(tmp_path, contents)
+    before = take_snapshot(tmp_path, contents)
     (tmp_path / "file").unlink()
     os.mkfifo(tmp_path / "file")
-    restore(tmp_path, before, look(tmp_path, contents, before), contents)
+    restore_snapshot(tmp_path, before, take_snapshot(tmp_path, contents, before), contents)
     assert (tmp_path / "file").read_text(encoding="utf-8") == "old"
 
 
@@ -234,9 +238,9 @@ def test_the_way_back_leads_back_whatever_was_done(
     with tempfile.TemporaryDirectory() as name:
         root = Path(name) / "root"
         root.mkdir()
-        contents = Contents(Path(name))
+        contents = ContentStore(Path(name))
         _lay(root, first)
-        wanted, seen = look(root, contents, limit=None, git=True), _seen(root)
+        wanted, seen = take_snapshot(root, contents, limit=None, git=True), _seen(root)
         for path in sorted(root.rglob("*"), reverse=True)[::2]:
             if path.is_dir() and not path.is_symlink():
                 if not any(path.iterdir()):
@@ -244,6 +248,6 @@ def test_the_way_back_leads_back_whatever_was_done(
             else:
                 path.unlink()
         _lay(root, then)
-        restore(root, wanted, look(root, contents, wanted, git=True), contents)
+        restore_snapshot(root, wanted, take_snapshot(root, contents, wanted, git=True), contents)
         assert _seen(root) == seen
         contents.close()

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from patience import PATIENCE_S
-from proctor.workspaces.threads import aside
+from proctor.workspaces.threads import run_in_thread
 
 
 async def test_a_cancelled_caller_waits_until_the_work_has_ended(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ async def test_a_cancelled_caller_waits_until_the_work_has_ended(tmp_path: Path)
         may_end.wait(PATIENCE_S)
         (tmp_path / "written").touch()
 
-    task = asyncio.create_task(aside(work))
+    task = asyncio.create_task(run_in_thread(work))
     while not begun.is_set():
         await asyncio.sleep(0.001)
     task.cancel()
@@ -34,7 +34,7 @@ async def test_a_cancelled_caller_waits_until_the_work_has_ended(tmp_path: Path)
 
 async def test_the_loop_goes_on_meanwhile() -> None:
     may_end = Event()
-    task = asyncio.create_task(aside(may_end.wait, PATIENCE_S))
+    task = asyncio.create_task(run_in_thread(may_end.wait, PATIENCE_S))
     for _ in range(5):
         await asyncio.sleep(0.001)
     assert not task.done()
@@ -44,4 +44,4 @@ async def test_the_loop_goes_on_meanwhile() -> None:
 
 async def test_what_the_work_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        await aside(divmod, 1, 0)
+        await run_in_thread(divmod, 1, 0)

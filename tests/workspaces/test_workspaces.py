@@ -56,7 +56,7 @@ async def test_each_step_finds_what_the_steps_before_it_made(ground: Ground, ori
     environment = ground.environment()
     async with ground.staying(environment, ground.case(workspace=workspace)) as (stay, folder):
         (folder / "answer").write_bytes((folder / "each").read_bytes())
-        assert "+++ b/answer\n@@ -0,0 +1 @@\n+t4\n" in (await stay.changes() or "")
+        assert "+++ b/answer\n@@ -0,0 +1 @@\n+t4\n" in (await stay.diff() or "")
     await environment.aclose()
     for name in ("answer", "last"):
         assert (ground.suite / name).read_text(encoding="utf-8") == "t4\n"
@@ -68,9 +68,9 @@ async def test_the_changes_of_a_test_are_its_own(ground: Ground) -> None:
     workspace = Workspace(hooks=Hooks(before_each=ground.sh("date +%N > $1/{{test_id}}-set-up")))
     for name in ("one", "two"):
         async with ground.staying(environment, ground.case(name, workspace)) as (stay, folder):
-            assert await stay.changes() is None
+            assert await stay.diff() is None
             (folder / name).touch()
-            text = await stay.changes() or ""
+            text = await stay.diff() or ""
             assert [line for line in text.splitlines() if line.startswith("diff")] == [
                 f"diff --git a/{name} b/{name}"
             ]
@@ -172,7 +172,7 @@ async def test_nothing_leaks_where_each_test_has_its_own_folder(ground: Ground) 
             assert sorted(path.name for path in folder.iterdir()) == sorted(
                 ["file", "link", "prepared", name]
             )
-            assert (await stay.changes() or "").count("diff --git") == 3
+            assert (await stay.diff() or "").count("diff --git") == 3
 
     await asyncio.wait_for(asyncio.gather(*(trial(name) for name in "abc")), PATIENCE_S)
     async with ground.staying(environment, ground.case("d", workspace)) as (_, folder):
@@ -225,7 +225,7 @@ async def test_a_failing_before_each_fails_its_test_only(ground: Ground, isolati
     with pytest.raises(WorkspaceError, match=r"^The before_each hook failed"):
         await environment.enter(ground.case("one", workspace), 0)
     async with ground.staying(environment, ground.case("two", workspace)) as (stay, _):
-        assert await stay.changes() is None
+        assert await stay.diff() is None
     await environment.aclose()
     assert ground.log() == ["two"]
 
@@ -261,7 +261,7 @@ async def test_without_git_changes_are_not_told_and_the_user_is(ground: Ground) 
     for name in ("one", "two"):
         async with ground.staying(environment, ground.case(name)) as (stay, folder):
             (folder / name).touch()
-            assert await stay.changes() is None
+            assert await stay.diff() is None
     await environment.aclose()
     assert len(ground.warnings) == 1
     assert "no git" in ground.warnings[0]

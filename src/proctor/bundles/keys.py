@@ -17,22 +17,22 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proctor.bundles.private_files import contents, kept_new, made_folder
+from proctor.bundles.private_files import create_private, make_private_folder, read_private
 from proctor.errors import UsageError, suggestion
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-DEFAULT = "default"
-PASSWORD = "PROCTOR_KEY_PASSWORD"
+DEFAULT_NAME = "default"
+PASSWORD_VARIABLE = "PROCTOR_KEY_PASSWORD"
 """The environment variable with the password of an encrypted key."""
-_LONGEST_PASSWORD = 1023
+_MAX_PASSWORD_BYTES = 1023
 """What OpenSSL takes."""
-_PRIVATE, _PUBLIC = ".key.pem", ".pub.pem"
+_PRIVATE_SUFFIX, _PUBLIC_SUFFIX = ".key.pem", ".pub.pem"
 _NAME = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,63}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_BLOCK = re.compile(r"-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]*)-----END PUBLIC KEY-----")
-_ED25519 = bytes.fromhex("302a300506032b6570032100")
+_PEM_BLOCK = re.compile(r"-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]*)-----END PUBLIC KEY-----")
+_ED25519_PREFIX = bytes.fromhex("302a300506032b6570032100")
 """The beginning of the DER of every Ed25519 public key; 32 bytes follow (RFC 8410, section 4)."""
 
 
@@ -49,8 +49,8 @@ class SigningKey:
         """
         self._private = private
         self.name = name
-        self.made = is_new
-        self.public_pem = _pem(_ED25519 + private.public_key().public_bytes_raw())
+        self.is_new = is_new
+        self.public_pem = _format_pem(_ED25519_PREFIX + private.public_key().public_bytes_raw())
         self.id = fingerprint(self.public_pem)
 
     def sign(self, data: bytes) -> bytes:
@@ -82,7 +82,7 @@ def keys_folder(environ: Mapping[str, str]) -> Path:
     return Path(settings) / "proctor" / "keys"
 
 
-def signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.environ) -> SigningKey:
+def get_signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.environ) -> SigningKey:
     """Returns the key of that name, or the user's default key, which is created at first use.
 
     Args:
@@ -95,29 +95,29 @@ def signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.
             missing.
     """
     if name is None:
-        return _read(folder, DEFAULT, environ) or _make_key(folder, DEFAULT, environ)
-    key = _read(folder, check_name(name), environ)
+        return _load_key(folder, DEFAULT_NAME, environ) or _make_key(folder, DEFAULT_NAME, environ)
+    key = _load_key(folder, check_name(name), environ)
     if key is None:
         raise UsageError(
-            f"There is no key {name!r} in {folder}. {suggestion(name, names(folder))} "
+            f"There is no key {name!r} in {folder}. {suggestion(name, list_names(folder))} "
             f"`proctor keys new {name}` makes it."
         )
     return key
 
 
-def new_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> SigningKey:
+def create_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> SigningKey:
     """Creates a key with a new name; encrypts it if $PROCTOR_KEY_PASSWORD is set.
 
     Raises:
         UsageError: the name is invalid or taken, or the files cannot be written.
     """
     key = _make_key(folder, check_name(name), environ)
-    if not key.made:
+    if not key.is_new:
         raise UsageError(f"There is a key {name!r} in {folder} already. Name another one.")
     return key
 
 
-def names(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     """Returns the names of the private keys in a folder, sorted.
 
     Raises:
@@ -125,25 +125,27 @@ def names(folder: Path) -> list[str]:
     """
     try:
         key_names = [
-            file.name.removesuffix(_PRIVATE) for file in folder.glob(f"*{_PRIVATE}") if file.exists()
+            file.name.removesuffix(_PRIVATE_SUFFIX)
+            for file in folder.glob(f"*{_PRIVATE_SUFFIX}")
+            if file.exists()
         ]
     except OSError as error:
         raise UsageError(f"The folder of keys {folder} cannot be read: {error.strerror}.") from None
     return sorted(name for name in key_names if _NAME.fullmatch(name))
 
 
-def public_pem_of(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> str:
+def read_public_pem(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> str:
     """Returns the public key of one of the user's own keys, if possible without its private key.
 
     Raises:
         UsageError: there is no such key, or its file is damaged.
     """
-    path = folder / f"{check_name(name)}{_PUBLIC}"
-    data = contents(path) if name in names(folder) else None
+    path = folder / f"{check_name(name)}{_PUBLIC_SUFFIX}"
+    data = read_private(path) if name in list_names(folder) else None
     if data is None:
-        return signing_key(folder, name, environ).public_pem
+        return get_signing_key(folder, name, environ).public_pem
     try:
-        return normal_pem(data.decode("utf-8", "replace"))
+        return normalize_pem(data.decode("utf-8", "replace"))
     except ValueError as error:
         raise UsageError(
             f"{path} is no public key: {error}. Delete it; it is made again when you sign."
@@ -152,10 +154,10 @@ def public_pem_of(folder: Path, name: str, environ: Mapping[str, str] = os.envir
 
 def private_path(folder: Path, name: str) -> Path:
     """Returns the file of the private key of that name."""
-    return folder / f"{check_name(name)}{_PRIVATE}"
+    return folder / f"{check_name(name)}{_PRIVATE_SUFFIX}"
 
 
-def made_at(folder: Path, name: str) -> datetime:
+def created_at(folder: Path, name: str) -> datetime:
     """Returns when the file of a private key was written."""
     return datetime.fromtimestamp(private_path(folder, name).stat().st_mtime, UTC)
 
@@ -166,32 +168,32 @@ def fingerprint(public_pem: str) -> str:
     Raises:
         ValueError: the text is not an Ed25519 public key.
     """
-    return sha256(_der(public_pem)).hexdigest()
+    return sha256(_parse_der(public_pem)).hexdigest()
 
 
-def normal_pem(text: str) -> str:
+def normalize_pem(text: str) -> str:
     """Returns the normal form of the public key in a text, which may have other lines around it.
 
     Raises:
         ValueError: the text does not have exactly one Ed25519 public key.
     """
-    return _pem(_der(text))
+    return _format_pem(_parse_der(text))
 
 
-def holds(public_pem: str, data: bytes, sig: bytes) -> bool:
+def verify_signature(public_pem: str, data: bytes, sig: bytes) -> bool:
     """Whether a key made this signature over data.
 
     Raises:
         ValueError: the text is not an Ed25519 public key.
         UsageError: `cryptography` is missing.
     """
-    der = _der(public_pem)
+    der = _parse_der(public_pem)
     require_cryptography()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     try:
-        Ed25519PublicKey.from_public_bytes(der[len(_ED25519) :]).verify(sig, data)
+        Ed25519PublicKey.from_public_bytes(der[len(_ED25519_PREFIX) :]).verify(sig, data)
     except InvalidSignature:
         return False
     return True
@@ -237,62 +239,68 @@ def _make_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey
         PrivateFormat,
     )
 
-    made_folder(folder)
+    make_private_folder(folder)
     private = Ed25519PrivateKey.generate()
-    password = _password(environ)
+    password = _get_password(environ)
     how = BestAvailableEncryption(password) if password else NoEncryption()
     data = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
-    if not kept_new(private_path(folder, name), data, 0o600):
-        existing_key = _read(folder, name, environ)
+    if not create_private(private_path(folder, name), data, 0o600):
+        existing_key = _load_key(folder, name, environ)
         if existing_key is None:
             raise UsageError(
                 f"{private_path(folder, name)} is a link that leads nowhere, or was removed just now."
             )
         return existing_key
     key = SigningKey(name, private, is_new=True)
-    kept_new(folder / f"{name}{_PUBLIC}", key.public_pem.encode(), 0o644)
+    create_private(folder / f"{name}{_PUBLIC_SUFFIX}", key.public_pem.encode(), 0o644)
     return key
 
 
-def _read(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey | None:
+def _load_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey | None:
     path = private_path(folder, name)
-    data = contents(path, secret=True)
+    data = read_private(path, secret=True)
     if data is None:
         return None
-    key = SigningKey(name, _private(path, data, environ))
-    public = folder / f"{name}{_PUBLIC}"
-    if contents(public) is None:
+    key = SigningKey(name, _load_private_key(path, data, environ))
+    public = folder / f"{name}{_PUBLIC_SUFFIX}"
+    if read_private(public) is None:
         with suppress(UsageError):  # a folder of secrets may well be read-only
-            kept_new(public, key.public_pem.encode(), 0o644)
-    elif public_pem_of(folder, name) != key.public_pem:
+            create_private(public, key.public_pem.encode(), 0o644)
+    elif read_public_pem(folder, name) != key.public_pem:
         raise UsageError(
             f"{public} is not the public key of {path}. Nothing was signed; find out why, then delete it."
         )
     return key
 
 
-def _password(environ: Mapping[str, str]) -> bytes:
-    password = os.fsencode(environ.get(PASSWORD, ""))
-    if len(password) > _LONGEST_PASSWORD:
-        raise UsageError(f"{PASSWORD} is longer than {_LONGEST_PASSWORD:,} bytes. Take a shorter password.")
+def _get_password(environ: Mapping[str, str]) -> bytes:
+    password = os.fsencode(environ.get(PASSWORD_VARIABLE, ""))
+    if len(password) > _MAX_PASSWORD_BYTES:
+        raise UsageError(
+            f"{PASSWORD_VARIABLE} is longer than {_MAX_PASSWORD_BYTES:,} bytes. Take a shorter password."
+        )
     return password
 
 
-def _private(path: Path, data: bytes, environ: Mapping[str, str]) -> Ed25519PrivateKey:
+def _load_private_key(path: Path, data: bytes, environ: Mapping[str, str]) -> Ed25519PrivateKey:
     require_cryptography()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     encrypted = b"-----BEGIN ENCRYPTED PRIVATE KEY-----" in data
-    password = _password(environ) if encrypted else None
+    password = _get_password(environ) if encrypted else None
     if encrypted and not password:
-        raise UsageError(f"{path} is encrypted. Put its password into the environment variable {PASSWORD}.")
+        raise UsageError(
+            f"{path} is encrypted. Put its password into the environment variable {PASSWORD_VARIABLE}."
+        )
     try:
         private = load_pem_private_key(data, password)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         why = (
-            f"is damaged, or {PASSWORD} is not its password" if encrypted else "is no private key, or damaged"
+            f"is damaged, or {PASSWORD_VARIABLE} is not its password"
+            if encrypted
+            else "is no private key, or damaged"
         )
         raise UsageError(f"{path} {why}. It was left as it is.") from None
     if not isinstance(private, Ed25519PrivateKey):
@@ -302,18 +310,18 @@ def _private(path: Path, data: bytes, environ: Mapping[str, str]) -> Ed25519Priv
     return private
 
 
-def _der(text: str) -> bytes:
-    blocks = _BLOCK.findall(text)
+def _parse_der(text: str) -> bytes:
+    blocks = _PEM_BLOCK.findall(text)
     if len(blocks) != 1:
         raise ValueError("it has not one block BEGIN PUBLIC KEY")
     try:
         der = b64decode("".join(blocks[0].split()), validate=True)
     except Base64Error:
         raise ValueError("its Base64 is damaged") from None
-    if not der.startswith(_ED25519) or len(der) != len(_ED25519) + 32:
+    if not der.startswith(_ED25519_PREFIX) or len(der) != len(_ED25519_PREFIX) + 32:
         raise ValueError("it is no Ed25519 public key")
     return der
 
 
-def _pem(der: bytes) -> str:
+def _format_pem(der: bytes) -> str:
     return f"-----BEGIN PUBLIC KEY-----\n{b64encode(der).decode()}\n-----END PUBLIC KEY-----\n"

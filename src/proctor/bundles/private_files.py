@@ -18,7 +18,7 @@ _MAX_BYTES = 1 << 20
 _OTHERS_READ, _OTHERS_WRITE = 0o077, 0o002
 
 
-def made_folder(folder: Path) -> None:
+def make_private_folder(folder: Path) -> None:
     """Creates a folder that only its owner can read, if it is missing.
 
     Raises:
@@ -30,13 +30,13 @@ def made_folder(folder: Path) -> None:
         raise UsageError(f"The folder of keys {folder} cannot be made: {error.strerror}.") from None
 
 
-def kept_new(path: Path, data: bytes, mode: int) -> bool:
+def create_private(path: Path, data: bytes, mode: int) -> bool:
     """Creates a file atomically; returns False if it already exists.
 
     Raises:
         UsageError: it cannot be written.
     """
-    part = _part(path, data, mode)
+    part = _write_part(path, data, mode)
     try:
         try:
             os.link(part, path)  # unlike a rename, it never replaces a file
@@ -54,14 +54,14 @@ def kept_new(path: Path, data: bytes, mode: int) -> bool:
             part.unlink()
 
 
-def kept(path: Path, data: bytes, mode: int) -> None:
+def write_private(path: Path, data: bytes, mode: int) -> None:
     """Writes or replaces a file atomically.
 
     Raises:
         UsageError: it cannot be written; an existing file is unchanged.
     """
     path = path.resolve()  # a link stays, and its target is written
-    part = _part(path, data, mode)
+    part = _write_part(path, data, mode)
     try:
         part.replace(path)
     except OSError as error:
@@ -70,7 +70,7 @@ def kept(path: Path, data: bytes, mode: int) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def contents(path: Path, *, secret: bool = False) -> bytes | None:
+def read_private(path: Path, *, secret: bool = False) -> bytes | None:
     """Returns the content of a file; None if there is none.
 
     Args:
@@ -96,7 +96,7 @@ def contents(path: Path, *, secret: bool = False) -> bytes | None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_private(path: Path) -> Iterator[None]:
     """Holds the lock of a file of keys, as `file_lock.locked` does.
 
     Raises:
@@ -104,7 +104,7 @@ def locked(path: Path) -> Iterator[None]:
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(file_lock.locked(path))
+            stack.enter_context(file_lock.lock_file(path))
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
         yield
@@ -125,7 +125,7 @@ def _check_mode(path: Path, status: os.stat_result, *, secret: bool) -> None:
         )
 
 
-def _part(path: Path, data: bytes, mode: int) -> Path:
+def _write_part(path: Path, data: bytes, mode: int) -> Path:
     part = path.with_name(f".{token_hex(8)}.part")
     try:
         _write_new(part, data, mode)

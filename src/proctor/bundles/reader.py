@@ -22,35 +22,35 @@ from proctor.proof.statement import ENVELOPE, FILES
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
-NAMES = (*FILES, ENVELOPE)
-LONGEST_LINE = 16 * 2**20
+BUNDLE_FILES = (*FILES, ENVELOPE)
+MAX_BUNDLE_LINE_BYTES = 16 * 2**20
 """The maximum bytes of one line, and so of one case or trial."""
-_MOST = {True: 4 * 2**30 - 2, False: 64 * 2**20}
+_MAX_FILE_BYTES = {True: 4 * 2**30 - 2, False: 64 * 2**20}
 """The maximum bytes of a file: True for files read line by line, False for others."""
-_CHUNK = 2**18
-_PLAIN = (
+_CHUNK_BYTES = 2**18
+_OPEN_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
 
-Pieces = Callable[[str], Iterator[bytes]]
+ChunkReader = Callable[[str], Iterator[bytes]]
 """Yields the content of a file, given its name."""
 
 
 class Bundle:
     """The five files of an open bundle. Their content is not checked here."""
 
-    def __init__(self, path: str, pieces: Pieces) -> None:
-        """Use `opened`.
+    def __init__(self, path: str, pieces: ChunkReader) -> None:
+        """Use `open_bundle`.
 
         Args:
             path: the folder or archive, as the user wrote it.
             pieces: reads a file from its beginning.
         """
         self.path = path
-        self._pieces = pieces
+        self._read_chunks = pieces
 
     def sha256(self, name: str) -> str:
         """Returns the SHA-256 of a file, as 64 hexadecimal digits.
@@ -89,9 +89,10 @@ class Bundle:
             if hasher is not None:
                 hasher.update(piece)
             first, *lines = piece.split(b"\n")
-            if len(partial_line) + len(first) > LONGEST_LINE:
+            if len(partial_line) + len(first) > MAX_BUNDLE_LINE_BYTES:
                 raise BundleError(
-                    f"{self.path}: {name}:{count + 1} is longer than {LONGEST_LINE} bytes, as no line may be."
+                    f"{self.path}: {name}:{count + 1} is longer than {MAX_BUNDLE_LINE_BYTES} bytes, as no "
+                    "line may be."
                 )
             if not lines:
                 partial_line += first
@@ -106,7 +107,7 @@ class Bundle:
 
     def _read(self, name: str) -> Iterator[bytes]:
         try:
-            yield from self._pieces(name)
+            yield from self._read_chunks(name)
         except BadArchive as error:
             raise BundleError(f"{self.path} {error}.") from None
         except OSError as error:
@@ -114,7 +115,7 @@ class Bundle:
 
 
 @contextmanager
-def opened(path: str | Path) -> Iterator[Bundle]:
+def open_bundle(path: str | Path) -> Iterator[Bundle]:
     """Opens a bundle for the duration of the block.
 
     Args:
@@ -128,9 +129,9 @@ def opened(path: str | Path) -> Iterator[Bundle]:
         try:
             status = Path(path).stat()
             if stat.S_ISDIR(status.st_mode):
-                bundle = _folder(Path(path), str(path), stack)
+                bundle = _open_folder(Path(path), str(path), stack)
             elif stat.S_ISREG(status.st_mode):
-                bundle = _archive(Path(path), str(path), stack)
+                bundle = _open_archive(Path(path), str(path), stack)
             else:
                 raise UsageError(f"{path} is neither a folder nor a file, and so no bundle.")
         except FileNotFoundError:
@@ -141,76 +142,78 @@ def opened(path: str | Path) -> Iterator[Bundle]:
         yield bundle
 
 
-def _folder(folder: Path, path: str, stack: ExitStack) -> Bundle:
+def _open_folder(folder: Path, path: str, stack: ExitStack) -> Bundle:
     names = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name not in NAMES:
-                if not any((folder / name).is_symlink() or (folder / name).exists() for name in NAMES):
-                    raise UsageError(f"The folder {path} is no bundle: it has none of {', '.join(NAMES)}.")
+            if entry.name not in BUNDLE_FILES:
+                if not any((folder / name).is_symlink() or (folder / name).exists() for name in BUNDLE_FILES):
+                    raise UsageError(
+                        f"The folder {path} is no bundle: it has none of {', '.join(BUNDLE_FILES)}."
+                    )
                 raise BundleError(f"{path} has {entry.name!a}, which is no file of a bundle.")
             names.append(entry.name)
     if not names:
         raise UsageError(f"The folder {path} is no bundle: it is empty.")
-    _check_whole(path, names)
-    files = {name: _plain_file(folder / name, f"{path}: {name}", stack) for name in NAMES}
+    _check_names(path, names)
+    files = {name: _open_plain_file(folder / name, f"{path}: {name}", stack) for name in BUNDLE_FILES}
     sizes = {name: os.fstat(file.fileno()).st_size for name, file in files.items()}
     _check_sizes(path, sizes)
-    return Bundle(path, lambda name: _pieces(files[name], sizes[name]))
+    return Bundle(path, lambda name: _read_chunks(files[name], sizes[name]))
 
 
-def _plain_file(path: Path, called: str, stack: ExitStack) -> BinaryIO:
+def _open_plain_file(path: Path, called: str, stack: ExitStack) -> BinaryIO:
     wrong = BundleError(f"{called} is a link, a folder or a device and no plain file.")
     if not stat.S_ISREG(path.lstat().st_mode):
         raise wrong
-    file = _open_part(path, _PLAIN | getattr(os, "O_NOFOLLOW", 0), stack)
+    file = _open_file(path, _OPEN_FLAGS | getattr(os, "O_NOFOLLOW", 0), stack)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         raise wrong
     return file
 
 
-def _open_part(path: Path, flags: int, stack: ExitStack) -> BinaryIO:
+def _open_file(path: Path, flags: int, stack: ExitStack) -> BinaryIO:
     return stack.enter_context(open(os.open(path, flags), "rb", buffering=0))  # noqa: PTH123  # by descriptor
 
 
-def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+def _read_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
     """Yields at most `size` bytes from the beginning, without what is appended meanwhile."""
     place = 0
     while place < size:
         file.seek(place)  # each time, as a file may be read twice at once
-        piece = file.read(min(_CHUNK, size - place))
+        piece = file.read(min(_CHUNK_BYTES, size - place))
         if not piece:
             return
         place += len(piece)
         yield piece
 
 
-def _archive(file_path: Path, path: str, stack: ExitStack) -> Bundle:
-    file = _open_part(file_path, _PLAIN, stack)
+def _open_archive(file_path: Path, path: str, stack: ExitStack) -> Bundle:
+    file = _open_file(file_path, _OPEN_FLAGS, stack)
     if file.read(2) != strict_zip.MAGIC and file_path.suffix.lower() != ".zip":
         raise UsageError(f"{path} is no bundle: it is neither a folder nor a ZIP archive.")
     try:
-        zip_members = strict_zip.members(file, len(NAMES))
+        zip_members = strict_zip.read_members(file, len(BUNDLE_FILES))
     except BadArchive as error:
         raise BundleError(f"{path} {error}.") from None
     for member in zip_members:
-        if member.name not in NAMES:
+        if member.name not in BUNDLE_FILES:
             raise BundleError(f"{path} has the entry {member.name!a}, which is no file of a bundle.")
-    _check_whole(path, [member.name for member in zip_members])
+    _check_names(path, [member.name for member in zip_members])
     members = {member.name: member for member in zip_members}
     _check_sizes(path, {name: member.size for name, member in members.items()})
-    return Bundle(path, lambda name: strict_zip.chunks(file, members[name]))
+    return Bundle(path, lambda name: strict_zip.read_chunks(file, members[name]))
 
 
-def _check_whole(path: str, names: list[str]) -> None:
+def _check_names(path: str, names: list[str]) -> None:
     """Raises BundleError unless each file of a bundle is there exactly once."""
-    for name in NAMES:
+    for name in BUNDLE_FILES:
         if names.count(name) != 1:
             raise BundleError(f"{path} {'lacks' if name not in names else 'has more than one'} {name}.")
 
 
 def _check_sizes(path: str, sizes: dict[str, int]) -> None:
     for name, size in sizes.items():
-        most = _MOST[name.endswith(".jsonl")]
+        most = _MAX_FILE_BYTES[name.endswith(".jsonl")]
         if size > most:
             raise BundleError(f"{path}: {name} has {size} bytes; more than {most} are read of no bundle.")

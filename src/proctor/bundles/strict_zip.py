@@ -18,34 +18,34 @@ from msgspec import Struct
 
 MAGIC = b"PK"
 """How every archive begins."""
-_LOCAL = Layout("<4s5H3I2H")
-_CENTRAL = Layout("<4s6H3I5H2I")
-_END = Layout("<4s4H2IH")
+_LOCAL_HEADER = Layout("<4s5H3I2H")
+_CENTRAL_HEADER = Layout("<4s6H3I5H2I")
+_END_RECORD = Layout("<4s4H2IH")
 _METHOD_STORED, _METHOD_DEFLATED = 0, 8
-_UTF8 = 0x800
-_SPEED = 0x006
+_UTF8_FLAG = 0x800
+_SPEED_FLAGS = 0x006
 """Two bits with the compression level, which have no effect."""
-_TIMES = frozenset((0x000A, 0x5455, 0x5855, 0x7875))
+_TIME_FIELDS = frozenset((0x000A, 0x5455, 0x5855, 0x7875))
 """Extra fields with times and owners, as common archivers write them."""
-_LONGEST_TIMES = 32
+_MAX_TIME_FIELD_BYTES = 32
 """The maximum bytes of these fields; more could hide something."""
-_ONLY_LARGE = 16 * 2**20
-_MOST_RATIO = 200
-"""The maximum compression ratio of an entry over `_ONLY_LARGE` bytes."""
-_CHUNK = 2**18
+_RATIO_CHECKED_FROM_BYTES = 16 * 2**20
+_MAX_RATIO = 200
+"""The maximum compression ratio of an entry over `_RATIO_CHECKED_FROM_BYTES` bytes."""
+_CHUNK_BYTES = 2**18
 
 
 class BadArchive(Exception):
     """The file is not an archive of a bundle; the message is a clause that follows its name."""
 
 
-class Member(Struct, frozen=True, kw_only=True):
+class ZipMember(Struct, frozen=True, kw_only=True):
     """One entry of an archive: the position of its data and their compression."""
 
     name: str
     start: int
     """The offset of its data in the file."""
-    packed: int
+    packed_size: int
     """The size of its data in the file."""
     size: int
     crc: int
@@ -59,26 +59,26 @@ class _DirectoryEntry(Struct, frozen=True, kw_only=True):
     flags: int
     method: int
     crc: int
-    packed: int
+    packed_size: int
     size: int
     offset: int
 
 
-def members(file: BinaryIO, count: int) -> list[Member]:
+def read_members(file: BinaryIO, count: int) -> list[ZipMember]:
     """Returns the entries of an archive with `count` entries, in the order of their data.
 
     Raises:
         BadArchive: the file is not exactly such an archive.
     """
     length = file.seek(0, 2)
-    start, entries = _list(file, length, count)
+    start, entries = _read_directory(file, length, count)
     place, result = 0, []
     for entry in sorted(entries, key=lambda item: item.offset):
         if entry.offset != place:
             what = "overlaps another one" if entry.offset < place else "has hidden bytes before it"
-            raise BadArchive(f"is damaged: the entry {_name(entry)!a} {what}")
-        member = _member(file, entry)
-        place = member.start + member.packed
+            raise BadArchive(f"is damaged: the entry {_entry_name(entry)!a} {what}")
+        member = _read_member(file, entry)
+        place = member.start + member.packed_size
         if place > start:
             raise BadArchive(f"is damaged: the entry {member.name!a} is longer than the archive")
         result.append(member)
@@ -87,12 +87,14 @@ def members(file: BinaryIO, count: int) -> list[Member]:
     return result
 
 
-def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_DirectoryEntry]]:
+def _read_directory(file: BinaryIO, length: int, count: int) -> tuple[int, list[_DirectoryEntry]]:
     """Returns the offset of the central directory, and its entries."""
-    if length < _END.size:
+    if length < _END_RECORD.size:
         raise BadArchive("is cut off: it is too short for an archive")
-    file.seek(length - _END.size)
-    magic, disk, first_disk, entries_here, total, size, start, comment = _END.unpack(file.read(_END.size))
+    file.seek(length - _END_RECORD.size)
+    magic, disk, first_disk, entries_here, total, size, start, comment = _END_RECORD.unpack(
+        file.read(_END_RECORD.size)
+    )
     if magic != b"PK\x05\x06" or comment:
         raise BadArchive("is cut off, or has bytes behind its end")
     if (
@@ -105,13 +107,13 @@ def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_Directory
         raise BadArchive("is in several parts or in the 64-bit form, as no bundle is")
     if total != count:
         raise BadArchive(f"has {total} entries instead of {count}")
-    if start + size + _END.size != length:
+    if start + size + _END_RECORD.size != length:
         raise BadArchive("has hidden bytes, or its list of entries is not where it should be")
     file.seek(start)
     remaining = file.read(size)
     entries = []
     for _ in range(count):
-        entry, entry_size = _entry(remaining)
+        entry, entry_size = _parse_entry(remaining)
         entries.append(entry)
         remaining = remaining[entry_size:]
     if remaining:
@@ -119,9 +121,9 @@ def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_Directory
     return start, entries
 
 
-def _entry(data: bytes) -> tuple[_DirectoryEntry, int]:
+def _parse_entry(data: bytes) -> tuple[_DirectoryEntry, int]:
     """Parses the first entry of a directory; returns it and its size in bytes."""
-    if len(data) < _CENTRAL.size:
+    if len(data) < _CENTRAL_HEADER.size:
         raise BadArchive("is damaged: its list of entries breaks off")
     (
         magic,
@@ -141,24 +143,24 @@ def _entry(data: bytes) -> tuple[_DirectoryEntry, int]:
         _,
         mode,
         offset,
-    ) = _CENTRAL.unpack_from(data)
-    end = _CENTRAL.size + name_length + extra + comment
+    ) = _CENTRAL_HEADER.unpack_from(data)
+    end = _CENTRAL_HEADER.size + name_length + extra + comment
     if magic != b"PK\x01\x02" or len(data) < end:
         raise BadArchive("is damaged: its list of entries breaks off")
-    raw = data[_CENTRAL.size : _CENTRAL.size + name_length]
+    raw = data[_CENTRAL_HEADER.size : _CENTRAL_HEADER.size + name_length]
     entry = _DirectoryEntry(
-        raw=raw, flags=flags, method=method, crc=crc, packed=packed_size, size=size, offset=offset
+        raw=raw, flags=flags, method=method, crc=crc, packed_size=packed_size, size=size, offset=offset
     )
-    name = ascii(_name(entry))
+    name = ascii(_entry_name(entry))
     if comment or disk:
         raise BadArchive(f"has a comment at the entry {name}, or is in several parts, as no bundle is")
-    _check_extra(name, data[_CENTRAL.size + name_length : end])
+    _check_extra(name, data[_CENTRAL_HEADER.size + name_length : end])
     _check_kind(name, made_by >> 8, mode)
     _check_packing(name, entry)
     return entry, end
 
 
-def _name(entry: _DirectoryEntry) -> str:
+def _entry_name(entry: _DirectoryEntry) -> str:
     return entry.raw.decode("utf-8", "backslashreplace")
 
 
@@ -172,60 +174,61 @@ def _check_kind(name: str, system: int, mode: int) -> None:
 def _check_extra(name: str, extra: bytes) -> None:
     while extra:
         kind, size = int.from_bytes(extra[:2], "little"), int.from_bytes(extra[2:4], "little")
-        if len(extra) < 4 + size or kind not in _TIMES or size > _LONGEST_TIMES:
+        if len(extra) < 4 + size or kind not in _TIME_FIELDS or size > _MAX_TIME_FIELD_BYTES:
             raise BadArchive(f"has extra fields at the entry {name} that no bundle needs")
         extra = extra[4 + size :]
 
 
 def _check_packing(name: str, entry: _DirectoryEntry) -> None:
-    if entry.flags & ~(_UTF8 | _SPEED):
+    if entry.flags & ~(_UTF8_FLAG | _SPEED_FLAGS):
         raise BadArchive(f"has the entry {name} encrypted or streamed, as no bundle has it")
     if entry.method not in (_METHOD_STORED, _METHOD_DEFLATED):
         raise BadArchive(
             f"has the entry {name} packed by method {entry.method}; read are stored and deflated"
         )
-    if entry.method == _METHOD_STORED and entry.packed != entry.size:
+    if entry.method == _METHOD_STORED and entry.packed_size != entry.size:
         raise BadArchive(f"is damaged: the stored entry {name} has two sizes")
-    if entry.size > _ONLY_LARGE and entry.size > _MOST_RATIO * entry.packed:
+    if entry.size > _RATIO_CHECKED_FROM_BYTES and entry.size > _MAX_RATIO * entry.packed_size:
         raise BadArchive(
-            f"has the entry {name}, which unpacks to {entry.size // max(entry.packed, 1)} times its size "
+            f"has the entry {name}, which unpacks to {entry.size // max(entry.packed_size, 1)} times its "
+            "size "
             f"({entry.size} bytes), as no bundle does"
         )
 
 
-def _member(file: BinaryIO, entry: _DirectoryEntry) -> Member:
+def _read_member(file: BinaryIO, entry: _DirectoryEntry) -> ZipMember:
     """Reads an entry's local header, which must agree with the directory."""
-    name = ascii(_name(entry))
+    name = ascii(_entry_name(entry))
     file.seek(entry.offset)
-    head = file.read(_LOCAL.size)
-    if len(head) < _LOCAL.size or not head.startswith(b"PK\x03\x04"):
+    head = file.read(_LOCAL_HEADER.size)
+    if len(head) < _LOCAL_HEADER.size or not head.startswith(b"PK\x03\x04"):
         raise BadArchive(f"is damaged: the entry {name} is not where the list says")
-    _, _, flags, method, _, _, crc, packed_size, size, name_length, extra = _LOCAL.unpack(head)
+    _, _, flags, method, _, _, crc, packed_size, size, name_length, extra = _LOCAL_HEADER.unpack(head)
     raw, more = file.read(name_length), file.read(extra)
     if (raw, flags, method, crc, packed_size, size) != (
         *(entry.raw, entry.flags, entry.method),
-        *(entry.crc, entry.packed, entry.size),
+        *(entry.crc, entry.packed_size, entry.size),
     ):
         raise BadArchive(f"is damaged: the entry {name} is described in two ways")
     _check_extra(name, more)
-    return Member(
-        name=_name(entry),
-        start=entry.offset + _LOCAL.size + name_length + extra,
-        packed=packed_size,
+    return ZipMember(
+        name=_entry_name(entry),
+        start=entry.offset + _LOCAL_HEADER.size + name_length + extra,
+        packed_size=packed_size,
         size=size,
         crc=crc,
         method=method,
     )
 
 
-def chunks(file: BinaryIO, member: Member) -> Iterator[bytes]:
+def read_chunks(file: BinaryIO, member: ZipMember) -> Iterator[bytes]:
     """Yields the content of an entry in chunks, never more than its size.
 
     Raises:
         BadArchive: the data do not match the entry.
     """
     crc = unpacked_size = 0
-    for piece in _inflated(file, member) if member.method == _METHOD_DEFLATED else _raw(file, member):
+    for piece in _inflate(file, member) if member.method == _METHOD_DEFLATED else _read_raw(file, member):
         crc, unpacked_size = zlib.crc32(piece, crc), unpacked_size + len(piece)
         if unpacked_size > member.size:
             break
@@ -234,39 +237,39 @@ def chunks(file: BinaryIO, member: Member) -> Iterator[bytes]:
         raise BadArchive(f"is damaged: the entry {member.name!a} is not what its header says")
 
 
-def _raw(file: BinaryIO, member: Member) -> Iterator[bytes]:
-    place, end = member.start, member.start + member.packed
+def _read_raw(file: BinaryIO, member: ZipMember) -> Iterator[bytes]:
+    place, end = member.start, member.start + member.packed_size
     while place < end:
         file.seek(place)  # each time, as two entries are read in step
-        piece = file.read(min(_CHUNK, end - place))
+        piece = file.read(min(_CHUNK_BYTES, end - place))
         if not piece:
             raise BadArchive(f"is cut off in the entry {member.name!a}")
         place += len(piece)
         yield piece
 
 
-def _inflated(file: BinaryIO, member: Member) -> Iterator[bytes]:
+def _inflate(file: BinaryIO, member: ZipMember) -> Iterator[bytes]:
     """Yields the decompressed data, at most one chunk at a time."""
     unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        for piece in _raw(file, member):
+        for piece in _read_raw(file, member):
             remaining = piece
             while remaining and not unpacking.eof:
-                yield unpacking.decompress(remaining, _CHUNK)
+                yield unpacking.decompress(remaining, _CHUNK_BYTES)
                 remaining = unpacking.unconsumed_tail
             if unpacking.unused_data or (remaining and unpacking.eof):
                 raise BadArchive(f"has hidden bytes in the entry {member.name!a}")
     except zlib.error:
         raise BadArchive(f"is damaged: the entry {member.name!a} cannot be unpacked") from None
-    yield from _last(unpacking)
+    yield from _inflate_rest(unpacking)
     if not unpacking.eof:
         raise BadArchive(f"is damaged: the data of the entry {member.name!a} break off")
 
 
-def _last(unpacking: zlib._Decompress) -> Iterator[bytes]:
+def _inflate_rest(unpacking: zlib._Decompress) -> Iterator[bytes]:
     """Yields the remaining decompressed data after the last input."""
     while not unpacking.eof:
-        piece = unpacking.decompress(unpacking.unconsumed_tail, _CHUNK)
+        piece = unpacking.decompress(unpacking.unconsumed_tail, _CHUNK_BYTES)
         if not piece:
             return
         yield piece

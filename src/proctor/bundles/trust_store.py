@@ -13,16 +13,16 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.bundles import keys
-from proctor.bundles.private_files import contents, kept, locked, made_folder
+from proctor.bundles.private_files import lock_private, make_private_folder, read_private, write_private
 from proctor.errors import UsageError, suggestion
 
-FILE = "trusted.json"
+TRUST_FILE = "trusted.json"
 _VERSION = 1
-_YOURS = "yours: "
-_FIELDS = {"id", "name", "public_pem", "since"}
+_OWN_PREFIX = "yours: "
+_ENTRY_FIELDS = {"id", "name", "public_pem", "since"}
 
 
-class Trusted(Struct, frozen=True):
+class TrustedKey(Struct, frozen=True):
     """A key that the user trusts."""
 
     id: str
@@ -31,28 +31,28 @@ class Trusted(Struct, frozen=True):
     """The user's name for its owner; `yours: NAME` for the user's own key."""
     public_pem: str
     since: datetime
-    yours: bool = False
+    is_own: bool = False
     """Whether its private key is in the folder, too."""
 
     @property
     def own_name(self) -> str | None:
         """The name of the user's own key; None for somebody else's key."""
-        return self.name.removeprefix(_YOURS) if self.yours else None
+        return self.name.removeprefix(_OWN_PREFIX) if self.is_own else None
 
 
-def trusted(folder: Path) -> dict[str, Trusted]:
+def load_trusted_keys(folder: Path) -> dict[str, TrustedKey]:
     """Returns every trusted key by its id, the user's own first.
 
     Raises:
         UsageError: the trust file or a public key is damaged; then no key is trusted.
     """
-    keys_by_id = {key.id: key for key in _own(folder)}
-    for key in _read_listed(folder):
+    keys_by_id = {key.id: key for key in _load_own_keys(folder)}
+    for key in _read_trust_file(folder):
         keys_by_id.setdefault(key.id, key)
     return keys_by_id
 
 
-def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trusted, bool]:
+def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[TrustedKey, bool]:
     """Trusts a key from now on.
 
     Args:
@@ -69,13 +69,13 @@ def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trus
     """
     keys.check_name(name)
     try:
-        pem = keys.normal_pem(public_pem)
+        pem = keys.normalize_pem(public_pem)
     except ValueError as error:
         raise UsageError(f"That is no public key to trust: {error}.") from None
-    key = Trusted(keys.fingerprint(pem), name, pem, now)
-    made_folder(folder)
-    with locked(folder / f"{FILE}.lock"):
-        trusted_keys = trusted(folder)
+    key = TrustedKey(keys.fingerprint(pem), name, pem, now)
+    make_private_folder(folder)
+    with lock_private(folder / f"{TRUST_FILE}.lock"):
+        trusted_keys = load_trusted_keys(folder)
         if key.id in trusted_keys:
             trusted_key = trusted_keys[key.id]
             if name not in (trusted_key.name, trusted_key.own_name):
@@ -90,11 +90,11 @@ def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trus
                     f"{name!r} is the name of another key that you trust, {other.id}. Nothing was changed. "
                     "If it has a new key, distrust the old one first, or give this one another name."
                 )
-        _write(folder, [*_read_listed(folder), key])
+        _write(folder, [*_read_trust_file(folder), key])
     return key, True
 
 
-def distrust(folder: Path, word: str) -> Trusted:
+def distrust(folder: Path, word: str) -> TrustedKey:
     """Stops trusting a key, and returns it.
 
     Args:
@@ -105,77 +105,81 @@ def distrust(folder: Path, word: str) -> Trusted:
         UsageError: no such key is trusted, it is the user's own, or the file is damaged.
     """
     if folder.is_dir():
-        with locked(folder / f"{FILE}.lock"):
-            entries = _read_listed(folder)
+        with lock_private(folder / f"{TRUST_FILE}.lock"):
+            entries = _read_trust_file(folder)
             for key in entries:
                 if word in (key.id, key.name):
                     _write(folder, [other for other in entries if other is not key])
                     return key
-    for own in _own(folder):
+    for own in _load_own_keys(folder):
         if word in (own.id, own.name, own.own_name):
             raise UsageError(
                 f"{word!r} is a key of your own. It stops being trusted when its two files leave {folder}."
             )
-    names = [key.name for key in _read_listed(folder)]
+    names = [key.name for key in _read_trust_file(folder)]
     raise UsageError(
         f"No key {word!r} is trusted. Name it by its full fingerprint or its name. {suggestion(word, names)}"
     )
 
 
-def _own(folder: Path) -> list[Trusted]:
+def _load_own_keys(folder: Path) -> list[TrustedKey]:
     own = []
-    for name in keys.names(folder):
-        pem = keys.public_pem_of(folder, name)
+    for name in keys.list_names(folder):
+        pem = keys.read_public_pem(folder, name)
         own.append(
-            Trusted(keys.fingerprint(pem), f"{_YOURS}{name}", pem, keys.made_at(folder, name), yours=True)
+            TrustedKey(
+                keys.fingerprint(pem), f"{_OWN_PREFIX}{name}", pem, keys.created_at(folder, name), is_own=True
+            )
         )
     return own
 
 
-def _read_listed(folder: Path) -> list[Trusted]:
-    path = folder / FILE
-    data = contents(path)
+def _read_trust_file(folder: Path) -> list[TrustedKey]:
+    path = folder / TRUST_FILE
+    data = read_private(path)
     if data is None:
         return []
     text = data.decode("utf-8", "replace")
     try:
         read = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _damaged(path, error.lineno, error.msg) from None
+        raise _damaged_error(path, error.lineno, error.msg) from None
     except ValueError:
-        raise _damaged(path, 1, "a number in it is far too long") from None
+        raise _damaged_error(path, 1, "a number in it is far too long") from None
     except RecursionError:
-        raise _damaged(path, 1, "it is nested too deeply") from None
+        raise _damaged_error(path, 1, "it is nested too deeply") from None
     if not isinstance(read, dict) or set(read) != {"keys", "version"} or not isinstance(read["keys"], list):
-        raise _damaged(path, 1, "it needs the fields `keys`, a list, and `version`, and no other")
+        raise _damaged_error(path, 1, "it needs the fields `keys`, a list, and `version`, and no other")
     if read["version"] != _VERSION:
-        raise _damaged(path, 1, f"its version is {read['version']!r} and this Proctor reads {_VERSION}")
-    keys_by_id: dict[str, Trusted] = {}
+        raise _damaged_error(path, 1, f"its version is {read['version']!r} and this Proctor reads {_VERSION}")
+    keys_by_id: dict[str, TrustedKey] = {}
     for entry in read["keys"]:
         try:
-            key = _key(entry)
+            key = _parse_key(entry)
             if key.id in keys_by_id or any(key.name == other.name for other in keys_by_id.values()):
                 raise ValueError(f"the key {key.name!r} is there twice")
         except (ValueError, UsageError) as error:
-            raise _damaged(path, _line(text, entry), str(error).rstrip(".")) from None
+            raise _damaged_error(path, _find_line(text, entry), str(error).rstrip(".")) from None
         keys_by_id[key.id] = key
     return list(keys_by_id.values())
 
 
-def _key(entry: Any) -> Trusted:
+def _parse_key(entry: Any) -> TrustedKey:
     if (
         not isinstance(entry, dict)
-        or set(entry) != _FIELDS
+        or set(entry) != _ENTRY_FIELDS
         or not all(isinstance(v, str) for v in entry.values())
     ):
-        raise ValueError(f"an entry has not the fields {', '.join(sorted(_FIELDS))}, all text")
+        raise ValueError(f"an entry has not the fields {', '.join(sorted(_ENTRY_FIELDS))}, all text")
     if keys.fingerprint(entry["public_pem"]) != entry["id"]:
         raise ValueError(f"{entry['id']!r} is not the fingerprint of its key")
     since = datetime.fromisoformat(entry["since"])
-    return Trusted(entry["id"], keys.check_name(entry["name"]), keys.normal_pem(entry["public_pem"]), since)
+    return TrustedKey(
+        entry["id"], keys.check_name(entry["name"]), keys.normalize_pem(entry["public_pem"]), since
+    )
 
 
-def _line(text: str, entry: Any) -> int:
+def _find_line(text: str, entry: Any) -> int:
     """Returns the probable line of a damaged entry, by its name or id."""
     marks = [
         entry[field]
@@ -186,14 +190,14 @@ def _line(text: str, entry: Any) -> int:
     return text.count("\n", 0, max([0, *places])) + 1
 
 
-def _damaged(path: Path, line: int, why: str) -> UsageError:
+def _damaged_error(path: Path, line: int, why: str) -> UsageError:
     return UsageError(
         f"{path}:{line}: The trust file cannot be believed: {why}. No key in it counts until it is mended; "
         "or move it away, and trust its keys again."
     )
 
 
-def _write(folder: Path, trusted_keys: list[Trusted]) -> None:
+def _write(folder: Path, trusted_keys: list[TrustedKey]) -> None:
     """Writes one key per line, as JSON with sorted keys, so that diffs are readable."""
     entries = [
         json.dumps(
@@ -203,4 +207,4 @@ def _write(folder: Path, trusted_keys: list[Trusted]) -> None:
         for key in sorted(trusted_keys, key=lambda key: key.name)
     ]
     lines = "".join(f"\n{entry}," for entry in entries).removesuffix(",")
-    kept(folder / FILE, f'{{"keys": [{lines}\n], "version": {_VERSION}}}\n'.encode(), 0o644)
+    write_private(folder / TRUST_FILE, f'{{"keys": [{lines}\n], "version": {_VERSION}}}\n'.encode(), 0o644)

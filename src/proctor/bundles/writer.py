@@ -16,25 +16,25 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, BinaryIO
 
-from proctor.bundles.reader import NAMES, opened
+from proctor.bundles.reader import BUNDLE_FILES, open_bundle
 from proctor.errors import BundleError, UsageError
 from proctor.proof.statement import ENVELOPE, FILES
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
-ARCHIVE = ".zip"
-_BUFFER = 2**18
-_DATE = (1980, 1, 1, 0, 0, 0)
+ARCHIVE_SUFFIX = ".zip"
+_BUFFER_BYTES = 2**18
+_ENTRY_DATE = (1980, 1, 1, 0, 0, 0)
 """The earliest date in a ZIP archive."""
 
 
-class Digests:
+class BundleDigests:
     """Computes the digests of a bundle's files from their lines, without keeping them."""
 
     def __init__(self) -> None:
         """Starts without lines."""
-        self._hashers: dict[str, Hash] = {name: sha256() for name in NAMES}
+        self._hashers: dict[str, Hash] = {name: sha256() for name in BUNDLE_FILES}
 
     def add(self, name: str, line: bytes) -> None:
         """The next line of a file, which has no line end yet."""
@@ -42,15 +42,15 @@ class Digests:
         self._hashers[name].update(b"\n")
 
     def digests(self) -> dict[str, str]:
-        """Returns the SHA-256 of each of `FILES`, over its lines so far."""
+        """Returns the SHA-256 of each of `CERTIFICATE_FILES`, over its lines so far."""
         return {name: self._hashers[name].hexdigest() for name in FILES}
 
 
-class Draft(Digests):
+class BundleWriter(BundleDigests):
     """Writes a bundle under a temporary name."""
 
     def __init__(self, folder: Path) -> None:
-        """Use `writing`.
+        """Use `create_bundle`.
 
         Args:
             folder: the folder for its files until it is complete.
@@ -64,7 +64,7 @@ class Draft(Digests):
         """The next line of a file, which has no line end yet."""
         super().add(name, line)
         if name not in self._files:
-            file = open(self.folder / name, "wb", buffering=_BUFFER)  # noqa: PTH123, SIM115  # `close` ends it
+            file = open(self.folder / name, "wb", buffering=_BUFFER_BYTES)  # noqa: PTH123, SIM115  # `close` ends it
             self._files[name] = self._open.enter_context(file)
         self._files[name].write(line)
         self._files[name].write(b"\n")
@@ -75,7 +75,7 @@ class Draft(Digests):
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Draft]:
+def create_bundle(path: Path) -> Iterator[BundleWriter]:
     """Creates a bundle, which appears at its path when the block ends, and not at all if the block fails.
 
     Args:
@@ -85,18 +85,18 @@ def writing(path: Path) -> Iterator[Draft]:
     Raises:
         UsageError: something else is at the path, or it cannot be written.
     """
-    check_place(path)
-    with _as_usage_error(path), _part_of(path) as draft:
+    check_bundle_path(path)
+    with _as_usage_error(path), _open_writer(path) as draft:
         yield draft
         draft.close()
-        part = _pack(draft.folder) if _is_archive(path) else _made_readable(draft.folder)
+        part = _pack(draft.folder) if _is_archive(path) else _make_readable(draft.folder)
         try:
             _publish(part, path)
         except FileExistsError:
-            raise UsageError(_place_taken_message(path, draft.folder)) from None
+            raise UsageError(_taken_path_message(path, draft.folder)) from None
 
 
-def check_place(path: Path) -> None:
+def check_bundle_path(path: Path) -> None:
     """Checks that a bundle can be at a path, before any work is done.
 
     Raises:
@@ -107,11 +107,13 @@ def check_place(path: Path) -> None:
     if not os.path.lexists(path):
         return
     folder = path.is_dir()
-    if folder == _is_archive(path) or (folder and {file.name for file in path.iterdir()} != set(NAMES)):
-        raise UsageError(_is_there(path))
+    if folder == _is_archive(path) or (
+        folder and {file.name for file in path.iterdir()} != set(BUNDLE_FILES)
+    ):
+        raise UsageError(_exists_message(path))
 
 
-def sign_again(path: Path, digests: dict[str, str], before: bytes, envelope: bytes) -> None:
+def replace_envelope(path: Path, digests: dict[str, str], before: bytes, envelope: bytes) -> None:
     """Replaces the envelope of a bundle; its other files are unchanged.
 
     Args:
@@ -125,39 +127,39 @@ def sign_again(path: Path, digests: dict[str, str], before: bytes, envelope: byt
         UsageError: it cannot be written.
     """
     path = path.resolve()  # a link stays, and its target is signed
-    with _as_usage_error(path), _part_of(path) as draft:
+    with _as_usage_error(path), _open_writer(path) as draft:
         if path.is_dir():
             draft.add(ENVELOPE, envelope)
             draft.close()
-            _made_readable(draft.folder)
-            _check_still(path, before)
+            _make_readable(draft.folder)
+            _check_unchanged(path, before)
             (draft.folder / ENVELOPE).replace(path / ENVELOPE)
             return
-        with opened(path) as bundle:
+        with open_bundle(path) as bundle:
             for name in FILES:
                 for line in bundle.lines(name):
                     draft.add(name, line)
         if draft.digests() != digests:
-            raise _changed(path)
+            raise _changed_error(path)
         draft.add(ENVELOPE, envelope)
         draft.close()
         archive_path = _pack(draft.folder)
-        _check_still(path, before)
+        _check_unchanged(path, before)
         archive_path.replace(path)
 
 
-def _check_still(path: Path, before: bytes) -> None:
-    with opened(path) as bundle:
+def _check_unchanged(path: Path, before: bytes) -> None:
+    with open_bundle(path) as bundle:
         if bundle.read(ENVELOPE) != before:
-            raise _changed(path)
+            raise _changed_error(path)
 
 
-def _changed(path: Path) -> BundleError:
+def _changed_error(path: Path) -> BundleError:
     return BundleError(f"{path} was changed while it was signed, and your signature is not in it. Try again.")
 
 
 def _is_archive(path: Path) -> bool:
-    return path.suffix.lower() == ARCHIVE
+    return path.suffix.lower() == ARCHIVE_SUFFIX
 
 
 @contextmanager
@@ -169,11 +171,11 @@ def _as_usage_error(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _part_of(path: Path) -> Iterator[Draft]:
+def _open_writer(path: Path) -> Iterator[BundleWriter]:
     """Opens a writer in a temporary folder beside a path; removes the folder afterwards."""
     folder = path.absolute().with_name(f".{path.name}.{token_hex(6)}.part")
     folder.mkdir(mode=0o700)
-    draft = Draft(folder)
+    draft = BundleWriter(folder)
     try:
         yield draft
     finally:
@@ -181,7 +183,7 @@ def _part_of(path: Path) -> Iterator[Draft]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _made_readable(folder: Path) -> Path:
+def _make_readable(folder: Path) -> Path:
     for file in folder.iterdir():
         file.chmod(0o644)
     folder.chmod(0o755)
@@ -196,19 +198,19 @@ def _pack(folder: Path) -> Path:
     """
     from zipfile import LargeZipFile, ZipFile, ZipInfo
 
-    archive_path = folder / f"packed{ARCHIVE}"
+    archive_path = folder / f"packed{ARCHIVE_SUFFIX}"
     try:
         with ZipFile(archive_path, "w", allowZip64=False) as archive:
-            for name in NAMES:
-                entry = ZipInfo(name, _DATE)
+            for name in BUNDLE_FILES:
+                entry = ZipInfo(name, _ENTRY_DATE)
                 entry.create_system, entry.external_attr = 3, 0o100644 << 16
                 entry.file_size = (folder / name).stat().st_size
                 with (folder / name).open("rb") as read, archive.open(entry, "w") as target:
-                    shutil.copyfileobj(read, target, _BUFFER)
+                    shutil.copyfileobj(read, target, _BUFFER_BYTES)
     except (LargeZipFile, RuntimeError):
         raise UsageError(
             "The bundle is larger than an archive of 2 GiB holds. Write it as a folder: give a path that "
-            f"does not end in {ARCHIVE}."
+            f"does not end in {ARCHIVE_SUFFIX}."
         ) from None
     archive_path.chmod(0o644)
     return archive_path
@@ -221,7 +223,7 @@ def _publish(part: Path, path: Path) -> None:
         FileExistsError: something else is at the path.
     """
     if os.path.lexists(path):
-        if not _same(part, path):
+        if not _has_same_content(part, path):
             raise FileExistsError
     elif part.is_dir():
         part.rename(path)
@@ -234,20 +236,22 @@ def _publish(part: Path, path: Path) -> None:
             part.rename(path)
 
 
-def _same(part: Path, path: Path) -> bool:
+def _has_same_content(part: Path, path: Path) -> bool:
     if part.is_file():
         return path.is_file() and cmp(part, path, shallow=False)
     names: Iterable[str] = (file.name for file in path.iterdir()) if path.is_dir() else ()
-    return set(names) == set(NAMES) and all(cmp(part / name, path / name, shallow=False) for name in NAMES)
+    return set(names) == set(BUNDLE_FILES) and all(
+        cmp(part / name, path / name, shallow=False) for name in BUNDLE_FILES
+    )
 
 
-def _place_taken_message(path: Path, part: Path) -> str:
+def _taken_path_message(path: Path, part: Path) -> str:
     """Returns why a bundle cannot be at a path, and what to do."""
     from json import loads
     from shlex import quote
 
     try:
-        with opened(path) as bundle:
+        with open_bundle(path) as bundle:
             payload = loads(bundle.read(ENVELOPE))["payload"]
         if payload == loads((part / ENVELOPE).read_bytes())["payload"]:
             return (
@@ -256,17 +260,17 @@ def _place_taken_message(path: Path, part: Path) -> str:
             )
     except (BundleError, UsageError, OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
-    return _is_there(path)
+    return _exists_message(path)
 
 
-def _is_there(path: Path) -> str:
+def _exists_message(path: Path) -> str:
     return f"{str(path)!r} is there already, and is not this bundle. Name another path, or move it away."
 
 
 # --- single files ------------------------------------------------------------------------------------------
 
 
-def check_file(path: Path) -> None:
+def check_file_path(path: Path) -> None:
     """Checks that a file can be at a path, before any work is done.
 
     Raises:
@@ -278,17 +282,17 @@ def check_file(path: Path) -> None:
         raise UsageError(f"The folder of {str(path)!r} does not exist. Make it first.")
 
 
-def kept_file(path: Path, data: bytes) -> None:
+def write_new_file(path: Path, data: bytes) -> None:
     """Writes a file without replacing another; an identical file at the path stays.
 
     Raises:
         UsageError: something else is at the path, or it cannot be written.
     """
-    with _as_usage_error(path), _part_of(path) as draft:
+    with _as_usage_error(path), _open_writer(path) as draft:
         part = draft.folder / "proof"
         part.write_bytes(data)
         part.chmod(0o644)
         try:
             _publish(part, path)
         except FileExistsError:
-            raise UsageError(_is_there(path)) from None
+            raise UsageError(_exists_message(path)) from None

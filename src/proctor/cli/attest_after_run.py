@@ -8,14 +8,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from proctor.cli.commands.attest import name_of, own_key
+from proctor.cli.commands.attest import bundle_name, load_signing_key
 from proctor.cli.echo import echo
 from proctor.cli.options import keys_path
 from proctor.errors import UsageError
 from proctor.protocols import Store
-from proctor.reports.runs.serialize import Reported
-from proctor.services.bundles.attest import bundled, shows_held_out
-from proctor.services.runs.reading.report import keep_look
+from proctor.reports.runs.serialize import RunReport
+from proctor.services.bundles.attest import includes_holdout, write_bundle
+from proctor.services.runs.reading.report import record_holdout_access
 
 
 class RunAttester:
@@ -36,30 +36,32 @@ class RunAttester:
         self._folder = Path(folder or ".")
         self._public = public
         self._quiet = quiet
-        self.failed = False
+        self.has_failed = False
         """Whether a bundle could not be written."""
         _check_folder(self._folder)
-        self._key = own_key(sign_key, keys_path(None))
+        self._key = load_signing_key(sign_key, keys_path(None))
 
-    def attest(self, store: Store, report: Reported) -> Reported:
+    def attest(self, store: Store, report: RunReport) -> RunReport:
         """Writes the bundle of a run, and returns the report with its path; unfinished runs get none."""
         run = report.run
         if run.status != "finished":
             echo(f"Run {run.id} was cut short, so no bundle of it was written.", err=True)
             return report
-        path = self._folder / name_of(run.id, public=self._public)
+        path = self._folder / bundle_name(run.id, public=self._public)
         try:
-            statement = bundled(store, run, path, public=self._public, key=self._key, notify=self._notify)
+            statement = write_bundle(
+                store, run, path, public=self._public, key=self._key, notify=self._notify
+            )
         except UsageError as error:
-            self.failed = True
+            self.has_failed = True
             echo(f"Run {run.id} is stored, and has no bundle. {error}", err=True)
             return report
-        if "holdout" not in report.tally.splits and shows_held_out(run, statement):
-            keep_look(store, run, "reveal")
+        if "holdout" not in report.tally.splits and includes_holdout(run, statement):
+            record_holdout_access(store, run, "reveal")
         self._notify(f"Bundle: {path}")
         return replace(report, bundle=str(path))
 
-    def shows_holdout(self, report: Reported) -> bool:
+    def shows_holdout(self, report: RunReport) -> bool:
         """Whether the bundle of the run contains held-out cases."""
         return report.bundle is not None and not self._public
 

@@ -29,7 +29,7 @@ def bundle_options(function: F) -> F:
     )(function)
 
 
-def wants_of(options: dict[str, Any], *, judged: bool = False) -> ImportOptions:
+def get_import_options(options: dict[str, Any], *, judged: bool = False) -> ImportOptions:
     """Returns the import options that these flags set.
 
     Args:
@@ -40,11 +40,11 @@ def wants_of(options: dict[str, Any], *, judged: bool = False) -> ImportOptions:
         UsageError: the trust file is damaged.
         SuiteError: the targets file is wrong.
     """
-    from proctor.bundles.trust_store import trusted
+    from proctor.bundles.trust_store import load_trusted_keys
     from proctor.services.bundles.import_records import ImportOptions, read_target_names
 
     return ImportOptions(
-        trusted=trusted(keys_path(options["keys"])),
+        trusted_keys=load_trusted_keys(keys_path(options["keys"])),
         require_signature=options["require_signature"],
         allow_programs=options["allow_programs"],
         own_targets=read_target_names(os.environ),

@@ -42,7 +42,7 @@ class VerdictHighlighter(RegexHighlighter):
     ]
 
 
-def coloured(lines: Iterable[str], console: Console | None = None) -> None:
+def print_coloured(lines: Iterable[str], console: Console | None = None) -> None:
     """Prints lines to a terminal with colours; long lines are not wrapped."""
     console = console or Console(theme=THEME)
     highlight = VerdictHighlighter()

@@ -11,7 +11,7 @@ from proctor.cli.main import load_command
 from proctor.errors import UsageError
 from proctor.services.runs.config import Config, load_config
 
-_NEVER = frozenset(
+_COMMAND_FLAGS = frozenset(
     {
         *("help", "json", "quiet", "output", "resume", "retry-errors", "suite"),
         *("group", "saved", "no-holdout"),
@@ -33,7 +33,7 @@ class ConfigDefaultsCommand(click.Command):
 
     def _defaults(self, ctx: click.Context, config: Config) -> dict[str, Any]:
         """Returns the values of the file for the parameters of this command."""
-        params = {name: param for param in self.get_params(ctx) for name in _names(param)}
+        params = {name: param for param in self.get_params(ctx) for name in _config_names(param)}
         defaults: dict[str, Any] = {}
         for name, value in config.flags.items():
             param = params.get(name)
@@ -42,7 +42,7 @@ class ConfigDefaultsCommand(click.Command):
             prefix = f"{os.path.relpath(config.path or 'proctor.toml')}: error: `{name}` is {value!r}"
             several = param.multiple or param.nargs != 1
             values = value if several and isinstance(value, list) else [value]
-            kind, expected = _kind(param)
+            kind, expected = _expected_type(param)
             if not all(
                 isinstance(item, kind) and isinstance(item, bool) == (kind is bool) for item in values
             ):
@@ -55,7 +55,7 @@ class ConfigDefaultsCommand(click.Command):
         return defaults
 
 
-def _kind(param: click.Parameter) -> tuple[Any, str]:
+def _expected_type(param: click.Parameter) -> tuple[Any, str]:
     """Returns the type that a value in the file must have, and its name for messages."""
     if isinstance(param.type, click.types.BoolParamType):
         return bool, "true or false"
@@ -72,12 +72,12 @@ def load_cli_config() -> Config:
     Raises:
         UsageError: it is wrong.
     """
-    return load_config(name for param in load_command("run").params for name in _names(param))
+    return load_config(name for param in load_command("run").params for name in _config_names(param))
 
 
-def _names(param: click.Parameter) -> list[str]:
+def _config_names(param: click.Parameter) -> list[str]:
     """Returns the names of a parameter in the file: its long flags, and `suite` for the argument."""
     if isinstance(param, click.Argument):
         return [param.name] if param.name == "suite" else []
     names = [flag.removeprefix("--") for flag in param.opts if flag.startswith("--")]
-    return [name for name in names if name not in _NEVER]
+    return [name for name in names if name not in _COMMAND_FLAGS]

@@ -37,7 +37,7 @@ def echo_err(line: str) -> None:
     echo_line(line, err=True)
 
 
-def warning(message: str) -> str:
+def format_warning(message: str) -> str:
     """Formats a warning, with the prefix `proctor: warning:` unless it names a file."""
     from proctor.safe_text import one_line
 

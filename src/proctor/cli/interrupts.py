@@ -33,7 +33,7 @@ _MAX_SHUTDOWN_S = 1.0
 _REPEAT_S = 0.005
 """Delay before a lost signal is sent again."""
 
-LISTS: dict[str, tuple[str, ...]] = {
+JSON_LISTS: dict[str, tuple[str, ...]] = {
     "validate": ("files",),
     "suites": (),
     "compare": ("runs", "comparisons"),
@@ -58,10 +58,10 @@ def exit_at_signals() -> None:
     """Exits at once at a signal, except signals that were ignored at startup, as by `nohup`."""
     _handled_signals.extend(number for number in _SIGNALS if getsignal(number) != SIG_IGN)
     for number in _handled_signals:
-        signal(number, _exit)
+        signal(number, _exit_now)
     # On exit the interpreter restores the default handlers, except for ignored signals.
     # What is registered first is called last.
-    atexit.register(_ignore)
+    atexit.register(_ignore_signals)
 
 
 def raise_at_signals() -> None:
@@ -83,11 +83,11 @@ def keep_exit_code(code: int) -> None:
     # interrupt was caught. The next `exec` clears that.
     exec("")  # noqa: S102
     if sys.platform == "win32":
-        _ignore()
+        _ignore_signals()
         return
 
     def hurry(_number: int, _frame: "FrameType | None") -> None:
-        _ignore()
+        _ignore_signals()
         setitimer(ITIMER_REAL, _MAX_SHUTDOWN_S, _REPEAT_S)  # a thread that begins to wait may miss the first
 
     for number in _SIGNALS:
@@ -99,14 +99,14 @@ def keep_exit_code(code: int) -> None:
 
 def interrupted_json(arguments: "Sequence[str]") -> str:
     """Returns the JSON output of an interrupted command; `json` may be half imported."""
-    lists = "".join(f'"{name}": [], ' for name in LISTS.get(arguments[0], ("runs",)))
+    lists = "".join(f'"{name}": [], ' for name in JSON_LISTS.get(arguments[0], ("runs",)))
     return (
         f'{{{lists}"errors": [{{"path": null, "line": null, "field": null, "case": null, "code": "usage", '
         f'"message": "Interrupted."}}], "exit_code": {_EXIT_CODE}}}'
     )
 
 
-def _exit(_number: int, _frame: "FrameType | None") -> None:
+def _exit_now(_number: int, _frame: "FrameType | None") -> None:
     try:
         if "--json" in sys.argv:
             os.write(1, interrupted_json(sys.argv[1:]).encode() + b"\n")
@@ -117,7 +117,7 @@ def _exit(_number: int, _frame: "FrameType | None") -> None:
             os._exit(_EXIT_CODE)
 
 
-def _ignore() -> None:
+def _ignore_signals() -> None:
     for number in _SIGNALS:
         signal(number, SIG_IGN)
     if sys.platform != "win32":
@@ -127,12 +127,12 @@ def _ignore() -> None:
 def _repeat_if_lost(unraisable: "sys.UnraisableHookArgs") -> None:
     """Sends a signal again whose KeyboardInterrupt hit code that cannot raise, such as `__del__`."""
     if unraisable.exc_type is KeyboardInterrupt:
-        _thread.start_new_thread(_repeat, ())
+        _thread.start_new_thread(_resend_signal, ())
     else:
         sys.__unraisablehook__(unraisable)
 
 
-def _repeat() -> None:
+def _resend_signal() -> None:
     from time import sleep
 
     sleep(_REPEAT_S)

@@ -14,15 +14,15 @@ import click
 
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import show
-from proctor.cli.output_files import drawn, ending_of, write_output
+from proctor.cli.output_files import draw_svg, file_ending, write_output
 from proctor.errors import UsageError
-from proctor.safe_text import columns, json_text, markdown_text, one_line, padded
+from proctor.safe_text import display_width, json_text, markdown_text, one_line, pad_to_width
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
     from proctor.eval.jsonl_rows import DroppedRow
 
-MOST_TOLD = 5
+MAX_PRINTED_ROWS = 5
 """Maximum number of dropped lines of a file that are printed."""
 _MAX_CELL_WIDTH = 40
 """On a terminal."""
@@ -43,12 +43,12 @@ def open_input(path: str) -> Iterator[str]:
         UsageError: it cannot be read.
     """
     try:
-        yield _as_file(path)
+        yield _to_file(path)
     except OSError as error:
         raise UsageError(f"{path!r} cannot be read: {error.strerror}. Name a file of JSON Lines.") from None
 
 
-def _as_file(path: str) -> str:
+def _to_file(path: str) -> str:
     source_path = Path("/dev/stdin" if path == "-" else path)
     if path != "-" and (not source_path.exists() or source_path.is_file() or source_path.is_dir()):
         return path
@@ -63,7 +63,7 @@ def _as_file(path: str) -> str:
     return str(copy_path)
 
 
-def labels_of(paths: Collection[str]) -> list[str]:
+def file_labels(paths: Collection[str]) -> list[str]:
     """Returns the names of the files if they differ, else their paths."""
     names = [one_line(Path(path).name) for path in paths]
     return names if len(set(names)) == len(names) else [one_line(path) for path in paths]
@@ -92,20 +92,20 @@ def write_outputs(
         UsageError: a file cannot be written, or no chart can be drawn; then nothing is printed.
     """
     forms: dict[str, Callable[[], str]] = {
-        ".svg": lambda: drawn(chart),
-        ".json": lambda: _as_json(data) + "\n",
+        ".svg": lambda: draw_svg(chart),
+        ".json": lambda: _to_json(data) + "\n",
         ".md": lambda: "\n".join(as_markdown(tables)),
     }
-    texts = [(path, forms[ending_of(path)]()) for path in paths]
+    texts = [(path, forms[file_ending(path)]()) for path in paths]
     if not as_data:
         show(as_text(tables, get_terminal_size().columns if sys.stdout.isatty() else None))
     for path, text in texts:
         write_output(path, text)
     if as_data:
-        echo_json(_as_json(data))
+        echo_json(_to_json(data))
 
 
-def _as_json(data: Mapping[str, Any]) -> str:
+def _to_json(data: Mapping[str, Any]) -> str:
     import json
 
     return json_text(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
@@ -113,10 +113,10 @@ def _as_json(data: Mapping[str, Any]) -> str:
 
 def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
     """Prints to stderr which lines of a file were left out and why; after the first few, how many more."""
-    for row in dropped_rows[:MOST_TOLD]:
+    for row in dropped_rows[:MAX_PRINTED_ROWS]:
         echo(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
-    if len(dropped_rows) > MOST_TOLD:
-        more = len(dropped_rows) - MOST_TOLD
+    if len(dropped_rows) > MAX_PRINTED_ROWS:
+        more = len(dropped_rows) - MAX_PRINTED_ROWS
         lines = "line was" if more == 1 else "lines were"
         echo(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
 
@@ -135,13 +135,15 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
         if table.title:
             yield table.title
         rows = [list(map(_on_one_line if width is None else _shorten, row)) for row in table.rows]
-        widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+        widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
         for part, numbers in enumerate(_group_columns(widths, width)):
             if part:
                 yield ""
             for row in rows:
-                cells = [padded(row[0], widths[0])]
-                cells += [" " * (widths[column] - columns(row[column])) + row[column] for column in numbers]
+                cells = [pad_to_width(row[0], widths[0])]
+                cells += [
+                    " " * (widths[column] - display_width(row[column])) + row[column] for column in numbers
+                ]
                 yield "  ".join(cells).rstrip()
 
 
@@ -175,11 +177,11 @@ def as_markdown(tables: Sequence[Table]) -> Iterator[str]:
             yield f"### {markdown_text(table.title)}"
             yield ""
         head, *rows = table.rows
-        yield _line(head)
+        yield _markdown_row(head)
         yield f"|---|{'---:|' * (len(head) - 1)}"
-        yield from map(_line, rows)
+        yield from map(_markdown_row, rows)
         yield ""
 
 
-def _line(cells: Sequence[str]) -> str:
+def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(map(markdown_text, cells))} |"

@@ -14,7 +14,7 @@ import click
 
 from proctor import __version__
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.interrupts import LISTS, interrupted_json, keep_exit_code, raise_at_signals
+from proctor.cli.interrupts import JSON_LISTS, interrupted_json, keep_exit_code, raise_at_signals
 from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
 
 COMMANDS = {
@@ -147,7 +147,7 @@ def _invoke(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _end_interrupted(arguments)
     except ProctorError as error:
-        _echo_json_error(arguments, _problems(error), error.exit_code)
+        _echo_json_error(arguments, _problem_rows(error), error.exit_code)
         message = str(error)
         if not isinstance(error, SuiteError):  # its problems are one line each
             message = message.replace("\n", "\n  ")
@@ -197,7 +197,7 @@ def _format_error(message: str) -> str:
 
 
 def _refuse(arguments: list[str], message: str, error: click.ClickException) -> int:
-    _echo_json_error(arguments, [_problem(message)], ExitCode.USAGE)
+    _echo_json_error(arguments, [_make_problem_row(message)], ExitCode.USAGE)
     context = getattr(error, "ctx", None)
     hint = f" See `{context.command_path} --help`." if context is not None else ""
     message = message.replace("\n", "\n  ")
@@ -209,19 +209,19 @@ def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code:
     """Prints the error as JSON where the caller asked for JSON."""
     if "--json" not in arguments:
         return
-    empty_lists: dict[str, Any] = {name: [] for name in LISTS.get(arguments[0], ("runs",))}
+    empty_lists: dict[str, Any] = {name: [] for name in JSON_LISTS.get(arguments[0], ("runs",))}
     echo_json(json.dumps({**empty_lists, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
 
 
-def _problems(error: ProctorError) -> list[dict[str, Any]]:
+def _problem_rows(error: ProctorError) -> list[dict[str, Any]]:
     if isinstance(error, SuiteError):
         from proctor.reports.runs.json import problem_row
 
         wrong = [problem for problem in error.problems if problem.level == "error"]
         return [{"path": problem.path, **problem_row(problem)} for problem in wrong]
-    return [_problem(str(error), "bundle" if isinstance(error, BundleError) else "usage")]
+    return [_make_problem_row(str(error), "bundle" if isinstance(error, BundleError) else "usage")]
 
 
-def _problem(message: str, code: str = "usage") -> dict[str, Any]:
+def _make_problem_row(message: str, code: str = "usage") -> dict[str, Any]:
     no_place: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
     return no_place | {"code": code, "message": message}

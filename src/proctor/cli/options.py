@@ -18,13 +18,13 @@ from proctor.stores import DEFAULT_STORE, locate_store
 
 if TYPE_CHECKING:
     from proctor.protocols import Store
-    from proctor.services.suites.suite_argument import Located
+    from proctor.services.suites.suite_argument import LocatedSuites
     from proctor.stores.location import StoreLocation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Number(click.FloatRange):
+class NumberRange(click.FloatRange):
     """A number within a range; `nan` is refused, which click accepts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -43,7 +43,7 @@ def store_option(function: F) -> F:
     return click.option(
         "--store",
         metavar="PATH",
-        default=_store_of_project,
+        default=_project_store,
         help=f"The file that keeps runs, or :memory:.  [default: $PROCTOR_STORE or {DEFAULT_STORE}]",
     )(function)
 
@@ -68,7 +68,7 @@ def reveal_option(function: F) -> F:
     )(function)
 
 
-def _store_of_project() -> str | None:
+def _project_store() -> str | None:
     from proctor.cli.config_defaults import load_cli_config
 
     store: str | None = load_cli_config().flags.get("store")
@@ -120,7 +120,7 @@ def open_store(option: str | None, *, must_exist: bool = False, writes: bool = F
         store.close()
 
 
-def is_saved(option: str | None) -> Callable[[str], bool]:
+def saved_suite_check(option: str | None) -> Callable[[str], bool]:
     """Returns a function that tells whether the store, if there is one, has a suite of that name."""
 
     def check(name: str) -> bool:
@@ -132,7 +132,7 @@ def is_saved(option: str | None) -> Callable[[str], bool]:
     return check
 
 
-def tell_located(located: Located) -> None:
+def print_located(located: LocatedSuites) -> None:
     """Prints the warnings and notes on the files of a SUITE argument to stderr."""
     for line in located.warnings:
         echo_err(f"proctor: warning: {line}")
@@ -168,6 +168,6 @@ def show(lines: Iterable[str]) -> None:
         for line in lines:
             echo_line(line)
         return
-    from proctor.cli.colours import coloured
+    from proctor.cli.colours import print_coloured
 
-    coloured(lines)
+    print_coloured(lines)

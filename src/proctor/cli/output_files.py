@@ -50,7 +50,7 @@ def check_outputs(
             installed.
     """
     for path in paths:
-        if ending_of(path) not in endings:
+        if file_ending(path) not in endings:
             endings_text = " ".join(endings)
             raise UsageError(
                 f"Nothing can be written to {path!r}: the ending says how, one of {endings_text}."
@@ -62,20 +62,20 @@ def check_outputs(
             raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
         if not os.access(folder, os.W_OK):
             raise UsageError(f"Nothing can be written to the folder of {path!r}. Name another one.")
-        if any(_same(path, input_path) for input_path in inputs):
+        if any(_is_same_file(path, input_path) for input_path in inputs):
             raise UsageError(f"{path!r} is read, and would be lost. Name another file to write to.")
-        if charts and ending_of(path) == ".svg":
-            from proctor.charts import drawer
+        if charts and file_ending(path) == ".svg":
+            from proctor.charts import import_vl_convert
 
-            drawer()
+            import_vl_convert()
 
 
-def ending_of(path: str) -> str:
+def file_ending(path: str) -> str:
     """Returns the extension of a path with its dot, in lower case."""
     return Path(path).suffix.lower()
 
 
-def drawn(chart: Callable[[], Chart]) -> str:
+def draw_svg(chart: Callable[[], Chart]) -> str:
     """Returns a chart as SVG.
 
     Raises:
@@ -93,13 +93,13 @@ def write_output(path: str, text: str) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    from proctor.eval.json_files import write_whole
+    from proctor.eval.json_files import write_atomic
 
     try:
-        write_whole(path, text)
+        write_atomic(path, text)
     except OSError as error:
         raise UsageError(f"{path!r} cannot be written: {error.strerror}.") from None
 
 
-def _same(path: str, other: str) -> bool:
+def _is_same_file(path: str, other: str) -> bool:
     return Path(path).exists() and Path(other).exists() and Path(path).samefile(other)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from proctor.cli.echo import echo, warning
+from proctor.cli.echo import echo, format_warning
 from proctor.model import Verdict
 from proctor.reports.formatting import cost, seconds
-from proctor.reports.runs.console import opening
+from proctor.reports.runs.console import split_sizes_line
 from proctor.safe_text import one_line, terminal_text
 from proctor.services import events
 
@@ -40,35 +40,35 @@ class Progress:
 
     def __call__(self, event: events.Event) -> None:
         """Handles one event."""
-        if isinstance(event, events.Finished):
+        if isinstance(event, events.TrialFinished):
             self._counts[event.verdict] += 1
             self._cost = event.cost_usd
             self._show_trials()
-        elif isinstance(event, events.Warned):
+        elif isinstance(event, events.WarningMessage):
             self.warn(event.message)
-        elif isinstance(event, events.Told):
-            self.tell(event.message)
-        elif isinstance(event, events.Fetching):
-            self.fetching(event.name, event.done, event.total)
-        elif isinstance(event, events.Reading):
+        elif isinstance(event, events.StatusMessage):
+            self.notify(event.message)
+        elif isinstance(event, events.DownloadProgress):
+            self.show_download(event.name, event.received, event.total)
+        elif isinstance(event, events.ReadProgress):
             self._show_periodically(f"{event.path}: {event.cases:,} cases read so far")
-        elif isinstance(event, events.Searching):
+        elif isinstance(event, events.SearchProgress):
             self._show_periodically(f"{event.path}: {event.characters:,} characters looked through so far")
-        elif isinstance(event, events.Planned):
+        elif isinstance(event, events.RunStarted):
             self._start_run(event)
         else:
             self.close()
 
     def warn(self, message: str) -> None:
         """Prints a warning to stderr, above the bar if there is one."""
-        self._line(warning(message))
+        self._print_line(format_warning(message))
 
-    def tell(self, message: str) -> None:
+    def notify(self, message: str) -> None:
         """Prints a note, unless quiet."""
         if not self._quiet:
-            self._line(message)
+            self._print_line(message)
 
-    def fetching(self, name: str, bytes_done: int, total: int) -> None:
+    def show_download(self, name: str, bytes_done: int, total: int) -> None:
         """Shows the progress of a download."""
         now = monotonic()
         every = _FIRST_LINE_S if self._bar is None else _DRAW_EVERY_S
@@ -83,9 +83,9 @@ class Progress:
         else:
             self._bar.draw(f"Fetching {name}", bytes_done, total, amounts)
 
-    def _line(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         if self._bar is not None:
-            self._bar.above(line)
+            self._bar.print_above(line)
         else:
             echo(line, err=True)
 
@@ -94,8 +94,8 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def _start_run(self, event: events.Planned) -> None:
-        line = opening(event.dev, event.holdout)
+    def _start_run(self, event: events.RunStarted) -> None:
+        line = split_sizes_line(event.dev, event.holdout)
         if line is not None:
             self._write_line(line)
         self._total = event.total
@@ -122,13 +122,13 @@ class Progress:
         count = sum(self._counts.values())
         rate = count / max(now - self._began, 1e-9)
         seconds_left = (self._total - count) / rate if rate else 0.0
-        status = f"{rate:,.1f}/s · {self._words()} · {seconds(seconds_left)} left"
+        status = f"{rate:,.1f}/s · {self._counts_text()} · {seconds(seconds_left)} left"
         if self._bar is not None:
             self._bar.draw(None, count, self._total, status)
         else:
             echo(f"{count:,}/{self._total:,} · {status}", err=True)
 
-    def _words(self) -> str:
+    def _counts_text(self) -> str:
         counts = self._counts
         parts = [f"{counts[Verdict.PASS]:,} passed", f"{counts[Verdict.FAIL]:,} failed"]
         parts.append(f"{counts[Verdict.ERROR]:,} errors")
@@ -158,7 +158,7 @@ class _Bar:
         if self._progress is not None:
             self._progress.update(self._row, completed=count, words=status, refresh=True)
 
-    def above(self, line: str) -> None:
+    def print_above(self, line: str) -> None:
         if self._progress is not None:
             self._progress.console.print(
                 terminal_text(line), markup=False, emoji=False, highlight=False, soft_wrap=True

@@ -19,14 +19,19 @@ from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, show, store_location
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, SuiteError
-from proctor.reports.problems import lines_of
+from proctor.reports.problems import problem_lines
 from proctor.reports.runs import console, json
-from proctor.reports.runs.serialize import Reported
+from proctor.reports.runs.serialize import RunReport
 from proctor.services import events
-from proctor.services.runs.execution.session import Session
-from proctor.services.runs.reading.report import check_endings, looked_at, reported, write
+from proctor.services.runs.execution.session import RunSession
+from proctor.services.runs.reading.report import (
+    build_report,
+    check_report_paths,
+    record_report_access,
+    write_report,
+)
 from proctor.services.runs.request import Request
-from proctor.verdicts import worst
+from proctor.verdicts import worst_exit_code
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -38,7 +43,7 @@ _MAX_BLOCKED_S = 1.0
 """How long code may keep the event loop from handling a signal."""
 
 
-def make_and_tell(
+def run_and_report(
     request: Request,
     store: str | None,
     *,
@@ -59,48 +64,50 @@ def make_and_tell(
         reveal: show held-out cases too.
         attester: writes a bundle of each finished run.
     """
-    check_endings(outputs)
+    check_report_paths(outputs)
     plain = not as_json and not quiet
     progress = Progress(quiet=quiet, write_line=_echo_paragraph if plain else lambda _line: None)
     try:
         with open_store(store, writes=True) as run_store:
-            session = Session(run_store, os.environ, progress, folder=store_location(store).folder)
+            session = RunSession(run_store, os.environ, progress, folder=store_location(store).folder)
             # Output of user-defined functions must not mix with the report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 finished_runs = run_session(session, request, progress)
             runs = []
             for finished in finished_runs:
-                runs.append(reported(run_store, finished.run, finished.tally, reveal=reveal))
+                runs.append(build_report(run_store, finished.run, finished.tally, reveal=reveal))
                 if attester is not None:
                     runs[-1] = attester.attest(run_store, runs[-1])
                 shows_holdout = reveal or (attester is not None and attester.shows_holdout(runs[-1]))
                 if plain or as_json or outputs or runs[-1].bundle is not None:
-                    runs[-1] = looked_at(run_store, runs[-1], reveal=shows_holdout)
+                    runs[-1] = record_report_access(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
-                    show(chain([""] * (len(runs) > 1), console.lines(runs[-1])))
+                    show(chain([""] * (len(runs) > 1), console.render_text(runs[-1])))
                 _echo_how_to_resume(runs[-1], run_store, store)
             if plain and len(runs) > 1:
-                show(chain([""], console.together(runs)))
+                show(chain([""], console.overview_lines(runs)))
             for path in outputs:
-                write(path, runs)
+                write_report(path, runs)
     except SuiteError as error:
         return _refuse(error, as_json=as_json)
     finally:
         progress.close()
     if as_json:
-        echo_json(json.summary(runs))
-    if session.not_begun:
-        echo(f"Not started: {', '.join(session.not_begun)}.", err=True)
+        echo_json(json.render_summary(runs))
+    if session.not_started:
+        echo(f"Not started: {', '.join(session.not_started)}.", err=True)
         return ExitCode.INTERRUPTED
     codes = [run.exit_code for run in runs]
-    return worst([*codes, ExitCode.USAGE] if attester is not None and attester.failed else codes)
+    return worst_exit_code(
+        [*codes, ExitCode.USAGE] if attester is not None and attester.has_failed else codes
+    )
 
 
 def _echo_paragraph(line: str) -> None:
     echo(line + "\n")
 
 
-def _echo_how_to_resume(run: Reported, run_store: Store, store_option: str | None) -> None:
+def _echo_how_to_resume(run: RunReport, run_store: Store, store_option: str | None) -> None:
     """Prints how to resume a run that was stopped."""
     if run.run.status == "interrupted":
         store = f" --store {shlex.quote(store_option)}" if store_option else ""
@@ -121,16 +128,16 @@ def _echo_how_to_resume(run: Reported, run_store: Store, store_option: str | Non
 
 
 def _refuse(error: SuiteError, *, as_json: bool) -> int:
-    for line in lines_of(error.problems):
+    for line in problem_lines(error.problems):
         echo(line, err=True)
     if error.hint:
         echo(error.hint, err=True)
     if as_json:
-        echo_json(json.refusal(error.problems))
+        echo_json(json.render_refusal(error.problems))
     return ExitCode.USAGE
 
 
-def run_session(session: Session, request: Request, progress: Progress) -> list[events.Done]:
+def run_session(session: RunSession, request: Request, progress: Progress) -> list[events.RunFinished]:
     """Makes the runs of a request on an event loop that signals stop.
 
     Raises:
@@ -146,12 +153,14 @@ def run_session(session: Session, request: Request, progress: Progress) -> list[
         loops = uvloop.new_event_loop
     try:
         with asyncio.Runner(loop_factory=loops) as runner:
-            return runner.run(_stoppable(session, request, progress))
+            return runner.run(_run_until_stopped(session, request, progress))
     except asyncio.CancelledError:
         raise click.Abort from None  # stopped at once, before there was a run to report
 
 
-async def _stoppable(session: Session, request: Request, progress: Progress) -> list[events.Done]:
+async def _run_until_stopped(
+    session: RunSession, request: Request, progress: Progress
+) -> list[events.RunFinished]:
     loop = asyncio.get_running_loop()
     session_task = asyncio.current_task()
     signal_count = 0

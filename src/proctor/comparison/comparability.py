@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proctor.codec import target_digest
-from proctor.comparison.outcomes import RunFacts
+from proctor.comparison.outcomes import RunOutcomes
 from proctor.model import Run, Suite
-from proctor.plurals import counted, listed
+from proctor.plurals import join_names, pluralize
 from proctor.suite_diff import Diff
 
 _MAX_NAMED = 5
 """The maximum number of cases named in one list."""
-_IN_NO_DIGEST = frozenset(
+_FIELDS_IN_NO_DIGEST = frozenset(
     {"tags", "category", "metadata", "notes", "repeats", "only_targets", "variables", "lint"}
 )
 """Fields of a case that change neither what is sent nor how it is judged."""
 
 
-def doubts_of(baseline: RunFacts, candidate: RunFacts) -> tuple[str, ...]:
+def comparability_warnings(baseline: RunOutcomes, candidate: RunOutcomes) -> tuple[str, ...]:
     """Returns sentences that say why the numbers of two runs may not be comparable."""
     return tuple(_warnings(baseline, candidate))
 
 
-def _warnings(baseline: RunFacts, candidate: RunFacts) -> Iterator[str]:
+def _warnings(baseline: RunOutcomes, candidate: RunOutcomes) -> Iterator[str]:
     before, after = baseline.run, candidate.run
     if before.id == after.id:
         yield f"Run {before.id} is compared with itself."
@@ -45,7 +45,7 @@ def _warnings(baseline: RunFacts, candidate: RunFacts) -> Iterator[str]:
 
 def _grading_differences(before: Run, after: Run, *, judged: bool) -> Iterator[str]:
     """Yields the differences in grading, each as a clause."""
-    rules = [_rule(run) for run in (before, after)]
+    rules = [_describe_rule(run) for run in (before, after)]
     if rules[0] != rules[1]:
         yield f"a case passed {rules[0]} in the first and {rules[1]} in the second"
     if before.suite.repeats_rule != "each" and before.settings.repeats != after.settings.repeats:
@@ -53,14 +53,14 @@ def _grading_differences(before: Run, after: Run, *, judged: bool) -> Iterator[s
         yield f"each case counts once over {times[0]} answers in the first and {times[1]} in the second"
     if not judged:
         return
-    names = [_judges(run) for run in (before, after)]
+    names = [_describe_judges(run) for run in (before, after)]
     if names[0] != names[1]:
         yield f"{names[0]} judged the first and {names[1]} the second"
     elif _judging_key(before) != _judging_key(after):
         yield f"{names[0]} judged both, but was not asked alike"
 
 
-def _rule(run: Run) -> str:
+def _describe_rule(run: Run) -> str:
     threshold = run.settings.threshold
     if threshold is None:
         threshold = run.suite.pass_rule.threshold
@@ -74,7 +74,7 @@ def _judging_key(run: Run) -> tuple[object, ...]:
     return judges, settings.judge_repeats, settings.judge_rule
 
 
-def _judges(run: Run) -> str:
+def _describe_judges(run: Run) -> str:
     names = dict.fromkeys(spec.name for spec in (*run.judges, *run.named_judges))
     text = " and ".join(names) or "nobody"
     return text if run.settings.judge_repeats == 1 else f"{text} ({run.settings.judge_repeats} times)"
@@ -83,7 +83,7 @@ def _judges(run: Run) -> str:
 # --- different suites --------------------------------------------------------------------------------------
 
 
-def why_not(baseline: Suite, candidate: Suite, diff: Diff) -> str:
+def incomparable_reason(baseline: Suite, candidate: Suite, diff: Diff) -> str:
     """Returns a sentence with the differences of two suites in what is sent and how it is graded.
 
     Args:
@@ -92,30 +92,31 @@ def why_not(baseline: Suite, candidate: Suite, diff: Diff) -> str:
         diff: their differences.
     """
     differences = [
-        f"{counted(len(ids), 'case')} only in {where} ({listed(ids, _MAX_NAMED)})"
+        f"{pluralize(len(ids), 'case')} only in {where} ({join_names(ids, _MAX_NAMED)})"
         for ids, where in ((diff.removed, "the first"), (diff.added, "the second"))
         if ids
     ]
     renames = [f"{entry.old} → {entry.new}" for entry in diff.renamed]
     if renames:
         differences.append(
-            f"{counted(len(renames), 'case')} under another id ({listed(renames, _MAX_NAMED)})"
+            f"{pluralize(len(renames), 'case')} under another id ({join_names(renames, _MAX_NAMED)})"
         )
     changed = [
-        f"{entry.case}: {listed(fields, 2)}"
+        f"{entry.case}: {join_names(fields, 2)}"
         for entry in diff.changed
         if (fields := [change.field for change in entry.changes if not _is_irrelevant(change.field)])
     ]
     if changed:
-        differences.append(f"{counted(len(changed), 'case')} changed ({listed(changed, _MAX_NAMED)})")
+        differences.append(f"{pluralize(len(changed), 'case')} changed ({join_names(changed, _MAX_NAMED)})")
     rules = [change.field for change in diff.header if change.field.startswith(("pass_rule", "repeats_rule"))]
     if rules:
         differences.append(
-            f"the suite's {listed(sorted({field.partition('.')[0] for field in rules}), _MAX_NAMED)} changed"
+            f"the suite's {join_names(sorted({field.partition('.')[0] for field in rules}), _MAX_NAMED)} "
+            "changed"
         )
     names = f"{baseline.title} and {candidate.title}"
     return f"The runs are of different suites, {names}: {'; '.join(differences) or 'their digests differ'}."
 
 
 def _is_irrelevant(field: str) -> bool:
-    return field.partition(".")[0].partition("[")[0] in _IN_NO_DIGEST
+    return field.partition(".")[0].partition("[")[0] in _FIELDS_IN_NO_DIGEST

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from proctor import stats
-from proctor.comparison.outcomes import Fact
+from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
 from proctor.stats import (
@@ -27,7 +27,7 @@ from proctor.stats import (
 )
 
 Interval = tuple[float, float]
-Shown = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
+Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
 """The direction of a difference; "perhaps" if only its interval shows it, and the test does not."""
 
 _ALPHA = 0.05
@@ -38,7 +38,7 @@ _Z_80 = 0.8416212335729143
 """The 80 % point of the normal distribution."""
 
 
-class Side(Struct, frozen=True, kw_only=True):
+class RunPassRate(Struct, frozen=True, kw_only=True):
     """The pass rate of one run over the measured pairs."""
 
     passed: int
@@ -49,7 +49,7 @@ class Side(Struct, frozen=True, kw_only=True):
     """The Wilson interval, over cases."""
 
 
-class Difference(Struct, frozen=True, kw_only=True):
+class PassRateDifference(Struct, frozen=True, kw_only=True):
     """The candidate's pass rate less the baseline's, as a share of 1."""
 
     cases: int
@@ -60,16 +60,16 @@ class Difference(Struct, frozen=True, kw_only=True):
     """The number of pairs in which only the candidate passed."""
     broken: int = 0
     """The number of pairs in which only the baseline passed."""
-    baseline: Side | None = None
-    candidate: Side | None = None
+    baseline: RunPassRate | None = None
+    candidate: RunPassRate | None = None
     value: float | None = None
     ci95: Interval | None = None
     p_value: float | None = None
     p_holm: float | None = None
     """The p-value adjusted by Holm's method, together with those reported beside it."""
     by_case: bool = False
-    """Whether cases have several pairs: then the interval is `added_interval` and the test a permutation
-    test, both over cases, instead of Newcombe's interval and McNemar's exact test over pairs."""
+    """Whether cases have several pairs. Then the interval is `agresti_min_interval` and the test a
+    permutation test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
 
     @property
     def p_adjusted(self) -> float | None:
@@ -77,7 +77,7 @@ class Difference(Struct, frozen=True, kw_only=True):
         return self.p_value if self.p_holm is None else self.p_holm
 
     @property
-    def shows(self) -> Shown:
+    def direction(self) -> Direction:
         """The direction; better or worse only if both the interval and the test show it."""
         p_value = self.p_adjusted
         if self.ci95 is None or p_value is None:
@@ -89,7 +89,7 @@ class Difference(Struct, frozen=True, kw_only=True):
         return "unclear"
 
 
-class _Tally(NamedTuple):
+class _CasePairs(NamedTuple):
     """The measured pairs of one case, counted by verdicts."""
 
     pairs: int
@@ -99,16 +99,16 @@ class _Tally(NamedTuple):
     broken: int
 
 
-def difference_of(cases: Iterable[PairedCase], *, by_case: bool) -> Difference:
+def pass_rate_difference(cases: Iterable[PairedCase], *, by_case: bool) -> PassRateDifference:
     """Returns the difference of the pass rates over some cases.
 
     Args:
         cases: the cases.
         by_case: whether any case of the comparison has several pairs, which are not independent.
     """
-    tallies = [tally for case in cases if (tally := _tally(case)).pairs]
+    tallies = [tally for case in cases if (tally := _count_pairs(case)).pairs]
     if not tallies:
-        return Difference(cases=0, pairs=0, by_case=by_case)
+        return PassRateDifference(cases=0, pairs=0, by_case=by_case)
     count = len(tallies)
     fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
     before, after = sum(tally.before for tally in tallies), sum(tally.after for tally in tallies)
@@ -117,20 +117,20 @@ def difference_of(cases: Iterable[PairedCase], *, by_case: bool) -> Difference:
         case_differences = sorted(((tally.after - tally.before) / tally.pairs for tally in tallies), key=abs)
         value, ci95, p_value = (
             fsum(case_differences) / count,
-            added_interval(case_differences),
+            agresti_min_interval(case_differences),
             permutation(case_differences),
         )
     else:
         value = (fixed - broken) / count
         ci95 = newcombe_paired(after - fixed, fixed, broken, count - after - broken)
         p_value = mcnemar(fixed, broken)
-    return Difference(
+    return PassRateDifference(
         cases=count,
         pairs=pairs,
         fixed=fixed,
         broken=broken,
-        baseline=_side(before, fsum(tally.before / tally.pairs for tally in tallies), count),
-        candidate=_side(after, fsum(tally.after / tally.pairs for tally in tallies), count),
+        baseline=_run_pass_rate(before, fsum(tally.before / tally.pairs for tally in tallies), count),
+        candidate=_run_pass_rate(after, fsum(tally.after / tally.pairs for tally in tallies), count),
         value=value,
         ci95=ci95,
         p_value=p_value,
@@ -138,7 +138,7 @@ def difference_of(cases: Iterable[PairedCase], *, by_case: bool) -> Difference:
     )
 
 
-def _tally(case: PairedCase) -> _Tally:
+def _count_pairs(case: PairedCase) -> _CasePairs:
     pairs = before = after = fixed = broken = 0
     for baseline, candidate in case.pairs:
         if baseline.is_measured and candidate.is_measured:
@@ -148,17 +148,17 @@ def _tally(case: PairedCase) -> _Tally:
             after += is_
             fixed += is_ and not was
             broken += was and not is_
-    return _Tally(pairs, before, after, fixed, broken)
+    return _CasePairs(pairs, before, after, fixed, broken)
 
 
-def _side(passed: int, share: float, cases: int) -> Side:
+def _run_pass_rate(passed: int, share: float, cases: int) -> RunPassRate:
     share = min(share, float(cases))
     ci95 = wilson(share, cases)
     assert ci95 is not None
-    return Side(passed=passed, rate=share / cases, ci95=ci95)
+    return RunPassRate(passed=passed, rate=share / cases, ci95=ci95)
 
 
-def added_interval(differences: Sequence[float]) -> Interval | None:
+def agresti_min_interval(differences: Sequence[float]) -> Interval | None:
     """Returns the 95 % interval of the mean of independent differences within -1..1; None without any.
 
     It is the t-interval after two cases are added: +1 and -1 count as half a case each, and 0 as one. So it
@@ -183,12 +183,14 @@ def _adjusted_mean(differences: Sequence[float]) -> tuple[float, float, float]:
     return mean, sqrt(max(0.0, variance) / count), t_95(count - 1)
 
 
-def smallest_difference(difference: Difference, cases: Iterable[PairedCase]) -> float | None:
+def smallest_detectable_difference(
+    difference: PassRateDifference, cases: Iterable[PairedCase]
+) -> float | None:
     """Returns the smallest true difference that would be found with 80 % power, given the observed noise.
 
     For single pairs, as many pairs are assumed to differ each way as differed the rarer way here, plus those
     that make the difference; it is found if McNemar's exact test is below 5 %. For cases with several pairs
-    it is t plus the 80 % point of the normal distribution, in standard errors of `added_interval`.
+    it is t plus the 80 % point of the normal distribution, in standard errors of `agresti_min_interval`.
 
     Returns:
         A share of 1; None if no difference would be found.
@@ -196,7 +198,7 @@ def smallest_difference(difference: Difference, cases: Iterable[PairedCase]) -> 
     if not difference.cases:
         return None
     if difference.by_case:
-        tallies = (tally for case in cases if (tally := _tally(case)).pairs)
+        tallies = (tally for case in cases if (tally := _count_pairs(case)).pairs)
         _, error, spread = _adjusted_mean([(tally.after - tally.before) / tally.pairs for tally in tallies])
         reach = (spread + _Z_80) * error
         return reach if reach <= 1 else None
@@ -207,7 +209,7 @@ def smallest_difference(difference: Difference, cases: Iterable[PairedCase]) -> 
 # --- other metrics -----------------------------------------------------------------------------------------
 
 
-class Measure(Struct, frozen=True, kw_only=True):
+class MetricDifference(Struct, frozen=True, kw_only=True):
     """A metric of trials, such as latency, in both runs; each case counts by the mean of its pairs."""
 
     cases: int
@@ -226,16 +228,16 @@ class Measure(Struct, frozen=True, kw_only=True):
     """None below six cases."""
 
 
-def measure_of(
-    cases: Iterable[PairedCase], number: Callable[[Fact], float | None], *, is_share: bool = False
-) -> Measure | None:
+def metric_difference(
+    cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None], *, is_share: bool = False
+) -> MetricDifference | None:
     """Returns the difference of a metric over some cases; None if no pair has it on both sides.
 
     Args:
         cases: the cases.
         number: returns the metric of a trial.
-        is_share: whether it is within 0..1, so that its interval is `added_interval`, which always has width;
-            otherwise it is the t-interval.
+        is_share: whether it is within 0..1, so that its interval is `agresti_min_interval`, which always has
+            width; otherwise it is the t-interval.
     """
     before, after, pairs = list[float](), list[float](), 0
     for case in cases:
@@ -254,13 +256,13 @@ def measure_of(
     differences = sorted(is_ - was for was, is_ in zip(before, after, strict=True))
     median = quantile(differences, 0.5)
     assert median is not None
-    return Measure(
+    return MetricDifference(
         cases=len(before),
         pairs=pairs,
         baseline=fsum(before) / len(before),
         candidate=fsum(after) / len(after),
         difference=fsum(differences) / len(differences),
-        ci95=added_interval(differences) if is_share else mean_interval(differences),
+        ci95=agresti_min_interval(differences) if is_share else mean_interval(differences),
         median=median,
         median_ci95=median_interval(differences),
     )

@@ -10,7 +10,7 @@ from proctor.comparison.compare import Comparison
 from proctor.errors import ExitCode
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class GateRule(Struct, frozen=True, kw_only=True):
     """What a gate requires of a comparison."""
 
     max_regression: float = 0.0
@@ -23,7 +23,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """Whether to compare runs of which one has trials that the other does not have."""
 
 
-def exit_code(comparison: Comparison, rule: Rule) -> ExitCode:
+def gate_exit_code(comparison: Comparison, rule: GateRule) -> ExitCode:
     """Returns the exit code of the gate.
 
     NOTHING_SELECTED without any pair; NOT_MEASURED when a run is not finished, when either has trials that
@@ -44,7 +44,7 @@ def exit_code(comparison: Comparison, rule: Rule) -> ExitCode:
     return ExitCode.OK if is_held else ExitCode.FAILED
 
 
-def could_compare(comparisons: Sequence[Comparison]) -> ExitCode:
+def ungated_exit_code(comparisons: Sequence[Comparison]) -> ExitCode:
     """Returns the exit code without a gate: whether any of the comparisons has measured pairs."""
     if any(comparison.whole.pairs for comparison in comparisons):
         return ExitCode.OK

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from proctor.codec import judged_digest
 from proctor.model import Case, Run, Trial, Verdict
-from proctor.plan import repeats_of
-from proctor.verdicts import Counts, Judging, Repeats, rules_of, score_of
+from proctor.plan import count_repeats
+from proctor.verdicts import CaseRepeats, Counts, JudgeStats, pass_rules_for, trial_score
 
-Split = Literal["dev", "holdout", "all"]
+SplitName = Literal["dev", "holdout", "all"]
 
 
-class Fact(Struct, frozen=True, gc=False):
+class TrialOutcome(Struct, frozen=True, gc=False):
     """The outcome of one trial, or of all trials of a case if each case counts once."""
 
     repeat: int
@@ -33,7 +33,7 @@ class Fact(Struct, frozen=True, gc=False):
         return self.verdict is Verdict.PASS or self.verdict is Verdict.FAIL
 
 
-class CaseFacts(Struct, frozen=True, gc=False):
+class CaseOutcomes(Struct, frozen=True, gc=False):
     """A case of a run with the outcomes of its trials."""
 
     id: str
@@ -42,16 +42,16 @@ class CaseFacts(Struct, frozen=True, gc=False):
     category: str | None
     tags: tuple[str, ...]
     split: str | None
-    trials: tuple[Fact, ...]
+    trials: tuple[TrialOutcome, ...]
     position: int = 0
     """Its position in the suite of its run, from 0."""
 
 
-class RunFacts(Struct, frozen=True, kw_only=True):
+class RunOutcomes(Struct, frozen=True, kw_only=True):
     """A run with the outcomes of its cases."""
 
     run: Run
-    cases: tuple[CaseFacts, ...]
+    cases: tuple[CaseOutcomes, ...]
     trials: int
     """The number of finished trials, also those that do not count."""
     prompts: Mapping[str, set[str]] = {}
@@ -67,14 +67,14 @@ class RunFacts(Struct, frozen=True, kw_only=True):
         """Whether the run and all of its trials have finished."""
         return self.run.status == "finished" and not self.missing
 
-    def within(self, split: Split) -> RunFacts:
+    def restrict_to(self, split: SplitName) -> RunOutcomes:
         """Returns the run with only the cases of a split, and cases without a split."""
         if split == "all":
             return self
         cases = tuple(case for case in self.cases if case.split in (split, None))
         return replace(self, cases=cases)
 
-    def counts(self) -> Counts:
+    def count_verdicts(self) -> Counts:
         """Counts its trials by verdict, or its cases if each case counts once."""
         counts = Counts()
         for case in self.cases:
@@ -83,7 +83,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
         return counts
 
 
-class Gatherer:
+class OutcomeCollector:
     """Collects the outcomes of a run from its trials in suite order."""
 
     def __init__(self, run: Run, *, by_digest: bool = False, names: dict[str, str] | None = None) -> None:
@@ -95,61 +95,63 @@ class Gatherer:
             names: interned texts, which collectors of several runs may share to save memory.
         """
         self._run = run
-        self._rules = rules_of(run)
+        self._rules = pass_rules_for(run)
         self._by_digest = by_digest
         self._names = {} if names is None else names
-        self._cases: list[CaseFacts] = []
-        self._open: list[tuple[Trial, Verdict]] = []
+        self._cases: list[CaseOutcomes] = []
+        self._open_trials: list[tuple[Trial, Verdict]] = []
         self._case: Case | None = None
         self._trials = 0
-        self._judging = Judging()
+        self._judging = JudgeStats()
 
     def add(self, trial: Trial, verdict: Verdict, case: Case) -> None:
         """Adds the next trial with its verdict and its case."""
-        if self._open and self._open[0][0].position != trial.position:
-            self._close()
-        self._open.append((trial, verdict))
+        if self._open_trials and self._open_trials[0][0].position != trial.position:
+            self._close_case()
+        self._open_trials.append((trial, verdict))
         self._case = case
         self._trials += 1
         self._judging.add(trial, verdict)
 
-    def gathered(self) -> RunFacts:
+    def finish(self) -> RunOutcomes:
         """Returns the outcomes after the last trial was added."""
-        if self._open:
-            self._close()
-        return RunFacts(
+        if self._open_trials:
+            self._close_case()
+        return RunOutcomes(
             run=self._run, cases=tuple(self._cases), trials=self._trials, prompts=self._judging.prompts
         )
 
-    def _close(self) -> None:
-        case, trials = self._case, self._open
+    def _close_case(self) -> None:
+        case, trials = self._case, self._open_trials
         assert case is not None
-        self._open = []
-        facts = tuple(_fact(trial, verdict) for trial, verdict in trials)
+        self._open_trials = []
+        facts = tuple(_outcome(trial, verdict) for trial, verdict in trials)
         if self._run.suite.repeats_rule != "each":
-            if len(trials) < repeats_of(case, self._run.settings.repeats):
+            if len(trials) < count_repeats(case, self._run.settings.repeats):
                 return  # it has no verdict before all of its trials are in
-            facts = (self._together(case, trials, facts),)
-        id_ = self._name(case.id)
+            facts = (self._combine(case, trials, facts),)
+        id_ = self._intern(case.id)
         self._cases.append(
-            CaseFacts(
+            CaseOutcomes(
                 id=id_,
                 key=f"{trials[0][0].sent} {judged_digest(case)}" if self._by_digest else id_,
-                category=None if case.category is None else self._name(case.category),
-                tags=tuple(map(self._name, dict.fromkeys(case.tags))),
-                split=None if trials[0][0].split is None else self._name(trials[0][0].split),
+                category=None if case.category is None else self._intern(case.category),
+                tags=tuple(map(self._intern, dict.fromkeys(case.tags))),
+                split=None if trials[0][0].split is None else self._intern(trials[0][0].split),
                 trials=facts,
                 position=trials[0][0].position,
             )
         )
 
-    def _together(self, case: Case, trials: Sequence[tuple[Trial, Verdict]], facts: Sequence[Fact]) -> Fact:
+    def _combine(
+        self, case: Case, trials: Sequence[tuple[Trial, Verdict]], facts: Sequence[TrialOutcome]
+    ) -> TrialOutcome:
         """Returns the outcome of a case by all of its trials."""
-        repeats = Repeats(self._rules(case))
+        repeats = CaseRepeats(self._rules(case))
         for trial, verdict in trials:
             repeats.add(trial, verdict)
         costs = [fact.cost_usd for fact in facts]
-        return Fact(
+        return TrialOutcome(
             repeat=0,
             verdict=repeats.verdict(self._run.suite.repeats_rule),
             score=_mean(fact.score for fact in facts),
@@ -157,16 +159,16 @@ class Gatherer:
             cost_usd=None if None in costs else _mean(costs),
         )
 
-    def _name(self, text: str) -> str:
+    def _intern(self, text: str) -> str:
         return self._names.setdefault(text, text)
 
 
-def _fact(trial: Trial, verdict: Verdict) -> Fact:
+def _outcome(trial: Trial, verdict: Verdict) -> TrialOutcome:
     output = trial.output
-    return Fact(
+    return TrialOutcome(
         repeat=trial.repeat,
         verdict=verdict,
-        score=score_of(trial),
+        score=trial_score(trial),
         latency_ms=None if output is None else output.latency_ms,
         cost_usd=None if output is None else output.cost_usd,
     )

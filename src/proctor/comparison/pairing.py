@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from proctor.comparison.outcomes import CaseFacts, Fact, RunFacts, Split
+from proctor.comparison.outcomes import CaseOutcomes, RunOutcomes, SplitName, TrialOutcome
 
-Pair = tuple[Fact, Fact]
+Pair = tuple[TrialOutcome, TrialOutcome]
 """The outcomes of the baseline and of the candidate for one case and repeat."""
 
 
@@ -24,19 +24,19 @@ class PairedCase(Struct, frozen=True, gc=False):
     pairs: tuple[Pair, ...]
 
 
-class Renamed(Struct, frozen=True):
+class RenamedMatch(Struct, frozen=True):
     """A case with different ids in the two runs."""
 
     baseline: str
     candidate: str
 
 
-class Paired(Struct, frozen=True, kw_only=True):
+class PairedRuns(Struct, frozen=True, kw_only=True):
     """The pairs of two runs; ids are in the order of their suites."""
 
     cases: tuple[PairedCase, ...] = ()
     """The cases with at least one pair, in the order of the baseline."""
-    renamed: tuple[Renamed, ...] = ()
+    renamed: tuple[RenamedMatch, ...] = ()
     only_baseline: tuple[str, ...] = ()
     """The ids of cases that are not in the candidate."""
     only_candidate: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Paired(Struct, frozen=True, kw_only=True):
     trials_only_candidate: int = 0
 
     @property
-    def repeats(self) -> bool:
+    def has_repeats(self) -> bool:
         """Whether any case has more than one pair."""
         return any(len(case.pairs) > 1 for case in self.cases)
 
@@ -56,7 +56,7 @@ class Paired(Struct, frozen=True, kw_only=True):
         return bool(self.only_baseline or self.only_candidate or loose)
 
 
-def paired(baseline: RunFacts, candidate: RunFacts, split: Split = "all") -> Paired:
+def pair_trials(baseline: RunOutcomes, candidate: RunOutcomes, split: SplitName = "all") -> PairedRuns:
     """Matches the trials of two runs by case and repeat.
 
     Args:
@@ -64,9 +64,9 @@ def paired(baseline: RunFacts, candidate: RunFacts, split: Split = "all") -> Pai
         candidate: the other run, with the same kind of keys.
         split: pairs only the cases of this split.
     """
-    before, after = baseline.within(split), candidate.within(split)
+    before, after = baseline.restrict_to(split), candidate.restrict_to(split)
     partners = _partners(before.cases, after.cases)
-    cases, renames, paired_ids = list[PairedCase](), list[Renamed](), set[str]()
+    cases, renames, paired_ids = list[PairedCase](), list[RenamedMatch](), set[str]()
     unpaired_counts = [0, 0]
     for case in before.cases:
         other = partners.get(case.id)
@@ -81,8 +81,8 @@ def paired(baseline: RunFacts, candidate: RunFacts, split: Split = "all") -> Pai
         if paired_case.pairs:
             cases.append(paired_case)
         if case.id != other.id:
-            renames.append(Renamed(case.id, other.id))
-    return Paired(
+            renames.append(RenamedMatch(case.id, other.id))
+    return PairedRuns(
         cases=tuple(cases),
         renamed=tuple(renames),
         only_baseline=tuple(_unmatched(before.cases, partners, split)),
@@ -92,7 +92,7 @@ def paired(baseline: RunFacts, candidate: RunFacts, split: Split = "all") -> Pai
     )
 
 
-def _partners(before: Sequence[CaseFacts], after: Sequence[CaseFacts]) -> dict[str, CaseFacts]:
+def _partners(before: Sequence[CaseOutcomes], after: Sequence[CaseOutcomes]) -> dict[str, CaseOutcomes]:
     """Maps ids of the baseline to the matching cases of the candidate.
 
     Cases with the same key and the same id match; others with the same key match in their order.
@@ -103,7 +103,7 @@ def _partners(before: Sequence[CaseFacts], after: Sequence[CaseFacts]) -> dict[s
         for case in before
         if (other := by_id.get(case.id)) is not None and other.key == case.key
     }
-    free: dict[str, list[CaseFacts]] = defaultdict(list)
+    free: dict[str, list[CaseOutcomes]] = defaultdict(list)
     for case in reversed(after):
         if case.id not in partners:
             free[case.key].append(case)
@@ -113,7 +113,7 @@ def _partners(before: Sequence[CaseFacts], after: Sequence[CaseFacts]) -> dict[s
     return partners
 
 
-def _pair_case(case: CaseFacts, other: CaseFacts) -> PairedCase:
+def _pair_case(case: CaseOutcomes, other: CaseOutcomes) -> PairedCase:
     repeats = {fact.repeat: fact for fact in other.trials}
     return PairedCase(
         id=other.id,
@@ -132,6 +132,6 @@ def _common_split(before: str | None, after: str | None) -> str | None:
 
 
 def _unmatched(
-    cases: Sequence[CaseFacts], paired_ids: dict[str, CaseFacts] | set[str], split: Split
+    cases: Sequence[CaseOutcomes], paired_ids: dict[str, CaseOutcomes] | set[str], split: SplitName
 ) -> Iterator[str]:
     return (case.id for case in cases if case.id not in paired_ids and split in ("all", case.split))

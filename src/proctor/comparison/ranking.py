@@ -8,14 +8,14 @@ from itertools import combinations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.comparison.compare import Comparison, compared
-from proctor.comparison.outcomes import RunFacts, Split
+from proctor.comparison.compare import Comparison, compare_runs
+from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.model import Run
 from proctor.stats import holm
 from proctor.verdicts import Counts
 
 
-class Ranked(Struct, frozen=True, kw_only=True):
+class RankedRun(Struct, frozen=True, kw_only=True):
     """A run with its rank."""
 
     run: Run
@@ -31,25 +31,27 @@ class Ranked(Struct, frozen=True, kw_only=True):
 class Ranking(Struct, frozen=True, kw_only=True):
     """Several runs, in the order of the input, with their ranks and comparisons."""
 
-    runs: tuple[Ranked, ...]
+    runs: tuple[RankedRun, ...]
     comparisons: tuple[Comparison, ...]
     """Each run with each later one as the candidate; p-values are adjusted together by Holm's method."""
 
     @property
-    def in_order(self) -> list[Ranked]:
+    def by_rank(self) -> list[RankedRun]:
         """The runs by rank, and by pass rate within a rank."""
         return sorted(
             self.runs, key=lambda ranked_run: (ranked_run.rank, -(ranked_run.counts.pass_rate or 0.0))
         )
 
 
-def ranked(runs: Sequence[RunFacts], split: Split = "all") -> Ranking:
+def rank_runs(runs: Sequence[RunOutcomes], split: SplitName = "all") -> Ranking:
     """Compares two or more runs of one suite, each with every other, and ranks them.
 
     A run ranks above another only if it is shown to be better. So sharing a rank is not transitive:
     A may share its rank with B and B with C while A is above C.
     """
-    comparisons = [compared(first, second, split=split, by=None) for first, second in combinations(runs, 2)]
+    comparisons = [
+        compare_runs(first, second, split=split, by=None) for first, second in combinations(runs, 2)
+    ]
     tested_places = [
         place for place, comparison in enumerate(comparisons) if comparison.whole.p_value is not None
     ]
@@ -59,14 +61,14 @@ def ranked(runs: Sequence[RunFacts], split: Split = "all") -> Ranking:
         comparisons[place] = replace(comparison, whole=replace(comparison.whole, p_holm=p_value))
     above = [0] * len(runs)
     for (first, second), comparison in zip(combinations(range(len(runs)), 2), comparisons, strict=True):
-        direction = comparison.whole.shows
+        direction = comparison.whole.direction
         above[first] += direction == "better"
         above[second] += direction == "worse"
     return Ranking(
         runs=tuple(
-            Ranked(
+            RankedRun(
                 run=facts.run,
-                counts=facts.within(split).counts(),
+                counts=facts.restrict_to(split).count_verdicts(),
                 rank=1 + better,
                 is_finished=facts.is_finished,
                 missing=facts.missing,

@@ -1,23 +1,30 @@
 """The 14 conformance checks of a target. In: a seed, and the replies to the questions. Out: a score. Pure.
 
-`checks` has the questions, built from the words of `vocabulary`; `expectations` decides whether replies are
-right; `scoring` counts. Start with `checks.py`.
+`make_checks` has the questions, built from the words of `vocabulary`; `expectations` decides whether replies
+are right; `scoring` counts. Start with `make_checks.py`.
 """
 
-from proctor.conformance.checks import CHECKS, Check, checks
+from proctor.conformance.checks import CHECKS, ConformanceCheck, make_checks
 from proctor.conformance.expectations import Question, Reply
-from proctor.conformance.scoring import BAR, GUARDS, Checked, CheckVerdict, Conformance, conformance
+from proctor.conformance.scoring import (
+    GUARD_CHECKS,
+    MIN_PASS_SHARE,
+    CheckOutcome,
+    CheckVerdict,
+    Conformance,
+    score_checks,
+)
 
 __all__ = [
-    "BAR",
     "CHECKS",
-    "GUARDS",
-    "Check",
+    "GUARD_CHECKS",
+    "MIN_PASS_SHARE",
+    "CheckOutcome",
     "CheckVerdict",
-    "Checked",
     "Conformance",
+    "ConformanceCheck",
     "Question",
     "Reply",
-    "checks",
-    "conformance",
+    "make_checks",
+    "score_checks",
 ]

@@ -52,27 +52,27 @@ _DEEDS = (
     "bought bread, cheese and a bag of walnuts at the market",
     "listened to the clock and thought of the summer",
 )
-_LETTERS = 9000
+_FILLER_LENGTH = 9000
 """The length of a long text in letters: some 2,200 tokens, which fit the embedded model."""
 
 
-def name_of(rng: Random) -> str:
+def random_name(rng: Random) -> str:
     """Returns an invented name."""
     return rng.choice(_BEGINS) + rng.choice(_MIDDLES) + rng.choice(_ENDS)
 
 
-def names_of(rng: Random, count: int) -> list[str]:
+def random_names(rng: Random, count: int) -> list[str]:
     """Returns different invented names, none of which is a part of another."""
     pairs = zip(rng.sample(_BEGINS, count), rng.sample(_ENDS, count), strict=True)
     return [begin + rng.choice(_MIDDLES) + end for begin, end in pairs]
 
 
-def filler(rng: Random, facts: Sequence[str]) -> str:
+def make_filler(rng: Random, facts: Sequence[str]) -> str:
     """Returns a long text without digits that contains the facts in order and evenly spaced."""
     parts: list[str] = []
     for fact in facts:
         length = 0
-        while length < _LETTERS / len(facts):
+        while length < _FILLER_LENGTH / len(facts):
             sentence = f"{rng.choice(_OPENINGS)} {rng.choice(_DEEDS)}."
             parts.append(sentence)
             length += len(sentence)

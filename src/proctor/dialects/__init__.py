@@ -1,7 +1,7 @@
 """Text to suites and back: one package or file for each suite format.
 
-In: a `Source`, the bytes of a suite and of the files it refers to. Out: a `Suite`, its cases and problems.
-`DIALECTS` is the table; a `Dialect` holds everything that other packages need to know about it.
+In: a `SuiteSource`, the bytes of a suite and of the files it refers to. Out: a `Suite`, its cases and
+problems. `DIALECTS` is the table; a `Dialect` holds everything that other packages need to know about it.
 Start with `detection.py`, then the `dialect.py` of a format.
 """
 
@@ -33,7 +33,7 @@ class _ForeignDialect(Dialect):
         )
 
 
-def _adapt(name: str, dialect: Any) -> Dialect:
+def _adapt_dialect(name: str, dialect: Any) -> Dialect:
     return dialect if isinstance(dialect, Dialect) else _ForeignDialect(name, dialect)
 
 
@@ -53,7 +53,7 @@ DIALECTS: Registry[Dialect] = Registry(
         "proctor": "proctor.dialects.proctor.dialect:DIALECT",
         "promptfoo": "proctor.dialects.promptfoo.dialect:DIALECT",
     },
-    adapt=_adapt,
+    adapt=_adapt_dialect,
 )
 
 

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from os.path import splitext
 
-from proctor.dialects.shared.non_suite_yaml import kind_of_yaml
-from proctor.dialects.shared.signatures import YAML, is_of_agentv_results
+from proctor.dialects.shared.non_suite_yaml import detect_non_suite
+from proctor.dialects.shared.signatures import YAML_ENDINGS, is_agentv_results
 from proctor.errors import SuiteError
 from proctor.model import Problem
-from proctor.protocols import Dialect, Head, Source
-from proctor.validation import shown
+from proctor.protocols import Dialect, FileHead, SuiteSource
+from proctor.validation import quote_value
 
 
-def may_be_suite(source: Source, dialects: Iterable[Dialect]) -> bool:
+def may_be_suite(source: SuiteSource, dialects: Iterable[Dialect]) -> bool:
     """Whether a file has an ending of the dialects and may be a suite, not another program's settings.
 
     Raises:
@@ -28,7 +28,7 @@ def may_be_suite(source: Source, dialects: Iterable[Dialect]) -> bool:
     return any(ending in dialect.endings and dialect.may_be_suite(source) for dialect in dialects)
 
 
-def detect_folder(source: Source, dialects: Mapping[str, Dialect]) -> str:
+def detect_folder(source: SuiteSource, dialects: Mapping[str, Dialect]) -> str:
     """Returns the name of the dialect that reads all files of a folder as one suite.
 
     Raises:
@@ -45,21 +45,21 @@ def detect_folder(source: Source, dialects: Mapping[str, Dialect]) -> str:
     return matches[0] if matches else next(iter(readers))
 
 
-def _has_tests(source: Source, dialect: Dialect) -> bool:
-    for path in (path for ending in dialect.endings for path in source.expand(f"**/*{ending}")):
-        file = source.find(path)
-        if file is not None and dialect.is_test_of_folder(path, partial(getattr, file, "data")):
+def _has_tests(source: SuiteSource, dialect: Dialect) -> bool:
+    for path in (path for ending in dialect.endings for path in source.expand_glob(f"**/*{ending}")):
+        file = source.find_file(path)
+        if file is not None and dialect.marks_suite_folder(path, partial(getattr, file, "data")):
             return True
     return False
 
 
-def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
+def detect(head: FileHead, dialects: Mapping[str, Dialect]) -> str:
     """Returns the name of the only dialect that recognises the file.
 
     Raises:
         SuiteError: none does (`unknown-dialect`), or several do (`ambiguous-dialect`).
     """
-    if is_of_agentv_results(head):  # several dialects would read them as cases
+    if is_agentv_results(head):  # several dialects would read them as cases
         message = "The file has results of AgentV and is no suite. Pass the suite whose tests gave them."
         raise SuiteError([Problem(code="unknown-dialect", message=message, path=head.path, line=1)])
     reasons = {name: reason for name in sorted(dialects) if (reason := dialects[name].recognises(head))}
@@ -75,10 +75,10 @@ def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
     raise SuiteError([Problem(code=code, message=message, path=head.path, line=1)])
 
 
-def _unknown_message(head: Head, names: list[str]) -> str:
-    kind = kind_of_yaml(head)
+def _unknown_message(head: FileHead, names: list[str]) -> str:
+    kind = detect_non_suite(head)
     if kind is not None:
-        return f"The file looks like {kind.name} and is no suite. {kind.instead}"
+        return f"The file looks like {kind.name} and is no suite. {kind.advice}"
     return (
         f"No suite format fits the file: {_describe(head)}. A suite is JSON Lines or a JSON array of cases, "
         "YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as `input` and "
@@ -87,11 +87,11 @@ def _unknown_message(head: Head, names: list[str]) -> str:
     )
 
 
-def _describe(head: Head) -> str:
+def _describe(head: FileHead) -> str:
     names = sorted({name for row in head.rows for name in row})
-    if names and head.path.lower().endswith(YAML):
-        return f"its fields are {', '.join(shown(name) for name in names[:8])}"
+    if names and head.path.lower().endswith(YAML_ENDINGS):
+        return f"its fields are {', '.join(quote_value(name) for name in names[:8])}"
     if names:
-        return f"its lines have {', '.join(shown(name) for name in names[:8])}"
+        return f"its lines have {', '.join(quote_value(name) for name in names[:8])}"
     first = head.text.strip().partition("\n")[0]
-    return f"it begins with {shown(first)}" if first else "it is empty"
+    return f"it begins with {quote_value(first)}" if first else "it is empty"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proctor.drift.change_point import NO, UNKNOWN, YES, Row
-from proctor.drift.identical_answers import repeats_tell
-from proctor.drift.observations import PASSED, Held, Seen
+from proctor.drift.change_point import NO, UNKNOWN, YES, CaseRow
+from proctor.drift.identical_answers import repeats_show_noise
+from proctor.drift.observations import PASSED, ObservationRows, RunObservation
 
 
-def passes(series: Sequence[Seen]) -> list[Row]:
+def pass_rows(series: Sequence[RunObservation]) -> list[CaseRow]:
     """Returns for each run which cases pass in more than half of their trials.
 
     Identical answers count as the first of them was graded: a different grade later is no change of the
@@ -17,7 +17,7 @@ def passes(series: Sequence[Seen]) -> list[Row]:
     """
     places = series[0].places
     rows = [bytearray(len(places.cases)) for _ in series]
-    for case, own in enumerate(places.of_case()):
+    for case, own in enumerate(places.group_by_case()):
         first_values: dict[tuple[int, ...], int] = {}
         for row, observation in zip(rows, series, strict=True):
             value = _majority(observation, own)
@@ -27,21 +27,21 @@ def passes(series: Sequence[Seen]) -> list[Row]:
     return rows
 
 
-def _majority(rows: Held, places: Sequence[int]) -> int:
+def _majority(rows: ObservationRows, places: Sequence[int]) -> int:
     verdicts = [verdict for place in places if (verdict := _at(rows.verdicts, place))]
     if not verdicts:
         return UNKNOWN
     return YES if 2 * verdicts.count(PASSED) > len(verdicts) else NO
 
 
-def alike(series: Sequence[Seen]) -> list[Row]:
+def identity_rows(series: Sequence[RunObservation]) -> list[CaseRow]:
     """Returns for each run which cases have the answer of the first of these runs that has one.
 
     In that first run, the second answer is compared with the first. A target that does not change is as
     likely to repeat an answer there as in any other run.
     """
     places = series[0].places
-    own, second = places.at(0), places.at(1)
+    own, second = places.places_at(0), places.places_at(1)
     firsts: dict[int, int] = {}
     rows = [bytearray(len(places.cases)) for _ in series]
     for row, observation in zip(rows, series, strict=True):
@@ -53,7 +53,7 @@ def alike(series: Sequence[Seen]) -> list[Row]:
                 firsts[case] = answer
                 answer = (
                     _at(observation.answers, second[case])
-                    if case in second and repeats_tell(observation.run)
+                    if case in second and repeats_show_noise(observation.run)
                     else 0
                 )
             if answer:

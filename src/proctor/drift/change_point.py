@@ -10,7 +10,7 @@ from msgspec import Struct
 
 UNKNOWN, NO, YES = 0, 1, 2
 """The values in a row."""
-Row = bytearray
+CaseRow = bytearray
 """One run, with a byte for each case: whether it passed, or whether its answer is that of a certain run."""
 Stratum = tuple[int, int, int]
 """A case at a place: the number of runs that know it, how many of these are after it, how many are YES."""
@@ -20,7 +20,7 @@ _MIN_STEP = 1e-6
 """The smallest step of the tilt."""
 
 
-class Split(Struct, frozen=True, kw_only=True):
+class SeriesSplit(Struct, frozen=True, kw_only=True):
     """A series divided in two."""
 
     place: int
@@ -30,13 +30,13 @@ class Split(Struct, frozen=True, kw_only=True):
     after: float
     cases: int
     """The number of cases that are known on both sides."""
-    holds: bool
+    is_lasting: bool
     """Whether the last run is at least as close to the runs after the place as to those before it."""
     p_value: float
     """An upper bound, two-sided, adjusted for every place where the series could be divided."""
 
 
-def split(rows: Sequence[Row]) -> Split | None:
+def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
     """Returns the division of a series that explains most of it; None if no case varies.
 
     The measure of a place is the difference of the shares before and after it in standard deviations, where
@@ -53,7 +53,7 @@ def split(rows: Sequence[Row]) -> Split | None:
     varying = {column: count for column, count in columns.items() if NO in column and YES in column}
     if not varying:
         return None
-    place = _best(varying, len(rows))
+    place = _best_place(varying, len(rows))
     common = {
         column: count for column, count in columns.items() if any(column[:place]) and any(column[place:])
     }
@@ -62,13 +62,13 @@ def split(rows: Sequence[Row]) -> Split | None:
     for column, count in varying.items():
         strata[_count_known(column), _count_known(column[place:]), column.count(YES)] += count
         yes_count += count * column.count(YES, place)
-    return Split(
+    return SeriesSplit(
         place=place,
         before=_mean(common, slice(place)),
         after=_mean(common, slice(place, None)),
         cases=sum(common.values()),
-        holds=_holds(common, place),
-        p_value=min(1.0, 2 * (len(rows) - 1) * bound(strata, yes_count)),
+        is_lasting=_is_lasting(common, place),
+        p_value=min(1.0, 2 * (len(rows) - 1) * chernoff_bound(strata, yes_count)),
     )
 
 
@@ -84,7 +84,7 @@ def _mean(columns: Mapping[bytes, int], part: slice) -> float:
     return sum(share * count for share, count in shares) / sum(columns.values())
 
 
-def _holds(columns: Mapping[bytes, int], place: int) -> bool:
+def _is_lasting(columns: Mapping[bytes, int], place: int) -> bool:
     last = {column: count for column, count in columns.items() if column[-1]}
     if not last:
         return False
@@ -92,7 +92,7 @@ def _holds(columns: Mapping[bytes, int], place: int) -> bool:
     return abs(now - after) <= abs(now - before)
 
 
-def _best(columns: Mapping[bytes, int], runs: int) -> int:
+def _best_place(columns: Mapping[bytes, int], runs: int) -> int:
     """Returns the place whose two sides differ most."""
     excess, spread = [0.0] * runs, [0.0] * runs
     for column, count in columns.items():
@@ -112,7 +112,7 @@ def _best(columns: Mapping[bytes, int], runs: int) -> int:
     return max(range(1, runs), key=lambda place: (round(far[place], 9), -place))
 
 
-def bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
+def chernoff_bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
     """Returns an upper bound of the chance that the values after a place are YES this often, or this rarely.
 
     Args:
@@ -128,7 +128,7 @@ def bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
             (known_count, after, known_count - total): count
             for (known_count, after, total), count in strata.items()
         }
-    tables = [(count, _chances(*stratum)) for stratum, count in strata.items()]
+    tables = [(count, _log_chances(*stratum)) for stratum, count in strata.items()]
 
     def tilted(tilt: float) -> tuple[float, float, float]:
         """Returns the logarithm of the bound for a tilt, with its first and second derivative."""
@@ -154,15 +154,20 @@ def bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
         tilt = ahead
 
 
-def _chances(known_count: int, after: int, total: int) -> list[tuple[int, float]]:
+def _log_chances(known_count: int, after: int, total: int) -> list[tuple[int, float]]:
     """Returns the possible numbers of YES after a place, each with the logarithm of its chance."""
     possible = range(max(0, total + after - known_count), min(total, after) + 1)
     return [
-        (hits, _ways(total, hits) + _ways(known_count - total, after - hits) - _ways(known_count, after))
+        (
+            hits,
+            _log_combinations(total, hits)
+            + _log_combinations(known_count - total, after - hits)
+            - _log_combinations(known_count, after),
+        )
         for hits in possible
     ]
 
 
-def _ways(many: int, some: int) -> float:
+def _log_combinations(many: int, some: int) -> float:
     """Returns the logarithm of the binomial coefficient."""
     return lgamma(many + 1) - lgamma(some + 1) - lgamma(many - some + 1)

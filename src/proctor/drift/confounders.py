@@ -9,42 +9,44 @@ from typing import Literal
 from msgspec import Struct
 
 from proctor.codec import encode, target_digest
-from proctor.drift.observations import Seen
+from proctor.drift.observations import RunObservation
 from proctor.model import Run, Selection, TargetSpec
 
-Side = Literal["target", "yours"]
+ChangeSide = Literal["target", "yours"]
 
 
-class Changed(Struct, frozen=True, kw_only=True):
+class RecordedChange(Struct, frozen=True, kw_only=True):
     """One recorded difference between two successive runs."""
 
     place: int
     """The place in the series of the first run after the change."""
-    side: Side
+    side: ChangeSide
     what: str
     was: str
     now: str
 
 
-def changes(series: Sequence[Seen]) -> tuple[Changed, ...]:
+def find_recorded_changes(series: Sequence[RunObservation]) -> tuple[RecordedChange, ...]:
     """Returns all changes between successive runs, in time order."""
     return tuple(
         [
-            Changed(place=place, side=side, what=what, was=was, now=now)
+            RecordedChange(place=place, side=side, what=what, was=was, now=now)
             for place, (before, observation) in enumerate(pairwise(series), 1)
-            for side, what, was, now in _between(before, observation)
+            for side, what, was, now in _diff_runs(before, observation)
         ]
     )
 
 
-def judging_of(run: Run) -> tuple[object, ...]:
+def judging_key(run: Run) -> tuple[object, ...]:
     """Returns what determines grading besides the suite; verdicts are compared only if it is equal."""
     settings = run.settings
     judges = tuple([target_digest(judge) for judge in (*run.judges, *run.named_judges)])
     return judges, run.judges_given, settings.judge_repeats, settings.judge_rule, settings.threshold
 
 
-def _between(before: Seen, observation: Seen) -> Iterator[tuple[Side, str, str, str]]:
+def _diff_runs(
+    before: RunObservation, observation: RunObservation
+) -> Iterator[tuple[ChangeSide, str, str, str]]:
     for what, was, now in (
         ("reported model", before.models, observation.models),
         ("system fingerprint", before.fingerprints, observation.fingerprints),

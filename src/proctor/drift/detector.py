@@ -8,56 +8,62 @@ from typing import Literal
 
 from msgspec import Struct
 
-from proctor.drift.case_history import alike, passes
-from proctor.drift.change_point import Row, Split, split
-from proctor.drift.confounders import Changed, changes, judging_of
-from proctor.drift.flips import Flips, flips
-from proctor.drift.identical_answers import WATCH, Sameness, repeated, sameness, usual
-from proctor.drift.observations import Kept, Seen
+from proctor.drift.case_history import identity_rows, pass_rows
+from proctor.drift.change_point import CaseRow, SeriesSplit, find_split
+from proctor.drift.confounders import RecordedChange, find_recorded_changes, judging_key
+from proctor.drift.flips import CaseFlips, find_flips
+from proctor.drift.identical_answers import (
+    WATCH_SHARE,
+    IdenticalShare,
+    identical_share,
+    shares_within_runs,
+    usual_share,
+)
+from proctor.drift.observations import ReferenceRows, RunObservation
 from proctor.errors import ExitCode
 
 ALPHA = 0.05
 """The highest chance of ever reporting a change, over all analyses, for a target that does not change."""
-State = Literal["stable", "watch", "drifting", "noisy", "unknown"]
+DriftState = Literal["stable", "watch", "drifting", "noisy", "unknown"]
 """The level of identical answers; `noisy` if it says little, `unknown` if there are none."""
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class SeriesPoint(Struct, frozen=True, kw_only=True):
     """One run of a series, compared with those before it."""
 
-    seen: Seen
-    with_first: Sameness | None = None
+    observation: RunObservation
+    with_first: IdenticalShare | None = None
     """Each case compared with the first run that has it; None if no case was run before."""
-    with_before: Sameness | None = None
+    with_before: IdenticalShare | None = None
     """Each case compared with the last run before this one that has it."""
-    flips: Flips | None = None
+    flips: CaseFlips | None = None
     """Each case compared with its first verdict; None if none was graded before as in the last run."""
 
     @property
-    def at(self) -> datetime:
+    def started_at(self) -> datetime:
         """When the run started."""
-        return self.seen.run.started_at
+        return self.observation.run.started_at
 
     @property
-    def lowest(self) -> Sameness | None:
+    def lowest(self) -> IdenticalShare | None:
         """The lower of the two shares of identical answers, which determines the state."""
         shares = [share for share in (self.with_first, self.with_before) if share is not None]
         return min(shares, key=lambda share: share.share, default=None)
 
 
-What = Literal["first", "last", "verdicts"]
+ChangeKind = Literal["first", "last", "verdicts"]
 """The kind of change: in answers equal to the first run's or to the last run's, or in passed cases."""
 
 
-class Turning(Struct, frozen=True, kw_only=True):
+class ChangePoint(Struct, frozen=True, kw_only=True):
     """The likeliest change point of a series."""
 
-    what: What
+    kind: ChangeKind
     before: int
     """The place of the last run before the change."""
     after: int
     """The place of the first run after it."""
-    split: Split
+    split: SeriesSplit
     p_value: float
     """An upper bound, adjusted for every place, all three kinds of change and every earlier analysis.
 
@@ -68,66 +74,71 @@ class Turning(Struct, frozen=True, kw_only=True):
     """
 
     @property
-    def shown(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the change is significant."""
         return self.p_value < ALPHA
 
     @property
-    def worse(self) -> bool:
+    def is_worse(self) -> bool:
         """Whether significantly fewer cases pass, and the last run has not recovered."""
         better = self.split.after >= self.split.before
-        return self.what == "verdicts" and self.shown and self.split.holds and not better
+        return self.kind == "verdicts" and self.is_significant and self.split.is_lasting and not better
 
     @property
-    def large(self) -> bool:
+    def is_large(self) -> bool:
         """Whether significantly fewer answers are identical, by more than the state `watch` allows."""
         low, high = sorted((self.split.before, self.split.after))
-        return self.what != "verdicts" and self.shown and self.split.holds and low < WATCH * high
+        return (
+            self.kind != "verdicts"
+            and self.is_significant
+            and self.split.is_lasting
+            and low < WATCH_SHARE * high
+        )
 
 
 class Drift(Struct, frozen=True, kw_only=True):
     """The drift of a target over time."""
 
-    steps: tuple[Step, ...]
-    state: State
+    points: tuple[SeriesPoint, ...]
+    state: DriftState
     since: datetime | None
     """Since when it has been in this state without a break; None if that is not known."""
-    repeats: Sameness | None
+    repeats: IdenticalShare | None
     """How identical two answers to one prompt in one run usually are; None if repeats cannot show it."""
-    turning: Turning | None
+    change_point: ChangePoint | None
     """The change point, if one is significant."""
-    passing: Turning | None
+    pass_rate_change: ChangePoint | None
     """The likeliest change point of the number of passed cases, significant or not."""
-    changed: tuple[Changed, ...]
+    recorded_changes: tuple[RecordedChange, ...]
     by_answers: bool
     """Whether it is drifting by the share of identical answers."""
     by_verdicts: bool
     """Whether it is drifting by the number of passed cases."""
 
     @property
-    def noise(self) -> Sameness | None:
+    def noise(self) -> IdenticalShare | None:
         """`repeats`, if the target does not repeat its answers."""
         return None if self.repeats is None or self.repeats.level == "stable" else self.repeats
 
     @property
-    def last(self) -> Step:
+    def last(self) -> SeriesPoint:
         """The newest run."""
-        return self.steps[-1]
+        return self.points[-1]
 
     @property
     def comparison(self) -> int:
         """The number of this comparison with earlier runs, from 1."""
-        return len(self.steps) - 1
+        return len(self.points) - 1
 
     @property
     def exit_code(self) -> ExitCode:
         """The exit code: NOT_MEASURED if the newest run was not measured, whatever the others show."""
-        if self.state == "unknown" or not self.last.seen.measured:
+        if self.state == "unknown" or not self.last.observation.is_measured:
             return ExitCode.NOT_MEASURED
         return ExitCode.FAILED if self.state == "drifting" else ExitCode.OK
 
 
-def drift(series: Sequence[Seen]) -> Drift:
+def detect_drift(series: Sequence[RunObservation]) -> Drift:
     """Detects drift in two or more runs of one suite on one target.
 
     Args:
@@ -138,16 +149,20 @@ def drift(series: Sequence[Seen]) -> Drift:
     """
     if len(series) < 2:
         raise ValueError(f"drift needs two runs, not {len(series)}.")
-    steps, repeats, turnings = _steps(series), repeated(series), list(_turnings(series))
-    usually, lowest = usual(repeats), steps[-1].lowest
-    large = next((change_point for change_point in turnings if change_point.large), None)
-    worse = next((change_point for change_point in turnings if change_point.worse), None)
+    steps, repeats, turnings = (
+        _series_points(series),
+        shares_within_runs(series),
+        list(_find_change_points(series)),
+    )
+    usually, lowest = usual_share(repeats), steps[-1].lowest
+    large = next((change_point for change_point in turnings if change_point.is_large), None)
+    worse = next((change_point for change_point in turnings if change_point.is_worse), None)
     # Other words are drift only if repeats show that they are not noise.
     steady = all(same.level == "stable" for same in repeats)
     few = lowest is not None and lowest.level == "drifting"
     by_answers = few and bool(repeats) and (steady or large is not None)
     if lowest is None:
-        state: State = "unknown"
+        state: DriftState = "unknown"
     elif by_answers or worse is not None:
         state = "drifting"
     elif lowest.level == "stable":
@@ -156,29 +171,31 @@ def drift(series: Sequence[Seen]) -> Drift:
         state = "watch" if (usually is None or usually.level == "stable") else "noisy"
     deciding = large if by_answers else worse
     return Drift(
-        steps=steps,
+        points=steps,
         state=state,
-        since=_since(steps, state) if deciding is None else steps[deciding.after].at,
+        since=_since(steps, state) if deciding is None else steps[deciding.after].started_at,
         repeats=usually,
-        turning=_best_change_point(turnings),
-        passing=next((change_point for change_point in turnings if change_point.what == "verdicts"), None),
-        changed=changes(series),
+        change_point=_best_change_point(turnings),
+        pass_rate_change=next(
+            (change_point for change_point in turnings if change_point.kind == "verdicts"), None
+        ),
+        recorded_changes=find_recorded_changes(series),
         by_answers=by_answers,
         by_verdicts=worse is not None,
     )
 
 
-def _steps(series: Sequence[Seen]) -> tuple[Step, ...]:
-    places, judging = series[0].places, judging_of(series[-1].run)
-    first, before, judged = Kept(places), Kept(places), Kept(places)
+def _series_points(series: Sequence[RunObservation]) -> tuple[SeriesPoint, ...]:
+    places, judging = series[0].places, judging_key(series[-1].run)
+    first, before, judged = ReferenceRows(places), ReferenceRows(places), ReferenceRows(places)
     steps = []
     for observation in series:
-        alike_judged = judging_of(observation.run) == judging
-        step = Step(
-            seen=observation,
-            with_first=sameness(first.held, observation),
-            with_before=sameness(before.held, observation),
-            flips=flips(judged.held, observation) if alike_judged else None,
+        alike_judged = judging_key(observation.run) == judging
+        step = SeriesPoint(
+            observation=observation,
+            with_first=identical_share(first.rows, observation),
+            with_before=identical_share(before.rows, observation),
+            flips=find_flips(judged.rows, observation) if alike_judged else None,
         )
         steps.append(step)
         first.add(observation, by="answers", again=False)
@@ -188,7 +205,7 @@ def _steps(series: Sequence[Seen]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _since(steps: Sequence[Step], state: State) -> datetime | None:
+def _since(steps: Sequence[SeriesPoint], state: DriftState) -> datetime | None:
     """Returns when the unbroken sequence of runs with the state of the last run began.
 
     For the state `watch`, `watch` and `drifting` count as one level.
@@ -199,39 +216,39 @@ def _since(steps: Sequence[Step], state: State) -> datetime | None:
     since = steps[-1]
     for step in reversed(steps[1:]):
         if step.lowest is None or step.lowest.level not in names:
-            return since.at
+            return since.started_at
         since = step
-    return steps[0].at if state == "stable" else since.at
+    return steps[0].started_at if state == "stable" else since.started_at
 
 
 # --- the change point --------------------------------------------------------------------------------------
 
 
-def _turnings(series: Sequence[Seen]) -> Iterator[Turning]:
+def _find_change_points(series: Sequence[RunObservation]) -> Iterator[ChangePoint]:
     """Yields the likeliest change point of each of the three series of rows, significant or not."""
-    judging = judging_of(series[-1].run)
-    judged = [place for place, observation in enumerate(series) if judging_of(observation.run) == judging]
+    judging = judging_key(series[-1].run)
+    judged = [place for place, observation in enumerate(series) if judging_key(observation.run) == judging]
     all_places = range(len(series))
     looks = len(series) - 1
-    kinds: list[tuple[What, Sequence[int], list[Row]]] = [
-        ("first", all_places, alike(series)),
-        ("last", all_places, alike(series[::-1])[::-1]),
-        ("verdicts", judged, passes([series[place] for place in judged])),
+    kinds: list[tuple[ChangeKind, Sequence[int], list[CaseRow]]] = [
+        ("first", all_places, identity_rows(series)),
+        ("last", all_places, identity_rows(series[::-1])[::-1]),
+        ("verdicts", judged, pass_rows([series[place] for place in judged])),
     ]
     for what, places, rows in kinds:
         known_rows = [(place, row) for place, row in zip(places, rows, strict=True) if any(row)]
-        division = split([row for _, row in known_rows])
+        division = find_split([row for _, row in known_rows])
         if division is not None:
             before, after = known_rows[division.place - 1][0], known_rows[division.place][0]
             p_value = min(1.0, division.p_value * len(kinds) * looks * (looks + 1))
-            yield Turning(what=what, before=before, after=after, split=division, p_value=p_value)
+            yield ChangePoint(kind=what, before=before, after=after, split=division, p_value=p_value)
 
 
-def _best_change_point(turnings: Sequence[Turning]) -> Turning | None:
-    shown_points = [point for point in turnings if point.shown]
+def _best_change_point(turnings: Sequence[ChangePoint]) -> ChangePoint | None:
+    shown_points = [point for point in turnings if point.is_significant]
     best = min(shown_points, key=lambda point: point.p_value, default=None)
     # People compare with the first run, so a change that it shows too is reported by it.
     return next(
-        (point for point in shown_points if point.what == "first" and best and point.after == best.after),
+        (point for point in shown_points if point.kind == "first" and best and point.after == best.after),
         best,
     )

@@ -6,11 +6,11 @@ from math import fsum
 
 from msgspec import Struct
 
-from proctor.drift.observations import PASSED, Held
+from proctor.drift.observations import PASSED, ObservationRows
 from proctor.stats import mean_interval, newcombe_paired
 
 
-class Flips(Struct, frozen=True, kw_only=True):
+class CaseFlips(Struct, frozen=True, kw_only=True):
     """The cases of a run that are worse or better than before."""
 
     cases: int
@@ -31,7 +31,7 @@ class Flips(Struct, frozen=True, kw_only=True):
         return self.after - self.before
 
 
-def flips(earlier: Held, rows: Held) -> Flips | None:
+def find_flips(earlier: ObservationRows, rows: ObservationRows) -> CaseFlips | None:
     """Compares the verdicts of a run with earlier ones; None if no case has both.
 
     A case counts once, by the mean of the repeats that both have, and as unchanged if every answer is
@@ -45,7 +45,7 @@ def flips(earlier: Held, rows: Held) -> Flips | None:
     better = tuple([ids[case] for case, change in changes.items() if change > 0])
     count = len(sums)
     before = fsum(case_sums.before for case_sums in sums.values()) / count
-    return Flips(
+    return CaseFlips(
         cases=count,
         worse=worse,
         better=better,
@@ -73,8 +73,8 @@ class _CaseSums:
         return self.after - self.before
 
 
-def _case_sums(earlier: Held, rows: Held) -> dict[int, _CaseSums]:
-    case_numbers = rows.places.case_of
+def _case_sums(earlier: ObservationRows, rows: ObservationRows) -> dict[int, _CaseSums]:
+    case_numbers = rows.places.case_numbers
     sums: dict[int, _CaseSums] = {}
     for place, (was, now) in enumerate(zip(earlier.verdicts, rows.verdicts, strict=False)):
         if was and now:  # neither is UNKNOWN

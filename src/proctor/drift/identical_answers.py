@@ -9,17 +9,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-from proctor.drift.observations import Held, Seen
+from proctor.drift.observations import ObservationRows, RunObservation
 from proctor.model import Run
 from proctor.stats import reaches, wilson
 
-STABLE, WATCH = 0.95, 0.80
+STABLE_SHARE, WATCH_SHARE = 0.95, 0.80
 """The lowest shares of identical answers for these levels. Source: the published rule of dialect pramana."""
 
-Level = Literal["stable", "watch", "drifting"]
+SimilarityLevel = Literal["stable", "watch", "drifting"]
 
 
-class Sameness(Struct, frozen=True):
+class IdenticalShare(Struct, frozen=True):
     """The number of cases with identical answers; a case with repeats counts by its share."""
 
     identical: float
@@ -36,16 +36,16 @@ class Sameness(Struct, frozen=True):
         return wilson(self.identical, self.cases) or (0.0, 1.0)
 
     @property
-    def level(self) -> Level:
+    def level(self) -> SimilarityLevel:
         """The level of the share."""
-        if reaches(self.share, STABLE):
+        if reaches(self.share, STABLE_SHARE):
             return "stable"
-        return "watch" if reaches(self.share, WATCH) else "drifting"
+        return "watch" if reaches(self.share, WATCH_SHARE) else "drifting"
 
 
-def _shares(earlier: Held, later: Held) -> dict[int, float]:
+def _shares_by_case(earlier: ObservationRows, later: ObservationRows) -> dict[int, float]:
     """Returns by case the share of identical answers, comparing each repeat with the same repeat."""
-    case_numbers = earlier.places.case_of
+    case_numbers = earlier.places.case_numbers
     common: dict[int, int] = defaultdict(int)
     same: dict[int, int] = defaultdict(int)
     for place, (mine, others) in enumerate(zip(earlier.answers, later.answers, strict=False)):
@@ -55,28 +55,30 @@ def _shares(earlier: Held, later: Held) -> dict[int, float]:
     return {case: same[case] / count for case, count in common.items()}
 
 
-def sameness(earlier: Held, later: Held) -> Sameness | None:
+def identical_share(earlier: ObservationRows, later: ObservationRows) -> IdenticalShare | None:
     """Returns the share of identical answers of two runs; None if they have no case in common."""
-    shares = _shares(earlier, later)
-    return Sameness(min(len(shares), fsum(shares.values())), len(shares)) if shares else None
+    shares = _shares_by_case(earlier, later)
+    return IdenticalShare(min(len(shares), fsum(shares.values())), len(shares)) if shares else None
 
 
-def within(observation: Seen) -> Sameness | None:
+def share_within_run(observation: RunObservation) -> IdenticalShare | None:
     """Returns the share of identical pairs of repeats, on average over cases with repeats."""
     answers: dict[int, list[int]] = defaultdict(list)
     for place, answer in enumerate(observation.answers):
         if answer:
-            answers[observation.places.case_of[place]].append(answer)
-    shares = [_pairs(case_answers) for case_answers in answers.values() if len(case_answers) > 1]
-    return Sameness(min(len(shares), fsum(shares)), len(shares)) if shares else None
+            answers[observation.places.case_numbers[place]].append(answer)
+    shares = [
+        _identical_pair_share(case_answers) for case_answers in answers.values() if len(case_answers) > 1
+    ]
+    return IdenticalShare(min(len(shares), fsum(shares)), len(shares)) if shares else None
 
 
-def _pairs(answers: Sequence[int]) -> float:
+def _identical_pair_share(answers: Sequence[int]) -> float:
     alike = sum(count * (count - 1) for count in Counter(answers).values())
     return alike / (len(answers) * (len(answers) - 1))
 
 
-def repeated(series: Sequence[Seen]) -> list[Sameness]:
+def shares_within_runs(series: Sequence[RunObservation]) -> list[IdenticalShare]:
     """Returns, for each run whose repeats show it, how identical two answers to one prompt are.
 
     It is measured within a run, so that no change from one run to another can affect it.
@@ -84,11 +86,11 @@ def repeated(series: Sequence[Seen]) -> list[Sameness]:
     return [
         same
         for observation in series
-        if repeats_tell(observation.run) and (same := within(observation)) is not None
+        if repeats_show_noise(observation.run) and (same := share_within_run(observation)) is not None
     ]
 
 
-def usual(repeats: Sequence[Sameness]) -> Sameness | None:
+def usual_share(repeats: Sequence[IdenticalShare]) -> IdenticalShare | None:
     """Returns the larger of the first share and the median share."""
     if not repeats:
         return None
@@ -96,7 +98,7 @@ def usual(repeats: Sequence[Sameness]) -> Sameness | None:
     return max(repeats[0], middle, key=_share)
 
 
-def repeats_tell(run: Run) -> bool:
+def repeats_show_noise(run: Run) -> bool:
     """Returns whether all repeats of a run sent the same request.
 
     Repeats of a seeded target have different seeds, which matter unless the temperature is 0.
@@ -104,5 +106,5 @@ def repeats_tell(run: Run) -> bool:
     return run.target.params.seed is None or run.target.params.temperature == 0
 
 
-def _share(same: Sameness) -> float:
+def _share(same: IdenticalShare) -> float:
     return same.share

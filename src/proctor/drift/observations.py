@@ -11,47 +11,47 @@ from msgspec import Struct
 from proctor.codec import encode
 from proctor.errors import ExitCode
 from proctor.model import Output, PassRule, Run, Trial, Verdict
-from proctor.verdicts import Counts, Repeats, exit_code, verdict_of
+from proctor.verdicts import CaseRepeats, Counts, decide_verdict, run_exit_code
 
 UNKNOWN, FAILED, PASSED = 0, 1, 2
-"""The values in `Seen.verdicts`."""
+"""The values in `RunObservation.verdicts`."""
 
 
-class Places:
+class TrialPlaces:
     """Numbers the trials of a suite by case and repeat, the same in all runs."""
 
     def __init__(self) -> None:
         self.cases: list[str] = []
         """The id of each case, in the order in which they were first seen."""
-        self.case_of = array("I")
+        self.case_numbers = array("I")
         """The number of the case at each place."""
         self._numbers: dict[str, int] = {}
         self._places: dict[tuple[str, int], int] = {}
 
-    def of(self, case_id: str, repeat: int) -> int:
+    def place_for(self, case_id: str, repeat: int) -> int:
         """Returns the place of a trial; a new trial gets a new place."""
         place = self._places.get((case_id, repeat))
         if place is None:
-            place = self._places[case_id, repeat] = len(self.case_of)
+            place = self._places[case_id, repeat] = len(self.case_numbers)
             number = self._numbers.setdefault(case_id, len(self.cases))
             if number == len(self.cases):
                 self.cases.append(case_id)
-            self.case_of.append(number)
+            self.case_numbers.append(number)
         return place
 
-    def at(self, repeat: int) -> dict[int, int]:
+    def places_at(self, repeat: int) -> dict[int, int]:
         """Returns the places of one repeat, by the number of the case."""
         return {self._numbers[case]: place for (case, of), place in self._places.items() if of == repeat}
 
-    def of_case(self) -> list[list[int]]:
+    def group_by_case(self) -> list[list[int]]:
         """Returns the places of each case."""
         places_by_case: list[list[int]] = [[] for _ in self.cases]
-        for place, case in enumerate(self.case_of):
+        for place, case in enumerate(self.case_numbers):
             places_by_case[case].append(place)
         return places_by_case
 
 
-class Aside(Struct, frozen=True, kw_only=True):
+class ExcludedCounts(Struct, frozen=True, kw_only=True):
     """The number of trials that are excluded from the comparison, by reason."""
 
     taken_over: int = 0
@@ -71,36 +71,36 @@ class Aside(Struct, frozen=True, kw_only=True):
         return self.taken_over + self.cached + self.elsewhere + self.errors + self.unscored
 
 
-class Held(Struct, frozen=True):
+class ObservationRows(Struct, frozen=True):
     """Answers and verdicts by place; both rows can be shorter than the number of places."""
 
-    places: Places
+    places: TrialPlaces
     answers: array[int]
     """64 bits of the digest of each answer; 0 without an answer."""
     verdicts: bytearray
     """If each case counts once, its verdict is at the place of its first repeat."""
 
 
-class Seen(Held, frozen=True, kw_only=True):
+class RunObservation(ObservationRows, frozen=True, kw_only=True):
     """A run for comparison, with the trials that its own target answered in this run."""
 
     run: Run
     passed: Counts
     """The counts of passed and failed trials."""
-    aside: Aside
+    excluded: ExcludedCounts
     models: frozenset[str]
     """As the endpoint reported them."""
     fingerprints: frozenset[str]
-    holdout: bool
+    has_holdout: bool
     """Whether any of its trials are held out."""
-    measured: bool
+    is_measured: bool
     """Whether the target answered at all, with no more ERROR and UNSCORED trials than the run allows."""
 
 
-class Seeing:
+class RunObserver:
     """Reads the trials of one run."""
 
-    def __init__(self, run: Run, places: Places) -> None:
+    def __init__(self, run: Run, places: TrialPlaces) -> None:
         """Starts without trials.
 
         Args:
@@ -113,20 +113,20 @@ class Seeing:
         self._verdicts = bytearray()
         self._passed = Counts()
         self._all = Counts()
-        self._excluded_counts = dict.fromkeys(Aside.__struct_fields__, 0)
+        self._excluded_counts = dict.fromkeys(ExcludedCounts.__struct_fields__, 0)
         self._models: set[str] = set()
         self._fingerprints: set[str] = set()
         self._holdout = False
-        self._case: tuple[str, Repeats, bool] | None = None
+        self._case: tuple[str, CaseRepeats, bool] | None = None
         """The case whose repeats are being added, and whether the target answered all of them in this run."""
 
     def add(self, trial: Trial, rule: PassRule) -> None:
         """Adds the next finished trial, in suite order, with the pass rule of its case."""
-        verdict = verdict_of(trial, rule)
+        verdict = decide_verdict(trial, rule)
         self._holdout = self._holdout or trial.split == "holdout"
         fresh = self._is_fresh(trial, verdict)
         if fresh and trial.output is not None:
-            place = self._places.of(trial.case_id, trial.repeat)
+            place = self._places.place_for(trial.case_id, trial.repeat)
             _grow(self._answers, place)
             self._answers[place] = answer_digest(trial.output)
             if trial.output.model is not None:
@@ -138,26 +138,26 @@ class Seeing:
             return
         if self._case is None or self._case[0] != trial.case_id:
             self._end_case()
-            self._case = trial.case_id, Repeats(rule), True
+            self._case = trial.case_id, CaseRepeats(rule), True
         case_id, repeats, all_fresh = self._case
         repeats.add(trial, verdict)
         self._case = case_id, repeats, all_fresh and (fresh or trial.output is None)
 
-    def seen(self) -> Seen:
+    def finish(self) -> RunObservation:
         """Returns the observation, once all trials were added."""
         self._end_case()
-        not_measured = exit_code(self._all, self._run.settings) is ExitCode.NOT_MEASURED
-        return Seen(
+        not_measured = run_exit_code(self._all, self._run.settings) is ExitCode.NOT_MEASURED
+        return RunObservation(
             run=self._run,
             places=self._places,
             answers=self._answers,
             verdicts=self._verdicts,
             passed=self._passed,
-            aside=Aside(**self._excluded_counts),
+            excluded=ExcludedCounts(**self._excluded_counts),
             models=frozenset(self._models),
             fingerprints=frozenset(self._fingerprints),
-            holdout=self._holdout,
-            measured=any(self._answers) and not not_measured,
+            has_holdout=self._holdout,
+            is_measured=any(self._answers) and not not_measured,
         )
 
     def _is_fresh(self, trial: Trial, verdict: Verdict) -> bool:
@@ -182,7 +182,7 @@ class Seeing:
         if not fresh or verdict not in (Verdict.PASS, Verdict.FAIL):
             return
         self._passed.add(verdict, first=repeat == 0)
-        place = self._places.of(case_id, repeat)
+        place = self._places.place_for(case_id, repeat)
         _grow(self._verdicts, place)
         self._verdicts[place] = PASSED if verdict is Verdict.PASS else FAILED
 
@@ -195,19 +195,19 @@ class Seeing:
         self._case = None
 
 
-class Kept:
+class ReferenceRows:
     """The rows of one reference run for each case: the first run that has it, or the last."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: TrialPlaces) -> None:
         """Starts without cases.
 
         Args:
             places: the places of the runs.
         """
-        self.held = Held(places, array("Q"), bytearray())
+        self.rows = ObservationRows(places, array("Q"), bytearray())
         self._cases: set[int] = set()
 
-    def add(self, rows: Held, *, by: Literal["answers", "verdicts"], again: bool) -> None:
+    def add(self, rows: ObservationRows, *, by: Literal["answers", "verdicts"], again: bool) -> None:
         """Copies the next run's rows of new cases, or with `again` of all its cases.
 
         Args:
@@ -215,13 +215,13 @@ class Kept:
             by: a run has a case if it has this of the case.
             again: whether to replace the rows of earlier runs.
         """
-        case_numbers = self.held.places.case_of
+        case_numbers = self.rows.places.case_numbers
         has = {case_numbers[place] for place, value in enumerate(getattr(rows, by)) if value}
         new_cases = has if again else has - self._cases
         if not new_cases:
             return
         self._cases |= new_cases
-        row_pairs = (self.held.answers, rows.answers), (self.held.verdicts, rows.verdicts)
+        row_pairs = (self.rows.answers, rows.answers), (self.rows.verdicts, rows.verdicts)
         for target, source in row_pairs:
             _grow(target, len(case_numbers) - 1)
             for place, case in enumerate(case_numbers):

@@ -21,7 +21,7 @@ from proctor.protocols import Quota
 if TYPE_CHECKING:
     from proctor.engines.rate_pacer import RatePacer
 
-_NEWEST_CALL = 0.1
+_NEWEST_CALL_WEIGHT = 0.1
 """The weight of the newest call in the average size of calls."""
 _IDLE_S = 5.0
 """After an idle moment, requests sent longer ago than this do not count for the rate."""
@@ -31,23 +31,23 @@ MAX_OUTAGE_S = 60.0
 """How long an endpoint may fail every probe before it is given up, unless a call's retries take longer."""
 MAX_THROTTLED_S = 300.0
 """The same for an endpoint that has answered before and now throttles every request."""
-RETRY_AFTER_GIVING_UP_S = 30.0
+GIVEN_UP_RETRY_S = 30.0
 """How long after an endpoint was given up one call may try it again."""
 FIRST_WAIT_S = 0.5
-LONGEST_WAIT_S = 30.0
-_FAILURES = {EndpointFault.PERMANENT: 5, EndpointFault.UNREACHABLE: 5, EndpointFault.SERVER: 12}
+MAX_WAIT_S = 30.0
+_FAILURE_THRESHOLDS = {EndpointFault.PERMANENT: 5, EndpointFault.UNREACHABLE: 5, EndpointFault.SERVER: 12}
 """How many failures in a row open the breaker."""
 
 
 def backoff_s(tries: int) -> float:
     """Returns the delay after that number of failed tries: doubling from 0.5 s to 30 s, with jitter."""
-    longest_s = longest_backoff_s(tries)
+    longest_s = max_backoff_s(tries)
     return random.uniform(longest_s / 2, longest_s)  # noqa: S311  # spreading load, not a secret
 
 
-def longest_backoff_s(tries: int) -> float:
+def max_backoff_s(tries: int) -> float:
     """Returns the same without jitter."""
-    return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(tries, 10))
+    return min(MAX_WAIT_S, FIRST_WAIT_S * 2.0 ** min(tries, 10))
 
 
 class CircuitBreaker:
@@ -100,7 +100,7 @@ class CircuitBreaker:
             self.probe_at = probe_at
         self.failures = max(self.failures, 1)
 
-    def lose_probe(self, now: float, least_wait_s: float = 0.0) -> None:
+    def fail_probe(self, now: float, least_wait_s: float = 0.0) -> None:
         """Records that the probe failed or was cancelled."""
         self._probe_sent_at = None
         self.probe_at = now + max(backoff_s(self._probes), least_wait_s)
@@ -130,17 +130,17 @@ class CircuitBreaker:
         if self._opened_at is not None:
             if self._probe_sent_at is None or asked_at < self._probe_sent_at:
                 return False  # the call was sent before the probe
-            self.lose_probe(now, least_wait_s)
-            return now - self._opened_at >= self._longest_s(fault, patience_s)
+            self.fail_probe(now, least_wait_s)
+            return now - self._opened_at >= self._max_outage_s(fault, patience_s)
         if fault is EndpointFault.THROTTLED:
             return False  # that is what pacing is for
         self.failures += is_first or fault is not EndpointFault.SERVER
-        if self.failures < _FAILURES[fault]:
+        if self.failures < _FAILURE_THRESHOLDS[fault]:
             return False
         if fault is EndpointFault.PERMANENT:
             return True
         self.trip(now, now + max(backoff_s(0), least_wait_s))
-        return self._longest_s(fault, patience_s) <= 0
+        return self._max_outage_s(fault, patience_s) <= 0
 
     def give_up(self, reason: str, now: float) -> None:
         """Fails every call with that reason, except for one try every 30 s."""
@@ -148,9 +148,9 @@ class CircuitBreaker:
         self.failures = max(self.failures, 1)
         self._opened_at = now if self._opened_at is None else self._opened_at
         self._probe_sent_at = None
-        self.probe_at = now + RETRY_AFTER_GIVING_UP_S
+        self.probe_at = now + GIVEN_UP_RETRY_S
 
-    def _longest_s(self, fault: EndpointFault, patience_s: float) -> float:
+    def _max_outage_s(self, fault: EndpointFault, patience_s: float) -> float:
         if fault is EndpointFault.PERMANENT:
             return 0.0
         if fault is EndpointFault.UNREACHABLE and not self._has_answered:
@@ -159,8 +159,8 @@ class CircuitBreaker:
         return max(MAX_THROTTLED_S if is_throttled else MAX_OUTAGE_S, patience_s)
 
 
-class Limit:
-    """Limits concurrent requests to one endpoint; `enter` before each request and `leave` after it."""
+class AdaptiveLimit:
+    """Limits concurrent requests to one endpoint; `acquire` before each request and `release` after it."""
 
     def __init__(self, ceiling: int) -> None:
         """Starts at the ceiling.
@@ -169,16 +169,16 @@ class Limit:
             ceiling: the maximum number of concurrent requests.
         """
         self.ceiling = ceiling
-        self.allowed = float(ceiling)
+        self.concurrency = float(ceiling)
         self.in_flight = 0
         self.successes = 0
         """How many calls the endpoint answered."""
         self.breaker = CircuitBreaker()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_guarded = False
         """Whether anything but the concurrency limit may delay a request."""
         self._halved_at = -inf
-        self._closed_until = 0.0
+        self._paused_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
         self._pacer: RatePacer | None = None
@@ -188,56 +188,56 @@ class Limit:
         self._busy_since = -inf
         self._epoch = _Epoch(0.0, 0)
 
-    def try_enter(self) -> bool:
+    def try_acquire(self) -> bool:
         """Enters if the limit allows it now and no other call waits."""
-        if self.in_flight < int(self.allowed) and not self._waiting and not self._is_guarded:
-            self._take()
+        if self.in_flight < int(self.concurrency) and not self._waiters and not self._is_guarded:
+            self._admit()
             return True
         return False
 
-    async def enter(self) -> None:
+    async def acquire(self) -> None:
         """Waits in turn until the limit and the endpoint's pauses allow a request.
 
         Raises:
             EndpointFailed: the endpoint was given up.
         """
-        if self.try_enter():
+        if self.try_acquire():
             return
         if self.breaker.reason is not None and monotonic() < self.breaker.probe_at:
             raise EndpointFailed(self.breaker.reason)
         waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        self._let_in()
+        self._waiters.append(waiter)
+        self._admit_waiters()
         try:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self.leave()  # admitted just as it was cancelled
+                self.release()  # admitted just as it was cancelled
             raise
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Ends a request and lets the next one in."""
         self.in_flight -= 1
         if self.breaker.is_probing and not self.in_flight:
-            self.breaker.lose_probe(monotonic())  # it was cancelled, or its time was up
-        if self._waiting:
-            self._let_in()
+            self.breaker.fail_probe(monotonic())  # it was cancelled, or its time was up
+        if self._waiters:
+            self._admit_waiters()
 
-    def responded(self) -> None:
+    def on_response(self) -> None:
         """Records that the endpoint answered, if only to refuse the request."""
         self.successes += 1
         if self.breaker.failures:
             self.breaker.succeed()
-            self._let_in()
+            self._admit_waiters()
 
-    def succeeded(self) -> None:
+    def on_success(self) -> None:
         """Records a success; after as many successes as the current limit, the limit grows by one."""
-        self.responded()
-        if self.allowed < self.ceiling:
-            self.allowed = min(float(self.ceiling), self.allowed + 1 / self.allowed)
-            self._let_in()
+        self.on_response()
+        if self.concurrency < self.ceiling:
+            self.concurrency = min(float(self.ceiling), self.concurrency + 1 / self.concurrency)
+            self._admit_waiters()
 
-    def busy(self, asked_at: float, pause_s: float | None) -> None:
+    def on_busy(self, asked_at: float, pause_s: float | None) -> None:
         """Records that the endpoint is overloaded; halves the limit, once for all requests in flight.
 
         Args:
@@ -246,12 +246,12 @@ class Limit:
         """
         now = monotonic()
         if asked_at > self._halved_at:
-            self.allowed = max(1.0, self.allowed / 2)
+            self.concurrency = max(1.0, self.concurrency / 2)
             self._halved_at = now
         if pause_s:
-            self._close(now + pause_s)
+            self._pause_until(now + pause_s)
 
-    def throttled(self, asked_at: float, pause_s: float) -> bool:
+    def on_throttled(self, asked_at: float, pause_s: float) -> bool:
         """Records that the endpoint throttled a request; after the pause, requests are paced.
 
         Args:
@@ -266,10 +266,10 @@ class Limit:
             return not self.successes
         self._epoch.refused_count += 1
         self._epoch.refused_at = min(self._epoch.refused_at, now)
-        self._close(now + pause_s)
-        return not self.successes and self._epoch.accepted(self._sent_count) <= 0
+        self._pause_until(now + pause_s)
+        return not self.successes and self._epoch.accepted_count(self._sent_count) <= 0
 
-    def observe(self, quotas: Collection[Quota]) -> None:
+    def on_quotas(self, quotas: Collection[Quota]) -> None:
         """Records what is left of the endpoint's rate limits; if that is too little, waits for the reset.
 
         The number of requests counts until one is refused; from then on requests are paced. The tokens must
@@ -279,15 +279,15 @@ class Limit:
         for quota in quotas:
             needed = self._tokens_per_call if quota.resource == "tokens" else float(self._pacer is None)
             if quota.remaining < needed and quota.reset_s <= MAX_THROTTLED_S:
-                self._close(monotonic() + quota.reset_s)
+                self._pause_until(monotonic() + quota.reset_s)
 
     def count_tokens(self, tokens: int) -> None:
         """Records the tokens of a call."""
         if self._counts_tokens:
-            weight = _NEWEST_CALL if self._tokens_per_call else 1.0
+            weight = _NEWEST_CALL_WEIGHT if self._tokens_per_call else 1.0
             self._tokens_per_call += weight * (tokens - self._tokens_per_call)
 
-    def failed(
+    def on_failure(
         self,
         fault: EndpointFault,
         *,
@@ -316,12 +316,12 @@ class Limit:
         """Fails all waiting calls, and later ones, with that reason."""
         self.breaker.give_up(reason, monotonic())
         self._is_guarded = True
-        while self._waiting:
-            waiter = self._waiting.popleft()
+        while self._waiters:
+            waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_exception(EndpointFailed(reason))
 
-    def _take(self) -> None:
+    def _admit(self) -> None:
         if not self.in_flight:
             now = monotonic()
             if now - self._busy_since > _IDLE_S and not self._is_guarded:
@@ -330,34 +330,34 @@ class Limit:
         self._sent_count += 1
         self.in_flight += 1
 
-    def _close(self, until: float) -> None:
-        self._closed_until = max(self._closed_until, until)
+    def _pause_until(self, until: float) -> None:
+        self._paused_until = max(self._paused_until, until)
         self._is_guarded = True
-        self._wake_at(self._closed_until)
+        self._wake_at(self._paused_until)
 
-    def _let_in(self) -> None:
+    def _admit_waiters(self) -> None:
         """Admits waiting calls as far as limit, pauses, pace and breaker allow; otherwise sets a timer."""
-        while self._waiting and self.in_flight < int(self.allowed):
+        while self._waiters and self.in_flight < int(self.concurrency):
             if self._is_guarded:
                 now = monotonic()
-                opens_at = self._opens_at(now)
+                opens_at = self._next_admission_at(now)
                 if opens_at > now:
                     self._wake_at(opens_at)
                     return
-            waiter = self._waiting.popleft()
+            waiter = self._waiters.popleft()
             if waiter.done():
                 continue
             if self._is_guarded:
                 self._pass_guard(monotonic())
-            self._take()
+            self._admit()
             waiter.set_result(None)
 
-    def _opens_at(self, now: float) -> float:
+    def _next_admission_at(self, now: float) -> float:
         """Returns when the next request may be sent; `inf` if that depends on the current probe."""
-        if self._closed_until:
-            if now < self._closed_until:
-                return self._closed_until
-            self._reopen(now)
+        if self._paused_until:
+            if now < self._paused_until:
+                return self._paused_until
+            self._end_pause(now)
         if self.breaker.is_open:
             return inf if self.breaker.is_probing else self.breaker.probe_at
         if self._pacer is None:
@@ -373,16 +373,16 @@ class Limit:
         if self.breaker.is_open:
             self.breaker.start_probe(now)
         elif self._pacer is not None:
-            self._pacer.take(now)
+            self._pacer.record_request(now)
 
-    def _reopen(self, now: float) -> None:
+    def _end_pause(self, now: float) -> None:
         """Ends a pause; the requests accepted since the last one determine the rate."""
-        epoch, closed_until = self._epoch, self._closed_until
-        self._closed_until = 0.0
+        epoch, closed_until = self._epoch, self._paused_until
+        self._paused_until = 0.0
         self._epoch = _Epoch(now, self._sent_count)
         if not epoch.refused_count:
             return
-        accepted = epoch.accepted(self._sent_count)
+        accepted = epoch.accepted_count(self._sent_count)
         if accepted <= 0:
             self.breaker.trip(now, now)
             return
@@ -393,7 +393,7 @@ class Limit:
 
             self._pacer = RatePacer(accepted / max(epoch_s, pause_s), pause_s, now)
         else:
-            self._pacer.cut(accepted / epoch_s if epoch_s >= pause_s else None, pause_s, now)
+            self._pacer.slow_down(accepted / epoch_s if epoch_s >= pause_s else None, pause_s, now)
 
     def _wake_at(self, at: float) -> None:
         if at >= self._timer_at:
@@ -406,13 +406,13 @@ class Limit:
     def _wake(self) -> None:
         self._timer = None
         self._timer_at = inf
-        if self._closed_until and not self._waiting:
+        if self._paused_until and not self._waiters:
             now = monotonic()
-            if now < self._closed_until:
-                self._wake_at(self._closed_until)
+            if now < self._paused_until:
+                self._wake_at(self._paused_until)
             else:
-                self._opens_at(now)
-        self._let_in()
+                self._next_admission_at(now)
+        self._admit_waiters()
 
 
 class _Epoch:
@@ -426,6 +426,6 @@ class _Epoch:
         self.refused_at = inf
         self._sent_before = sent_before
 
-    def accepted(self, sent_count: int) -> int:
+    def accepted_count(self, sent_count: int) -> int:
         """Returns how many requests were not refused, including those in flight."""
         return sent_count - self._sent_before - self.refused_count

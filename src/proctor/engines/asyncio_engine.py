@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter, make_trial
 from proctor.errors import EndpointFailed, TargetError, WorkspaceError
-from proctor.grading import Manner
-from proctor.invalid_cases import failure_of
+from proctor.grading import GradingMode
+from proctor.invalid_cases import setup_failure
 from proctor.model import Failure, Output, Trial, Verdict
-from proctor.plan import Planned
+from proctor.plan import PlannedTrial
 
 GRACE_S = 1.0
 """How long running calls may continue after the user stops a run: commands must end within 2 s."""
@@ -53,8 +53,8 @@ class AsyncioEngine:
         self._max_concurrency = work.max_concurrency
         self._worker = worker
         self._writer = writer
-        self._stopping = asyncio.Event()
-        self._groups: dict[int, dict[int, tuple[Planned, Trial]]] = {}
+        self._stop_event = asyncio.Event()
+        self._groups: dict[int, dict[int, tuple[PlannedTrial, Trial]]] = {}
         self._answered_trials: list[_AnsweredTrial] = []
         self._stored_count = 0
         """How many of the first answered trials are stored without scores."""
@@ -67,9 +67,9 @@ class AsyncioEngine:
         """Why the run was stopped, as a sentence; None if it was not, or the user stopped it."""
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether `stop` was called."""
-        return self._stopping.is_set()
+        return self._stop_event.is_set()
 
     def stop(self, reason: str | None = None) -> None:
         """Starts no further trials; running ones get `GRACE_S`, or with a reason `LONG_GRACE_S`.
@@ -77,11 +77,11 @@ class AsyncioEngine:
         Args:
             reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
         """
-        self.stop_reason = self.stop_reason or (None if self.stopped else reason)
+        self.stop_reason = self.stop_reason or (None if self.is_stopped else reason)
         self._is_stopped_by_user = self._is_stopped_by_user or reason is None
-        self._stopping.set()
+        self._stop_event.set()
 
-    async def run(self, planned_trials: Iterator[Planned]) -> None:
+    async def run(self, planned_trials: Iterator[PlannedTrial]) -> None:
         """Runs every planned trial, or as many as possible before `stop`.
 
         Raises:
@@ -90,7 +90,7 @@ class AsyncioEngine:
         """
         trials = _in_batches(planned_trials)
         workers = {asyncio.create_task(self._run_worker(trials)) for _ in range(self._max_concurrency)}
-        stopping = asyncio.create_task(self._stopping.wait())
+        stopping = asyncio.create_task(self._stop_event.wait())
         try:
             while workers:
                 finished, _ = await asyncio.wait({*workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -101,7 +101,7 @@ class AsyncioEngine:
                 for worker in finished - {stopping}:
                     if not worker.cancelled():  # else its grader was stopped with the run
                         worker.result()
-                if self._stopping.is_set():
+                if self._stop_event.is_set():
                     break
                 workers -= finished
             await self._finish_all(stopping)
@@ -131,7 +131,7 @@ class AsyncioEngine:
 
     async def _finish_all(self, stopping: asyncio.Task[bool]) -> None:
         """Waits for slow graders, unless the run is stopped: their answers are stored."""
-        while not self._stopping.is_set():
+        while not self._stop_event.is_set():
             while self._answered_trials:
                 self._finish_answered()
                 await asyncio.sleep(0)
@@ -139,13 +139,13 @@ class AsyncioEngine:
                 return
             await asyncio.wait({*self._long_gradings, stopping}, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _run_worker(self, trials: Iterator[Planned]) -> None:
+    async def _run_worker(self, trials: Iterator[PlannedTrial]) -> None:
         for count, planned_trial in enumerate(trials, 1):
             while self._grades_too_much():
                 await asyncio.wait(self._long_gradings, return_when=asyncio.FIRST_COMPLETED)
-            while self._writer.is_full() and not self._stopping.is_set():  # noqa: ASYNC110  # a thread makes room
+            while self._writer.is_full() and not self._stop_event.is_set():  # noqa: ASYNC110  # a thread makes room
                 await asyncio.sleep(_FULL_PAUSE_S)
-            if self._stopping.is_set():
+            if self._stop_event.is_set():
                 return
             try:
                 await self._attempt(planned_trial)
@@ -156,10 +156,10 @@ class AsyncioEngine:
             if count % _BATCH_SIZE == 0:
                 await asyncio.sleep(0)  # targets that answer immediately never yield to the loop
 
-    async def _attempt(self, planned_trial: Planned) -> None:
+    async def _attempt(self, planned_trial: PlannedTrial) -> None:
         worker, writer, case = self._worker, self._writer, planned_trial.case
         started_at = writer.now()
-        invalid = failure_of(case)
+        invalid = setup_failure(case)
         if invalid is not None:
             self._queue_finish((planned_trial, started_at, None, invalid))
             return
@@ -168,11 +168,11 @@ class AsyncioEngine:
             return
         output, failure = planned_trial.output, None
         if output is None:
-            output, failure = await self._ask(planned_trial, None)
+            output, failure = await self._call_target(planned_trial, None)
         mode = worker.grading_mode(case)
-        if mode is Manner.TOGETHER:
-            await self._gather(planned_trial, make_trial(planned_trial, started_at, output, failure))
-        elif mode is Manner.AT_ONCE or output is None:
+        if mode is GradingMode.ACROSS_REPEATS:
+            await self._collect_repeats(planned_trial, make_trial(planned_trial, started_at, output, failure))
+        elif mode is GradingMode.IMMEDIATE or output is None:
             self._queue_finish((planned_trial, started_at, output, failure))
         else:
             if planned_trial.output is None:
@@ -180,40 +180,40 @@ class AsyncioEngine:
             scores = await worker.grade(planned_trial, output, None)
             writer.store_trial(make_trial(planned_trial, started_at, output, None, scores), planned_trial)
 
-    async def _ask(
-        self, planned_trial: Planned, workspace: str | None
+    async def _call_target(
+        self, planned_trial: PlannedTrial, workspace: str | None
     ) -> tuple[Output | None, Failure | None]:
         try:
             return await self._worker.answer(planned_trial, workspace), None
         except EndpointFailed:
             raise
         except TargetError as error:
-            return None, Failure(stage="target", kind=error.kind, message=_readable(error))
+            return None, Failure(stage="target", kind=error.kind, message=_error_text(error))
 
-    async def _run_in_workspace(self, planned_trial: Planned, started_at: datetime) -> None:
+    async def _run_in_workspace(self, planned_trial: PlannedTrial, started_at: datetime) -> None:
         """Runs a trial in a workspace, which stays as the target left it until the answer is graded."""
         worker, writer, passed = self._worker, self._writer, False
         try:
             stay = await worker.enter(planned_trial)
         except WorkspaceError as error:
-            broken = Failure(stage="setup", kind="workspace", message=_readable(error))
+            broken = Failure(stage="setup", kind="workspace", message=_error_text(error))
             trial = make_trial(planned_trial, started_at, None, broken)
-            if worker.grading_mode(planned_trial.case) is Manner.TOGETHER:
-                await self._gather(planned_trial, trial)
+            if worker.grading_mode(planned_trial.case) is GradingMode.ACROSS_REPEATS:
+                await self._collect_repeats(planned_trial, trial)
             else:
                 writer.store_trial(trial, planned_trial)
             return
         try:
-            if self._stopping.is_set():
+            if self._stop_event.is_set():
                 passed = True  # nothing happened in the workspace, so it need not be kept
                 return
-            output, failure = await self._ask(planned_trial, stay.path)
+            output, failure = await self._call_target(planned_trial, stay.path)
             if output is not None:
-                output = replace(output, file_changes=await stay.changes() or output.file_changes)
+                output = replace(output, file_changes=await stay.diff() or output.file_changes)
             trial = make_trial(planned_trial, started_at, output, failure)
-            if worker.grading_mode(planned_trial.case) is Manner.TOGETHER:
+            if worker.grading_mode(planned_trial.case) is GradingMode.ACROSS_REPEATS:
                 passed = output is not None
-                await self._gather(planned_trial, trial)
+                await self._collect_repeats(planned_trial, trial)
                 return
             if output is not None:
                 writer.store_answer(trial, planned_trial)
@@ -244,7 +244,7 @@ class AsyncioEngine:
                 if number and perf_counter() - started > _MAX_BATCH_WAIT_S:
                     self._requeue(answered_trials[number:], stored_count=self._stored_count - number)
                     return
-                scores = () if output is None else worker.grade_at_once(planned_trial.case, output)
+                scores = () if output is None else worker.grade_immediately(planned_trial.case, output)
                 if scores is None:
                     self._grade_apart(answered_trials[number], is_stored=number < self._stored_count)
                 else:
@@ -254,7 +254,7 @@ class AsyncioEngine:
             self._stored_count = 0
         except Exception as error:  # noqa: BLE001  # `run` raises it, as a timer's callback cannot
             self._error = self._error or error
-            self._stopping.set()
+            self._stop_event.set()
 
     def _grade_apart(self, answered_trial: _AnsweredTrial, *, is_stored: bool) -> None:
         """Grades an answer with slow graders in a task, while other trials continue."""
@@ -271,7 +271,7 @@ class AsyncioEngine:
                 )
             except Exception as error:  # noqa: BLE001  # `run` raises it: nobody awaits the task
                 self._error = self._error or error
-                self._stopping.set()
+                self._stop_event.set()
 
         task = asyncio.create_task(grade())
         self._long_gradings[task] = len(output.text)
@@ -290,7 +290,7 @@ class AsyncioEngine:
         self._answered_trials = remaining
         self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
 
-    async def _gather(self, planned_trial: Planned, trial: Trial) -> None:
+    async def _collect_repeats(self, planned_trial: PlannedTrial, trial: Trial) -> None:
         """Collects the repeats of a case and grades them when all are there."""
         if planned_trial.output is None and trial.output is not None:
             self._writer.store_answer(trial, planned_trial)
@@ -305,15 +305,15 @@ class AsyncioEngine:
             self._writer.store_trial(replace(its_trial, scores=its_scores), repeat_plan)
 
 
-_AnsweredTrial = tuple[Planned, datetime, Output | None, Failure | None]
+_AnsweredTrial = tuple[PlannedTrial, datetime, Output | None, Failure | None]
 
 
-def _in_batches(planned_trials: Iterator[Planned]) -> Iterator[Planned]:
-    while batch := _batch(planned_trials):
+def _in_batches(planned_trials: Iterator[PlannedTrial]) -> Iterator[PlannedTrial]:
+    while batch := _take_batch(planned_trials):
         yield from batch
 
 
-def _batch(planned_trials: Iterator[Planned]) -> list[Planned]:
+def _take_batch(planned_trials: Iterator[PlannedTrial]) -> list[PlannedTrial]:
     """Returns the next planned trials, up to one with a large answer, as in a regraded run."""
     batch = []
     for planned_trial in islice(planned_trials, _BATCH_SIZE):
@@ -327,6 +327,6 @@ def _is_large(output: Output | None) -> bool:
     return output is not None and len(output.text) >= _LARGE_ANSWER_SIZE
 
 
-def _readable(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Returns the message of an error, with characters replaced that cannot be stored."""
     return str(error).encode("utf-8", "replace").decode("utf-8")

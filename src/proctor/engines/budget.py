@@ -17,20 +17,20 @@ from msgspec.structs import replace
 from proctor.codec import encode
 from proctor.errors import ProctorError, TargetError
 from proctor.model import Attachment, Message, Output, Price, Prompt
-from proctor.protocols import Answers
+from proctor.protocols import Answerer
 
-OUTPUT_TOKENS = 32_768
+DEFAULT_OUTPUT_TOKENS = 32_768
 """The assumed maximum tokens of an answer without a limit: few models ever write more."""
-_PER_CALL = 512
+_TOKENS_PER_CALL = 512
 """What an endpoint may add to a prompt, such as the instructions for a schema; in tokens."""
-_PER_MESSAGE = 16
+_TOKENS_PER_MESSAGE = 16
 """The marks around a message; in tokens."""
-_PER_TOOL = 64
+_TOKENS_PER_TOOL = 64
 """The marks around a tool; in tokens."""
-_PER_IMAGE = 50_000
+_TOKENS_PER_IMAGE = 50_000
 """More tokens than any endpoint counts for an image, whatever its size."""
 _NO_PRICE = Price(input=0.0, output=0.0)
-_MAY_BE_PAID = frozenset({"protocol", "timeout"})
+_POSSIBLY_BILLED_KINDS = frozenset({"protocol", "timeout"})
 """Failures for which the endpoint may have charged, though the answer could not be used."""
 
 
@@ -53,15 +53,15 @@ class Budget:
         """
         self.limit_usd = limit_usd
         self.spent_usd = spent_usd
-        self.assumed = 0
+        self.assumed_calls = 0
         """The number of calls without a reported cost."""
         self._notify = notify
         self._is_announced = False
-        self._held_usd = 0.0
-        self._under_way = 0
-        self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
+        self._reserved_usd = 0.0
+        self._calls_in_flight = 0
+        self._waiters: deque[tuple[float, asyncio.Future[None]]] = deque()
 
-    async def enter(self, most_usd: float, *, first: bool = False) -> None:
+    async def reserve(self, most_usd: float, *, first: bool = False) -> None:
         """Reserves an amount; waits in turn until it fits or no other call is in flight.
 
         Args:
@@ -72,71 +72,71 @@ class Budget:
             TargetError: of kind `budget`: all is spent.
         """
         if self.spent_usd >= self.limit_usd:
-            raise self._refusal()
-        if (first or not self._waiting) and self._fits(most_usd):
-            self._take(most_usd)
+            raise self._spent_error()
+        if (first or not self._waiters) and self._fits(most_usd):
+            self._reserve_now(most_usd)
             return
-        self._tell(most_usd)
+        self._announce_wait(most_usd)
         waiter = asyncio.get_running_loop().create_future()
         if first:
-            self._waiting.appendleft((most_usd, waiter))
+            self._waiters.appendleft((most_usd, waiter))
         else:
-            self._waiting.append((most_usd, waiter))
+            self._waiters.append((most_usd, waiter))
         try:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self.leave(most_usd, 0.0)  # admitted just as it was cancelled
+                self.settle(most_usd, 0.0)  # admitted just as it was cancelled
             else:
-                self._let_in()  # the next call in the queue may fit
+                self._admit_waiters()  # the next call in the queue may fit
             raise
 
-    def leave(self, most_usd: float, cost_usd: float) -> None:
+    def settle(self, most_usd: float, cost_usd: float) -> None:
         """Settles a call.
 
         Args:
             most_usd: the amount reserved for it.
             cost_usd: its actual cost.
         """
-        self._under_way -= 1
-        self._held_usd = self._held_usd - most_usd if self._under_way else 0.0
+        self._calls_in_flight -= 1
+        self._reserved_usd = self._reserved_usd - most_usd if self._calls_in_flight else 0.0
         self.spend(cost_usd)
 
     def spend(self, cost_usd: float) -> None:
         """Counts the cost of a call without a reservation."""
         self.spent_usd += cost_usd
-        self._let_in()
+        self._admit_waiters()
 
     def _fits(self, most_usd: float) -> bool:
-        return not self._under_way or self.spent_usd + self._held_usd + most_usd <= self.limit_usd
+        return not self._calls_in_flight or self.spent_usd + self._reserved_usd + most_usd <= self.limit_usd
 
-    def _take(self, most_usd: float) -> None:
-        self._under_way += 1
-        self._held_usd += most_usd
+    def _reserve_now(self, most_usd: float) -> None:
+        self._calls_in_flight += 1
+        self._reserved_usd += most_usd
 
-    def _let_in(self) -> None:
-        while self._waiting:
-            most_usd, waiter = self._waiting[0]
+    def _admit_waiters(self) -> None:
+        while self._waiters:
+            most_usd, waiter = self._waiters[0]
             is_spent = self.spent_usd >= self.limit_usd
             if not waiter.done() and not is_spent and not self._fits(most_usd):
                 return
-            self._waiting.popleft()
+            self._waiters.popleft()
             if waiter.done():
                 continue
             if is_spent:
-                waiter.set_exception(self._refusal())
+                waiter.set_exception(self._spent_error())
             else:
-                self._take(most_usd)
+                self._reserve_now(most_usd)
                 waiter.set_result(None)
 
-    def _refusal(self) -> TargetError:
+    def _spent_error(self) -> TargetError:
         return TargetError(
             f"The budget of ${self.limit_usd:g} is spent (${self.spent_usd:.4f}). "
             "Go on with --retry-errors=RUN --budget-usd X.",
             kind="budget",
         )
 
-    def _tell(self, most_usd: float) -> None:
+    def _announce_wait(self, most_usd: float) -> None:
         if not self._is_announced and isfinite(most_usd):
             self._is_announced = True
             self._notify(
@@ -146,16 +146,16 @@ class Budget:
             )
 
 
-class Budgeted:
+class BudgetedTarget:
     """A target whose calls are paid from a budget."""
 
     def __init__(
         self,
-        target: Answers,
+        target: Answerer,
         budget: Budget,
         *,
         price: Price | None,
-        output_tokens: int = OUTPUT_TOKENS,
+        output_tokens: int = DEFAULT_OUTPUT_TOKENS,
         also_sent: int = 0,
         bounded: bool = True,
         judging: bool = False,
@@ -175,17 +175,19 @@ class Budgeted:
         """
         self._target = target
         self._budget = budget
-        self._unpriced = price is None
+        self._is_unpriced = price is None
         self._price = _NO_PRICE if price is None else price
         self._output_tokens = output_tokens
-        self._judging = judging
-        self._also_usd = also_sent * _dearer(self._price) / 1_000_000
-        self._unknown = self._unpriced or (not bounded and bool(self._price.input or self._price.output))
+        self._is_judge = judging
+        self._extra_usd = also_sent * _max_input_price(self._price) / 1_000_000
+        self._is_cost_unknown = self._is_unpriced or (
+            not bounded and bool(self._price.input or self._price.output)
+        )
         """Whether no call has reported its cost yet."""
-        self._untold = False
+        self._is_cost_unreported = False
         """Whether a call that may have cost something reported no cost, and there is no estimate either."""
-        self._first = asyncio.Lock()
-        self._dearest_usd = 0.0
+        self._first_call_lock = asyncio.Lock()
+        self._highest_cost_usd = 0.0
 
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the answer; its `queue_ms` includes the wait for the budget.
@@ -194,53 +196,57 @@ class Budgeted:
             TargetError: there is none; of kind `budget` if the budget does not suffice.
         """
         self._require_costs()
-        bound_usd = self._also_usd + most_usd(prompt, self._price, self._output_tokens)
+        bound_usd = self._extra_usd + estimate_max_usd(prompt, self._price, self._output_tokens)
         began = monotonic()
-        if self._unknown:
-            async with self._first:
+        if self._is_cost_unknown:
+            async with self._first_call_lock:
                 self._require_costs()
-                if self._unknown:
-                    return await self._paid(prompt, inf, bound_usd, began)
-        held_usd = max(bound_usd, self._dearest_usd)
+                if self._is_cost_unknown:
+                    return await self._answer_within_budget(prompt, inf, bound_usd, began)
+        held_usd = max(bound_usd, self._highest_cost_usd)
         if held_usd:
-            return await self._paid(prompt, held_usd, bound_usd, began)
+            return await self._answer_within_budget(prompt, held_usd, bound_usd, began)
         output = await self._target.answer(prompt)
         if output.cost_usd:  # it was thought to be free
-            self._budget.spend(self._highest_cost(output.cost_usd))
+            self._budget.spend(self._record_cost(output.cost_usd))
         return output
 
-    async def _paid(self, prompt: Prompt, held_usd: float, bound_usd: float, began: float) -> Output:
-        await self._budget.enter(held_usd, first=self._judging)
+    async def _answer_within_budget(
+        self, prompt: Prompt, held_usd: float, bound_usd: float, began: float
+    ) -> Output:
+        await self._budget.reserve(held_usd, first=self._is_judge)
         queue_ms = (monotonic() - began) * 1000
         # Also charged for a cancelled call, whose cost is unknown.
-        assumed_usd = charged_usd = self._dearest_usd if self._unpriced else bound_usd
+        assumed_usd = charged_usd = self._highest_cost_usd if self._is_unpriced else bound_usd
         try:
             output = await self._target.answer(prompt)
             if output.cost_usd is not None:
-                charged_usd = self._highest_cost(output.cost_usd)
+                charged_usd = self._record_cost(output.cost_usd)
             else:
-                self._assume(assumed_usd)
-                self._highest_cost(assumed_usd)
+                self._count_assumed_cost(assumed_usd)
+                self._record_cost(assumed_usd)
         except ProctorError as error:
-            if isinstance(error, TargetError) and self._may_be_paid(error.kind):
-                self._assume(assumed_usd)
+            if isinstance(error, TargetError) and self._may_have_cost(error.kind):
+                self._count_assumed_cost(assumed_usd)
             else:
                 charged_usd = 0.0
             raise
         finally:
-            self._budget.leave(held_usd, charged_usd)
+            self._budget.settle(held_usd, charged_usd)
         return output if queue_ms < 0.05 else replace(output, queue_ms=output.queue_ms + queue_ms)
 
-    def _may_be_paid(self, kind: str) -> bool:
+    def _may_have_cost(self, kind: str) -> bool:
         """Whether a failure may have cost something; also true for programs that reported costs before."""
-        return kind in _MAY_BE_PAID or (kind == "program" and self._unpriced and not self._unknown)
+        return kind in _POSSIBLY_BILLED_KINDS or (
+            kind == "program" and self._is_unpriced and not self._is_cost_unknown
+        )
 
-    def _assume(self, cost_usd: float) -> None:
-        self._budget.assumed += cost_usd > 0
-        self._untold = self._unpriced and self._unknown
+    def _count_assumed_cost(self, cost_usd: float) -> None:
+        self._budget.assumed_calls += cost_usd > 0
+        self._is_cost_unreported = self._is_unpriced and self._is_cost_unknown
 
     def _require_costs(self) -> None:
-        if self._untold:
+        if self._is_cost_unreported:
             raise TargetError(
                 "The target has no price and did not tell what a call has cost: the budget cannot be kept. "
                 "Let it report `cost_usd`, or put its price into a prices.toml beside the store; then go on "
@@ -248,39 +254,42 @@ class Budgeted:
                 kind="budget",
             )
 
-    def _highest_cost(self, cost_usd: float) -> float:
-        self._unknown = False
-        self._dearest_usd = max(self._dearest_usd, cost_usd)
+    def _record_cost(self, cost_usd: float) -> float:
+        self._is_cost_unknown = False
+        self._highest_cost_usd = max(self._highest_cost_usd, cost_usd)
         return cost_usd
 
 
-def most_usd(prompt: Prompt, price: Price, output_tokens: int) -> float:
+def estimate_max_usd(prompt: Prompt, price: Price, output_tokens: int) -> float:
     """Returns the maximum cost of a call in US dollars: no token is shorter than one byte of text."""
     schema = prompt.response_schema
-    tokens = _PER_CALL + (0 if schema is None else len(encode(schema)))
-    tokens += sum(_PER_TOOL + len(encode(tool)) for tool in prompt.tools)
+    tokens = _TOKENS_PER_CALL + (0 if schema is None else len(encode(schema)))
+    tokens += sum(_TOKENS_PER_TOOL + len(encode(tool)) for tool in prompt.tools)
     tokens += sum(_estimate_tokens(message) for message in prompt.messages)
-    return (tokens * _dearer(price) + output_tokens * price.output) / 1_000_000
+    return (tokens * _max_input_price(price) + output_tokens * price.output) / 1_000_000
 
 
-def _dearer(price: Price) -> float:
+def _max_input_price(price: Price) -> float:
     return max(price.input, price.cached or 0.0)
 
 
 def _estimate_tokens(message: Message) -> int:
     tokens = (
-        _PER_MESSAGE + _utf8_size(message.content) + _utf8_size(message.role) + _utf8_size(message.name or "")
+        _TOKENS_PER_MESSAGE
+        + _utf8_size(message.content)
+        + _utf8_size(message.role)
+        + _utf8_size(message.name or "")
     )
     if message.tool_calls:
         tokens += len(encode(message.tool_calls))
-    return tokens + sum(_attached(part) for part in message.parts if isinstance(part, Attachment))
+    return tokens + sum(_attachment_tokens(part) for part in message.parts if isinstance(part, Attachment))
 
 
-def _attached(part: Attachment) -> int:
+def _attachment_tokens(part: Attachment) -> int:
     if part.kind == "image":
-        return _PER_IMAGE
+        return _TOKENS_PER_IMAGE
     # A file is sent as text, or as Base64, which has four bytes for three.
-    return _PER_MESSAGE + _utf8_size(part.path) + _utf8_size(part.text or "") + len(part.data) * 4 // 3
+    return _TOKENS_PER_MESSAGE + _utf8_size(part.path) + _utf8_size(part.text or "") + len(part.data) * 4 // 3
 
 
 def _utf8_size(text: str) -> int:

@@ -13,58 +13,58 @@ from typing import Any
 from msgspec import DecodeError
 from msgspec.structs import replace
 
-from proctor.codec import as_written, decode, encode
+from proctor.codec import decode, encode, encode_in_order
 from proctor.errors import TargetError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.protocols import AnswerCache, Answers
+from proctor.protocols import AnswerCache, Answerer
 
 _PREFIX = sha256(b"proctor/cache/1\n")
-_FIELDS_NOT_SENT = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
+_UNSENT_TARGET_FIELDS = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
 """Fields of a target that are not sent, or are handled separately."""
-_NOT_SENT = frozenset({"case_id", "workspace", "temperature"})
-_SENT_WHERE_SET = frozenset({"json_answer", "tools"})
+_UNSENT_PROMPT_FIELDS = frozenset({"case_id", "workspace", "temperature"})
+_SENT_IF_SET_FIELDS = frozenset({"json_answer", "tools"})
 """Fields that older entries do not have: left out if unset, so that older entries still match."""
-_ORDER_SENSITIVE = frozenset({"response_schema", "tools"})
+_ORDER_SENSITIVE_FIELDS = frozenset({"response_schema", "tools"})
 """Fields whose keys are sent in their order, which may change the answer."""
-_SHORT = frozenset({"repeat", "json_answer"})
-_REFUSALS = frozenset(
+_SHORT_FIELDS = frozenset({"repeat", "json_answer"})
+_REFUSAL_REASONS = frozenset(
     {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "spii"}
 )
 
-Parts = dict[str, Any]
+KeyParts = dict[str, Any]
 """Everything that an answer depends on, by name; long parts are digests."""
 
 
-class Lookups:
+class CacheStats:
     """Counts the hits and misses of one run."""
 
     def __init__(self) -> None:
         """Starts at zero."""
-        self.found = 0
+        self.hits = 0
         self.misses: Counter[str] = Counter()
         """The number of calls by reason."""
 
-    def sentence(self) -> str | None:
+    def summary(self) -> str | None:
         """Returns the counts as a sentence; None if there was no lookup."""
         missed = self.misses.total()
-        if not self.found and not missed:
+        if not self.hits and not missed:
             return None
-        summary = f"{self.found:,} {'answer' if self.found == 1 else 'answers'} came from the cache"
+        summary = f"{self.hits:,} {'answer' if self.hits == 1 else 'answers'} came from the cache"
         if not missed:
             return f"{summary}; nobody was asked."
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.misses.most_common())
         return f"{summary}, {missed:,} did not: {reasons}."
 
 
-class Cached:
+class CachedTarget:
     """A target that is called only for what is not in the cache."""
 
     def __init__(
         self,
-        target: Answers,
+        target: Answerer,
         spec: TargetSpec,
         keeps: AnswerCache,
-        lookups: Lookups,
+        lookups: CacheStats,
         *,
         role: str = "target",
         secret: Callable[[Output], bool] = lambda _output: False,
@@ -82,13 +82,15 @@ class Cached:
             is_cacheable: False for a file or a program, which may have changed under the same name.
         """
         self._target = target
-        self._keeps = keeps
-        self._lookups = lookups
+        self._cache = keeps
+        self._stats = lookups
         self._role = role
-        self._secret = secret
-        self._fallbacks = bool(spec.fallbacks)
-        self._never = f"not cached as what answers at a {spec.kind} target may change" * (not is_cacheable)
-        self._parts = parts_of(spec)
+        self._repeats_secret = secret
+        self._has_fallbacks = bool(spec.fallbacks)
+        self._uncacheable_reason = f"not cached as what answers at a {spec.kind} target may change" * (
+            not is_cacheable
+        )
+        self._parts = target_parts(spec)
 
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the answer; it is marked as `cached` if no call was made.
@@ -96,60 +98,64 @@ class Cached:
         Raises:
             TargetError: there is none.
         """
-        never = self._never or "not cached as the case has a workspace" * (prompt.workspace is not None)
+        never = self._uncacheable_reason or "not cached as the case has a workspace" * (
+            prompt.workspace is not None
+        )
         if never:
-            self._lookups.misses[never] += 1
+            self._stats.misses[never] += 1
             return await self._target.answer(prompt)
         parts = self._parts | _prompt_parts(prompt)
         encoded_parts = encode(parts)
         hasher = _PREFIX.copy()
         hasher.update(encoded_parts)
         key, about = hasher.digest(), f"{self._role} {prompt.case_id}"
-        cached_answer = self._keeps.get(key)
+        cached_answer = self._cache.get(key)
         output = (
-            _read(cached_answer[0]) if cached_answer is not None and cached_answer[0] is not None else None
+            _decode_output(cached_answer[0])
+            if cached_answer is not None and cached_answer[0] is not None
+            else None
         )
         if output is not None:
-            self._lookups.found += 1
+            self._stats.hits += 1
             return output
-        self._lookups.misses[_reason(parts, cached_answer, self._keeps.earlier(about))] += 1
+        self._stats.misses[_miss_reason(parts, cached_answer, self._cache.earlier_parts(about))] += 1
         try:
             output = await self._target.answer(prompt)
         except TargetError as error:
             if error.kind != "budget":
-                self._keeps.put(key, about, encoded_parts, None, "failed")
+                self._cache.put(key, about, encoded_parts, None, "failed")
             raise
-        why_not = self._why_not(output)
-        self._keeps.put(key, about, encoded_parts, None if why_not else encode(output), why_not)
+        why_not = self._rejection_reason(output)
+        self._cache.put(key, about, encoded_parts, None if why_not else encode(output), why_not)
         return output
 
-    def _why_not(self, output: Output) -> str:
+    def _rejection_reason(self, output: Output) -> str:
         """Returns why an answer is not cached, as a phrase after "asked before and"; empty if it is."""
         if output.target is not None:
             return "answered by a fallback"
         if not output.text.strip() and not output.tool_calls:
             return "got an empty answer"
-        if (output.finish_reason or "").lower() in _REFUSALS:
+        if (output.finish_reason or "").lower() in _REFUSAL_REASONS:
             return "was refused an answer"
-        return "got an answer that repeats a secret" if self._secret(output) else ""
+        return "got an answer that repeats a secret" if self._repeats_secret(output) else ""
 
 
-def parts_of(spec: TargetSpec) -> Parts:
+def target_parts(spec: TargetSpec) -> KeyParts:
     """Returns the parts of a target that its answers depend on."""
-    fields = set(spec.__struct_fields__) - _FIELDS_NOT_SENT
+    fields = set(spec.__struct_fields__) - _UNSENT_TARGET_FIELDS
     params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
     return {name: getattr(spec, name) for name in fields} | params | {"options": _digest(spec.options)}
 
 
-def _prompt_parts(prompt: Prompt) -> Parts:
+def _prompt_parts(prompt: Prompt) -> KeyParts:
     """Returns the parts of a prompt that its answers depend on."""
-    names = [name for name in prompt.__struct_fields__ if name not in _NOT_SENT]
-    parts: Parts = {name: getattr(prompt, name) for name in names}
-    parts = {name: part for name, part in parts.items() if part or name not in _SENT_WHERE_SET}
+    names = [name for name in prompt.__struct_fields__ if name not in _UNSENT_PROMPT_FIELDS]
+    parts: KeyParts = {name: getattr(prompt, name) for name in names}
+    parts = {name: part for name, part in parts.items() if part or name not in _SENT_IF_SET_FIELDS}
     parts |= {
-        name: _digest(part, in_order=name in _ORDER_SENSITIVE or _calls_tools(name, prompt))
+        name: _digest(part, in_order=name in _ORDER_SENSITIVE_FIELDS or _calls_tools(name, prompt))
         for name, part in parts.items()
-        if part is not None and name not in _SHORT
+        if part is not None and name not in _SHORT_FIELDS
     }
     return parts if prompt.temperature is None else parts | {"temperature": float(prompt.temperature)}
 
@@ -162,13 +168,13 @@ def _calls_tools(name: str, prompt: Prompt) -> bool:
 def _digest(part: Any, *, in_order: bool = False) -> str:
     try:
         # Older entries sorted all keys, so for these parts they never match.
-        encoded = b"as written\n" + as_written(part) if in_order else encode(part)
+        encoded = b"as written\n" + encode_in_order(part) if in_order else encode(part)
     except UnicodeEncodeError:  # half of a surrogate pair
         encoded = repr(part).encode("ascii", "backslashreplace")
     return "sha256:" + sha256(encoded).hexdigest()
 
 
-def _read(value: bytes) -> Output | None:
+def _decode_output(value: bytes) -> Output | None:
     try:
         return replace(decode(value, Output), cached=True, queue_ms=0.0)
     except (DecodeError, UnicodeDecodeError):
@@ -178,11 +184,11 @@ def _read(value: bytes) -> Output | None:
 # --- reasons for misses ------------------------------------------------------------------------------------
 
 
-def _reason(parts: Parts, entry: tuple[bytes | None, str] | None, earlier: Sequence[bytes]) -> str:
+def _miss_reason(parts: KeyParts, entry: tuple[bytes | None, str] | None, earlier: Sequence[bytes]) -> str:
     """Returns why an answer was not in the cache, as a phrase after a number of calls."""
     if entry is not None:
         return f"asked before and {entry[1] or 'kept in a form that cannot be read'}"
-    nearest: Parts | None = None
+    nearest: KeyParts | None = None
     for earlier_parts in earlier:
         try:
             other = decode(earlier_parts, dict)
@@ -200,11 +206,11 @@ def _reason(parts: Parts, entry: tuple[bytes | None, str] | None, earlier: Seque
     if nearest.keys() == {"repeat"}:
         return "not asked so often before"
     return "asked before with " + " and ".join(
-        _different(name, then, parts.get(name)) for name, then in nearest.items()
+        _describe_difference(name, then, parts.get(name)) for name, then in nearest.items()
     )
 
 
-def _different(name: str, then: Any, now: Any) -> str:
+def _describe_difference(name: str, then: Any, now: Any) -> str:
     what = name.replace("_", " ")
     if any(isinstance(part, str) and part.startswith("sha256:") for part in (then, now)):
         return f"{'other' if what.endswith('s') else 'another'} {what}"

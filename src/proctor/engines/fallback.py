@@ -8,15 +8,15 @@ from msgspec.structs import replace
 
 from proctor.errors import EndpointFailed, TargetError
 from proctor.model import Output, Prompt
-from proctor.protocols import Answers
+from proctor.protocols import Answerer
 
 
-class Fallback:
+class FallbackTarget:
     """A target with others that are called in its place when it fails for good."""
 
     def __init__(
         self,
-        targets: Sequence[tuple[str, Answers]],
+        targets: Sequence[tuple[str, Answerer]],
         notify: Callable[[str], None] = lambda _message: None,
     ) -> None:
         """Wraps targets.
@@ -45,7 +45,7 @@ class Fallback:
                     raise
                 failures.append((name, error))
             else:
-                return self._in_place(name, output, failures) if failures else output
+                return self._mark_fallback(name, output, failures) if failures else output
         last = failures[-1][1]
         messages = " ".join(f"{name!r}: {error}" for name, error in failures)
         given_up = all(isinstance(error, EndpointFailed) for _, error in failures)
@@ -54,7 +54,7 @@ class Fallback:
             f"Neither the target nor its fallbacks answered. {messages}", kind=last.kind
         ) from last
 
-    def _in_place(self, name: str, output: Output, failures: list[tuple[str, TargetError]]) -> Output:
+    def _mark_fallback(self, name: str, output: Output, failures: list[tuple[str, TargetError]]) -> Output:
         if name not in self._announced:
             self._announced.add(name)
             failed, error = failures[-1]

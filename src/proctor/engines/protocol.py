@@ -16,10 +16,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from proctor.errors import WorkspaceError
-from proctor.grading import Manner
+from proctor.grading import GradingMode
 from proctor.model import Case, Failure, Output, Run, Score, Trial, Verdict
-from proctor.plan import Planned
-from proctor.protocols import Stay
+from proctor.plan import PlannedTrial
+from proctor.protocols import WorkspaceVisit
 
 
 class WorkspaceUse(Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class TrialWorker(Protocol):
     """Calls the target and the graders of one run. Only `answer` and `grade` must be implemented."""
 
     @abstractmethod
-    def answer(self, planned_trial: Planned, workspace: str | None) -> Awaitable[Output]:
+    def answer(self, planned_trial: PlannedTrial, workspace: str | None) -> Awaitable[Output]:
         """Calls the target, in the folder of a workspace if there is one.
 
         Raises:
@@ -61,20 +61,20 @@ class TrialWorker(Protocol):
 
     @abstractmethod
     def grade(
-        self, planned_trial: Planned, output: Output, workspace: str | None
+        self, planned_trial: PlannedTrial, output: Output, workspace: str | None
     ) -> Awaitable[tuple[Score, ...]]:
         """Returns one score for each assertion of the case."""
 
-    def grading_mode(self, case: Case) -> Manner:
+    def grading_mode(self, case: Case) -> GradingMode:
         """Returns which of the three grading methods the case needs."""
-        return Manner.ASKING
+        return GradingMode.ASYNC
 
-    def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+    def grade_immediately(self, case: Case, output: Output) -> tuple[Score, ...] | None:
         """Returns the scores of a case without waiting; None if that takes too long and `grade` is needed."""
         return None
 
     async def grade_repeats(
-        self, group: Sequence[Planned], outputs: Sequence[Output | None]
+        self, group: Sequence[PlannedTrial], outputs: Sequence[Output | None]
     ) -> list[tuple[Score, ...]]:
         """Returns the scores of all repeats of a case, in order; none for a repeat without an output."""
         return [
@@ -82,7 +82,7 @@ class TrialWorker(Protocol):
             for planned_trial, output in zip(group, outputs, strict=True)
         ]
 
-    async def enter(self, planned_trial: Planned) -> Stay:
+    async def enter(self, planned_trial: PlannedTrial) -> WorkspaceVisit:
         """Enters the case's workspace.
 
         Raises:
@@ -90,7 +90,7 @@ class TrialWorker(Protocol):
         """
         raise WorkspaceError(f"There is no workspace for case {planned_trial.case.id!r}.")
 
-    async def leave(self, stay: Stay, passed: bool) -> None:
+    async def leave(self, stay: WorkspaceVisit, passed: bool) -> None:
         """Leaves a workspace after its trial."""
         return
 
@@ -99,10 +99,10 @@ class TrialWriter(Protocol):
     """Stores and reports the trials of one run. Only `store_trial` must be implemented."""
 
     @abstractmethod
-    def store_trial(self, trial: Trial, planned_trial: Planned) -> Verdict:
+    def store_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         """Stores a finished trial and returns its verdict."""
 
-    def store_answer(self, trial: Trial, planned_trial: Planned) -> None:
+    def store_answer(self, trial: Trial, planned_trial: PlannedTrial) -> None:
         """Stores an answer whose grading takes longer."""
         return
 
@@ -122,7 +122,7 @@ class Engine(Protocol):
     """Why the run was stopped, as a sentence; None if it was not, or the user stopped it."""
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether `stop` was called."""
 
     def stop(self, reason: str | None = None) -> None:
@@ -132,7 +132,7 @@ class Engine(Protocol):
             reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
         """
 
-    async def run(self, planned_trials: Iterator[Planned]) -> None:
+    async def run(self, planned_trials: Iterator[PlannedTrial]) -> None:
         """Runs every planned trial, or as many as possible before `stop`.
 
         Raises:
@@ -144,7 +144,7 @@ EngineFactory = Callable[[RunWork, TrialWorker, TrialWriter], Engine]
 
 
 def make_trial(
-    planned_trial: Planned,
+    planned_trial: PlannedTrial,
     started_at: datetime,
     output: Output | None,
     failure: Failure | None = None,
@@ -155,7 +155,7 @@ def make_trial(
         case_id=planned_trial.case.id,
         position=planned_trial.position,
         repeat=planned_trial.repeat,
-        sent=planned_trial.sent,
+        sent=planned_trial.sent_digest,
         split=planned_trial.split,
         output=output,
         scores=scores,

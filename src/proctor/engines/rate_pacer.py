@@ -11,15 +11,15 @@ from math import ceil, inf
 
 _REDUCTION = 0.04
 """The share by which the rate is cut below the refused one."""
-_SHORT_CUT = 0.95
+_REPEATED_REDUCTION = 0.95
 """The factor for the rate after a refusal soon after another one."""
 _PLATEAU_S = 60.0
 """The time from a cut until the rate is back at the refused one."""
-_FORGET_S = 600.0
+_FORGET_AFTER_S = 600.0
 """The time without a refusal after which pacing ends."""
 _CATCH_UP_S = 0.25
 """How much delay of the event loop is made up for, without exceeding the refused rate in any second."""
-_OVERDRIVEN = 0.8
+_OVERDRIVEN_SHARE = 0.8
 """If a smaller share of the rate was accepted, the rate was far too high."""
 _MIN_PER_PAUSE = 10
 """The rate stays above this number of requests per pause. A lower rate gains almost nothing, and an endpoint
@@ -48,7 +48,7 @@ class RatePacer:
         curve = (now - self._cut_at) / _PLATEAU_S - 1
         return self._refused_rate * (1 + _REDUCTION * curve**3)
 
-    def cut(self, accepted_per_s: float | None, pause_s: float, now: float) -> None:
+    def slow_down(self, accepted_per_s: float | None, pause_s: float, now: float) -> None:
         """Reduces the rate after refused requests.
 
         Args:
@@ -59,9 +59,9 @@ class RatePacer:
         """
         rate = self.rate(now)
         if accepted_per_s is None:
-            self._refused_rate = rate * _SHORT_CUT
+            self._refused_rate = rate * _REPEATED_REDUCTION
         else:
-            is_overdriven = accepted_per_s < _OVERDRIVEN * rate
+            is_overdriven = accepted_per_s < _OVERDRIVEN_SHARE * rate
             self._refused_rate = max(accepted_per_s, rate / 2) if is_overdriven else rate
         self._refused_rate = max(self._refused_rate, _MIN_PER_PAUSE / pause_s)
         self._cut_at = now
@@ -74,7 +74,7 @@ class RatePacer:
             window_at = self._sent_at[0] + len(self._sent_at) / max(self._refused_rate, self.rate(now))
         return max(0.0, self._next_at - now, window_at - now)
 
-    def take(self, now: float) -> None:
+    def record_request(self, now: float) -> None:
         """Records that a request is sent now."""
         self._next_at = max(self._next_at, now - _CATCH_UP_S) + 1 / self.rate(now)
         self._sent_at.append(now)
@@ -83,4 +83,4 @@ class RatePacer:
 
     def is_over(self, now: float) -> bool:
         """Whether nothing was refused for so long that pacing can end."""
-        return now - self._cut_at > _FORGET_S
+        return now - self._cut_at > _FORGET_AFTER_S

@@ -14,23 +14,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.engines.adaptive_limit import CircuitBreaker, Limit, backoff_s, longest_backoff_s
-from proctor.engines.timeouts import Deadlines
+from proctor.engines.adaptive_limit import AdaptiveLimit, CircuitBreaker, backoff_s, max_backoff_s
+from proctor.engines.timeouts import SharedTimer
 from proctor.errors import EndpointFailed, EndpointFault, ProctorError, TargetError, TargetTimeout
 from proctor.model import Output, Price, Prompt
 from proctor.pricing import MAX_COST_USD, MAX_TOKENS, cost_usd, is_valid_cost, is_valid_usage
 from proctor.protocols import Target
 
-_LONGEST_PAUSE_S = 300.0
+_MAX_PAUSE_S = 300.0
 """An endpoint that asks for a longer pause is given up, unless --timeout is even longer."""
-_NOTICE_FROM_S = 5.0
+_MIN_NOTICE_S = 5.0
 """Shorter pauses are not reported to the user."""
-_YEAR_S = 365 * 86_400.0
+_SECONDS_PER_YEAR = 365 * 86_400.0
 _SPREAD = 0.05
 """Calls wait longer than requested by up to this share of the pause, and at most this many seconds."""
 
 
-class Patience(Struct, frozen=True, kw_only=True):
+class RetryPolicy(Struct, frozen=True, kw_only=True):
     """The time limit of a call and its number of retries."""
 
     timeout_s: float = 120.0
@@ -39,19 +39,19 @@ class Patience(Struct, frozen=True, kw_only=True):
     """How often a call is retried after a transient error."""
 
     @property
-    def total_s(self) -> float:
+    def max_total_backoff_s(self) -> float:
         """The maximum time that one call waits between retries."""
-        return sum(map(longest_backoff_s, range(self.retries)))
+        return sum(map(max_backoff_s, range(self.retries)))
 
 
-class Patient:
+class RetryingTarget:
     """A target that limits concurrency, retries transient errors and computes costs."""
 
     def __init__(
         self,
         target: Target,
-        limit: Limit,
-        patience: Patience,
+        limit: AdaptiveLimit,
+        patience: RetryPolicy,
         *,
         name: str = "the target",
         price: Price | None = None,
@@ -70,8 +70,8 @@ class Patient:
         """
         self._target = target
         self._limit = limit
-        self._patience = patience
-        self._deadlines = Deadlines(patience.timeout_s)
+        self._policy = patience
+        self._timer = SharedTimer(patience.timeout_s)
         self._name = name
         self._price = price
         self._notify = notify
@@ -85,16 +85,16 @@ class Patient:
             TargetError: the error is permanent, or the retries are used up.
         """
         began = monotonic()
-        tries = _Tries()
+        tries = _FailedTries()
         while True:
-            if not self._limit.try_enter():
-                await self._limit.enter()
+            if not self._limit.try_acquire():
+                await self._limit.acquire()
             asked_at = monotonic()
-            call = self._deadlines.begin()
+            call = self._timer.start()
             try:
                 output = _check_output(await self._target.answer(prompt))
             except TargetError as error:
-                wait_s = self._wait_s(tries, error, asked_at)
+                wait_s = self._next_wait_s(tries, error, asked_at)
             except ProctorError:
                 raise
             except Exception as error:  # the one place that catches unexpected errors of a target's code
@@ -103,51 +103,51 @@ class Patient:
                     f"The answer cannot be read: {type(error).__name__}: {error}", kind="protocol"
                 ) from error
             except asyncio.CancelledError:
-                if self._deadlines.end(call):
-                    raise self._too_late() from None
+                if self._timer.stop(call):
+                    raise self._timeout_error() from None
                 raise
             else:
-                self._limit.succeeded()
-                return self._finished(output, queue_ms=(asked_at - began) * 1000)
+                self._limit.on_success()
+                return self._complete_output(output, queue_ms=(asked_at - began) * 1000)
             finally:
-                self._deadlines.end(call)
-                self._limit.leave()
+                self._timer.stop(call)
+                self._limit.release()
             await asyncio.sleep(wait_s)
 
-    def _too_late(self) -> TargetTimeout:
-        limit_s = self._patience.timeout_s
+    def _timeout_error(self) -> TargetTimeout:
+        limit_s = self._policy.timeout_s
         return TargetTimeout(f"No answer within {limit_s:g} s. Raise --timeout if the target needs longer.")
 
-    def _wait_s(self, tries: _Tries, error: TargetError, asked_at: float) -> float:
+    def _next_wait_s(self, tries: _FailedTries, error: TargetError, asked_at: float) -> float:
         """Returns how long to wait before the next try; raises the error if there is none."""
         fault, asked_s = error.fault, error.retry_after_s or 0.0
-        if asked_s > max(_LONGEST_PAUSE_S, self._patience.timeout_s):
+        if asked_s > max(_MAX_PAUSE_S, self._policy.timeout_s):
             self._give_up(_long_wait_reason(error, asked_s), error)
         # A little later than requested, and not all at the same time.
         spread_s = uniform(0, min(_SPREAD, _SPREAD * asked_s))  # noqa: S311  # spreading load, not a secret
         wait_s = max(backoff_s(tries.count), asked_s + spread_s)
         counts = True
         if fault is EndpointFault.THROTTLED:
-            counts = self._limit.throttled(asked_at, wait_s)
+            counts = self._limit.on_throttled(asked_at, wait_s)
         elif error.busy:
-            self._limit.busy(asked_at, asked_s)
+            self._limit.on_busy(asked_at, asked_s)
         if fault is None:
-            self._limit.responded()
-        elif self._limit.failed(
+            self._limit.on_response()
+        elif self._limit.on_failure(
             fault,
             asked_at=asked_at,
-            is_first=not tries.failed,
+            is_first=not tries.has_failed,
             least_wait_s=asked_s,
-            patience_s=self._patience.total_s,
+            patience_s=self._policy.max_total_backoff_s,
         ):
             self._give_up(_failure_reason(error, self._limit.breaker), error)
-        tries.failed = True
+        tries.has_failed = True
         # If no server listens, no request is to blame: all wait for the probe.
         counts = counts and not (fault is EndpointFault.UNREACHABLE and self._limit.breaker.is_open)
-        if not error.transient or (counts and tries.count >= self._patience.retries):
+        if not error.transient or (counts and tries.count >= self._policy.retries):
             raise error
         tries.count += counts
-        if asked_s >= _NOTICE_FROM_S:
+        if asked_s >= _MIN_NOTICE_S:
             self._notify(f"The endpoint asks to wait {asked_s:.0f} s; waiting.")
         return wait_s
 
@@ -155,7 +155,7 @@ class Patient:
         self._limit.give_up(reason)
         raise EndpointFailed(reason, kind=error.kind, transient=error.transient) from error
 
-    def _finished(self, output: Output, queue_ms: float) -> Output:
+    def _complete_output(self, output: Output, queue_ms: float) -> Output:
         usage, cost = output.usage, output.cost_usd
         if usage is not None and not is_valid_usage(usage):
             self._warn_of_invalid_figures("token counts", f"whole numbers from 0 to {MAX_TOKENS:,}")
@@ -185,15 +185,15 @@ class Patient:
         await self._target.aclose()
 
 
-class _Tries:
+class _FailedTries:
     """The failed tries of one call."""
 
-    __slots__ = ("count", "failed")
+    __slots__ = ("count", "has_failed")
 
     def __init__(self) -> None:
         self.count = 0
         """The tries that use up retries."""
-        self.failed = False
+        self.has_failed = False
         """Whether any try failed."""
 
 
@@ -206,7 +206,7 @@ def _failure_reason(error: TargetError, breaker: CircuitBreaker) -> str:
 
 def _long_wait_reason(error: TargetError, asked_s: float) -> str:
     failure = _as_sentence(error)
-    if asked_s >= _YEAR_S:
+    if asked_s >= _SECONDS_PER_YEAR:
         return f"{failure} It asks to wait for more than a year, which is too long."
     until = datetime.now(UTC) + timedelta(seconds=asked_s)
     asks = f"It asks to wait {asked_s:,.0f} s, which is too long"

@@ -13,7 +13,7 @@ from typing import Any
 _BLOCKED_S = 0.05
 
 
-class Deadlines:
+class SharedTimer:
     """Limits the time of each call."""
 
     def __init__(self, limit_s: float) -> None:
@@ -23,46 +23,46 @@ class Deadlines:
             limit_s: the time limit of one call, in seconds.
         """
         self._limit_s = limit_s
-        self._due: dict[asyncio.Task[Any], float] = {}
-        self._late: set[asyncio.Task[Any]] = set()
+        self._due_times: dict[asyncio.Task[Any], float] = {}
+        self._timed_out: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._looks_again = False
+        self._is_rechecking = False
 
-    def begin(self) -> asyncio.Task[Any]:
-        """Starts a call of the current task; pass the result to `end`."""
+    def start(self) -> asyncio.Task[Any]:
+        """Starts a call of the current task; pass the result to `stop`."""
         task = asyncio.current_task()
         assert task is not None
         loop = asyncio.get_running_loop()
-        self._due[task] = loop.time() + self._limit_s
+        self._due_times[task] = loop.time() + self._limit_s
         if self._timer is None:
-            self._timer = loop.call_later(self._limit_s, self._look, loop)
+            self._timer = loop.call_later(self._limit_s, self._check, loop)
         return task
 
-    def end(self, task: asyncio.Task[Any]) -> bool:
+    def stop(self, task: asyncio.Task[Any]) -> bool:
         """Ends a call; returns True if it was cancelled because it took too long.
 
         The task then no longer counts as cancelled, unless it was also cancelled for another reason.
         """
-        self._due.pop(task, None)
-        if task in self._late:
-            self._late.discard(task)
+        self._due_times.pop(task, None)
+        if task in self._timed_out:
+            self._timed_out.discard(task)
             return task.uncancel() == 0
         return False
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         now = loop.time()
-        first = next(iter(self._due.values()), inf)
-        if now - first > _BLOCKED_S and not self._looks_again:
+        first = next(iter(self._due_times.values()), inf)
+        if now - first > _BLOCKED_S and not self._is_rechecking:
             # The loop was blocked: answers may have arrived and only need to be read. Wait once more.
-            self._looks_again = True
-            self._timer = loop.call_later(_BLOCKED_S, self._look, loop)
+            self._is_rechecking = True
+            self._timer = loop.call_later(_BLOCKED_S, self._check, loop)
             return
-        self._looks_again = False
-        for task, due in list(self._due.items()):
+        self._is_rechecking = False
+        for task, due in list(self._due_times.items()):
             if due > now:
-                self._timer = loop.call_at(due, self._look, loop)
+                self._timer = loop.call_at(due, self._check, loop)
                 return
-            del self._due[task]
-            self._late.add(task)
+            del self._due_times[task]
+            self._timed_out.add(task)
             task.cancel()

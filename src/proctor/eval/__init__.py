@@ -1,8 +1,8 @@
 """The verifier's toolbox: benches, judges, trajectories, pass@k, comparisons, scorers and graded checks.
 
 In: plain Python values or JSON Lines; no store and no suite is needed. Out: results with statistics, reports
-and charts. Each name is imported when it is first used; start with the module of the name in `_HOMES`.
-Names and meanings are those of `fieldkit.eval`; additions have names of their own.
+and charts. Each name is imported when it is first used; start with the module of the name in
+`_MODULE_BY_NAME`. Names and meanings are those of `fieldkit.eval`; additions have names of their own.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from proctor.eval.vertical.bench import VerticalBench
     from proctor.eval.vertical.rows import VerticalQA
 
-_HOMES = {
+_MODULE_BY_NAME = {
     "ASSERTION_KINDS": "file_assertions",
     "AgentRun": "agent_runs",
     "AssertionGrader": "file_assertions",
@@ -120,7 +120,7 @@ _HOMES = {
     "summarize_metric": "bench.statistics",
 }
 
-_MODULES = ("graded", "vertical")
+_SUBMODULES = ("graded", "vertical")
 """Modules that are available as attributes without an import."""
 
 __all__ = [
@@ -187,13 +187,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Imports a public name from its module (PEP 562)."""
-    if name in _MODULES:
+    if name in _SUBMODULES:
         return import_module(f"proctor.eval.{name}")
-    if name not in _HOMES:
+    if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'proctor.eval' has no attribute {name!r}")
-    return getattr(import_module(f"proctor.eval.{_HOMES[name]}"), name)
+    return getattr(import_module(f"proctor.eval.{_MODULE_BY_NAME[name]}"), name)
 
 
 def __dir__() -> list[str]:
     """Returns the public names."""
-    return sorted((*__all__, *_MODULES))
+    return sorted((*__all__, *_SUBMODULES))

@@ -12,19 +12,19 @@ from math import fsum, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from proctor.eval.json_files import plain
-from proctor.eval.jsonl_rows import DroppedRow, objects_of
+from proctor.eval.json_files import to_plain
+from proctor.eval.jsonl_rows import DroppedRow, read_object_rows
 
 if TYPE_CHECKING:
     from proctor.charts import Chart, Point
 
-Place = Sequence[str | int]
+FieldPath = Sequence[str | int]
 """A path in a record: a text is a key of an object, a number an index of a list."""
 
 _TURN_KEYS = frozenset({"turn", "action", "duration", "duration_s", "input_tokens", "output_tokens"})
-_SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_PARSER_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The exceptions of a parser for an unexpected row; any other exception is a bug in the parser."""
-_CURVE_STEPS = 200
+_MAX_CURVE_POINTS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class TurnDetail:
         row: dict[str, Any] = {
             "turn": self.turn,
             "action": self.action,
-            "duration_s": plain(self.duration_s),
+            "duration_s": to_plain(self.duration_s),
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
         }
-        return {**row, "extras": plain(self.extras)} if self.extras else row
+        return {**row, "extras": to_plain(self.extras)} if self.extras else row
 
 
 @dataclass
@@ -78,8 +78,8 @@ class AgentRun:
         raw: dict[str, Any],
         *,
         question_id_field: str = "arxiv_id",
-        question_id_path: Place = ("input_data",),
-        inference_path: Place = ("inference_results", 0),
+        question_id_path: FieldPath = ("input_data",),
+        inference_path: FieldPath = ("inference_results", 0),
         status_field: str = "status",
         wall_field: str = "total_time",
         turns_field: str = "turn_details",
@@ -110,10 +110,10 @@ class AgentRun:
         return cls(
             question_id=str(question.get(question_id_field, "")) if isinstance(question, dict) else "",
             status=str(record.get(status_field, "")),
-            wall_seconds=_seconds(record.get(wall_field), wall_field),
+            wall_seconds=_parse_seconds(record.get(wall_field), wall_field),
             n_turns=len(turns),
             n_candidates=len(candidates) if isinstance(candidates, list) else 0,
-            turns=[_turn(turn, place) for place, turn in enumerate(turns, 1)],
+            turns=[_parse_turn(turn, place) for place, turn in enumerate(turns, 1)],
             raw=raw,
         )
 
@@ -134,10 +134,10 @@ class AgentRun:
             OSError: the file cannot be read.
         """
         runs, dropped = AgentRuns(), list[DroppedRow]()
-        for line, record in objects_of(path, dropped):
+        for line, record in read_object_rows(path, dropped):
             try:
                 runs.append(cls.from_record(record) if parser is None else parser(record))
-            except _SHAPE_ERRORS as error:
+            except _PARSER_ERRORS as error:
                 dropped.append(DroppedRow(line, f"The record is no run: {_error_text(error)}"))
         runs.dropped = tuple(dropped)
         return runs
@@ -171,7 +171,7 @@ class AgentRun:
         row = {
             "question_id": self.question_id,
             "status": self.status,
-            "wall_seconds": plain(self.wall_seconds),
+            "wall_seconds": to_plain(self.wall_seconds),
             "n_turns": self.n_turns,
             "n_candidates": self.n_candidates,
             "tool_calls": self.tool_calls(),
@@ -180,7 +180,7 @@ class AgentRun:
             "output_tokens": self.total_output_tokens(),
             "turns": [turn.to_dict() for turn in self.turns],
         }
-        return {**row, "raw": plain(self.raw)} if include_raw else row
+        return {**row, "raw": to_plain(self.raw)} if include_raw else row
 
     def _count_turns(self, action: str) -> int:
         return sum(turn.action == action for turn in self.turns)
@@ -197,7 +197,7 @@ class AgentRuns(list[AgentRun]):
         return f"<AgentRuns: {len(self)} runs, {sum(run.succeeded() for run in self)} succeeded{dropped}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import table
+        from proctor.eval.notebook import html_table
 
         spreads = {
             name.replace("_", " "): row
@@ -207,7 +207,7 @@ class AgentRuns(list[AgentRun]):
         keys = ("n", "mean", "ci95", "median", "p95", "max")
         rows = [(name, *map(row.get, keys)) for name, row in spreads.items()]
         columns = ["", "n", "mean", "95 % interval", "median", "p95", "max"]
-        return table(repr(self)[1:-1], columns, rows)
+        return html_table(repr(self)[1:-1], columns, rows)
 
     def statistics(self, *, label: str = "") -> dict[str, Any]:
         """Returns what `summarize_agent_runs` leaves out: intervals, percentiles, tokens, actions; unrounded.
@@ -236,7 +236,7 @@ class AgentRuns(list[AgentRun]):
             "n_questions": len(self),
             "n_succeeded": succeeded,
             "success_rate": succeeded / len(self) if self else None,
-            "success_ci95": plain(wilson(succeeded, len(self))),
+            "success_ci95": to_plain(wilson(succeeded, len(self))),
             "status_counts": _count_statuses(self),
             "n_empty": sum(not (run.status or run.turns or run.n_candidates) for run in self),
             **{name: _summarize(values) for name, values in _measure(self).items()},
@@ -268,8 +268,8 @@ class AgentRuns(list[AgentRun]):
         share = f"{len(successes):,} of {len(sorted_runs):,} runs succeeded"
         return lines(
             [
-                *_curve("ended", [run.wall_seconds for run in sorted_runs], sorted_runs),
-                *_curve("succeeded", [run.wall_seconds for run in successes], sorted_runs),
+                *_curve_points("ended", [run.wall_seconds for run in sorted_runs], sorted_runs),
+                *_curve_points("succeeded", [run.wall_seconds for run in successes], sorted_runs),
             ],
             title=f"{label}: {share}" if label else share,
             x="seconds since the question was asked",
@@ -320,7 +320,7 @@ def _count_statuses(runs: Sequence[AgentRun]) -> dict[str, int]:
     return dict(sorted(Counter(run.status for run in runs).items()))
 
 
-def _value_at(value: Any, path: Place) -> Any:
+def _value_at(value: Any, path: FieldPath) -> Any:
     """Returns the value at a path; None if there is none."""
     for part in path:
         if isinstance(part, str) and isinstance(value, Mapping):
@@ -332,7 +332,7 @@ def _value_at(value: Any, path: Place) -> Any:
     return value
 
 
-def _turn(turn: Any, place: int) -> TurnDetail:
+def _parse_turn(turn: Any, place: int) -> TurnDetail:
     if not isinstance(turn, dict):
         return TurnDetail(turn=place, action="", duration_s=0.0)
     try:
@@ -342,14 +342,16 @@ def _turn(turn: Any, place: int) -> TurnDetail:
     return TurnDetail(
         turn=number,
         action=str(turn.get("action") or ""),
-        duration_s=_seconds(turn.get("duration") or turn.get("duration_s"), f"duration of turn {place}"),
-        input_tokens=_tokens(turn.get("input_tokens")),
-        output_tokens=_tokens(turn.get("output_tokens")),
+        duration_s=_parse_seconds(
+            turn.get("duration") or turn.get("duration_s"), f"duration of turn {place}"
+        ),
+        input_tokens=_parse_tokens(turn.get("input_tokens")),
+        output_tokens=_parse_tokens(turn.get("output_tokens")),
         extras={name: value for name, value in turn.items() if name not in _TURN_KEYS},
     )
 
 
-def _seconds(value: Any, name: str) -> float:
+def _parse_seconds(value: Any, name: str) -> float:
     try:
         seconds = round(float(value or 0), 2)
     except (TypeError, ValueError, OverflowError) as error:
@@ -359,7 +361,7 @@ def _seconds(value: Any, name: str) -> float:
     return seconds
 
 
-def _tokens(value: Any) -> int | None:
+def _parse_tokens(value: Any) -> int | None:
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
@@ -370,11 +372,11 @@ def _error_text(error: Exception) -> str:
     return f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}."
 
 
-def _curve(series: str, times: Sequence[float], runs: Sequence[AgentRun]) -> list[Point]:
+def _curve_points(series: str, times: Sequence[float], runs: Sequence[AgentRun]) -> list[Point]:
     """Returns the points of a cumulative share over seconds; both `times` and `runs` are in order of time."""
     from proctor.charts import Point
 
-    stride = -(-len(times) // _CURVE_STEPS) or 1
+    stride = -(-len(times) // _MAX_CURVE_POINTS) or 1
     counts = [*range(stride, len(times), stride), *([len(times)] if times else [])]
     points = [Point(times[count - 1], count / len(runs), series=series) for count in counts]
     end = Point(runs[-1].wall_seconds, len(times) / len(runs), series=series)
@@ -390,7 +392,7 @@ def _summarize(measures: Sequence[float]) -> dict[str, Any]:
         "n": len(values),
         "total": fsum(values),
         "mean": fsum(values) / len(values) if values else None,
-        "ci95": plain(mean_interval(values)),
+        "ci95": to_plain(mean_interval(values)),
         "stdev": deviation(values),
         "median": quantile(values, 0.5),
         "p90": quantile(values, 0.9),

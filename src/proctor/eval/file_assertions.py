@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proctor.eval.json_files import plain
-from proctor.eval.sandbox.confined_files import NoFile, Outside, SafeRoot, TooLarge
+from proctor.eval.json_files import to_plain
+from proctor.eval.sandbox.confined_files import FileTooLarge, NoRegularFile, PathOutsideRoot, SafeRoot
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
 
-SIZE_LIMIT = 16_777_216
+DEFAULT_SIZE_LIMIT = 16_777_216
 """Bytes of a file whose content is read."""
-SKIPPED = "skipped (no seed content)"
+SKIPPED_DETAIL = "skipped (no seed content)"
 """The detail of an assertion that passed because there was nothing to compare with."""
 
 _TYPE_NAMES: tuple[tuple[type, str], ...] = (
@@ -52,7 +52,7 @@ class AssertionResult:
     @property
     def skipped(self) -> bool:
         """Whether it passed only because there was nothing to compare with."""
-        return self.passed and self.detail == SKIPPED
+        return self.passed and self.detail == SKIPPED_DETAIL
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the keys `kind`, `path`, `passed` and `detail`, ready for JSON."""
@@ -106,7 +106,7 @@ class GradeBatch:
         tasks = [
             (result.passed, result.passed and result.skipped == result.n_total) for result in self.results
         ]
-        return {name: _statistics(outcomes) for name, outcomes in {**kinds, "tasks": tasks}.items()}
+        return {name: _count_outcomes(outcomes) for name, outcomes in {**kinds, "tasks": tasks}.items()}
 
     def chart(self) -> Chart:
         """Draws the share that passed for each kind and for the tasks, with intervals, as bars.
@@ -134,7 +134,7 @@ class AssertionGrader:
         size_limit: a file with more bytes than this is not read; what needs its content fails.
     """
 
-    size_limit: int = SIZE_LIMIT
+    size_limit: int = DEFAULT_SIZE_LIMIT
 
     def supported_kinds(self) -> tuple[str, ...]:
         """Returns `ASSERTION_KINDS`."""
@@ -203,14 +203,14 @@ class AssertionGrader:
         if check is None:
             return AssertionResult(str(kind), path_text, False, f"unknown kind: {kind}")
         try:
-            if not _text(assertion, "path"):
+            if not _require_text(assertion, "path"):
                 raise _AssertionFailure("path is empty")
             detail = check(_AssertionContext(assertion, path_text, root, seeds, self.size_limit))
         except _AssertionFailure as failure:
             return AssertionResult(kind, path_text, False, str(failure))
-        except Outside:
+        except PathOutsideRoot:
             return AssertionResult(kind, path_text, False, "path leads outside the root")
-        except TooLarge as error:
+        except FileTooLarge as error:
             return AssertionResult(kind, path_text, False, f"file too large: {error}")
         except (OSError, ValueError) as error:
             return AssertionResult(kind, path_text, False, f"read error: {error}")
@@ -254,7 +254,7 @@ class _AssertionContext:
         """Returns the file's content; fails if there is no regular file."""
         try:
             return self.root.read(self.path, self.size_limit)
-        except NoFile as error:
+        except NoRegularFile as error:
             raise _AssertionFailure(f"{missing}: there is {error}" if str(error) else missing) from None
 
     def texts(self) -> list[str]:
@@ -282,7 +282,7 @@ def _check_not_exists(context: _AssertionContext) -> str:
 
 
 def _check_contains(context: _AssertionContext) -> str:
-    substrings = _value(context.assertion, "must_contain")
+    substrings = _require_value(context.assertion, "must_contain")
     substrings = [substrings] if isinstance(substrings, str) else substrings
     if not isinstance(substrings, list | tuple):
         raise _AssertionFailure(f"must_contain must be a list of texts, not {_type_name(substrings)}")
@@ -296,13 +296,13 @@ def _check_contains(context: _AssertionContext) -> str:
 
 
 def _check_regex(context: _AssertionContext) -> str:
-    pattern = _text(context.assertion, "regex")
+    pattern = _require_text(context.assertion, "regex")
     from proctor.errors import CannotScore
-    from proctor.graders.safe_regex import found  # 50 ms, which other kinds do not need
+    from proctor.graders.safe_regex import pattern_matches  # 50 ms, which other kinds do not need
 
     texts = context.texts()
     try:
-        if not any(found(pattern, text) for text in texts):
+        if not any(pattern_matches(pattern, text) for text in texts):
             raise _AssertionFailure("regex not matched")
     except ValueError as error:
         raise _AssertionFailure(f"error: {_regex_error(pattern) or error}") from None
@@ -315,7 +315,7 @@ def _check_unchanged(context: _AssertionContext) -> str:
     seed = context.seeds.get(context.path)
     if seed is None:
         context.root.exists(context.path)  # a path that leads out fails all the same
-        return SKIPPED
+        return SKIPPED_DETAIL
     if context.content("file missing post-rollout") != seed:
         raise _AssertionFailure("contents diverged from seed")
     return ""
@@ -340,7 +340,7 @@ def _extract_assertions(task: Any) -> Iterable[Any]:
             if isinstance(task, str | bytes) or not isinstance(task, Iterable):
                 raise _AssertionFailure(f"the task must be an object or a list, not {_type_name(task)}")
             return list(task)
-        assertions = _value(task, "verifiable_assertions")
+        assertions = _require_value(task, "verifiable_assertions")
         if not isinstance(assertions, list | tuple):
             raise _AssertionFailure(f"verifiable_assertions must be a list, not {_type_name(assertions)}")
     except _AssertionFailure as failure:
@@ -362,14 +362,14 @@ def _extract_seeds(task: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _value(holder: Mapping[str, Any], key: str) -> Any:
+def _require_value(holder: Mapping[str, Any], key: str) -> Any:
     if key not in holder:
         raise _AssertionFailure(f"missing key: {key}")
     return holder[key]
 
 
-def _text(holder: Mapping[str, Any], key: str) -> str:
-    value = _value(holder, key)
+def _require_text(holder: Mapping[str, Any], key: str) -> str:
+    value = _require_value(holder, key)
     if not isinstance(value, str):
         raise _AssertionFailure(f"{key} must be a text, not {_type_name(value)}")
     return value
@@ -389,12 +389,12 @@ def _regex_error(pattern: str) -> str:
     return ""
 
 
-def _statistics(outcomes: Sequence[tuple[bool, bool]]) -> dict[str, Any]:
+def _count_outcomes(outcomes: Sequence[tuple[bool, bool]]) -> dict[str, Any]:
     """Returns counts, share and interval of pairs (whether it passed, whether it was skipped)."""
     from proctor.stats import wilson
 
     total, skipped = len(outcomes), sum(skips for _, skips in outcomes)
     passed, graded = sum(passes for passes, _ in outcomes) - skipped, total - skipped
     share = passed / graded if graded else None
-    interval = plain(wilson(passed, graded))
+    interval = to_plain(wilson(passed, graded))
     return {"passed": passed, "skipped": skipped, "total": total, "share": share, "ci95": interval}

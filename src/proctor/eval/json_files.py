@@ -13,7 +13,7 @@ _MAX_DEPTH = 200
 """Values nested deeper are replaced by the name of their type; JSON readers fail not far beyond."""
 
 
-def plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
+def to_plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
     """Returns the value as JSON can hold it; never raises.
 
     NaN and infinities become null, sets sorted lists, numpy's numbers and arrays numbers and lists, and
@@ -23,20 +23,20 @@ def plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Real):
-        return _number(value)
+        return _to_number(value)
     if id(value) in _within or len(_within) >= _MAX_DEPTH:
         return f"… ({type(value).__name__})"
     within = (*_within, id(value))
     if isinstance(value, Mapping):
-        return _object(value.items(), within)
+        return _to_object(value.items(), within)
     if isinstance(value, list | tuple):
-        return [plain(item, within) for item in value]
+        return [to_plain(item, within) for item in value]
     if isinstance(value, set | frozenset):
-        return [plain(item, within) for item in _sorted(value)]
-    contents = _contents(value)
+        return [to_plain(item, within) for item in _sort_items(value)]
+    contents = _get_contents(value)
     if contents is None:
         return to_text(value)
-    return _object(contents.items(), within) if isinstance(contents, dict) else plain(contents, within)
+    return _to_object(contents.items(), within) if isinstance(contents, dict) else to_plain(contents, within)
 
 
 def copy_data(value: Any, _within: tuple[int, ...] = ()) -> Any:
@@ -59,7 +59,7 @@ def copy_data(value: Any, _within: tuple[int, ...] = ()) -> Any:
     return value
 
 
-def write_whole(path: str | Path, text: str) -> Path:
+def write_atomic(path: str | Path, text: str) -> Path:
     """Writes a UTF-8 file atomically, and returns its path; missing folders are made.
 
     Raises:
@@ -97,7 +97,7 @@ def append_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(plain(row), ensure_ascii=True) + "\n" for row in rows)
+    text = "".join(json.dumps(to_plain(row), ensure_ascii=True) + "\n" for row in rows)
     with target.open("ab+") as file:
         if file.tell():
             file.seek(-1, 2)
@@ -106,7 +106,7 @@ def append_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
         file.write(text.encode("ascii"))
 
 
-def _number(value: Real) -> int | float | None:
+def _to_number(value: Real) -> int | float | None:
     if isinstance(value, Integral):
         return int(value)
     try:
@@ -116,29 +116,29 @@ def _number(value: Real) -> int | float | None:
     return number if isfinite(number) else None
 
 
-def _object(items: Iterable[tuple[Any, Any]], within: tuple[int, ...]) -> dict[str, Any]:
+def _to_object(items: Iterable[tuple[Any, Any]], within: tuple[int, ...]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, item in items:
-        name = key if isinstance(key, str) else _key(key)
-        result[name if name not in result else f"{name} ({type(key).__name__})"] = plain(item, within)
+        name = key if isinstance(key, str) else _to_key(key)
+        result[name if name not in result else f"{name} ({type(key).__name__})"] = to_plain(item, within)
     return result
 
 
-def _key(key: Any) -> str:
+def _to_key(key: Any) -> str:
     """Returns a key that is not a text in the spelling of JSON, if it has one."""
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
     return to_text(key)
 
 
-def _sorted(values: set[Any] | frozenset[Any]) -> list[Any]:
+def _sort_items(values: set[Any] | frozenset[Any]) -> list[Any]:
     try:
         return sorted(values)
     except TypeError:
         return sorted(values, key=lambda value: (type(value).__name__, to_text(value)))
 
 
-def _contents(value: Any) -> Any:
+def _get_contents(value: Any) -> Any:
     """Returns the contents of a record or an array; None for a value that has only a text."""
     if isinstance(value, type):
         return None

@@ -62,7 +62,7 @@ def read_rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int
                 dropped.append(DroppedRow(number, f"The line is not JSON: {error}."))
 
 
-def objects_of(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_object_rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the objects of a file as `read_rows`; other values go to `dropped` too."""
     for number, row in read_rows(path, dropped):
         if isinstance(row, dict):
@@ -71,7 +71,7 @@ def objects_of(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[in
             dropped.append(DroppedRow(number, "The line is JSON, and not an object."))
 
 
-def read_object(path: str | Path) -> dict[str, Any] | None:
+def read_single_object(path: str | Path) -> dict[str, Any] | None:
     """Reads a file that is one object, on one line or several; returns None if it is anything else.
 
     Raises:
@@ -88,13 +88,13 @@ def read_object(path: str | Path) -> dict[str, Any] | None:
     return None
 
 
-def list_trials(runs: list[Any]) -> list[Any]:
+def flatten_trials(runs: list[Any]) -> list[Any]:
     """Returns the trials of exported runs, one run after the other."""
     trial_lists = (run.get("trials") for run in runs if isinstance(run, dict))
     return [trial for trials in trial_lists if isinstance(trials, list) for trial in trials]
 
 
-def check_new(trial: Mapping[str, Any], trials: set[tuple[str, ...]]) -> None:
+def register_trial(trial: Mapping[str, Any], trials: set[tuple[str, ...]]) -> None:
     """Adds a trial of an exported run to the known trials; a trial without a repeat number is always new.
 
     Raises:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import asyncio
 
 Value = TypeVar("Value")
-_Start: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Event]"
+_RunningLoop: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Event]"
 
 
 class LoopThread:
@@ -94,7 +94,7 @@ class LoopThread:
         if self._closed:
             raise UsageError(self._closed_message)
         if self._loop is None:
-            ready: SimpleQueue[_Start | BaseException] = SimpleQueue()
+            ready: SimpleQueue[_RunningLoop | BaseException] = SimpleQueue()
             self._thread = Thread(target=self._run, args=(ready,), daemon=True, name="proctor-loop")
             self._thread.start()
             start = ready.get()
@@ -107,7 +107,7 @@ class LoopThread:
             raise UsageError("A target cannot wait for the client that is asking it.")
         return self._loop
 
-    def _run(self, ready: SimpleQueue[_Start | BaseException]) -> None:
+    def _run(self, ready: SimpleQueue[_RunningLoop | BaseException]) -> None:
         import asyncio
 
         async def serve() -> None:

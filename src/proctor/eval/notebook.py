@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from proctor.safe_text import cut
+from proctor.safe_text import truncate
 
 _MAX_CELL_LENGTH = 200
 """Characters of a cell that are shown."""
@@ -18,7 +18,7 @@ _MAX_ROWS = 60
 """Rows of a table that are shown: the first ones and the last, which may be the total."""
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Returns an HTML table with a title.
 
     Args:
@@ -33,10 +33,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
         rows[_MAX_ROWS - 2 : -1] = [
             (f"… {len(rows) - _MAX_ROWS + 1:,} more rows", *[""] * (len(columns) - 1))
         ]
-    head = "".join(f"<th>{_text(name)}</th>" for name in columns)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    head = "".join(f"<th>{_escape_text(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(map(_cell_html, row))}</tr>" for row in rows)
     return (
-        f'<table><caption style="caption-side: top; text-align: left"><b>{_text(title)}</b></caption>'
+        f'<table><caption style="caption-side: top; text-align: left"><b>{_escape_text(title)}</b></caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 
@@ -48,9 +48,9 @@ def format_number(value: float | None) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def _cell(value: Any) -> str:
+def _cell_html(value: Any) -> str:
     align = "left" if isinstance(value, str) else "right"
-    return f'<td style="text-align: {align}">{_text(_cell_text(value))}</td>'
+    return f'<td style="text-align: {align}">{_escape_text(_cell_text(value))}</td>'
 
 
 def _cell_text(value: Any) -> str:
@@ -63,5 +63,5 @@ def _cell_text(value: Any) -> str:
     return format_number(value) if isinstance(value, float) else str(value)
 
 
-def _text(text: str) -> str:
-    return escape(cut(text, _MAX_CELL_LENGTH))
+def _escape_text(text: str) -> str:
+    return escape(truncate(text, _MAX_CELL_LENGTH))

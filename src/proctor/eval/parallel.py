@@ -28,7 +28,7 @@ CLOSE_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Item, Value]):
+class CallOutcome(Generic[Item, Value]):
     """The outcome of one item: a value, or the exception that the function raised."""
 
     item: Item
@@ -48,7 +48,7 @@ class Outcome(Generic[Item, Value]):
         return cast("Value", self.value)
 
 
-def is_recorded(on_error: OnError) -> bool:
+def should_record(on_error: OnError) -> bool:
     """Whether exceptions are recorded and not raised.
 
     Raises:
@@ -66,8 +66,8 @@ def map_ordered(
     *,
     workers: int = 1,
     should_stop: Callable[[], bool] | None = None,
-    on_outcome: Callable[[Outcome[Item, Value]], None] | None = None,
-) -> Generator[Outcome[Item, Value], None, None]: ...
+    on_outcome: Callable[[CallOutcome[Item, Value]], None] | None = None,
+) -> Generator[CallOutcome[Item, Value], None, None]: ...
 
 
 @overload
@@ -77,8 +77,8 @@ def map_ordered(
     *,
     workers: int = 1,
     should_stop: Callable[[], bool] | None = None,
-    on_outcome: Callable[[Outcome[Item, Value]], None] | None = None,
-) -> Generator[Outcome[Item, Value], None, None]: ...
+    on_outcome: Callable[[CallOutcome[Item, Value]], None] | None = None,
+) -> Generator[CallOutcome[Item, Value], None, None]: ...
 
 
 def map_ordered(
@@ -87,8 +87,8 @@ def map_ordered(
     *,
     workers: int = 1,
     should_stop: Callable[[], bool] | None = None,
-    on_outcome: Callable[[Outcome[Item, Any]], None] | None = None,
-) -> Generator[Outcome[Item, Any], None, None]:
+    on_outcome: Callable[[CallOutcome[Item, Any]], None] | None = None,
+) -> Generator[CallOutcome[Item, Any], None, None]:
     """Calls a function on each item, up to `workers` at once; yields outcomes in the order of the items.
 
     `items` and `should_stop` are only ever used in the caller's thread; an item is taken when a worker is
@@ -119,8 +119,8 @@ def map_ordered(
 
     is_closed = False
 
-    def work(item: Item) -> Outcome[Item, Any]:
-        outcome = _call(function, item, loop)
+    def work(item: Item) -> CallOutcome[Item, Any]:
+        outcome = _call_function(function, item, loop)
         if on_outcome is not None and not is_closed:  # then it was cancelled, and nothing came of it
             on_outcome(outcome)
         return outcome
@@ -140,15 +140,15 @@ def _take_until(items: Iterable[Item], should_stop: Callable[[], bool] | None) -
         yield item
 
 
-def _call(function: Callable[[Item], Any], item: Item, loop: LoopThread) -> Outcome[Item, Any]:
+def _call_function(function: Callable[[Item], Any], item: Item, loop: LoopThread) -> CallOutcome[Item, Any]:
     start = perf_counter()
     try:
         value = function(item)
         if isawaitable(value):
-            return Outcome(item, *_wait_for(value, loop))
-        return Outcome(item, value, None, perf_counter() - start)
+            return CallOutcome(item, *_wait_for(value, loop))
+        return CallOutcome(item, value, None, perf_counter() - start)
     except Exception as error:  # noqa: BLE001  # the outcome
-        return Outcome(item, None, error, perf_counter() - start)
+        return CallOutcome(item, None, error, perf_counter() - start)
 
 
 def _wait_for(awaitable: Awaitable[Value], loop: LoopThread) -> _TimedResult[Value]:
@@ -160,10 +160,10 @@ def _wait_for(awaitable: Awaitable[Value], loop: LoopThread) -> _TimedResult[Val
 
 
 def _map_in_threads(
-    work: Callable[[Item], Outcome[Item, Value]], items: Iterator[Item], workers: int
-) -> Iterator[Outcome[Item, Value]]:
+    work: Callable[[Item], CallOutcome[Item, Value]], items: Iterator[Item], workers: int
+) -> Iterator[CallOutcome[Item, Value]]:
     pool = _WorkerPool(work, workers)
-    outcomes: dict[int, Outcome[Item, Value]] = {}
+    outcomes: dict[int, CallOutcome[Item, Value]] = {}
     next_place = started = 0
     has_more = True
     try:
@@ -191,13 +191,13 @@ def _map_in_threads(
 class _WorkerPool(Generic[Item, Value]):
     """Threads that work on items; daemons, so that a call that hangs keeps no program from ending."""
 
-    def __init__(self, work: Callable[[Item], Outcome[Item, Value]], workers: int) -> None:
+    def __init__(self, work: Callable[[Item], CallOutcome[Item, Value]], workers: int) -> None:
         self._work = work
         self._workers = workers
         self._busy = 0
         self._threads: list[Thread] = []
         self._inbox: SimpleQueue[tuple[int, Item] | None] = SimpleQueue()
-        self._outbox: SimpleQueue[tuple[int, Outcome[Item, Value] | BaseException]] = SimpleQueue()
+        self._outbox: SimpleQueue[tuple[int, CallOutcome[Item, Value] | BaseException]] = SimpleQueue()
 
     @property
     def has_free_worker(self) -> bool:
@@ -211,7 +211,7 @@ class _WorkerPool(Generic[Item, Value]):
         self._busy += 1
         self._inbox.put((place, item))
 
-    def wait(self) -> tuple[int, Outcome[Item, Value]]:
+    def wait(self) -> tuple[int, CallOutcome[Item, Value]]:
         """Waits for the next outcome, in no order."""
         place, outcome = self._outbox.get()
         self._busy -= 1

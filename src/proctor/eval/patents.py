@@ -67,7 +67,7 @@ def irac_structure(predicted: str, expected: str = "") -> float:  # noqa: ARG001
 Ranking = str | Sequence[Any] | None
 """Names or ratings, best first: a list, a tuple, or text that holds one."""
 
-HIGHEST_RATING = 10
+MAX_RATING = 10
 """A list of numbers up to this one is of ratings; larger numbers are names, such as those of patents."""
 
 _ITEM_MARKS = re.compile(r"(?:(?:\d{1,3}(?:\)|\.(?!\d))|[-*•](?!\d))\s*)+(?=\S)")
@@ -109,12 +109,14 @@ def prior_art_relevance_full(predicted: Ranking, expected: Ranking) -> PriorArtR
     Raises:
         TypeError: a ranking is neither text nor a list.
     """
-    ours, gold = _items(predicted), _items(expected)
-    our_ratings, gold_ratings = _ratings(ours), _ratings(gold)
+    ours, gold = _parse_items(predicted), _parse_items(expected)
+    our_ratings, gold_ratings = _parse_ratings(ours), _parse_ratings(gold)
     if our_ratings and gold_ratings and len(our_ratings) == len(gold_ratings):
         pairs = zip(our_ratings, gold_ratings, strict=True)
         error = fsum((a - b) ** 2 for a, b in pairs) / len(our_ratings)
-        return PriorArtRelevanceResult(_rho(our_ratings, gold_ratings) or 0.0, error, len(our_ratings))
+        return PriorArtRelevanceResult(
+            _spearman_rho(our_ratings, gold_ratings) or 0.0, error, len(our_ratings)
+        )
     return PriorArtRelevanceResult(_name_rho(ours, gold) or 0.0, None, len(gold))
 
 
@@ -141,14 +143,14 @@ def ranking_agreement(predicted: Ranking, expected: Ranking) -> RankingAgreement
     Raises:
         TypeError: a ranking is neither text nor a list.
     """
-    ours = _first_places(" ".join(item.split()).casefold() for item in _items(predicted))
-    gold = _first_places(" ".join(item.split()).casefold() for item in _items(expected))
+    ours = _first_places(" ".join(item.split()).casefold() for item in _parse_items(predicted))
+    gold = _first_places(" ".join(item.split()).casefold() for item in _parse_items(expected))
     missing = tuple(name for name in gold if name not in ours)
     extra = tuple(name for name in ours if name not in gold)
     return RankingAgreement(_name_rho(list(ours), list(gold)), len(gold), missing, extra)
 
 
-def _items(ranking: Ranking) -> list[str]:
+def _parse_items(ranking: Ranking) -> list[str]:
     """Returns the items of a ranking, best first, without blank ones."""
     if ranking is None:
         return []
@@ -166,7 +168,7 @@ def _split_items(text: str) -> list[str]:
         except (ValueError, RecursionError):
             pass  # no JSON, and its brackets belong to its names
         else:
-            return _items(values)
+            return _parse_items(values)
     chunks = (chunk.strip() for chunk in text.split("\n" if "\n" in text else ","))
     return [_strip_mark(chunk) for chunk in chunks if chunk]
 
@@ -183,13 +185,13 @@ def _strip_mark(item: str) -> str:
     return item[marks.end() :] if marks else item
 
 
-def _ratings(items: Sequence[str]) -> list[float] | None:
+def _parse_ratings(items: Sequence[str]) -> list[float] | None:
     """Returns the items as ratings; None if one of them is not a rating."""
     try:
         numbers = [float(item) for item in items]
     except ValueError:
         return None
-    are_ratings = all(isfinite(number) and 0 <= number <= HIGHEST_RATING for number in numbers)
+    are_ratings = all(isfinite(number) and 0 <= number <= MAX_RATING for number in numbers)
     return numbers if are_ratings else None
 
 
@@ -203,10 +205,10 @@ def _first_places(names: Iterable[str]) -> dict[str, int]:
 
 def _name_rho(predicted: Sequence[str], expected: Sequence[str]) -> float | None:
     ours, gold = _first_places(predicted), _first_places(expected)
-    return _rho([ours.get(name, len(ours)) for name in gold], list(gold.values()))
+    return _spearman_rho([ours.get(name, len(ours)) for name in gold], list(gold.values()))
 
 
-def _rho(first: Sequence[float], second: Sequence[float]) -> float | None:
+def _spearman_rho(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Returns the correlation of the ranks of two lists of equal length; None if one has a single value."""
     ranks, others = _ranks(first), _ranks(second)
     middle = (len(ranks) + 1) / 2  # the mean of both: ties share a mean

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, SupportsIndex, overload
 
-from proctor.graders.lexicons.matcher import pattern_sources, refusing_words
+from proctor.graders.lexicons.matcher import find_refusal, pattern_sources
 
 __all__ = ["ALL_HEDGE_PHRASES", "HEDGE_PHRASES", "REFUSAL_PATTERNS", "is_refusal"]
 
@@ -29,10 +29,10 @@ def is_refusal(text: str | None) -> bool:
         return True
     if not isinstance(text, str):
         raise TypeError(f"text must be a text or None, not {text!r}.")
-    return not text.strip() or refusing_words(text, not_knowing=True) is not None
+    return not text.strip() or find_refusal(text, not_knowing=True) is not None
 
 
-class _Patterns(tuple[re.Pattern[str], ...]):
+class _LazyPatterns(tuple[re.Pattern[str], ...]):
     """Patterns, each compiled at first use: compiling all takes too long for an import.
 
     Users extend the catalogue like any tuple, so it is one. The tuple holds the sources, and every access to
@@ -47,50 +47,50 @@ class _Patterns(tuple[re.Pattern[str], ...]):
     def __getitem__(self, index: slice, /) -> tuple[re.Pattern[str], ...]: ...
     def __getitem__(self, index: Any, /) -> Any:
         if isinstance(index, slice):
-            return self._all()[index]
-        return _compiled(super().__getitem__(index))
+            return self._compile_all()[index]
+        return _compile(super().__getitem__(index))
 
     def __iter__(self) -> Iterator[re.Pattern[str]]:
-        return map(_compiled, super().__iter__())
+        return map(_compile, super().__iter__())
 
     def __reversed__(self) -> Iterator[re.Pattern[str]]:
-        return reversed(self._all())
+        return reversed(self._compile_all())
 
     def __contains__(self, pattern: object) -> bool:
-        return pattern in self._all()
+        return pattern in self._compile_all()
 
     def __eq__(self, other: object) -> bool:
-        return self._all() == (other._all() if isinstance(other, _Patterns) else other)
+        return self._compile_all() == (other._compile_all() if isinstance(other, _LazyPatterns) else other)
 
     def __hash__(self) -> int:
-        return hash(self._all())
+        return hash(self._compile_all())
 
     def __add__(self, other: Any) -> Any:
-        return self._all() + tuple(other)
+        return self._compile_all() + tuple(other)
 
     def __radd__(self, other: Any) -> Any:
-        return tuple(other) + self._all()
+        return tuple(other) + self._compile_all()
 
     def __repr__(self) -> str:
-        return repr(self._all())
+        return repr(self._compile_all())
 
     def __reduce__(self) -> Any:
         return tuple, (list(self),)
 
     def index(self, *args: Any) -> int:
         """Returns the result for a tuple of patterns."""
-        return self._all().index(*args)
+        return self._compile_all().index(*args)
 
     def count(self, pattern: object) -> int:
         """Returns the result for a tuple of patterns."""
-        return self._all().count(pattern)
+        return self._compile_all().count(pattern)
 
-    def _all(self) -> tuple[re.Pattern[str], ...]:
+    def _compile_all(self) -> tuple[re.Pattern[str], ...]:
         return tuple(iter(self))
 
 
 @cache
-def _compiled(source: Any) -> re.Pattern[str]:
+def _compile(source: Any) -> re.Pattern[str]:
     return re.compile(source, re.IGNORECASE)
 
 
@@ -113,7 +113,7 @@ def __getattr__(name: str) -> Any:
 
         value = hedging.HEDGE_PHRASES if name == "HEDGE_PHRASES" else hedging.all_hedge_phrases()
     elif name == "REFUSAL_PATTERNS":
-        value = _Patterns(pattern_sources())  # type: ignore[arg-type]  # it holds sources, and gives patterns
+        value = _LazyPatterns(pattern_sources())  # type: ignore[arg-type]  # it holds sources, and gives patterns
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -5,9 +5,9 @@ Every function is pure, and so safe in any thread. Each takes time in proportion
 
 from __future__ import annotations
 
-from proctor.graders.numbers.numerals import not_text, numeric_match
+from proctor.graders.numbers.numerals import not_text_error, numeric_match
 from proctor.graders.numbers.quantities import numeric_equal
-from proctor.graders.option_letters import chosen
+from proctor.graders.option_letters import find_chosen_letter
 
 __all__ = ["contains", "exact_match", "mcq_letter", "numeric_equal", "numeric_match"]
 
@@ -23,7 +23,7 @@ def exact_match(predicted: str, expected: str) -> float:
     try:
         return 1.0 if predicted.strip().lower() == expected.strip().lower() else 0.0
     except AttributeError:
-        raise not_text(predicted, expected) from None
+        raise not_text_error(predicted, expected) from None
 
 
 def contains(predicted: str, expected: str) -> float:
@@ -38,7 +38,7 @@ def contains(predicted: str, expected: str) -> float:
         substring = expected.strip().lower()
         return 1.0 if substring and substring in predicted.lower() else 0.0
     except (AttributeError, TypeError):
-        raise not_text(predicted, expected) from None
+        raise not_text_error(predicted, expected) from None
 
 
 def mcq_letter(predicted: str | None, expected: str | None, *, strip_think: bool = True) -> float:
@@ -59,6 +59,6 @@ def mcq_letter(predicted: str | None, expected: str | None, *, strip_think: bool
         return 0.0
     try:
         right = expected.strip().upper()
-        return 1.0 if chosen(predicted, strip_think=strip_think) == right else 0.0
+        return 1.0 if find_chosen_letter(predicted, strip_think=strip_think) == right else 0.0
     except (AttributeError, TypeError):
-        raise not_text(predicted, expected) from None
+        raise not_text_error(predicted, expected) from None

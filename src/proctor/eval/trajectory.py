@@ -13,8 +13,8 @@ from math import isfinite, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from proctor.eval.json_files import plain
-from proctor.eval.jsonl_rows import DroppedRow, describe_value, objects_of
+from proctor.eval.json_files import to_plain
+from proctor.eval.jsonl_rows import DroppedRow, describe_value, read_object_rows
 
 if TYPE_CHECKING:
     from proctor.charts import Chart, Point
@@ -118,7 +118,7 @@ class Trajectory:
         header: dict[str, Any] = {}
         dropped: list[DroppedRow] = []
         other_stages: dict[str, int] = {}
-        for place, (line, row) in enumerate(objects_of(path, dropped)):
+        for place, (line, row) in enumerate(read_object_rows(path, dropped)):
             try:
                 if place == 0 and "iter" not in row:
                     header = row
@@ -200,14 +200,14 @@ class Trajectory:
             repeats.append(mode in earlier)
             earlier.add(mode)
         if window is None:
-            return _rate(repeats)
+            return _repeat_share(repeats)
         return [
             {
                 "first": start + 1,
                 "last": start + len(part),
                 "n": len(part),
                 "repeats": sum(part),
-                "rate": _rate(part),
+                "rate": _repeat_share(part),
             }
             for start in range(0, len(repeats), window)
             for part in [repeats[start : start + window]]
@@ -299,7 +299,7 @@ class Trajectory:
             "lower_is_better": self.lower_is_better,
             "iterations": len(self.iters),
             "unmeasured": len(self.unmeasured()),
-            "baseline": plain(self.baseline),
+            "baseline": to_plain(self.baseline),
             "best": None
             if best is None
             else {
@@ -307,17 +307,17 @@ class Trajectory:
                 "iter": best.iter,
                 "score": best.score,
                 "knob": best.knob,
-                "value": plain(best.value),
+                "value": to_plain(best.value),
                 "decision": best.decision,
             },
             "kept": len(self.keeps()),
             "repeat_rate": self.repeat_rate(),
             **({} if window is None else {"repeat_windows": self.repeat_rate(window=window)}),
             "knobs": self.knob_coverage(),
-            "modes": [mode | {"value": plain(mode["value"])} for mode in self.modes(top_n=top_n)],
-            "cumulative_best": plain(self.cumulative_best()),
+            "modes": [mode | {"value": to_plain(mode["value"])} for mode in self.modes(top_n=top_n)],
+            "cumulative_best": to_plain(self.cumulative_best()),
             "other_stages": dict(self.other_stages),
-            "dropped": plain(self.dropped),
+            "dropped": to_plain(self.dropped),
         }
 
     def chart(self) -> Chart:
@@ -354,7 +354,7 @@ class Trajectory:
         return score < other if self.lower_is_better else score > other
 
 
-def _rate(repeats: Sequence[bool]) -> float:
+def _repeat_share(repeats: Sequence[bool]) -> float:
     return round(sum(repeats) / len(repeats), 3) if repeats else 0.0
 
 
@@ -446,16 +446,16 @@ def _parse_iteration(row: dict[str, Any], score_field: str) -> TrajectoryIter:
     if _is_deep(proposal):
         raise ValueError(f"'proposal' is nested more than {_MAX_DEPTH} levels deep.")
     return TrajectoryIter(
-        iter=int(_number(row, "iter", int)),
-        knob=_text(proposal.get("knob")),
+        iter=int(_parse_number(row, "iter", int)),
+        knob=_to_text(proposal.get("knob")),
         value=proposal.get("new_value"),
-        decision=_text(row.get("decision")),
-        score=_number(row, score_field, float),
+        decision=_to_text(row.get("decision")),
+        score=_parse_number(row, score_field, float),
         raw=row,
     )
 
 
-def _number(row: dict[str, Any], name: str, kind: type[int] | type[float]) -> float:
+def _parse_number(row: dict[str, Any], name: str, kind: type[int] | type[float]) -> float:
     value = row.get(name)
     if value is None:
         raise ValueError(f"The iteration has no {name!r}.")
@@ -465,7 +465,7 @@ def _number(row: dict[str, Any], name: str, kind: type[int] | type[float]) -> fl
         raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.") from None
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 

@@ -40,7 +40,7 @@ GRADERS: Registry[type[Any]] = Registry(
         "refusal": "proctor.graders.refusal:Refusal",
         "regex": "proctor.graders.text:Regex",
         "required_words": "proctor.graders.required_words:RequiredWords",
-        "rubric": "proctor.graders.judged.rubric:Rubric",
+        "rubric": "proctor.graders.judged.rubric:RubricGrader",
         "rubrics": "proctor.graders.judged.rubrics:Rubrics",
         "semantic_similarity": "proctor.graders.similarity:SemanticSimilarity",
         "skill_trigger": "proctor.graders.tool_trajectory:SkillTrigger",

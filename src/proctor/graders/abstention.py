@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from proctor.graders.lexicons.abstention import abstaining_words, answering_words
-from proctor.graders.text import shown
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.lexicons.abstention import find_abstention, find_given_answer
+from proctor.graders.text import quote
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 
-class Abstention(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Abstention(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer declines, does not know, or denies the premise, and then gives no answer anyway.
 
     An empty answer fails.
@@ -23,16 +23,18 @@ class Abstention(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     all_or_nothing: ClassVar[bool] = True
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; the reason quotes the deciding words."""
         answer = graded.output.text
         question = "\n".join(message.content for message in graded.case.input if message.role == "user")
-        phrase = abstaining_words(answer, question)
+        phrase = find_abstention(answer, question)
         if phrase is None:
-            reason = f"The answer neither declines nor says that it does not know: {shown(answer)}."
-            return Mark(value=0.0, passed=False, reason=reason)
-        reply = answering_words(answer, question)
+            reason = f"The answer neither declines nor says that it does not know: {quote(answer)}."
+            return GraderResult(value=0.0, passed=False, reason=reason)
+        reply = find_given_answer(answer, question)
         if reply is not None:
-            reason = f"The answer says {shown(phrase)} and then gives an answer: {shown(reply)}."
-            return Mark(value=0.0, passed=False, reason=reason)
-        return Mark(value=1.0, passed=True, reason=f"The answer leaves the question open: {shown(phrase)}.")
+            reason = f"The answer says {quote(phrase)} and then gives an answer: {quote(reply)}."
+            return GraderResult(value=0.0, passed=False, reason=reason)
+        return GraderResult(
+            value=1.0, passed=True, reason=f"The answer leaves the question open: {quote(phrase)}."
+        )

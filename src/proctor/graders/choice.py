@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from proctor.graders.option_letters import chosen
-from proctor.graders.text import shown
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.option_letters import find_chosen_letter
+from proctor.graders.text import quote
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 _LETTERS = re.compile(r"[A-Z]{2,26}")
 
 
-class Choice(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer chooses the expected letter; `chosen` says how it is found."""
+class Choice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer chooses the expected letter; `find_chosen_letter` says how it is found."""
 
     all_or_nothing: ClassVar[bool] = True
 
@@ -33,12 +33,12 @@ class Choice(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if len(self.value) != 1 or self.value not in self.options:
             raise ValueError(f"`value` is {self.value!r}; give one of the letters {self.options}.")
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; `details` has the letter."""
-        letter = chosen(graded.output.text, self.options, anywhere=self.anywhere)
+        letter = find_chosen_letter(graded.output.text, self.options, anywhere=self.anywhere)
         if letter is None:
-            reason = f"The answer chooses none of {self.options}: {shown(graded.output.text)}."
-            return Mark(value=0.0, passed=False, reason=reason)
+            reason = f"The answer chooses none of {self.options}: {quote(graded.output.text)}."
+            return GraderResult(value=0.0, passed=False, reason=reason)
         right = letter == self.value
         reason = f"The answer chooses {letter}" + ("." if right else f"; expected {self.value}.")
-        return Mark(value=float(right), passed=right, reason=reason, details={"found": letter})
+        return GraderResult(value=float(right), passed=right, reason=reason, details={"found": letter})

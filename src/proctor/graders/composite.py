@@ -16,19 +16,19 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore, UnknownName
 from proctor.graders import GRADERS
-from proctor.graders.judged.judge_call import PASS_AT
+from proctor.graders.judged.judge_call import DEFAULT_PASS_AT
 from proctor.graders.program import Program
-from proctor.graders.text import clip, listed
-from proctor.grading import bind, score
-from proctor.model import Assertion, Entry, Judgment, Mark, Score, Verdict
-from proctor.protocols import Graded, Grader, Grading
+from proctor.graders.text import clip, quote_list
+from proctor.grading import build_grader, score
+from proctor.model import Assertion, Evidence, GraderResult, Judgment, Score, Verdict
+from proctor.protocols import BaseGrader, Grader, GradingInput
 from proctor.stats import reaches
 
-_RESULTS = re.compile(r"\{\{\s*EVALUATOR_RESULTS_JSON\s*\}\}")
+_RESULTS_PLACEHOLDER = re.compile(r"\{\{\s*EVALUATOR_RESULTS_JSON\s*\}\}")
 """Where the results go in a judge's prompt; without this placeholder they follow the prompt."""
 
 
-class Member(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CompositeMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of the checks, under a unique name."""
 
     name: str
@@ -50,14 +50,19 @@ class WeightedAverage(
     weights: dict[str, float] = {}
     """By member name; a member that is not listed has the weight of its assertion."""
 
-    async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:  # noqa: ARG002
+    async def aggregate(
+        self,
+        scores: Scores,
+        weights: Mapping[str, float],
+        graded: GradingInput,  # noqa: ARG002
+    ) -> GraderResult:
         """Returns the result for the mean."""
         total = math.fsum(weights[name] for name in scores)
         value = math.fsum(weights[name] * (result.value or 0.0) for name, result in scores.items()) / total
-        failed = _failed(scores)
+        failed = _failed_names(scores)
         reason = f"The weighted mean of {len(scores)} checks is {value:.2f}"
-        reason += f"; {listed(failed)} failed." if failed else "; none failed."
-        return Mark(value=min(value, 1.0), passed=reaches(value, PASS_AT), reason=reason)
+        reason += f"; {quote_list(failed)} failed." if failed else "; none failed."
+        return GraderResult(value=min(value, 1.0), passed=reaches(value, DEFAULT_PASS_AT), reason=reason)
 
 
 class Threshold(
@@ -71,31 +76,40 @@ class Threshold(
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"`threshold` is {self.threshold:g}; give a share from 0 to 1.")
 
-    async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:  # noqa: ARG002
+    async def aggregate(
+        self,
+        scores: Scores,
+        weights: Mapping[str, float],  # noqa: ARG002
+        graded: GradingInput,  # noqa: ARG002
+    ) -> GraderResult:
         """Returns the result for the share."""
-        failed = _failed(scores)
+        failed = _failed_names(scores)
         passed, count = len(scores) - len(failed), len(scores)
         value = passed / count
         reason = f"{passed} of {count} checks passed; needed is a share of {self.threshold:g}"
-        reason += f". Failed: {listed(failed)}." if failed else "."
-        return Mark(value=value, passed=reaches(value, self.threshold), reason=reason)
+        reason += f". Failed: {quote_list(failed)}." if failed else "."
+        return GraderResult(value=value, passed=reaches(value, self.threshold), reason=reason)
 
 
-class ByProgram(
+class ProgramAggregator(
     Program, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="program"
 ):
     """A program decides; it reads `{"results": {NAME: {score, verdict, reason, assertions}}}`."""
 
-    async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:
+    async def aggregate(
+        self, scores: Scores, weights: Mapping[str, float], graded: GradingInput
+    ) -> GraderResult:
         """Returns the result that the program prints.
 
         Raises:
             CannotScore: the program gave no result.
         """
-        return await self.mark_of({"results": _results(scores, weights), "config": self.config or {}}, graded)
+        return await self.grade_payload(
+            {"results": _scores_to_dict(scores, weights), "config": self.config or {}}, graded
+        )
 
 
-class ByJudge(
+class JudgeAggregator(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="llm_grader"
 ):
     """A judge decides, called as the grader `llm_grader` calls it."""
@@ -107,31 +121,33 @@ class ByJudge(
         if not self.prompt.strip():
             raise ValueError("`prompt` is empty; say how the judge is to weigh the results.")
 
-    def assertion(self) -> Assertion:
+    def build_assertion(self) -> Assertion:
         """Returns the assertion that calls the judge with the prompt.
 
         The results are passed as metadata of the case: the judge is told that metadata is data, and an answer
         quoted in them cannot end their section.
         """
-        template, count = _RESULTS.subn("{{ metadata_json }}", self.prompt)
+        template, count = _RESULTS_PLACEHOLDER.subn("{{ metadata_json }}", self.prompt)
         params = {"prompt": template if count else f"{self.prompt}\n\n{{{{ metadata_json }}}}"}
         return Assertion(
             grader="llm_grader", params=params if self.judge is None else {**params, "judge": self.judge}
         )
 
-    async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:
+    async def aggregate(
+        self, scores: Scores, weights: Mapping[str, float], graded: GradingInput
+    ) -> GraderResult:
         """Returns the judge's result.
 
         Raises:
             CannotScore: no judge gave a verdict.
         """
-        metadata = {**graded.case.metadata, "evaluator_results": _results(scores, weights)}
+        metadata = {**graded.case.metadata, "evaluator_results": _scores_to_dict(scores, weights)}
         judged = await score(
-            self.assertion(), replace(graded, case=replace(graded.case, metadata=metadata)), GRADERS.get
+            self.build_assertion(), replace(graded, case=replace(graded.case, metadata=metadata)), GRADERS.get
         )
         if judged.outcome is Verdict.UNSCORED:
             raise CannotScore(judged.reason, judged.judgments)
-        return Mark(
+        return GraderResult(
             value=judged.value,
             passed=judged.outcome is Verdict.PASS,
             reason=judged.reason,
@@ -141,11 +157,11 @@ class ByJudge(
         )
 
 
-def _failed(scores: Scores) -> list[str]:
+def _failed_names(scores: Scores) -> list[str]:
     return [name for name, result in scores.items() if result.outcome is not Verdict.PASS]
 
 
-def _results(scores: Scores, weights: Mapping[str, float]) -> dict[str, Any]:
+def _scores_to_dict(scores: Scores, weights: Mapping[str, float]) -> dict[str, Any]:
     """Returns the members' scores in the form that programs and judges read."""
     return {
         name: {
@@ -166,14 +182,14 @@ def _results(scores: Scores, weights: Mapping[str, float]) -> dict[str, Any]:
 # --- the grader --------------------------------------------------------------------------------------------
 
 
-class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Runs several checks on the same answer; its aggregator decides whether they pass."""
 
-    waits: ClassVar[bool] = True
+    is_async: ClassVar[bool] = True
 
-    members: tuple[Member, ...]
+    members: tuple[CompositeMember, ...]
     """The checks; each may be negated, and one below its gate makes the value 0."""
-    aggregator: WeightedAverage | Threshold | ByProgram | ByJudge
+    aggregator: WeightedAverage | Threshold | ProgramAggregator | JudgeAggregator
 
     def __post_init__(self) -> None:
         names = [member.name for member in self.members]
@@ -185,23 +201,23 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         weights = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
         unknown = sorted(weights.keys() - set(names))
         if unknown:
-            raise ValueError(f"`weights` names {unknown[0]!r}, and the members are {listed(names)}.")
-        for name, weight in self._weights().items():
+            raise ValueError(f"`weights` names {unknown[0]!r}, and the members are {quote_list(names)}.")
+        for name, weight in self._get_weights().items():
             if not (math.isfinite(weight) and weight >= 0):
                 raise ValueError(f"The weight of {name!r} is {weight:g}; give a number of 0 or more.")
-        if not any(self._weights().values()):
+        if not any(self._get_weights().values()):
             raise ValueError("Every member has the weight 0, so that none counts; give one a weight.")
-        self._bound()
+        self._bind_graders()
 
-    def wants(self) -> frozenset[str]:
+    def requirements(self) -> frozenset[str]:
         """Returns what any member or the aggregator requires."""
-        return frozenset().union(*(grader.wants() for grader in self._bound()))
+        return frozenset().union(*(grader.requirements() for grader in self._bind_graders()))
 
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judges that any member or the aggregator calls, each once."""
-        return tuple(dict.fromkeys(name for grader in self._bound() for name in grader.judges()))
+        return tuple(dict.fromkeys(name for grader in self._bind_graders() for name in grader.judges()))
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         """Scores what the aggregator says; the evidence is the members', and `details` has their scores.
 
         A gate of a member's grader, such as a required rubric item, also gates the whole.
@@ -210,51 +226,53 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             CannotScore: a member that counts, or the aggregator, gave no score.
         """
         # Two members may ask the same question, and a judgment does not say which member it belongs to.
-        graded = replace(graded, known=())
+        graded = replace(graded, prior_judgments=())
         # Without the members' own gates: what a score still requires comes from its grader.
         pending = (
             score(replace(member.assertion, required=None), graded, GRADERS.get) for member in self.members
         )
         own_gates = {member.name: member.assertion.required for member in self.members}
-        scores = dict(zip(own_gates, await graded.together(pending), strict=True))
+        scores = dict(zip(own_gates, await graded.gather(pending), strict=True))
         judgments = tuple(judgment for result in scores.values() for judgment in result.judgments)
-        weights = self._weights()
+        weights = self._get_weights()
         counting = {name: result for name, result in scores.items() if weights[name]}
         silent = [name for name, result in counting.items() if result.outcome is Verdict.UNSCORED]
         if silent:
             reasons = " ".join(f"{name!r}: {scores[name].reason}" for name in silent)
-            raise CannotScore(f"Of the checks, {listed(silent)} could not be scored. {reasons}", judgments)
+            raise CannotScore(
+                f"Of the checks, {quote_list(silent)} could not be scored. {reasons}", judgments
+            )
         try:
-            mark = await self.aggregator.mark(counting, weights, graded)
+            mark = await self.aggregator.aggregate(counting, weights, graded)
         except CannotScore as error:
             raise CannotScore(str(error), judgments + error.judgments) from error
         return _combine(mark, scores, counting, own_gates, judgments)
 
-    def _weights(self) -> dict[str, float]:
+    def _get_weights(self) -> dict[str, float]:
         """Returns each member's weight; 0 for one that is only reported."""
         weights = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
         return {member.name: weights.get(member.name, member.assertion.weight) for member in self.members}
 
-    def _bound(self) -> list[Grader]:
+    def _bind_graders(self) -> list[Grader]:
         """Returns the graders of all members, and the aggregator's.
 
         Raises:
             ValueError: a grader does not exist, or its parameters are invalid.
         """
-        bound = [_bound(f"The member {member.name!r}", member.assertion) for member in self.members]
-        if isinstance(self.aggregator, ByJudge):
-            bound.append(_bound("The aggregator", self.aggregator.assertion()))
-        elif isinstance(self.aggregator, ByProgram):
+        bound = [_bind_member(f"The member {member.name!r}", member.assertion) for member in self.members]
+        if isinstance(self.aggregator, JudgeAggregator):
+            bound.append(_bind_member("The aggregator", self.aggregator.build_assertion()))
+        elif isinstance(self.aggregator, ProgramAggregator):
             bound.append(self.aggregator)
         return bound
 
 
-def _bound(owner: str, assertion: Assertion) -> Grader:
+def _bind_member(owner: str, assertion: Assertion) -> Grader:
     try:
-        grader = bind(assertion, GRADERS.get)
+        grader = build_grader(assertion, GRADERS.get)
     except (ValueError, UnknownName) as error:
         raise ValueError(f"{owner}: {error}") from None
-    if grader.over_repeats:
+    if grader.grades_repeats:
         raise ValueError(
             f"{owner}: {assertion.grader!r} looks at all repeats of a case; make it a check of its own."
         )
@@ -262,12 +280,12 @@ def _bound(owner: str, assertion: Assertion) -> Grader:
 
 
 def _combine(
-    mark: Mark,
+    mark: GraderResult,
     scores: Scores,
     counting: Scores,
     own_gates: Mapping[str, float | None],
     judgments: tuple[Judgment, ...],
-) -> Mark:
+) -> GraderResult:
     """Adds the members' evidence and scores to the aggregator's result, and applies the gates."""
     value, passed, reason = mark.value, mark.passed, mark.reason
     details = {**mark.details, "scores": {name: _result_details(result) for name, result in scores.items()}}
@@ -279,8 +297,8 @@ def _combine(
         ]
         details["without_gates"] = value
         value, passed, reason = 0.0, False, f"{'; '.join(reasons)}. {reason}"
-    entries = [entry for name, result in scores.items() for entry in _entries(name, result)]
-    return Mark(
+    entries = [entry for name, result in scores.items() for entry in _member_entries(name, result)]
+    return GraderResult(
         value=value,
         passed=passed,
         reason=clip(reason, 500),
@@ -296,11 +314,11 @@ def _result_details(result: Score) -> dict[str, Any]:
     return {**details, "details": result.details} if result.details else details
 
 
-def _entries(name: str, result: Score) -> list[Entry]:
+def _member_entries(name: str, result: Score) -> list[Evidence]:
     """Returns a member's evidence under its name, or its reason if it has none."""
     passed = None if result.outcome is Verdict.UNSCORED else result.outcome is Verdict.PASS
-    entries = result.entries or (Entry(text=result.reason or "as asked", passed=passed),)
+    entries = result.entries or (Evidence(text=result.reason or "as asked", passed=passed),)
     return [
-        Entry(text=f"[{name}] {entry.text}", passed=entry.passed, evidence=entry.evidence)
+        Evidence(text=f"[{name}] {entry.text}", passed=entry.passed, evidence=entry.evidence)
         for entry in entries
     ]

@@ -9,23 +9,23 @@ from collections import Counter
 from typing import ClassVar, Literal
 
 from proctor.errors import CannotScore
-from proctor.graders.text import clip, shown
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.text import clip, quote
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 _OPENING = "\"'“”‘’«»*`¿¡ "
 _CLOSING = "\"'“”‘’«»*`.,;:!?…。！？ "
-_ANSWERS_KEPT = 20
+_MAX_ANSWERS = 20
 
 
-class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Consistency(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when enough of a case's answers are the same, and equal the expected answer if there is one.
 
     The comparison ignores case, collapses white space, and drops quotes, emphasis and closing punctuation at
     both ends. If two answers are equally frequent, the earlier one counts.
     """
 
-    over_repeats: ClassVar[bool] = True
+    grades_repeats: ClassVar[bool] = True
 
     min_share: float = 0.8
     """From 0 (excluded) to 1: the share of all answers that the most frequent one must reach."""
@@ -39,7 +39,7 @@ class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
         if self.expected is not None and not self.expected.strip():
             raise ValueError("`expected` is blank; leave it out where no answer is expected.")
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the share of the most frequent answer; 0 if that is empty or not the expected one.
 
         Raises:
@@ -51,33 +51,33 @@ class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
                 f"Consistency needs at least two answers to a case and has {len(outputs)}; "
                 "ask more often with --repeat."
             )
-        counts = Counter(normalised(output.text) for output in outputs)
-        ranked = counts.most_common(_ANSWERS_KEPT)
+        counts = Counter(normalize_answer(output.text) for output in outputs)
+        ranked = counts.most_common(_MAX_ANSWERS)
         answer, count = ranked[0]
         share = count / len(outputs)
-        wrong = self._wrong(answer)
+        wrong = self._describe_error(answer)
         enough = share >= self.min_share
-        reason = f"{count} of {len(outputs)} answers are {shown(answer)}"
+        reason = f"{count} of {len(outputs)} answers are {quote(answer)}"
         reason += wrong or (f"; at least {self.min_share:.0%} must agree" if not enough else "")
-        return Mark(
+        return GraderResult(
             value=0.0 if wrong else share,
             passed=enough and not wrong,
             reason=reason + ".",
             details={"share": share, "answers": {clip(text): number for text, number in ranked}},
         )
 
-    def _wrong(self, answer: str) -> str:
+    def _describe_error(self, answer: str) -> str:
         """Returns what is wrong with the most frequent answer, as a clause; empty if nothing is."""
         if not answer:
             return ", which says nothing"
         if self.expected is None:
             return ""
-        expected = normalised(self.expected)
+        expected = normalize_answer(self.expected)
         right = answer == expected if self.match == "exact" else expected in answer
-        return "" if right else f"; expected {shown(expected)}"
+        return "" if right else f"; expected {quote(expected)}"
 
 
-def normalised(text: str) -> str:
+def normalize_answer(text: str) -> str:
     """Returns the text in the form in which answers are compared; punctuation alone stays as it is."""
     flat = " ".join(text.casefold().split())
     return flat.lstrip(_OPENING).rstrip(_CLOSING) or flat

@@ -18,12 +18,12 @@ from msgspec import Struct
 from proctor.errors import CannotScore
 from proctor.graders.json_structure import NotJson, parse_json
 from proctor.graders.numbers.numerals import is_near
-from proctor.graders.text import clip, listed, shown
-from proctor.model import Entry, Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.text import clip, quote, quote_list
+from proctor.model import Evidence, GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 ABSENT: Final = object()
-"""What `find` returns for a path that does not exist."""
+"""What `get_value_at` returns for a path that does not exist."""
 _NOT_EXPECTED: Final = "the expected output does not have it"
 
 _PATH = re.compile(r"(?:[^.\[\]]+|\[\d{1,9}\])(?:\.[^.\[\]]+|\[\d{1,9}\])*")
@@ -37,7 +37,7 @@ _MONTH_FIRST = re.compile(r"([A-Za-z]{3,9})\.?[-. /]{1,2}(\d{1,2}),?[-. /]{1,2}(
 _DIGITS = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})")
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
            "october", "november", "december")  # fmt: skip
-_TOKENS = re.compile(r"YYYY|MM{0,3}|DD?|[-/. ,]")
+_FORMAT_TOKENS = re.compile(r"YYYY|MM{0,3}|DD?|[-/. ,]")
 
 
 class Field(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class Field(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Date formats, such as `DD/MM/YYYY`; they decide which number of `3/4/2025` is the day."""
 
     def __post_init__(self) -> None:
-        steps(self.path)
+        parse_path(self.path)
         if not 0 <= self.weight < math.inf:
             raise ValueError(f"`weight` of {self.path!r} is {self.weight}; it must be 0 or more, and finite.")
         if not 0 <= self.tolerance < math.inf:
@@ -71,10 +71,10 @@ class Field(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.match != "date" and self.formats:
             raise ValueError(f"The field {self.path!r} has date formats; set its `match` to 'date'.")
         for date_format in self.formats:
-            _order(date_format)
+            _date_order(date_format)
 
 
-class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FieldAccuracy(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when every field of the answer's JSON matches the case's expected output."""
 
     fields: tuple[Field, ...]
@@ -84,7 +84,7 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not self.fields:
             raise ValueError("`fields` is empty; give at least one field.")
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the weighted share of the fields that are right, with one entry per field.
 
         A field that the expected output does not have counts as right.
@@ -92,56 +92,57 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Raises:
             CannotScore: the expected output is not JSON, or a compared field of it is not a number or date.
         """
-        expected = _expected(graded.case.expected)
+        expected = _expected_json(graded.case.expected)
         try:
-            answer = _embedded(graded.output.text)
+            answer = _answer_json(graded.output.text)
         except NotJson as error:
-            reason = f"The answer has no JSON object: {error}: {shown(graded.output.text)}."
-            return Mark(value=0.0, passed=False, reason=reason)
+            reason = f"The answer has no JSON object: {error}: {quote(graded.output.text)}."
+            return GraderResult(value=0.0, passed=False, reason=reason)
         entries = tuple(
-            _compare(field, find(answer, field.path), find(expected, field.path)) for field in self.fields
+            _compare_field(field, get_value_at(answer, field.path), get_value_at(expected, field.path))
+            for field in self.fields
         )
-        return self._mark(entries)
+        return self._combine(entries)
 
-    def _mark(self, entries: tuple[Entry, ...]) -> Mark:
+    def _combine(self, entries: tuple[Evidence, ...]) -> GraderResult:
         wrong = [entry.text for entry in entries if entry.passed is False]
-        reason = f"Wrong: {listed(wrong)}." if wrong else "Every field is right."
+        reason = f"Wrong: {quote_list(wrong)}." if wrong else "Every field is right."
         if all(entry.evidence == _NOT_EXPECTED for entry in entries):
             reason = "The expected output has none of the fields, so that any JSON is right."
         if self.aggregation == "all_or_nothing":
-            return Mark(value=float(not wrong), passed=not wrong, reason=reason, entries=entries)
+            return GraderResult(value=float(not wrong), passed=not wrong, reason=reason, entries=entries)
         countable = [
             (field.weight, bool(entry.passed))
             for field, entry in zip(self.fields, entries, strict=True)
             if entry.passed is not None and field.weight > 0
         ]
         if not countable:
-            return Mark(value=0.0, passed=False, reason="No field counts.", entries=entries)
+            return GraderResult(value=0.0, passed=False, reason="No field counts.", entries=entries)
         value = math.fsum(weight for weight, passed in countable if passed)
         value /= math.fsum(weight for weight, _ in countable)
         right = all(passed for _, passed in countable)
-        return Mark(value=min(value, 1.0), passed=right, reason=reason, entries=entries)
+        return GraderResult(value=min(value, 1.0), passed=right, reason=reason, entries=entries)
 
 
-def _compare(field: Field, got: Any, expected: Any) -> Entry:
+def _compare_field(field: Field, got: Any, expected: Any) -> Evidence:
     """Compares one field; `passed` is None if it does not count."""
     if expected is ABSENT:
-        return Entry(text=field.path, passed=True, evidence=_NOT_EXPECTED)
+        return Evidence(text=field.path, passed=True, evidence=_NOT_EXPECTED)
     if got is ABSENT:
-        missing = f"is missing; expected {_as_text(expected)}"
-        return Entry(text=field.path, passed=False if field.required else None, evidence=missing)
-    evidence = f"is {_as_text(got)}; expected {_as_text(expected)}"
-    return Entry(text=field.path, passed=_MATCHES[field.match](field, got, expected), evidence=evidence)
+        missing = f"is missing; expected {_format_value(expected)}"
+        return Evidence(text=field.path, passed=False if field.required else None, evidence=missing)
+    evidence = f"is {_format_value(got)}; expected {_format_value(expected)}"
+    return Evidence(text=field.path, passed=_MATCHERS[field.match](field, got, expected), evidence=evidence)
 
 
-def _as_text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return clip(repr(value))
 
 
 # --- what is compared --------------------------------------------------------------------------------------
 
 
-def _expected(expected: Any) -> Any:
+def _expected_json(expected: Any) -> Any:
     """Returns the expected object or list; of messages, that of the last assistant message that has one."""
     turns = [expected]
     if isinstance(expected, list) and expected and all(_is_message(item) for item in expected):
@@ -164,7 +165,7 @@ def _is_message(item: Any) -> bool:
     return isinstance(item, dict) and isinstance(item.get("role"), str)
 
 
-def _embedded(text: str) -> Any:
+def _answer_json(text: str) -> Any:
     """Parses the answer as JSON, or else its text from the first `{` to the last `}`."""
     try:
         return parse_json(text)
@@ -176,7 +177,7 @@ def _embedded(text: str) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def steps(path: str) -> tuple[str | int, ...]:
+def parse_path(path: str) -> tuple[str | int, ...]:
     """Splits a path such as `items[0].price` into keys and indexes.
 
     Raises:
@@ -187,9 +188,9 @@ def steps(path: str) -> tuple[str | int, ...]:
     return tuple(int(place) if place else key for place, key in _STEP.findall(path))
 
 
-def find(value: Any, path: str) -> Any:
+def get_value_at(value: Any, path: str) -> Any:
     """Returns the value at a path inside JSON, or ABSENT."""
-    for step in steps(path):
+    for step in parse_path(path):
         if isinstance(value, dict) and isinstance(step, str) and step in value:
             value = value[step]
             continue
@@ -203,31 +204,33 @@ def find(value: Any, path: str) -> Any:
 # --- how ---------------------------------------------------------------------------------------------------
 
 
-def equal(left: Any, other: Any) -> bool:
+def json_equal(left: Any, other: Any) -> bool:
     """Whether two JSON values are equal; ignores the order of keys, and compares numbers by value."""
     if isinstance(left, bool) or isinstance(other, bool):
         return left is other
     if isinstance(left, dict) and isinstance(other, dict):
-        return left.keys() == other.keys() and all(equal(value, other[key]) for key, value in left.items())
+        return left.keys() == other.keys() and all(
+            json_equal(value, other[key]) for key, value in left.items()
+        )
     if isinstance(left, list | tuple) and isinstance(other, list | tuple):
-        return len(left) == len(other) and all(map(equal, left, other))
+        return len(left) == len(other) and all(map(json_equal, left, other))
     return bool(left == other)
 
 
-def _same(_field: Field, got: Any, expected: Any) -> bool:
-    return equal(got, expected)
+def _match_exact(_field: Field, got: Any, expected: Any) -> bool:
+    return json_equal(got, expected)
 
 
-def _near(field: Field, got: Any, expected_value: Any) -> bool:
-    expected, number = _number(expected_value), _number(got)
+def _match_number(field: Field, got: Any, expected_value: Any) -> bool:
+    expected, number = _parse_number(expected_value), _parse_number(got)
     if expected is None:
         raise CannotScore(
-            f"The expected {field.path!r} is {_as_text(expected_value)}, which is not a number."
+            f"The expected {field.path!r} is {_format_value(expected_value)}, which is not a number."
         )
     return number is not None and is_near(number, expected, field.tolerance, relative=field.relative)
 
 
-def _number(value: Any) -> str | None:
+def _parse_number(value: Any) -> str | None:
     """Returns a finite number as text for `float`, or the number that a text begins with.
 
     `1,234.5` is a number, a date is not. Floats are rounded to 15 digits, so that 0.1 + 0.2 is 0.3.
@@ -244,24 +247,26 @@ def _number(value: Any) -> str | None:
         return None
 
 
-def _same_day(field: Field, got: Any, expected_value: Any) -> bool:
-    expected = _day(expected_value, field.formats)
+def _match_date(field: Field, got: Any, expected_value: Any) -> bool:
+    expected = _parse_day(expected_value, field.formats)
     if expected is None:
-        raise CannotScore(f"The expected {field.path!r} is {_as_text(expected_value)}, which is not a date.")
-    return _day(got, field.formats) == expected
+        raise CannotScore(
+            f"The expected {field.path!r} is {_format_value(expected_value)}, which is not a date."
+        )
+    return _parse_day(got, field.formats) == expected
 
 
-_MATCHES: Final[dict[str, Callable[[Field, Any, Any], bool]]] = {
-    "exact": _same,
-    "numeric_tolerance": _near,
-    "date": _same_day,
+_MATCHERS: Final[dict[str, Callable[[Field, Any, Any], bool]]] = {
+    "exact": _match_exact,
+    "numeric_tolerance": _match_number,
+    "date": _match_date,
 }
 
 
 # --- dates -------------------------------------------------------------------------------------------------
 
 
-def _day(value: Any, formats: tuple[str, ...]) -> date | None:
+def _parse_day(value: Any, formats: tuple[str, ...]) -> date | None:
     """Parses the day that a text names, or returns None.
 
     Reads year-month-day, English month names, and two numbers before the year. These are month and day,
@@ -269,42 +274,42 @@ def _day(value: Any, formats: tuple[str, ...]) -> date | None:
     """
     text = value.strip() if isinstance(value, str) else ""
     if match := _ISO.fullmatch(text):
-        return _date(match[1], match[3], match[4])
+        return _make_date(match[1], match[3], match[4])
     if match := _DAY_FIRST.fullmatch(text):
-        return _date(match[3], _month(match[2]), match[1])
+        return _make_date(match[3], _month_number(match[2]), match[1])
     if match := _MONTH_FIRST.fullmatch(text):
-        return _date(match[3], _month(match[1]), match[2])
+        return _make_date(match[3], _month_number(match[1]), match[2])
     match = _DIGITS.fullmatch(text)
     if match is None:
         return None
-    orders = {_order(date_format) for date_format in formats} & {"DMY", "MDY"}
+    orders = {_date_order(date_format) for date_format in formats} & {"DMY", "MDY"}
     first_is_day = orders == {"DMY"} if len(orders) == 1 else int(match[1]) > 12
     month, day = (match[3], match[1]) if first_is_day else (match[1], match[3])
-    return _date(match[4], month, day)
+    return _make_date(match[4], month, day)
 
 
 @lru_cache(maxsize=512)
-def _order(date_format: str) -> str:
+def _date_order(date_format: str) -> str:
     """Returns the order of day, month and year in a numeric format, such as `DMY`; empty for other formats.
 
     Raises:
         ValueError: the text is not a date format.
     """
-    order = "".join(token[0] for token in _TOKENS.findall(date_format) if token[0] in "YMD")
-    if _TOKENS.sub("", date_format) or sorted(order) != ["D", "M", "Y"]:
+    order = "".join(token[0] for token in _FORMAT_TOKENS.findall(date_format) if token[0] in "YMD")
+    if _FORMAT_TOKENS.sub("", date_format) or sorted(order) != ["D", "M", "Y"]:
         raise ValueError(
             f"{date_format!r} is no date format; write one such as 'DD/MM/YYYY' or 'DD-MMM-YYYY'."
         )
     return "" if "MMM" in date_format else order
 
 
-def _month(name: str) -> int:
+def _month_number(name: str) -> int:
     """Returns the number of a month from its name or a prefix of it; 0 if there is none."""
     name = "september" if name.lower() == "sept" else name.lower()
     return next((number for number, month in enumerate(_MONTHS, 1) if month.startswith(name)), 0)
 
 
-def _date(year: str | int, month: str | int, day: str | int) -> date | None:
+def _make_date(year: str | int, month: str | int, day: str | int) -> date | None:
     try:
         return date(int(year), int(month), int(day))
     except ValueError:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from proctor.graders.lexicons.hedging import HEDGE_PHRASES, hedging_words
-from proctor.graders.text import refuse_empty, shown
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.lexicons.hedging import HEDGE_PHRASES, find_hedge
+from proctor.graders.text import quote, require_texts
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 
-class Hedges(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Hedges(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer says that it does not know, is not sure, or was not told.
 
     A heuristic over phrases in English, German, French, Spanish, Italian and Chinese. It ignores case, kinds
@@ -30,12 +30,12 @@ class Hedges(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.phrases is not None:
-            refuse_empty("phrases", self.phrases)
+            require_texts("phrases", self.phrases)
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; the reason quotes the phrase."""
-        phrase = hedging_words(graded.output.text, self.phrases or HEDGE_PHRASES)
+        phrase = find_hedge(graded.output.text, self.phrases or HEDGE_PHRASES)
         if phrase is not None:
-            return Mark(value=1.0, passed=True, reason=f"The answer admits doubt: {shown(phrase)}.")
-        reason = f"The answer asserts without doubt: {shown(graded.output.text)}."
-        return Mark(value=0.0, passed=False, reason=reason)
+            return GraderResult(value=1.0, passed=True, reason=f"The answer admits doubt: {quote(phrase)}.")
+        reason = f"The answer asserts without doubt: {quote(graded.output.text)}."
+        return GraderResult(value=0.0, passed=False, reason=reason)

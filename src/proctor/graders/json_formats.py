@@ -25,7 +25,7 @@ _END: Final = rf"(?:\?{_QUERY_CHARS})?(?:#{_QUERY_CHARS})?"
 _BYTE: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _MAILBOX: Final = r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
-_ESCAPED: Final = r"(?:[^~/]|~0|~1)*"
+_POINTER_TOKEN: Final = r"(?:[^~/]|~0|~1)*"
 _LETTERS: Final = r"[a-z0-9\u00a1-\uffff]+"
 _PATTERNS: Final = {
     "duration": r"P(?!$)(?:(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+D)?"
@@ -34,9 +34,9 @@ _PATTERNS: Final = {
     "hostname": r"(?=.{1,253}\.?\Z)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
     r"(?:\.[a-z0-9](?:[-0-9a-z]{0,61}[0-9a-z])?)*\.?",
     "ipv4": rf"(?:{_BYTE}\.){{3}}{_BYTE}",
-    "json-pointer": rf"(?:/{_ESCAPED})*",
+    "json-pointer": rf"(?:/{_POINTER_TOKEN})*",
     "json-pointer-uri-fragment": r"#(?:/(?:[a-z0-9_\-.!$&'()*+,;:=@]|%[0-9a-f]{2}|~0|~1)*)*",
-    "relative-json-pointer": rf"(?:0|[1-9][0-9]*)(?:#|(?:/{_ESCAPED})*)",
+    "relative-json-pointer": rf"(?:0|[1-9][0-9]*)(?:#|(?:/{_POINTER_TOKEN})*)",
     "uri": rf"(?=.*[/:])[a-z][a-z0-9+\-.]*:(?:{_ROOT}|{_PATH}){_END}",
     "uri-reference": rf"(?:[a-z][a-z0-9+\-.]*:)?(?:{_ROOT}|{_PATH})?{_END}".replace("&'", "&'\""),
     "uri-template": r"""(?:(?:[^\x00-\x20"'<>%\\^`{|}]|%[0-9a-f]{2})|\{[+#./;?&=,!@|]?"""
@@ -50,20 +50,20 @@ _PATTERNS: Final = {
     r"(?::[0-9]{2,5})?(?:/\S*)?",
     "uuid": r"(?:urn:uuid:)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}",
 }
-_CASED: Final = frozenset(("duration", "ipv4", "json-pointer", "relative-json-pointer"))
+_CASE_SENSITIVE: Final = frozenset(("duration", "ipv4", "json-pointer", "relative-json-pointer"))
 """Formats in which the case of letters matters."""
 _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIME: Final = re.compile(
     r"([0-9]{2}):([0-9]{2}):([0-9]{2}(?:\.[0-9]+)?)(z|([+-])([0-9]{2})(?::?([0-9]{2}))?)?", re.IGNORECASE
 )
-_BETWEEN: Final = re.compile(r"[tT\s]")
+_DATE_TIME_SEPARATOR: Final = re.compile(r"[tT\s]")
 _BASE_64: Final = re.compile(
     r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$", re.MULTILINE
 )
 _ADDRESS: Final = re.compile(r"//(?:[^/?#@\[]*@)?\[([0-9a-f:.]+)\]", re.IGNORECASE)
 
 
-def keeps_format(name: str, value: Any) -> bool:
+def matches_format(name: str, value: Any) -> bool:
     """Whether a value matches a format; a value of a type that the format does not apply to matches.
 
     Args:
@@ -74,15 +74,15 @@ def keeps_format(name: str, value: Any) -> bool:
         CannotScore: a pattern search exceeded its time limit.
     """
     if isinstance(value, str):
-        return _TEXTS[name](value) if name in _TEXTS else True
+        return _TEXT_CHECKS[name](value) if name in _TEXT_CHECKS else True
     if isinstance(value, int | float) and not isinstance(value, bool) and name in ("int32", "int64"):
         return value == int(value) and (name == "int64" or -(2**31) <= value < 2**31)
     return True
 
 
-def _matches(name: str) -> Callable[[str], bool]:
-    flags = "" if name in _CASED else "i"
-    return lambda text: safe_regex.found(_PATTERNS[name], text, flags=flags, full=True)
+def _pattern_check(name: str) -> Callable[[str], bool]:
+    flags = "" if name in _CASE_SENSITIVE else "i"
+    return lambda text: safe_regex.pattern_matches(_PATTERNS[name], text, flags=flags, full=True)
 
 
 def _is_date(text: str) -> bool:
@@ -109,7 +109,7 @@ def _is_time(text: str, *, needs_zone: bool = True) -> bool:
 
 
 def _is_date_time(text: str, *, needs_zone: bool = True) -> bool:
-    parts = _BETWEEN.split(text)
+    parts = _DATE_TIME_SEPARATOR.split(text)
     return len(parts) == 2 and _is_date(parts[0]) and _is_time(parts[1], needs_zone=needs_zone)
 
 
@@ -121,8 +121,8 @@ def _is_ipv6(text: str) -> bool:
     return "%" not in text  # a zone is not part of the format
 
 
-def _is_uri(name: str) -> Callable[[str], bool]:
-    keeps = _matches(name)
+def _uri_check(name: str) -> Callable[[str], bool]:
+    keeps = _pattern_check(name)
 
     def check(text: str) -> bool:
         address = _ADDRESS.search(text)
@@ -133,14 +133,14 @@ def _is_uri(name: str) -> Callable[[str], bool]:
 
 def _is_pattern(text: str) -> bool:
     try:
-        safe_regex.compiled(text)
+        safe_regex.compile_pattern(text)
     except ValueError:
         return False
     return True
 
 
-_TEXTS: Final[dict[str, Callable[[str], bool]]] = {
-    **{name: _matches(name) for name in _PATTERNS},
+_TEXT_CHECKS: Final[dict[str, Callable[[str], bool]]] = {
+    **{name: _pattern_check(name) for name in _PATTERNS},
     "byte": lambda text: _BASE_64.search(text) is not None,
     "date": _is_date,
     "date-time": _is_date_time,
@@ -149,8 +149,8 @@ _TEXTS: Final[dict[str, Callable[[str], bool]]] = {
     "iso-time": lambda text: _is_time(text, needs_zone=False),
     "regex": _is_pattern,
     "time": _is_time,
-    "uri": _is_uri("uri"),
-    "uri-reference": _is_uri("uri-reference"),
+    "uri": _uri_check("uri"),
+    "uri-reference": _uri_check("uri-reference"),
 }
-FORMATS: Final = frozenset((*_TEXTS, "int32", "int64", "float", "double", "password", "binary"))
+FORMATS: Final = frozenset((*_TEXT_CHECKS, "int32", "int64", "float", "double", "password", "binary"))
 """The known names; the last four allow everything."""

@@ -13,18 +13,18 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore
 from proctor.graders.json_structure import JsonKeys, JsonSchema, Schema
-from proctor.graders.text import shown
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.text import quote
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
-_BEGINS = re.compile(r'\{(?=\s*["}])')
-_MOST_READ = 20_000_000
+_OBJECT_START = re.compile(r'\{(?=\s*["}])')
+_MAX_WASTED_CHARACTERS = 20_000_000
 """Characters that failed attempts may read; only a hostile answer needs more."""
-_DEEP = 10_000
+_DEEP_NESTING_COST = 10_000
 """The cost, in characters, of an object that nests too deeply."""
 
 
-class ContainsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContainsJson(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer contains a JSON object that has every key and matches the schema."""
 
     all_or_nothing: ClassVar[bool] = True
@@ -38,50 +38,50 @@ class ContainsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Which object counts if there are several: any of them, or only the last."""
 
     def __post_init__(self) -> None:
-        self._checks()
+        self._build_checks()
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if an object passes, else the score of the first object, with its entries.
 
         Raises:
             CannotScore: the answer has too many opening braces, or a pattern in the schema exceeded its time
                 limit.
         """
-        texts = objects_in(graded.output.text)
+        texts = find_json_objects(graded.output.text)
         if not texts:
-            reason = f"No JSON object stands in the answer: {shown(graded.output.text)}."
-            return Mark(value=0.0, passed=False, reason=reason)
-        first: Mark | None = None
+            reason = f"No JSON object stands in the answer: {quote(graded.output.text)}."
+            return GraderResult(value=0.0, passed=False, reason=reason)
+        first: GraderResult | None = None
         for text in texts[-1:] if self.which == "last" else texts:
-            mark = self._mark(text, graded)
+            mark = self._grade_object(text, graded)
             if mark.passed:
                 return mark
             first = first or mark
         assert first is not None
         return first
 
-    def _checks(self) -> list[JsonKeys | JsonSchema]:
+    def _build_checks(self) -> list[JsonKeys | JsonSchema]:
         keys = [JsonKeys(keys=self.keys, strip_fences=False)] if self.keys else []
         if self.schema is None:
             return [*keys]
         return [*keys, JsonSchema(schema=self.schema, strip_fences=False, formats=self.formats)]
 
-    def _mark(self, text: str, graded: Graded) -> Mark:
+    def _grade_object(self, text: str, graded: GradingInput) -> GraderResult:
         alone = replace(graded, output=replace(graded.output, text=text))
-        marks = [check.grade(alone) for check in self._checks()]
+        marks = [check.grade(alone) for check in self._build_checks()]
         if not marks:
-            return Mark(value=1.0, passed=True, reason="A JSON object stands in the answer.")
+            return GraderResult(value=1.0, passed=True, reason="A JSON object stands in the answer.")
         return min(marks, key=lambda mark: mark.value or 0.0)
 
 
-def objects_in(text: str) -> list[str]:
+def find_json_objects(text: str) -> list[str]:
     """Returns the sources of the JSON objects in a text, in order, without nested ones.
 
     Raises:
         CannotScore: too many of the text's opening braces do not begin an object.
     """
     objects: list[str] = []
-    begins, read = _BEGINS.search(text), 0
+    begins, read = _OBJECT_START.search(text), 0
     while begins:
         start = begins.start()
         end = start + 1
@@ -89,19 +89,19 @@ def objects_in(text: str) -> list[str]:
             _, end = _DECODER.raw_decode(text, start)
             objects.append(text[start:end])
         except RecursionError:
-            read += _DEEP
+            read += _DEEP_NESTING_COST
         except ValueError as error:
             # A failure also costs a count of the lines before it, in the standard library.
             at = getattr(error, "pos", start)
             read += at - start + at // 16
-        if read > _MOST_READ:
+        if read > _MAX_WASTED_CHARACTERS:
             raise CannotScore("The answer has too many beginnings of JSON objects that are none.")
-        begins = _BEGINS.search(text, end)
+        begins = _OBJECT_START.search(text, end)
     return objects
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

@@ -17,16 +17,18 @@ import msgspec
 from proctor import codec
 from proctor.errors import CannotScore, suggestion
 from proctor.graders import safe_regex
-from proctor.graders.json_formats import FORMATS, keeps_format
-from proctor.graders.text import clip, listed, shown
-from proctor.model import Entry, Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.json_formats import FORMATS, matches_format
+from proctor.graders.text import clip, quote, quote_list
+from proctor.model import Evidence, GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 _FENCE = re.compile(r"`{3,}+|~{3,}+")
 _LANGUAGE = re.compile(r"[A-Za-z][\w+.-]*+[ \t]*+")
-_PUBLISHED = re.compile(r"https?://json-schema\.org/")  # the drafts themselves, which the library carries
-_VIOLATIONS_KEPT = 20
-_KEPT_SCHEMAS = 512
+_PUBLISHED_DRAFT = re.compile(
+    r"https?://json-schema\.org/"
+)  # the drafts themselves, which the library carries
+_MAX_VIOLATIONS = 20
+_MAX_CACHED_SCHEMAS = 512
 
 Schema = dict[str, Any] | bool
 PairsHook = Callable[[list[tuple[str, Any]]], dict[str, Any]]
@@ -58,20 +60,20 @@ def parse_json(text: str, *, strip_fences: bool = True, unique_keys: bool = Fals
         CannotScore: the text is nested too deeply, or has too long a number, to be read.
     """
     text = text.strip()
-    pairs_hook = unique_object if unique_keys else None
-    inner = _unfenced(text) if strip_fences else None
+    pairs_hook = build_unique_object if unique_keys else None
+    inner = _strip_fence(text) if strip_fences else None
     if inner is None:
-        return _parse(text, pairs_hook)
+        return _decode(text, pairs_hook)
     try:
-        return _parse(inner.strip(), pairs_hook)
+        return _decode(inner.strip(), pairs_hook)
     except NotJson:
         language = _LANGUAGE.match(inner)
         if language is None:
             raise
-        return _parse(inner[language.end() :].strip(), pairs_hook)
+        return _decode(inner[language.end() :].strip(), pairs_hook)
 
 
-def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def build_unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Builds an object from its keys and values; an `object_pairs_hook` for `json.loads`.
 
     Raises:
@@ -86,7 +88,7 @@ def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _unfenced(text: str) -> str | None:
+def _strip_fence(text: str) -> str | None:
     """Returns the content of a text that is a single fenced block, else None."""
     fence = _FENCE.match(text)
     if fence is None or len(text) < 2 * len(fence[0]) or not text.endswith(fence[0]):
@@ -94,11 +96,11 @@ def _unfenced(text: str) -> str | None:
     return text[len(fence[0]) : -len(fence[0])]
 
 
-def _parse(text: str, pairs_hook: PairsHook | None) -> Any:
+def _decode(text: str, pairs_hook: PairsHook | None) -> Any:
     if not text:
         raise NotJson("it is empty")
     try:
-        return json.loads(text, parse_constant=_not_a_constant, object_pairs_hook=pairs_hook)
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=pairs_hook)
     except json.JSONDecodeError as error:
         raise NotJson(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
@@ -107,20 +109,20 @@ def _parse(text: str, pairs_hook: PairsHook | None) -> Any:
         raise CannotScore("The answer's JSON has a number longer than can be read.") from None
 
 
-def _not_a_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise NotJson(f"{name} is not JSON")
 
 
-def _read(graded: Graded, strip_fences: bool) -> tuple[Any, Mark | None]:
+def _parse_answer(graded: GradingInput, strip_fences: bool) -> tuple[Any, GraderResult | None]:
     """Returns the answer as JSON, or the result of an answer that is not JSON."""
     try:
         return parse_json(graded.output.text, strip_fences=strip_fences), None
     except NotJson as error:
-        reason = f"The answer is not JSON: {error}: {shown(graded.output.text)}."
-        return None, Mark(value=0.0, passed=False, reason=reason)
+        reason = f"The answer is not JSON: {error}: {quote(graded.output.text)}."
+        return None, GraderResult(value=0.0, passed=False, reason=reason)
 
 
-class IsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class IsJson(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the whole answer is JSON, of any kind."""
 
     all_or_nothing: ClassVar[bool] = True
@@ -128,13 +130,13 @@ class IsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     strip_fences: bool = True
     """Whether to accept an answer that is a single fenced block."""
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0."""
-        _, failed = _read(graded, self.strip_fences)
-        return failed or Mark(value=1.0, passed=True, reason="The answer is JSON.")
+        _, failed = _parse_answer(graded, self.strip_fences)
+        return failed or GraderResult(value=1.0, passed=True, reason="The answer is JSON.")
 
 
-class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JsonSchema(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is JSON that matches a schema; draft 2020-12 unless `$schema` names another."""
 
     all_or_nothing: ClassVar[bool] = True
@@ -145,19 +147,19 @@ class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Whether to check `format` as well, which the drafts leave open."""
 
     def __post_init__(self) -> None:
-        _checked_validator(self.schema, self.formats)
+        _get_validator(self.schema, self.formats)
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; one entry per violation, with its JSON path.
 
         Raises:
             CannotScore: a pattern exceeded its time limit, or the schema refers to itself without end.
         """
-        value, failed = _read(graded, self.strip_fences)
-        return failed or _violations(_checked_validator(self.schema, self.formats), [("$", value)])
+        value, failed = _parse_answer(graded, self.strip_fences)
+        return failed or _grade_values(_get_validator(self.schema, self.formats), [("$", value)])
 
 
-class JsonKeys(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JsonKeys(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is a JSON object that has every key at its top level."""
 
     keys: tuple[str, ...]
@@ -167,25 +169,27 @@ class JsonKeys(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.keys:
             raise ValueError("`keys` is empty; give at least one key.")
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the share of the keys that are present, with one entry per key."""
-        value, failed = _read(graded, self.strip_fences)
+        value, failed = _parse_answer(graded, self.strip_fences)
         if failed is not None:
             return failed
         if not isinstance(value, dict):
-            return Mark(value=0.0, passed=False, reason=f"The answer is {_kind(value)}, not a JSON object.")
+            return GraderResult(
+                value=0.0, passed=False, reason=f"The answer is {_describe_kind(value)}, not a JSON object."
+            )
         missing = [key for key in self.keys if key not in value]
-        return Mark(
+        return GraderResult(
             value=1.0 - len(missing) / len(self.keys),
             passed=not missing,
-            reason=f"The answer lacks the keys {listed(missing)}."
+            reason=f"The answer lacks the keys {quote_list(missing)}."
             if missing
             else "The answer has every key.",
-            entries=tuple(Entry(text=key, passed=key in value) for key in self.keys),
+            entries=tuple(Evidence(text=key, passed=key in value) for key in self.keys),
         )
 
 
-class JsonArray(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JsonArray(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is a JSON array with an allowed number of items that all match the schema."""
 
     all_or_nothing: ClassVar[bool] = True
@@ -205,32 +209,34 @@ class JsonArray(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"`min_items` is {self.min_items} and `max_items` {self.max_items}; no array can have both."
             )
         if self.schema is not None:
-            _checked_validator(self.schema)
+            _get_validator(self.schema)
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; one entry per violation of the schema.
 
         Raises:
             CannotScore: a pattern exceeded its time limit, or the schema refers to itself without end.
         """
-        value, failed = _read(graded, self.strip_fences)
+        value, failed = _parse_answer(graded, self.strip_fences)
         if failed is not None:
             return failed
         if not isinstance(value, list):
-            return Mark(value=0.0, passed=False, reason=f"The answer is {_kind(value)}, not a JSON array.")
+            return GraderResult(
+                value=0.0, passed=False, reason=f"The answer is {_describe_kind(value)}, not a JSON array."
+            )
         count = len(value)
         if self.min_items is not None and count < self.min_items:
             reason = f"The array has {count} items; expected at least {self.min_items}."
-            return Mark(value=0.0, passed=False, reason=reason)
+            return GraderResult(value=0.0, passed=False, reason=reason)
         if self.max_items is not None and count > self.max_items:
             reason = f"The array has {count} items; expected at most {self.max_items}."
-            return Mark(value=0.0, passed=False, reason=reason)
+            return GraderResult(value=0.0, passed=False, reason=reason)
         if self.schema is not None:
-            return _items_mark(self.schema, value)
-        return Mark(value=1.0, passed=True, reason=f"The answer is a JSON array of {count} items.")
+            return _grade_items(self.schema, value)
+        return GraderResult(value=1.0, passed=True, reason=f"The answer is a JSON array of {count} items.")
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -243,11 +249,11 @@ def _kind(value: Any) -> str:
 # --- schemas -----------------------------------------------------------------------------------------------
 
 
-def _items_mark(schema: Schema, items: list[Any]) -> Mark:
-    return _violations(_checked_validator(schema), [(f"$[{at}]", item) for at, item in enumerate(items)])
+def _grade_items(schema: Schema, items: list[Any]) -> GraderResult:
+    return _grade_values(_get_validator(schema), [(f"$[{at}]", item) for at, item in enumerate(items)])
 
 
-def _violations(validator: Any, places: list[tuple[str, Any]]) -> Mark:
+def _grade_values(validator: Any, places: list[tuple[str, Any]]) -> GraderResult:
     """Grades values, each with its JSON path, against one schema."""
     from referencing.exceptions import Unresolvable
 
@@ -262,32 +268,32 @@ def _violations(validator: Any, places: list[tuple[str, Any]]) -> Mark:
     except (ArithmeticError, ValueError, Unresolvable) as error:
         raise CannotScore(f"The answer cannot be checked against the schema: {error}.") from None
     if not errors:
-        return Mark(value=1.0, passed=True, reason="The answer keeps the schema.")
+        return GraderResult(value=1.0, passed=True, reason="The answer keeps the schema.")
     entries = tuple(
-        Entry(text=clip(path), passed=False, evidence=clip(message, 200))
-        for path, message in errors[:_VIOLATIONS_KEPT]
+        Evidence(text=clip(path), passed=False, evidence=clip(message, 200))
+        for path, message in errors[:_MAX_VIOLATIONS]
     )
     more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
     reason = f"The answer breaks the schema at {entries[0].text}: {clip(errors[0][1])}{more}."
-    return Mark(value=0.0, passed=False, reason=reason, entries=entries)
+    return GraderResult(value=0.0, passed=False, reason=reason, entries=entries)
 
 
-def _checked_validator(schema: Schema, formats: bool = False) -> Any:
+def _get_validator(schema: Schema, formats: bool = False) -> Any:
     """Returns the validator of a schema.
 
     Raises:
         ValueError: the schema is invalid, refers outside itself, or has an invalid pattern or unknown format.
     """
     try:
-        return _validator(codec.encode(schema), formats)
+        return _build_validator(codec.encode(schema), formats)
     except (msgspec.MsgspecError, TypeError, OverflowError) as error:
         raise ValueError(f"The schema is not JSON: {error}. Correct it.") from None
     except RecursionError:
         raise ValueError("The schema is nested more deeply than can be read; make it flatter.") from None
 
 
-@lru_cache(maxsize=_KEPT_SCHEMAS)
-def _validator(encoded: bytes, formats: bool) -> Any:
+@lru_cache(maxsize=_MAX_CACHED_SCHEMAS)
+def _build_validator(encoded: bytes, formats: bool) -> Any:
     """Builds a validator over a copy of the schema; cached, as building one takes a millisecond."""
     from jsonschema import validators
     from referencing import Registry
@@ -305,30 +311,30 @@ def _validator(encoded: bytes, formats: bool) -> Any:
     wrong = next(kind(kind.META_SCHEMA).iter_errors(schema), None)
     if wrong is not None:
         raise ValueError(f"The schema is not valid at {wrong.json_path}: {clip(wrong.message)}. Correct it.")
-    walk = _Walk(dialect_uri, specification_with(kind.ID_OF(kind.META_SCHEMA)), formats=formats)
+    walk = _SchemaChecker(dialect_uri, specification_with(kind.ID_OF(kind.META_SCHEMA)), formats=formats)
     root = walk.specification.create_resource(schema)
     walk.check(root, Registry().resolver_with_root(root))
-    walk.conclude()
+    walk.check_keywords()
     guards = {
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional,
-        "uniqueItems": _unique_items,
-        **({"format": _format} if formats else {}),
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
+        "uniqueItems": _check_unique_items,
+        **({"format": _check_format} if formats else {}),
     }
     # A registry without a way to retrieve makes the library fetch nothing.
     return validators.extend(kind, guards)(schema, registry=Registry())  # type: ignore[no-untyped-call]
 
 
-class _Walk:
+class _SchemaChecker:
     """Checks a schema and everything that it refers to, once, before any answer is graded."""
 
     def __init__(self, dialect_uri: str | None, specification: Any, *, formats: bool) -> None:
-        self.named = dialect_uri
+        self.dialect_uri = dialect_uri
         self._formats = formats
         self.specification = specification
-        self._seen: set[int] = set()
-        self._words: set[str] = set()
+        self._checked_ids: set[int] = set()
+        self._keywords: set[str] = set()
 
     def check(self, resource: Any, resolver: Any) -> None:
         """Checks one schema and its subschemas.
@@ -339,15 +345,15 @@ class _Walk:
             ValueError: the schema has something that is invalid or not supported.
         """
         schema = resource.contents
-        if not isinstance(schema, dict) or id(schema) in self._seen:
+        if not isinstance(schema, dict) or id(schema) in self._checked_ids:
             return
-        self._seen.add(id(schema))
-        self._words.update(schema)
-        if schema.pop("$schema", self.named) != self.named:
+        self._checked_ids.add(id(schema))
+        self._keywords.update(schema)
+        if schema.pop("$schema", self.dialect_uri) != self.dialect_uri:
             raise ValueError("A part of the schema has a `$schema` of its own; use one draft for all of it.")
         for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
             if isinstance(pattern, str):
-                safe_regex.compiled(pattern)
+                safe_regex.compile_pattern(pattern)
         format_name = schema.get("format")
         if self._formats and isinstance(format_name, str) and format_name not in FORMATS:
             raise ValueError(
@@ -355,26 +361,26 @@ class _Walk:
             )
         for word in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(schema.get(word), str):
-                self._follow(word, schema[word], resolver)
+                self._check_reference(word, schema[word], resolver)
         for inner in resource.subresources():
             self.check(inner, resolver.in_subresource(inner))
 
-    def conclude(self) -> None:
+    def check_keywords(self) -> None:
         """Checks the keywords of the whole schema.
 
         Raises:
             ValueError: the library would run patterns without a time limit.
         """
-        if {"unevaluatedProperties", "patternProperties"} <= self._words:
+        if {"unevaluatedProperties", "patternProperties"} <= self._keywords:
             raise ValueError(
                 "The schema has both `unevaluatedProperties` and `patternProperties`, whose patterns could "
                 "then run without end; use `additionalProperties` in place of the first."
             )
 
-    def _follow(self, word: str, target: str, resolver: Any) -> None:
+    def _check_reference(self, word: str, target: str, resolver: Any) -> None:
         from referencing.exceptions import Unresolvable
 
-        if _PUBLISHED.match(target):
+        if _PUBLISHED_DRAFT.match(target):
             return
         try:
             resolved = resolver.lookup(target)
@@ -386,30 +392,30 @@ class _Walk:
         self.check(self.specification.create_resource(resolved.contents), resolved.resolver)
 
 
-def _pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[Exception]:
+def _check_pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[Exception]:
     from jsonschema import ValidationError
 
-    if validator.is_type(value, "string") and not safe_regex.found(pattern, value):
-        yield ValidationError(f"{shown(value)} does not match {shown(pattern)}")
+    if validator.is_type(value, "string") and not safe_regex.pattern_matches(pattern, value):
+        yield ValidationError(f"{quote(value)} does not match {quote(pattern)}")
 
 
-def _format(_validator: Any, name: str, value: Any, _schema: Any) -> Iterator[Exception]:
+def _check_format(_validator: Any, name: str, value: Any, _schema: Any) -> Iterator[Exception]:
     from jsonschema import ValidationError
 
-    if not keeps_format(name, value):
+    if not matches_format(name, value):
         yield ValidationError(f"{clip(codec.encode(value).decode())} does not keep the format {name!r}")
 
 
-def _pattern_properties(validator: Any, allowed: Any, value: Any, _schema: Any) -> Iterator[Exception]:
+def _check_pattern_properties(validator: Any, allowed: Any, value: Any, _schema: Any) -> Iterator[Exception]:
     if not validator.is_type(value, "object"):
         return
     for pattern, inner in allowed.items():
         for key, item in value.items():
-            if safe_regex.found(pattern, key):
+            if safe_regex.pattern_matches(pattern, key):
                 yield from validator.descend(item, inner, path=key, schema_path=pattern)
 
 
-def _unique_items(validator: Any, unique: Any, value: Any, _schema: Any) -> Iterator[Exception]:
+def _check_unique_items(validator: Any, unique: Any, value: Any, _schema: Any) -> Iterator[Exception]:
     """Checks `uniqueItems` in linear time; the library compares every item with every other."""
     from jsonschema import ValidationError
 
@@ -430,7 +436,9 @@ def _equality_key(value: Any) -> Any:
     return (bool, value) if isinstance(value, bool) else value
 
 
-def _additional(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterator[Exception]:
+def _check_additional_properties(
+    validator: Any, allowed: Any, value: Any, schema: Any
+) -> Iterator[Exception]:
     from jsonschema import ValidationError
 
     if not validator.is_type(value, "object"):
@@ -439,10 +447,10 @@ def _additional(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterat
     extras = [
         key
         for key in value
-        if key not in properties and not any(safe_regex.found(pattern, key) for pattern in patterns)
+        if key not in properties and not any(safe_regex.pattern_matches(pattern, key) for pattern in patterns)
     ]
     if isinstance(allowed, dict):
         for key in extras:
             yield from validator.descend(value[key], allowed, path=key)
     elif not allowed and extras:
-        yield ValidationError(f"the keys {listed(extras)} are not allowed")
+        yield ValidationError(f"the keys {quote_list(extras)} are not allowed")

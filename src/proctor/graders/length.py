@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import re
 
-from proctor.model import Entry, Mark
-from proctor.protocols import Graded, Grading
+from proctor.model import Evidence, GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 _BULLET = re.compile(r"^[ \t]*+(?:•|(?:[-*+]|\d{1,9}[.)])(?=[ \t]))[ \t]*+\S", re.MULTILINE)
 # The lookbehind lets a run of marks be tried once only, so that a long one cannot take quadratic time.
 _END = re.compile(r"(?<![.!?…])([.!?…]++)([\"'”’)\]*_»]*+)(?=\s|$)|[。！？]++[」』”）]*+")
-_BREAK = re.compile(r"\n[ \t]*+\n|\n(?=[ \t]*+(?:[-*+•#]|\d{1,9}[.)])[ \t])")
+_BLOCK_BREAK = re.compile(r"\n[ \t]*+\n|\n(?=[ \t]*+(?:[-*+•#]|\d{1,9}[.)])[ \t])")
 _ALWAYS_FOLLOWED = """
     dr mr mrs ms mx prof st mt gen sgt capt lt gov sen rep rev hon e.g i.e vs cf viz approx fig figs nos vol
     pp ca eq ch jan feb apr jun jul aug sep sept oct nov dec"""
 _TITLES = frozenset(_ALWAYS_FOLLOWED.split())
 _MAY_BE_LAST = """
     etc inc ltd co corp jr sr bros al a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.sc m.sc b.a m.a"""
-_TAILS = frozenset(_MAY_BE_LAST.split())
+_MAY_END_SENTENCE = frozenset(_MAY_BE_LAST.split())
 
 
-class Length(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Length(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer keeps every given limit; limits are inclusive.
 
     Words are what white space separates. Characters are Unicode code points without white space at both
@@ -43,7 +43,7 @@ class Length(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_bullets: int | None = None
 
     def __post_init__(self) -> None:
-        limits = self._limits()
+        limits = self._get_limits()
         if not limits:
             raise ValueError("No limit is given; give at least one, such as `max_words`.")
         for unit, least, most in limits:
@@ -55,27 +55,29 @@ class Length(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     f"`min_{unit}` is {least} and `max_{unit}` is {most}; no answer can have both."
                 )
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the share of the limits that the answer keeps, with one entry per limit."""
-        entries: list[Entry] = []
-        for unit, least, most in self._limits():
+        entries: list[Evidence] = []
+        for unit, least, most in self._get_limits():
             count = _COUNTERS[unit](graded.output.text)
             evidence = f"{count} {unit}"
             if least is not None:
                 entries.append(
-                    Entry(text=f"at least {least} {unit}", passed=count >= least, evidence=evidence)
+                    Evidence(text=f"at least {least} {unit}", passed=count >= least, evidence=evidence)
                 )
             if most is not None:
-                entries.append(Entry(text=f"at most {most} {unit}", passed=count <= most, evidence=evidence))
+                entries.append(
+                    Evidence(text=f"at most {most} {unit}", passed=count <= most, evidence=evidence)
+                )
         broken = [f"{entry.evidence}, expected {entry.text}" for entry in entries if not entry.passed]
-        return Mark(
+        return GraderResult(
             value=1.0 - len(broken) / len(entries),
             passed=not broken,
             reason=f"The answer has {'; '.join(broken)}." if broken else "The answer keeps every limit.",
             entries=tuple(entries),
         )
 
-    def _limits(self) -> list[tuple[str, int | None, int | None]]:
+    def _get_limits(self) -> list[tuple[str, int | None, int | None]]:
         limits = (
             ("words", self.min_words, self.max_words),
             ("sentences", self.min_sentences, self.max_sentences),
@@ -85,40 +87,40 @@ class Length(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [limit for limit in limits if limit[1] is not None or limit[2] is not None]
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
     """Counts words."""
     return len(text.split())
 
 
-def characters(text: str) -> int:
+def count_characters(text: str) -> int:
     """Counts code points, without white space at both ends."""
     return len(text.strip())
 
 
-def bullets(text: str) -> int:
+def count_bullets(text: str) -> int:
     """Counts list items."""
     return len(_BULLET.findall(text))
 
 
-def sentences(text: str) -> int:
+def count_sentences(text: str) -> int:
     """Counts sentences; parts without a letter or digit do not count."""
-    return sum(_sentences(block) for block in _BREAK.split(text))
+    return sum(_count_block_sentences(block) for block in _BLOCK_BREAK.split(text))
 
 
-def _sentences(block: str) -> int:
+def _count_block_sentences(block: str) -> int:
     count = start = 0
     for mark in _END.finditer(block):
-        if _ends(block, start, mark):
-            count += _says_something(block[start : mark.start()])
+        if _ends_sentence(block, start, mark):
+            count += _has_alphanumeric(block[start : mark.start()])
             start = mark.end()
-    return count + _says_something(block[start:])
+    return count + _has_alphanumeric(block[start:])
 
 
-def _says_something(piece: str) -> bool:
+def _has_alphanumeric(piece: str) -> bool:
     return any(char.isalnum() for char in piece)
 
 
-def _ends(block: str, start: int, mark: re.Match[str]) -> bool:
+def _ends_sentence(block: str, start: int, mark: re.Match[str]) -> bool:
     """Whether a punctuation mark ends the sentence that began at `start`."""
     following = block[mark.end() : mark.end() + 40].lstrip(" \t\n\r\"'“‘([*_")[:1]
     if not following or mark[1] is None:
@@ -133,7 +135,7 @@ def _ends(block: str, start: int, mark: re.Match[str]) -> bool:
     folded = word.casefold()
     if folded in _TITLES or (len(before) == 1 and word.isdigit()):
         return False
-    if folded in _TAILS:
+    if folded in _MAY_END_SENTENCE:
         return following.isupper()
     if len(word) == 1 and word.isupper() and word != "I":
         # An initial follows another name or begins the sentence; "The answer is B." does neither.
@@ -141,4 +143,9 @@ def _ends(block: str, start: int, mark: re.Match[str]) -> bool:
     return True
 
 
-_COUNTERS = {"words": words, "sentences": sentences, "characters": characters, "bullets": bullets}
+_COUNTERS = {
+    "words": count_words,
+    "sentences": count_sentences,
+    "characters": count_characters,
+    "bullets": count_bullets,
+}

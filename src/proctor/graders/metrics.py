@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 from proctor.errors import CannotScore
-from proctor.graders.tool_trajectory import calls_of
-from proctor.model import Entry, Mark, Output
-from proctor.protocols import Graded, Grading
+from proctor.graders.tool_trajectory import get_tool_calls
+from proctor.model import Evidence, GraderResult, Output
+from proctor.protocols import BaseGrader, GradingInput
 
-_EXPLORING: Final = frozenset(
+_EXPLORATION_TOOLS: Final = frozenset(
     ("read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch")
 )
 """Tools that read and change nothing."""
 
 
-class Latency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Latency(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the duration, reported by the target or else measured, is at most `threshold_ms`."""
 
     all_or_nothing: ClassVar[bool] = True
@@ -29,18 +29,18 @@ class Latency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     threshold_ms: float
 
     def __post_init__(self) -> None:
-        _limits(self, {"threshold_ms": _TIME})
+        _build_limits(self, {"threshold_ms": _TIME})
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it passes, else 0.
 
         Raises:
             CannotScore: the duration is not known.
         """
-        return _mark(graded.output, _limits(self, {"threshold_ms": _TIME}))
+        return _grade_limits(graded.output, _build_limits(self, {"threshold_ms": _TIME}))
 
 
-class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Cost(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the cost is at most `budget_usd`."""
 
     all_or_nothing: ClassVar[bool] = True
@@ -48,18 +48,18 @@ class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budget_usd: float
 
     def __post_init__(self) -> None:
-        _limits(self, {"budget_usd": _MONEY})
+        _build_limits(self, {"budget_usd": _MONEY})
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it passes, else 0.
 
         Raises:
             CannotScore: the cost is not known.
         """
-        return _mark(graded.output, _limits(self, {"budget_usd": _MONEY}))
+        return _grade_limits(graded.output, _build_limits(self, {"budget_usd": _MONEY}))
 
 
-class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TokenUsage(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer used no more tokens than the limits allow."""
 
     all_or_nothing: ClassVar[bool] = True
@@ -74,20 +74,20 @@ class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
         if not self._token_limits():
             raise ValueError("No limit is given; give `max_total`, `max_input` or `max_output`.")
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if every limit is kept, else 0; one entry per limit.
 
         Raises:
             CannotScore: the number of tokens is not known.
         """
-        return _mark(graded.output, self._token_limits(), whole=True)
+        return _grade_limits(graded.output, self._token_limits(), whole=True)
 
     def _token_limits(self) -> list[_Limit]:
         figures = _TOKENS | {"max_total": _TOTAL_AND_CACHED} if self.add_cached else _TOKENS
-        return _limits(self, figures)
+        return _build_limits(self, figures)
 
 
-class ExecutionMetrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExecutionMetrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when every given limit is kept.
 
     An LLM call is a message of the assistant; an answer without messages is one. The exploration ratio is
@@ -111,96 +111,96 @@ class ExecutionMetrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields
             raise ValueError(
                 f"`exploration_tolerance` is {self.exploration_tolerance}; give a share from 0 to 1."
             )
-        if not _limits(self, _EXECUTION) and target is None:
+        if not _build_limits(self, _EXECUTION) and target is None:
             raise ValueError(
                 f"No limit is given; give one of {', '.join(_EXECUTION)}, target_exploration_ratio."
             )
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the share of the limits that are kept, with one entry per limit.
 
         Raises:
             CannotScore: a figure that is limited is not known.
         """
-        limits = _limits(self, _EXECUTION)
+        limits = _build_limits(self, _EXECUTION)
         target = self.target_exploration_ratio
         if target is not None:
             around = self.exploration_tolerance
             limits.append(_Limit(_RATIO, highest=target + around, lowest=target - around))
-        return _mark(graded.output, limits)
+        return _grade_limits(graded.output, limits)
 
 
 # --- figures -----------------------------------------------------------------------------------------------
 
 
-def _duration(output: Output) -> float | None:
+def _get_duration(output: Output) -> float | None:
     if output.duration_ms is not None:
         return output.duration_ms
     return output.latency_ms if output.latency_ms > 0 else None
 
 
-def _cost(output: Output) -> float | None:
+def _get_cost(output: Output) -> float | None:
     return output.cost_usd
 
 
-def _input(output: Output) -> float | None:
+def _get_input_tokens(output: Output) -> float | None:
     return None if output.usage is None else output.usage.input_tokens
 
 
-def _output(output: Output) -> float | None:
+def _get_output_tokens(output: Output) -> float | None:
     return None if output.usage is None else output.usage.output_tokens
 
 
-def _tokens(output: Output) -> float | None:
+def _get_total_tokens(output: Output) -> float | None:
     return None if output.usage is None else output.usage.input_tokens + output.usage.output_tokens
 
 
-def _tokens_and_cached(output: Output) -> float | None:
+def _get_total_with_cached(output: Output) -> float | None:
     usage = output.usage
     return None if usage is None else usage.input_tokens + usage.output_tokens + usage.cached_tokens
 
 
-def _tool_calls(output: Output) -> float | None:
-    calls = calls_of(output)
+def _count_tool_calls(output: Output) -> float | None:
+    calls = get_tool_calls(output)
     return None if calls is None else len(calls)
 
 
-def _llm_calls(output: Output) -> float | None:
+def _count_llm_calls(output: Output) -> float | None:
     turns = sum(message.role == "assistant" for message in output.messages)
     return turns or (1 if output.text.strip() else None)
 
 
-def _exploration(output: Output) -> float | None:
-    calls = calls_of(output)
-    return sum(call.name in _EXPLORING for call in calls) / len(calls) if calls else None
+def _exploration_ratio(output: Output) -> float | None:
+    calls = get_tool_calls(output)
+    return sum(call.name in _EXPLORATION_TOOLS for call in calls) / len(calls) if calls else None
 
 
 class _Figure(NamedTuple):
-    words: str
+    label: str
     unit: str
-    of: Callable[[Output], float | None]
+    measure: Callable[[Output], float | None]
     """Returns the figure of an output; None if it is not known."""
-    lack: str = ""
+    missing_label: str = ""
     """What a message says is missing, if not the figure itself."""
 
 
-_TIME = _Figure("duration", " ms", _duration)
-_MONEY = _Figure("cost", " US dollars", _cost)
-_TOTAL = _Figure("tokens", "", _tokens)
-_TOTAL_AND_CACHED = _Figure("tokens and cached tokens", "", _tokens_and_cached, "tokens")
+_TIME = _Figure("duration", " ms", _get_duration)
+_MONEY = _Figure("cost", " US dollars", _get_cost)
+_TOTAL = _Figure("tokens", "", _get_total_tokens)
+_TOTAL_AND_CACHED = _Figure("tokens and cached tokens", "", _get_total_with_cached, "tokens")
 _TOKENS: Final = {
     "max_total": _TOTAL,
-    "max_input": _Figure("input tokens", "", _input),
-    "max_output": _Figure("output tokens", "", _output),
+    "max_input": _Figure("input tokens", "", _get_input_tokens),
+    "max_output": _Figure("output tokens", "", _get_output_tokens),
 }
 _EXECUTION: Final = {
-    "max_tool_calls": _Figure("tool calls", "", _tool_calls),
-    "max_llm_calls": _Figure("LLM calls", "", _llm_calls),
+    "max_tool_calls": _Figure("tool calls", "", _count_tool_calls),
+    "max_llm_calls": _Figure("LLM calls", "", _count_llm_calls),
     "max_tokens": _TOTAL,
     "max_cost_usd": _MONEY,
     "max_duration_ms": _TIME,
 }
-_RATIO = _Figure("exploration ratio", "", _exploration, "tool call, so no exploration ratio")
+_RATIO = _Figure("exploration ratio", "", _exploration_ratio, "tool call, so no exploration ratio")
 
 
 class _Limit(NamedTuple):
@@ -212,7 +212,7 @@ class _Limit(NamedTuple):
     """None: there is no lower limit."""
 
 
-def _limits(grader: Any, figures: Mapping[str, _Figure]) -> list[_Limit]:
+def _build_limits(grader: Any, figures: Mapping[str, _Figure]) -> list[_Limit]:
     """Returns the limits that a grader has.
 
     Raises:
@@ -229,30 +229,30 @@ def _limits(grader: Any, figures: Mapping[str, _Figure]) -> list[_Limit]:
     return limits
 
 
-def _mark(output: Output, limits: Sequence[_Limit], *, whole: bool = False) -> Mark:
+def _grade_limits(output: Output, limits: Sequence[_Limit], *, whole: bool = False) -> GraderResult:
     """Grades an output against limits; `whole` allows only the scores 0 and 1.
 
     Raises:
         CannotScore: a figure is not known.
     """
-    entries: list[Entry] = []
+    entries: list[Evidence] = []
     details: dict[str, float] = {}
     missing: list[str] = []
     for figure, highest, lowest in limits:
-        value = figure.of(output)
+        value = figure.measure(output)
         if value is None:
-            missing.append(figure.lack or figure.words)
+            missing.append(figure.missing_label or figure.label)
             continue
         # 0.6 + 0.2 is not exactly 0.8 in binary.
         slack = 0.0 if lowest is None else 1e-9
         within = (lowest is None or value >= lowest - slack) and value <= highest + slack
         allowed = f"at most {highest:.10g}" if lowest is None else f"from {lowest:.4g} to {highest:.4g}"
-        text = f"{figure.words} {allowed}{figure.unit}"
-        entries.append(Entry(text=text, passed=within, evidence=f"is {value:.10g}{figure.unit}"))
-        details[figure.words.lower().replace(" ", "_")] = value
+        text = f"{figure.label} {allowed}{figure.unit}"
+        entries.append(Evidence(text=text, passed=within, evidence=f"is {value:.10g}{figure.unit}"))
+        details[figure.label.lower().replace(" ", "_")] = value
     if missing:
         raise CannotScore(f"The target reported no {', no '.join(missing)} that a limit could hold for.")
     wrong = [f"{entry.text} ({entry.evidence})" for entry in entries if not entry.passed]
     value = float(not wrong) if whole else 1.0 - len(wrong) / len(entries)
     reason = f"Not so: {'; '.join(wrong)}." if wrong else "Every limit is kept."
-    return Mark(value=value, passed=not wrong, reason=reason, entries=tuple(entries), details=details)
+    return GraderResult(value=value, passed=not wrong, reason=reason, entries=tuple(entries), details=details)

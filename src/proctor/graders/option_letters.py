@@ -9,14 +9,14 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from proctor.graders.reasoning import without_thoughts
+from proctor.graders.reasoning import strip_reasoning
 
 _AROUND = " \t\r\n.,;:!?()[]{}*_`\"'-"
 _VOWELS = "aeiouy"
 """Letters that are words in English, French, Italian, Spanish or Portuguese."""
 
 
-def chosen(
+def find_chosen_letter(
     text: str, options: str = "ABCD", *, anywhere: bool = True, strip_think: bool = True
 ) -> str | None:
     """Returns the letter that a text chooses, in capitals; None if there is none.
@@ -31,11 +31,11 @@ def chosen(
     A small vowel before another word is a word itself, such as the article "a".
     """
     if strip_think:
-        text = without_thoughts(text)
+        text = strip_reasoning(text)
     alone = text.strip(_AROUND).upper()
     if len(alone) == 1 and alone in options:
         return alone
-    patterns, lower_text = _patterns(options), text.lower()
+    patterns, lower_text = _build_patterns(options), text.lower()
     letters: list[str] = patterns.answer.findall(text) if "answer" in lower_text else []
     if not letters and ("option" in lower_text or "choice" in lower_text or "letter" in lower_text):
         letters = patterns.option.findall(text)
@@ -45,14 +45,14 @@ def chosen(
     return first and first[1].upper()
 
 
-class _Patterns(NamedTuple):
+class _LetterPatterns(NamedTuple):
     answer: re.Pattern[str]
     option: re.Pattern[str]
     alone: re.Pattern[str]
 
 
 @lru_cache(maxsize=64)
-def _patterns(options: str) -> _Patterns:
+def _build_patterns(options: str) -> _LetterPatterns:
     # Every filler is bounded, so that an answer full of spaces cannot take quadratic time.
     any_case = options + options.lower()
     words = "".join(letter for letter in any_case if letter in _VOWELS)
@@ -61,4 +61,4 @@ def _patterns(options: str) -> _Patterns:
     verb = r"(?:\s{1,4}(?i:is|was|must be|should be|would be))?"
     option = rf"\b(?i:options?|choices?|letters?)\b{verb}\W{{0,10}}"
     answer = rf"\b[Aa](?i:nswers?)\b{verb}\W{{0,20}}(?:{option})?"
-    return _Patterns(re.compile(answer + letter), re.compile(option + letter), re.compile(letter))
+    return _LetterPatterns(re.compile(answer + letter), re.compile(option + letter), re.compile(letter))

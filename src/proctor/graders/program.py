@@ -16,29 +16,29 @@ from typing import Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from proctor import codec
-from proctor.env_vars import end_of
+from proctor.env_vars import stream_end_sentence
 from proctor.errors import CannotScore, TargetError
 from proctor.graders.json_structure import NotJson, parse_json
-from proctor.graders.judged.judge_call import PASS_AT, check_judge, judges_of
-from proctor.graders.program_payload import payload_of, script_payload_of
-from proctor.graders.text import clip, listed, shown
-from proctor.grading import isolated, size_of
-from proctor.model import Entry, Mark
-from proctor.protocols import Finished, Graded, Grading
+from proctor.graders.judged.judge_call import DEFAULT_PASS_AT, check_judge, get_judges
+from proctor.graders.program_payload import build_payload, build_script_payload
+from proctor.graders.text import clip, quote, quote_list
+from proctor.grading import estimate_size, run_isolated
+from proctor.model import Evidence, GraderResult
+from proctor.protocols import BaseGrader, CompletedProgram, GradingInput
 from proctor.stats import reaches
 
 _EXPECTED_OUTPUT = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
-_MAX_SHOWN = 2000
-_REASON_SHOWN = 500
+_MAX_OUTPUT_LENGTH = 2000
+_MAX_REASON_LENGTH = 500
 
 
-class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a program gives the answer a score of at least 0.8.
 
     The program gets the case, the output and its metrics as JSON on stdin.
     """
 
-    waits: ClassVar[bool] = True
+    is_async: ClassVar[bool] = True
 
     command: tuple[str, ...]
     """The program and its arguments, run without a shell. `python` is the interpreter that runs Proctor."""
@@ -67,7 +67,7 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`judge` has no effect without `max_calls`; say how often it may be asked.")
         check_judge(self.judge, None)
 
-    def wants(self) -> frozenset[str]:
+    def requirements(self) -> frozenset[str]:
         """Returns `judge` if the program may call one."""
         return frozenset() if self.max_calls is None else frozenset(("judge",))
 
@@ -75,16 +75,16 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Returns the judge of this check, else those of the run, if the program may call one."""
         return () if self.max_calls is None else (self.judge,)
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         """Scores what the program prints, cut to 0 to 1, with one entry per assertion of the program.
 
         Raises:
             CannotScore: the program could not be run, failed, or printed something else.
         """
-        build = script_payload_of if self.output == "text" else payload_of
-        return await self.mark_of(build(graded, self.config), graded)
+        build = build_script_payload if self.output == "text" else build_payload
+        return await self.grade_payload(build(graded, self.config), graded)
 
-    async def mark_of(self, payload: dict[str, Any], graded: Graded) -> Mark:
+    async def grade_payload(self, payload: dict[str, Any], graded: GradingInput) -> GraderResult:
         """Runs the program with the payload as JSON, and returns its result.
 
         Raises:
@@ -92,20 +92,22 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """
         if self.max_calls is None:
             return await self._run(payload, graded, {})
-        judges = (*judges_of(graded, self.judge), *graded.judges, *graded.named.values())
-        if graded.lender is None or not judges:
+        judges = (*get_judges(graded, self.judge), *graded.judges, *graded.named_judges.values())
+        if graded.judge_provider is None or not judges:
             raise CannotScore("This program may ask a judge and the run has none; give one with --judge.")
         try:
-            async with graded.lender.lend(judges, graded.case, self.max_calls) as lent:
+            async with graded.judge_provider.serve_program(judges, graded.case, self.max_calls) as lent:
                 mark = await self._run(payload, graded, lent.variables)
         except CannotScore as error:
             raise CannotScore(str(error), tuple(lent.judgments)) from error
         return replace(mark, judgments=tuple(lent.judgments))
 
-    async def _run(self, payload: dict[str, Any], graded: Graded, lent: Mapping[str, str]) -> Mark:
+    async def _run(
+        self, payload: dict[str, Any], graded: GradingInput, lent: Mapping[str, str]
+    ) -> GraderResult:
         if graded.programs is None:
             raise CannotScore("This check is a program, and no programs are run here.")
-        stdin = await isolated(graded, partial(_as_stdin, payload), size_of(graded.output))
+        stdin = await run_isolated(graded, partial(_encode_stdin, payload), estimate_size(graded.output))
         variables = dict(lent)
         if graded.workspace is not None:
             variables |= dict.fromkeys(("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH"), graded.workspace)
@@ -115,11 +117,11 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
         except TargetError as error:
             raise CannotScore(f"The program could not tell: {error}") from error
-        work = partial(read_mark, finished, shlex.join(self.command))
-        return await isolated(graded, work, len(finished.stdout))
+        work = partial(parse_result, finished, shlex.join(self.command))
+        return await run_isolated(graded, work, len(finished.stdout))
 
 
-def _as_stdin(payload: dict[str, Any]) -> bytes:
+def _encode_stdin(payload: dict[str, Any]) -> bytes:
     try:
         # Escaped beyond ASCII, as a lone surrogate in an answer can be written in no other way.
         return json.dumps(payload, allow_nan=False).encode("ascii")
@@ -127,7 +129,7 @@ def _as_stdin(payload: dict[str, Any]) -> bytes:
         raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
 
 
-def read_mark(finished: Finished, called: str) -> Mark:
+def parse_result(finished: CompletedProgram, called: str) -> GraderResult:
     """Parses the result that a program printed.
 
     Args:
@@ -139,14 +141,16 @@ def read_mark(finished: Finished, called: str) -> Mark:
     """
     try:
         if finished.exit_code != 0:
-            raise _Unreadable(f"{finished.ending}.{end_of(finished.stdout, 'stdout', _MAX_SHOWN)}")
-        return _mark(_parse_output(finished.stdout))
-    except _Unreadable as problem:
-        after = end_of(finished.stderr, "stderr", _MAX_SHOWN)
-        raise CannotScore(f"The program {shown(called)} {problem}{after}") from None
+            raise _UnreadableOutput(
+                f"{finished.ending}.{stream_end_sentence(finished.stdout, 'stdout', _MAX_OUTPUT_LENGTH)}"
+            )
+        return _to_grader_result(_parse_output(finished.stdout))
+    except _UnreadableOutput as problem:
+        after = stream_end_sentence(finished.stderr, "stderr", _MAX_OUTPUT_LENGTH)
+        raise CannotScore(f"The program {quote(called)} {problem}{after}") from None
 
 
-class _Unreadable(Exception):
+class _UnreadableOutput(Exception):
     """There is no result; the message continues a sentence that begins with the program's name."""
 
 
@@ -157,41 +161,41 @@ def _parse_output(stdout: bytes) -> dict[str, Any]:
     """
     text = stdout.decode("utf-8-sig", "replace").strip()
     if not text:
-        raise _Unreadable(f"printed nothing. {_EXPECTED_OUTPUT}")
+        raise _UnreadableOutput(f"printed nothing. {_EXPECTED_OUTPUT}")
     try:
         value = parse_json(text, strip_fences=False)
     except (NotJson, CannotScore) as error:
         why = error if isinstance(error, NotJson) else "it is too deep or too long"
         began = "JSON that breaks off or is not valid" if text[0] in "{[" else "what is not JSON"
-        raise _Unreadable(f"printed {began} ({why}): {shown(text)}. {_EXPECTED_OUTPUT}") from None
+        raise _UnreadableOutput(f"printed {began} ({why}): {quote(text)}. {_EXPECTED_OUTPUT}") from None
     if not isinstance(value, dict):
-        raise _Unreadable(f"printed JSON that is no object: {shown(text)}. {_EXPECTED_OUTPUT}")
+        raise _UnreadableOutput(f"printed JSON that is no object: {quote(text)}. {_EXPECTED_OUTPUT}")
     try:
         codec.encode(value)
     except (ValueError, OverflowError) as error:
-        raise _Unreadable(f"printed what cannot be kept: {error}.") from None
+        raise _UnreadableOutput(f"printed what cannot be kept: {error}.") from None
     return value
 
 
-def _mark(result: dict[str, Any]) -> Mark:
-    entries = _entries(result.get("assertions"))
-    raw = _score(result, entries)
+def _to_grader_result(result: dict[str, Any]) -> GraderResult:
+    entries = _read_entries(result.get("assertions"))
+    raw = _read_score(result, entries)
     value = float(min(max(raw, 0), 1))
     reasoning = result.get("reasoning")
     reason = " ".join(reasoning.split()) if isinstance(reasoning, str) else ""
     if raw != value:
         reason = f"The score {clip(str(raw), 20)} was cut to {value:g}. {reason}".rstrip()
     details = result.get("details")
-    return Mark(
+    return GraderResult(
         value=value,
-        passed=reaches(value, PASS_AT),
-        reason=clip(reason or _summary(value, entries), _REASON_SHOWN),
+        passed=reaches(value, DEFAULT_PASS_AT),
+        reason=clip(reason or _summarize(value, entries), _MAX_REASON_LENGTH),
         entries=entries,
         details=details if isinstance(details, dict) else {} if details is None else {"details": details},
     )
 
 
-def _score(result: dict[str, Any], entries: tuple[Entry, ...]) -> float:
+def _read_score(result: dict[str, Any], entries: tuple[Evidence, ...]) -> float:
     """Returns `score`, else `pass` as a number, else the share of assertions that passed."""
     score, passed = result.get("score"), result.get("pass")
     if isinstance(score, int | float) and not isinstance(score, bool):
@@ -199,36 +203,38 @@ def _score(result: dict[str, Any], entries: tuple[Entry, ...]) -> float:
     if isinstance(passed, bool):
         return float(passed)
     if not entries:
-        raise _Unreadable(f"printed an object with no score: {shown(json.dumps(result))}. {_EXPECTED_OUTPUT}")
+        raise _UnreadableOutput(
+            f"printed an object with no score: {quote(json.dumps(result))}. {_EXPECTED_OUTPUT}"
+        )
     unknown = next((entry.text for entry in entries if entry.passed is None), None)
     if unknown is not None:
-        raise _Unreadable(
-            f"printed no score, and the assertion {shown(unknown)} has no `passed`. {_EXPECTED_OUTPUT}"
+        raise _UnreadableOutput(
+            f"printed no score, and the assertion {quote(unknown)} has no `passed`. {_EXPECTED_OUTPUT}"
         )
     return sum(entry.passed is True for entry in entries) / len(entries)
 
 
-def _entries(assertions: Any) -> tuple[Entry, ...]:
+def _read_entries(assertions: Any) -> tuple[Evidence, ...]:
     if assertions is None:
         return ()
     if not isinstance(assertions, list) or not all(isinstance(item, dict) for item in assertions):
-        raise _Unreadable(f"printed `assertions` that are no list of objects. {_EXPECTED_OUTPUT}")
-    return tuple([_entry(item, nth) for nth, item in enumerate(assertions, 1)])
+        raise _UnreadableOutput(f"printed `assertions` that are no list of objects. {_EXPECTED_OUTPUT}")
+    return tuple([_read_entry(item, nth) for nth, item in enumerate(assertions, 1)])
 
 
-def _entry(item: dict[str, Any], nth: int) -> Entry:
+def _read_entry(item: dict[str, Any], nth: int) -> Evidence:
     text, passed, evidence = item.get("text"), item.get("passed"), item.get("evidence")
-    return Entry(
+    return Evidence(
         text=text if isinstance(text, str) and text.strip() else f"assertion {nth}",
         passed=passed if isinstance(passed, bool) else None,
         evidence=evidence if evidence is None or isinstance(evidence, str) else json.dumps(evidence),
     )
 
 
-def _summary(value: float, entries: tuple[Entry, ...]) -> str:
+def _summarize(value: float, entries: tuple[Evidence, ...]) -> str:
     failed = [entry.text for entry in entries if entry.passed is False]
     if failed:
-        return f"{len(failed)} of {len(entries)} checks of the program failed: {listed(failed)}."
+        return f"{len(failed)} of {len(entries)} checks of the program failed: {quote_list(failed)}."
     if len(entries) == 1:
         return f"The program gave the score {value:g}, and its check did not fail."
     if entries:

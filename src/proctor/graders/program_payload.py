@@ -10,22 +10,22 @@ import base64
 from collections import Counter
 from typing import Any, Final
 
-from proctor.graders.tool_trajectory import calls_of
+from proctor.graders.tool_trajectory import get_tool_calls
 from proctor.model import Attachment, Message, Output, ToolCall, Usage
-from proctor.protocols import Graded
+from proctor.protocols import GradingInput
 
 _TOOL_FIELDS: Final = {"tool": "name", "id": "call_id", "input": "input", "output": "output"}
 """The fields of a tool call, with their names in events."""
 
 
-def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
+def build_payload(graded: GradingInput, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns everything that a program may read, as plain data; milliseconds and US dollars."""
     case, output = graded.case, graded.output
-    messages = said(output)
+    messages = output_messages(output)
     return {
         "test_id": case.id,
         "criteria": case.criteria or "",
-        "input": [_message(message) for message in case.input],
+        "input": [_message_to_dict(message) for message in case.input],
         "input_files": [
             part.path
             for message in case.input
@@ -37,8 +37,8 @@ def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str
         "output_text": output.text,
         "output": messages,
         "messages": messages,
-        "trace": _trace(output),
-        "token_usage": usage_of(output.usage),
+        "trace": _summarize_calls(output),
+        "token_usage": usage_to_dict(output.usage),
         "cost_usd": output.cost_usd,
         "duration_ms": output.latency_ms or None if output.duration_ms is None else output.duration_ms,
         "start_time": None,
@@ -50,15 +50,15 @@ def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str
     }
 
 
-def script_payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
+def build_script_payload(graded: GradingInput, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns the payload of AgentV 5: `output` is the answer, and `trace` includes messages and events."""
-    payload = payload_of(graded, config)
+    payload = build_payload(graded, config)
     messages, summary = payload["messages"], payload["trace"]
-    trace = None if summary is None else {**summary, "messages": messages, "events": _events(messages)}
+    trace = None if summary is None else {**summary, "messages": messages, "events": _build_events(messages)}
     return {**payload, "output": graded.output.text, "trace": trace, "trace_summary": summary}
 
 
-def _events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _build_events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns each message, tool call and tool result, and the last message of the assistant, as events."""
     events: list[dict[str, Any]] = []
 
@@ -102,24 +102,24 @@ def _has_role(item: Any) -> bool:
     return isinstance(item, dict) and isinstance(item.get("role"), str)
 
 
-def said(output: Output) -> list[dict[str, Any]]:
+def output_messages(output: Output) -> list[dict[str, Any]]:
     """Returns the target's messages, or one with its answer and tool calls if it reported none."""
     if output.messages:
-        return [_message(message) for message in output.messages]
-    return [_message(Message(role="assistant", content=output.text, tool_calls=output.tool_calls))]
+        return [_message_to_dict(message) for message in output.messages]
+    return [_message_to_dict(Message(role="assistant", content=output.text, tool_calls=output.tool_calls))]
 
 
-def _message(message: Message) -> dict[str, Any]:
-    content = [_block(part) for part in message.parts] if message.parts else message.content
+def _message_to_dict(message: Message) -> dict[str, Any]:
+    content = [_part_to_dict(part) for part in message.parts] if message.parts else message.content
     fields: dict[str, Any] = {"role": message.role, "content": content}
     if message.name is not None:
         fields["name"] = message.name
     if message.tool_calls:
-        fields["tool_calls"] = [_call(call) for call in message.tool_calls]
+        fields["tool_calls"] = [_call_to_dict(call) for call in message.tool_calls]
     return fields
 
 
-def _block(part: str | Attachment) -> dict[str, Any]:
+def _part_to_dict(part: str | Attachment) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "value": part, "text": part}
     block = {"type": part.kind, "value": part.path, "path": part.path, "media_type": part.media_type}
@@ -128,7 +128,7 @@ def _block(part: str | Attachment) -> dict[str, Any]:
     return {**block, "source": f"data:{part.media_type};base64,{base64.b64encode(part.data).decode('ascii')}"}
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _call_to_dict(call: ToolCall) -> dict[str, Any]:
     fields = {"id": call.id, "duration_ms": call.duration_ms}
     return {
         "tool": call.name,
@@ -138,9 +138,9 @@ def _call(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _trace(output: Output) -> dict[str, Any] | None:
+def _summarize_calls(output: Output) -> dict[str, Any] | None:
     """Returns counts of the tool calls; None if the target reported neither messages nor calls."""
-    calls = calls_of(output)
+    calls = get_tool_calls(output)
     if calls is None:
         return None
     durations: dict[str, list[float]] = {}
@@ -157,7 +157,7 @@ def _trace(output: Output) -> dict[str, Any] | None:
     return {**trace, "tool_durations": durations} if durations else trace
 
 
-def usage_of(usage: Usage | None) -> dict[str, int] | None:
+def usage_to_dict(usage: Usage | None) -> dict[str, int] | None:
     """Returns the numbers of tokens; input tokens include cached ones."""
     if usage is None:
         return None

@@ -8,7 +8,7 @@ _REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
 _UNTIL_END = re.compile(r"\A.*</think>", re.DOTALL | re.IGNORECASE)
 
 
-def without_thoughts(text: str) -> str:
+def strip_reasoning(text: str) -> str:
     """Returns the text without its `<think>` parts, in linear time.
 
     A part without an end extends to the end of the text. An end without a beginning closes a part that began

@@ -8,10 +8,10 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import NamedTuple
 
-from proctor.graders.numbers.numerals import Numeral, digits_of, is_negative, numerals
-from proctor.graders.text import around, is_whole, listed, refuse_empty
-from proctor.model import Entry, Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.numbers.numerals import Numeral, find_numerals, get_digits, is_negative
+from proctor.graders.text import excerpt_around, is_whole_word, quote_list, require_texts
+from proctor.model import Evidence, GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 _ENGLISH = re.compile(r"[A-Za-z]{3}$")
 _LONG = re.compile(r"[A-Za-z]{5}$")
@@ -24,11 +24,11 @@ _PART_AFTER = re.compile(r"[.:]\d")
 _SYMBOL_AFTER = re.compile(r"\+\+|[+#](?!\w)")
 _ORDINAL = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
 _PERCENT = re.compile(r"\s?(?:%|percent\b|per cent\b)", re.IGNORECASE)
-_LONGEST_POWER = 6
+_MAX_POWER_DIGITS = 6
 """The maximum number of digits of a power of ten."""
 
 
-class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequiredWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when every word is in the answer.
 
     A whole word may not be joined to other word characters; that is asked only at those ends of the word
@@ -45,31 +45,31 @@ class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     whole_words: bool = True
 
     def __post_init__(self) -> None:
-        refuse_empty("words", self.words)
+        require_texts("words", self.words)
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the share of the words that are present, with one entry per word."""
-        answer = _plain(graded.output.text, ignore_case=self.ignore_case)
+        answer = _normalize(graded.output.text, ignore_case=self.ignore_case)
         missing: list[str] = []
-        entries: list[Entry] = []
+        entries: list[Evidence] = []
         for word in self.words:
-            needle = _plain(word, ignore_case=self.ignore_case)
-            forms = _forms(needle) if self.whole_words else (needle,)
-            is_there = any(_find(form, answer, whole=self.whole_words) for form in forms)
-            entries.append(Entry(text=word, passed=is_there))
+            needle = _normalize(word, ignore_case=self.ignore_case)
+            forms = _inflected_forms(needle) if self.whole_words else (needle,)
+            is_there = any(_find_span(form, answer, whole=self.whole_words) for form in forms)
+            entries.append(Evidence(text=word, passed=is_there))
             if not is_there:
                 missing.append(word)
-        return Mark(
+        return GraderResult(
             value=1.0 - len(missing) / len(self.words),
             passed=not missing,
-            reason=f"The answer lacks {listed(missing)}."
+            reason=f"The answer lacks {quote_list(missing)}."
             if missing
             else "The answer has every required word.",
             entries=tuple(entries),
         )
 
 
-class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ForbiddenWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when none of the words is in the answer; found as by `required_words`, but not inflected."""
 
     words: tuple[str, ...]
@@ -77,43 +77,45 @@ class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
     whole_words: bool = True
 
     def __post_init__(self) -> None:
-        refuse_empty("words", self.words)
+        require_texts("words", self.words)
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the share of the words that are absent; the entry of a present word shows where it is."""
         original = graded.output.text
-        answer = _plain(original, ignore_case=self.ignore_case)
+        answer = _normalize(original, ignore_case=self.ignore_case)
         # Folding only ever lengthens, so equal lengths mean that places in both are the same.
         shown_text = original if len(original) == len(answer) else answer
         hits: list[str] = []
-        entries: list[Entry] = []
+        entries: list[Evidence] = []
         for word in self.words:
-            needle = _plain(word, ignore_case=self.ignore_case)
-            span = _find(needle, answer, whole=self.whole_words)
-            evidence = None if span is None else around(shown_text, span[0], span[1] - span[0])
-            entries.append(Entry(text=word, passed=span is None, evidence=evidence))
+            needle = _normalize(word, ignore_case=self.ignore_case)
+            span = _find_span(needle, answer, whole=self.whole_words)
+            evidence = None if span is None else excerpt_around(shown_text, span[0], span[1] - span[0])
+            entries.append(Evidence(text=word, passed=span is None, evidence=evidence))
             if span is not None:
                 hits.append(word)
-        return Mark(
+        return GraderResult(
             value=1.0 - len(hits) / len(self.words),
             passed=not hits,
-            reason=f"The answer has {listed(hits)}."
+            reason=f"The answer has {quote_list(hits)}."
             if hits
             else "The answer has none of the forbidden words.",
             entries=tuple(entries),
         )
 
 
-def _find(word: str, text: str, *, whole: bool) -> tuple[int, int] | None:
+def _find_span(word: str, text: str, *, whole: bool) -> tuple[int, int] | None:
     """Returns the first span of a word or, as a whole word, of a number with that value."""
     number = _read_number(word) if whole else None
     if number is not None:
-        return next((numeral.span() for numeral in numerals(text) if _has(numeral, number)), None)
-    spans = _spans(_compile_word(word), text)
-    return next((span for span in spans if not whole or _is_alone(text, *span)), None)
+        return next(
+            (numeral.span() for numeral in find_numerals(text) if _matches_number(numeral, number)), None
+        )
+    spans = _find_spans(_compile_word(word), text)
+    return next((span for span in spans if not whole or _is_whole_term(text, *span)), None)
 
 
-def _plain(text: str, *, ignore_case: bool) -> str:
+def _normalize(text: str, *, ignore_case: bool) -> str:
     """Returns the text with straight apostrophes, and case-folded if case does not matter."""
     text = text.translate(_APOSTROPHES)
     return text.casefold() if ignore_case else text
@@ -133,7 +135,7 @@ def _compile_word(word: str) -> re.Pattern[str]:
     return re.compile(before + pattern + after)
 
 
-def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+def _find_spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
     """Yields the spans of all matches, including overlapping ones."""
     match = pattern.search(text)
     while match is not None:
@@ -141,10 +143,10 @@ def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
         match = pattern.search(text, match.start() + 1)
 
 
-def _is_alone(text: str, start: int, end: int) -> bool:
+def _is_whole_term(text: str, start: int, end: int) -> bool:
     """Whether the span is a whole word, and not part of a name such as `C++` or of a version."""
     return (
-        is_whole(text, start, end)
+        is_whole_word(text, start, end)
         and not (text[end - 1].isalnum() and _SYMBOL_AFTER.match(text, end))
         and not (text[start].isdigit() and _PART_BEFORE.search(text, max(0, start - 2), start))
         and not (text[end - 1].isdigit() and _PART_AFTER.match(text, end))
@@ -159,7 +161,7 @@ class _Number(NamedTuple):
 
 def _read_number(word: str) -> _Number | None:
     """Parses a word that is a number, with its currency or percent sign; returns None for other words."""
-    digits = numerals(word.strip())
+    digits = find_numerals(word.strip())
     if len(digits) != 1 or digits[0].start():
         return None
     unit, value = word.strip()[digits[0].end() :].strip(), _read_value(digits[0])
@@ -168,7 +170,7 @@ def _read_number(word: str) -> _Number | None:
     return _Number(value, digits[0]["currency"] or "", unit == "%")
 
 
-def _has(numeral: Numeral, number: _Number) -> bool:
+def _matches_number(numeral: Numeral, number: _Number) -> bool:
     """Whether a number in a text is this number; an ordinal ("3rd") is not."""
     text, start, end = numeral.string, *numeral.span()
     after = text[end : end + 12]
@@ -184,14 +186,14 @@ def _has(numeral: Numeral, number: _Number) -> bool:
 
 def _read_value(numeral: Numeral) -> Decimal | None:
     """Returns the exact value; None if its power of ten is too large."""
-    digits, power = digits_of(numeral)
-    if len(power) > _LONGEST_POWER:
+    digits, power = get_digits(numeral)
+    if len(power) > _MAX_POWER_DIGITS:
         return None
     value = Decimal(f"{digits}e{power or 0}")
     return -value if is_negative(numeral) else value
 
 
-def _forms(word: str) -> tuple[str, ...]:
+def _inflected_forms(word: str) -> tuple[str, ...]:
     """Returns a word, its plural and, if it is long enough, its verb forms; never doubles a letter."""
     if not _ENGLISH.search(word):
         return (word,)

@@ -16,17 +16,17 @@ from proctor.errors import CannotScore
 if TYPE_CHECKING:
     import regex
 
-BUDGET_S = 0.25
+SEARCH_TIMEOUT_S = 0.25
 """The processor time that one search may take, in seconds."""
 FLAGS = "imsx"
 """The letters that `flags` may have, with their meaning in `(?imsx)`."""
 
-_STEPS_MOST = 20_000
+_MAX_STEPS = 20_000
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)
-def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
+def compile_pattern(pattern: str, flags: str = "") -> regex.Pattern[str]:
     """Returns the compiled pattern.
 
     Args:
@@ -41,9 +41,10 @@ def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
     unknown = sorted(set(flags) - set(FLAGS))
     if unknown:
         raise ValueError(f"The flags {flags!r} have {unknown[0]!r}; use only the letters i, m, s and x.")
-    if _steps(pattern) > _STEPS_MOST:
+    if _count_steps(pattern) > _MAX_STEPS:
         raise ValueError(
-            f"The pattern {quoted(pattern[:80])} repeats too much: it has more than {_STEPS_MOST} steps when "
+            f"The pattern {quote_full(pattern[:80])} repeats too much: it has more than {_MAX_STEPS} steps "
+            "when "
             "its counts are written out. Use smaller counts."
         )
     combined = regex.VERSION0
@@ -53,30 +54,36 @@ def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
         # The package warns of syntax that may change in later versions; version 0 reads it as `re` does.
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
             re.compile(pattern)  # a suite may use only what the standard library accepts
-            return regex.compile(_as_re_reads_it(pattern), combined, cache_pattern=False)
+            return regex.compile(_escape_extensions(pattern), combined, cache_pattern=False)
     except (re.error, regex.error, ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"The pattern {quoted(pattern[:80])} is not valid: {error}. Correct it.") from None
+        raise ValueError(
+            f"The pattern {quote_full(pattern[:80])} is not valid: {error}. Correct it."
+        ) from None
 
 
-def found(pattern: str, text: str, *, flags: str = "", full: bool = False) -> bool:
+def pattern_matches(pattern: str, text: str, *, flags: str = "", full: bool = False) -> bool:
     """Whether the pattern matches somewhere in the text, or with `full` all of it.
 
     Raises:
         ValueError: the pattern is not valid.
-        CannotScore: the search did not end within `BUDGET_S`.
+        CannotScore: the search did not end within `SEARCH_TIMEOUT_S`.
     """
-    matcher = compiled(pattern, flags)
+    matcher = compile_pattern(pattern, flags)
     try:
-        match = matcher.fullmatch(text, timeout=BUDGET_S) if full else matcher.search(text, timeout=BUDGET_S)
+        match = (
+            matcher.fullmatch(text, timeout=SEARCH_TIMEOUT_S)
+            if full
+            else matcher.search(text, timeout=SEARCH_TIMEOUT_S)
+        )
     except TimeoutError:
         raise CannotScore(
-            f"Searching for the pattern {quoted(pattern[:80])} did not end within {BUDGET_S} s; "
+            f"Searching for the pattern {quote_full(pattern[:80])} did not end within {SEARCH_TIMEOUT_S} s; "
             "rewrite it so that nested repeats cannot match the same text."
         ) from None
     return match is not None
 
 
-def _steps(pattern: str) -> int:
+def _count_steps(pattern: str) -> int:
     """Counts the items of the pattern with every `x{n}` written out n times.
 
     `regex` writes them out, so a short pattern with a large count could take all memory.
@@ -99,7 +106,7 @@ def _steps(pattern: str) -> int:
     return sum(totals)
 
 
-def quoted(text: str) -> str:
+def quote_full(text: str) -> str:
     """Returns the text in quotes, on one line; backslashes stay single, so that patterns can be copied."""
     return repr(text).replace("\\\\", "\\")
 
@@ -107,7 +114,7 @@ def quoted(text: str) -> str:
 _QUANTIFIER = re.compile(r"\{(\d+(,\d*)?|,\d+)\}")
 
 
-def _as_re_reads_it(pattern: str) -> str:
+def _escape_extensions(pattern: str) -> str:
     """Escapes what only the package `regex` reads specially, so that it is literal as in `re`.
 
     These are braces that begin no repeat (`x{e}` would match approximately) and `[:` inside a set.

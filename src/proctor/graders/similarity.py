@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from proctor.errors import CannotScore, TargetError, UsageError
-from proctor.graders.text import clip, refuse_empty
-from proctor.model import Entry, Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.text import clip, require_texts
+from proctor.model import Evidence, GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 
-class SemanticSimilarity(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SemanticSimilarity(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is similar enough to at least one reference text.
 
     Similarity is not correctness: two texts about the same thing are similar even if one denies the other or
@@ -30,11 +30,11 @@ class SemanticSimilarity(Grading, frozen=True, kw_only=True, forbid_unknown_fiel
     """The lowest cosine similarity that passes, from 0 to 1."""
 
     def __post_init__(self) -> None:
-        refuse_empty("value", self._references())
+        require_texts("value", self._references())
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"`threshold` is {self.threshold}; give a number from 0 to 1.")
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the largest cosine, at least 0, with one entry per reference. An empty answer scores 0.
 
         Raises:
@@ -42,16 +42,16 @@ class SemanticSimilarity(Grading, frozen=True, kw_only=True, forbid_unknown_fiel
         """
         answer = graded.output.text
         if not answer.strip():
-            return Mark(value=0.0, passed=False, reason="The answer is empty.")
+            return GraderResult(value=0.0, passed=False, reason="The answer is empty.")
         references = self._references()
-        vectors = await _vectors(graded, [answer, *references])
-        cosines = [cosine(vectors[0], vector) for vector in vectors[1:]]
+        vectors = await _embed(graded, [answer, *references])
+        cosines = [cosine_similarity(vectors[0], vector) for vector in vectors[1:]]
         value = min(max(0.0, *cosines), 1.0)
         entries = tuple(
-            Entry(text=clip(text), passed=near >= self.threshold, evidence=f"cosine {near:.3f}")
+            Evidence(text=clip(text), passed=near >= self.threshold, evidence=f"cosine {near:.3f}")
             for text, near in zip(references, cosines, strict=True)
         )
-        return Mark(
+        return GraderResult(
             value=value,
             passed=value >= self.threshold,
             reason=f"The nearest reference has a cosine of {value:.3f}; {self.threshold:g} is needed.",
@@ -62,7 +62,7 @@ class SemanticSimilarity(Grading, frozen=True, kw_only=True, forbid_unknown_fiel
         return (self.value,) if isinstance(self.value, str) else self.value
 
 
-async def _vectors(graded: Graded, texts: Sequence[str]) -> list[list[float]]:
+async def _embed(graded: GradingInput, texts: Sequence[str]) -> list[list[float]]:
     """Returns one vector per text.
 
     Raises:
@@ -82,7 +82,7 @@ async def _vectors(graded: Graded, texts: Sequence[str]) -> list[list[float]]:
     return vectors
 
 
-def cosine(vector: Sequence[float], other: Sequence[float]) -> float:
+def cosine_similarity(vector: Sequence[float], other: Sequence[float]) -> float:
     """Returns the cosine of the angle between two vectors of equal length, from -1 to 1.
 
     Rounded to six digits: beyond them is 32-bit noise, which would make a text differ from itself.

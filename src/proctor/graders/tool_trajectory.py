@@ -17,21 +17,21 @@ from msgspec import Struct
 
 from proctor import codec
 from proctor.errors import CannotScore
-from proctor.graders.field_accuracy import ABSENT, equal, find, steps
-from proctor.graders.text import clip, listed
-from proctor.model import Entry, Mark, Output, ToolCall
-from proctor.protocols import Graded, Grading
+from proctor.graders.field_accuracy import ABSENT, get_value_at, json_equal, parse_path
+from proctor.graders.text import clip, quote_list
+from proctor.model import Evidence, GraderResult, Output, ToolCall
+from proctor.protocols import BaseGrader, GradingInput
 
-_ENTRIES_KEPT = 200
-_TOOLS_KEPT = 30
-_OPENING = {"Skill": ("skill",), "Read": ("file_path", "path")}
+_MAX_ENTRIES = 200
+_MAX_TOOLS = 30
+_SKILL_ARGUMENTS = {"Skill": ("skill",), "Read": ("file_path", "path")}
 
 ArgsMatch = Literal["exact", "ignore", "superset", "subset"] | tuple[str, ...]
 """How arguments are compared: what the actual ones must be relative to the expected ones, or the paths of
 those that must be equal."""
 
 
-def calls_of(output: Output) -> tuple[ToolCall, ...] | None:
+def get_tool_calls(output: Output) -> tuple[ToolCall, ...] | None:
     """Returns all tool calls in order; None if the target reported neither calls nor messages."""
     if output.tool_calls:
         return output.tool_calls
@@ -40,7 +40,7 @@ def calls_of(output: Output) -> tuple[ToolCall, ...] | None:
     return tuple(call for message in output.messages for call in message.tool_calls)
 
 
-class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TrajectoryStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One expected call."""
 
     tool: str
@@ -65,26 +65,26 @@ def _check_paths(match: ArgsMatch | None) -> None:
         if not match:
             raise ValueError("`args_match` is an empty list; give the paths of arguments, or 'ignore'.")
         for path in match:
-            steps(path)
+            parse_path(path)
 
 
-class _ExpectedCall(NamedTuple):
+class _CallCheck(NamedTuple):
     """An expected call, and the actual call that was compared with it."""
 
-    step: Step | None
+    step: TrajectoryStep | None
     """None if the call was not expected."""
     call: ToolCall | None
     """None if there was no such call."""
     right: bool
 
 
-class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolTrajectory(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the tool calls match the expected ones by `mode`."""
 
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
     minimums: dict[str, int] | None = None
     """For `any_order`: the minimum number of calls of each tool."""
-    expected: tuple[Step, ...] | None = None
+    expected: tuple[TrajectoryStep, ...] | None = None
     """For the other modes."""
     args_match: ArgsMatch = "exact"
     partial_credit: bool = True
@@ -103,7 +103,7 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
                 raise ValueError(f"`minimums` has {count} for {tool!r}; give a count of 0 or more.")
         _check_paths(self.args_match)
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the share of the checks that hold, with one entry per check.
 
         Each expected call is a check, each call that is not allowed a failed one, and each known duration
@@ -112,8 +112,8 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
         Raises:
             CannotScore: making no calls would pass, and the target reported nothing about its calls.
         """
-        calls = calls_of(graded.output)
-        entries = self._entries(calls or ())
+        calls = get_tool_calls(graded.output)
+        entries = self._check_calls(calls or ())
         results = [bool(entry.passed) for entry in entries if entry.passed is not None]
         right = all(results)
         if calls is None and right:
@@ -121,34 +121,34 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
                 "The target reported neither messages nor tool calls, so what it called is not known."
             )
         names = Counter(clip(call.name) for call in calls or ())
-        return Mark(
+        return GraderResult(
             value=sum(results) / len(results) if results and self.partial_credit else float(right),
             passed=right,
             reason=_reason(entries, any_call=bool(calls)),
-            entries=tuple(entries[:_ENTRIES_KEPT]),
-            details={"calls": dict(names.most_common(_TOOLS_KEPT))},
+            entries=tuple(entries[:_MAX_ENTRIES]),
+            details={"calls": dict(names.most_common(_MAX_TOOLS))},
         )
 
-    def _entries(self, calls: Sequence[ToolCall]) -> list[Entry]:
+    def _check_calls(self, calls: Sequence[ToolCall]) -> list[Evidence]:
         if self.mode == "any_order":
             counts = Counter(call.name for call in calls)
             return [
-                Entry(
+                Evidence(
                     text=f"{tool} at least {minimum}×",
                     passed=counts[tool] >= minimum,
                     evidence=f"called {counts[tool]}×",
                 )
                 for tool, minimum in (self.minimums or {}).items()
             ]
-        entries: list[Entry] = []
-        for expected_call in _WALKS[self.mode](self.expected or (), calls, self._fits):
-            entries.append(_entry(expected_call))
+        entries: list[Evidence] = []
+        for expected_call in _MATCHERS[self.mode](self.expected or (), calls, self._fits):
+            entries.append(_make_entry(expected_call))
             limit = expected_call.step.max_duration_ms if expected_call.step is not None else None
             if expected_call.right and expected_call.call is not None and limit is not None:
-                entries.append(_in_time(expected_call.call, limit))
+                entries.append(_duration_entry(expected_call.call, limit))
         return entries
 
-    def _fits(self, step: Step, call: ToolCall) -> bool:
+    def _fits(self, step: TrajectoryStep, call: ToolCall) -> bool:
         """Whether a call matches an expected one, by name and arguments."""
         if step.tool != call.name:
             return False
@@ -157,95 +157,109 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
         expected_args, got = step.args, call.arguments
         match = self.args_match if step.args_match is None else step.args_match
         if isinstance(match, tuple):
-            pairs = ((find(expected_args, path), find(got, path)) for path in match)
+            pairs = ((get_value_at(expected_args, path), get_value_at(got, path)) for path in match)
             return all(
-                expected_value is ABSENT or equal(expected_value, other) for expected_value, other in pairs
+                expected_value is ABSENT or json_equal(expected_value, other)
+                for expected_value, other in pairs
             )
         if match == "superset":
-            return all(key in got and equal(value, got[key]) for key, value in expected_args.items())
+            return all(key in got and json_equal(value, got[key]) for key, value in expected_args.items())
         if match == "subset":
             return all(
-                key in expected_args and equal(expected_args[key], value) for key, value in got.items()
+                key in expected_args and json_equal(expected_args[key], value) for key, value in got.items()
             )
-        return match == "ignore" or equal(expected_args, got)
+        return match == "ignore" or json_equal(expected_args, got)
 
 
 # --- walking -----------------------------------------------------------------------------------------------
 
-_Fits = Callable[[Step, ToolCall], bool]
+_Fits = Callable[[TrajectoryStep, ToolCall], bool]
 
 
-def _in_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
+def _match_in_order(
+    expected: Sequence[TrajectoryStep], calls: Sequence[ToolCall], fits: _Fits
+) -> Iterator[_CallCheck]:
     """Matches in order, skipping other tools; a call of the right tool with wrong arguments is consumed."""
     remaining = iter(calls)
     for step in expected:
         call = next((candidate for candidate in remaining if candidate.name == step.tool), None)
-        yield _ExpectedCall(step, call, call is not None and fits(step, call))
+        yield _CallCheck(step, call, call is not None and fits(step, call))
 
 
-def _exactly(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
+def _match_exactly(
+    expected: Sequence[TrajectoryStep], calls: Sequence[ToolCall], fits: _Fits
+) -> Iterator[_CallCheck]:
     """Matches position by position; every further call is unexpected."""
     for place, step in enumerate(expected):
         call = calls[place] if place < len(calls) else None
-        yield _ExpectedCall(step, call, call is not None and fits(step, call))
+        yield _CallCheck(step, call, call is not None and fits(step, call))
     for call in calls[len(expected) :]:
-        yield _ExpectedCall(None, call, False)
+        yield _CallCheck(None, call, False)
 
 
-def _any_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
+def _match_any_order(
+    expected: Sequence[TrajectoryStep], calls: Sequence[ToolCall], fits: _Fits
+) -> Iterator[_CallCheck]:
     """Matches in any order; each call matches one expected call."""
     remaining = list(calls)
     for step in expected:
         place = next((at for at, call in enumerate(remaining) if fits(step, call)), None)
-        yield _ExpectedCall(step, None if place is None else remaining.pop(place), place is not None)
+        yield _CallCheck(step, None if place is None else remaining.pop(place), place is not None)
 
 
-def _all_allowed(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
+def _match_subset(
+    expected: Sequence[TrajectoryStep], calls: Sequence[ToolCall], fits: _Fits
+) -> Iterator[_CallCheck]:
     """Matches each call to an expected one, which may match several calls."""
     for call in calls:
         step = next((candidate for candidate in expected if fits(candidate, call)), None)
-        yield _ExpectedCall(step, call, step is not None)
+        yield _CallCheck(step, call, step is not None)
 
 
-_WALKS = {"in_order": _in_order, "exact": _exactly, "superset": _any_order, "subset": _all_allowed}
+_MATCHERS = {
+    "in_order": _match_in_order,
+    "exact": _match_exactly,
+    "superset": _match_any_order,
+    "subset": _match_subset,
+}
 
 
-def _entry(expected_call: _ExpectedCall) -> Entry:
+def _make_entry(expected_call: _CallCheck) -> Evidence:
     step, call = expected_call.step, expected_call.call
     evidence = "not called" if call is None else f"called: {_format_call(call.name, call.arguments)}"
     if step is None:
         name = call.name if call is not None else ""
-        return Entry(text=f"{clip(name)}, which is not expected", passed=False, evidence=evidence)
+        return Evidence(text=f"{clip(name)}, which is not expected", passed=False, evidence=evidence)
     args = step.args if isinstance(step.args, dict) else None
-    return Entry(text=_format_call(step.tool, args), passed=expected_call.right, evidence=evidence)
+    return Evidence(text=_format_call(step.tool, args), passed=expected_call.right, evidence=evidence)
 
 
 def _format_call(name: str, args: dict[str, Any] | None) -> str:
     return clip(name if args is None else f"{name} {args!r}", 300)
 
 
-def _in_time(call: ToolCall, limit: float) -> Entry:
+def _duration_entry(call: ToolCall, limit: float) -> Evidence:
     text = f"{call.name} within {limit:g} ms"
     if call.duration_ms is None:
-        return Entry(text=text, evidence="the target reported no duration, so this does not count")
-    return Entry(text=text, passed=call.duration_ms <= limit, evidence=f"took {call.duration_ms:g} ms")
+        return Evidence(text=text, evidence="the target reported no duration, so this does not count")
+    return Evidence(text=text, passed=call.duration_ms <= limit, evidence=f"took {call.duration_ms:g} ms")
 
 
-def _reason(entries: Sequence[Entry], *, any_call: bool) -> str:
+def _reason(entries: Sequence[Evidence], *, any_call: bool) -> str:
     wrong = [entry.text for entry in entries if entry.passed is False]
     unknown = [entry.text for entry in entries if entry.passed is None]
-    reason = f"Not so: {listed(wrong)}" if wrong else "The tool calls are as expected"
+    reason = f"Not so: {quote_list(wrong)}" if wrong else "The tool calls are as expected"
     if not any_call:
         reason += "; the target reported no tool call"
     if unknown:
-        reason += f"; of unknown duration: {listed(unknown)}"
+        reason += f"; of unknown duration: {quote_list(unknown)}"
     return reason + "."
 
 
 # --- skills ------------------------------------------------------------------------------------------------
 
 
-class SkillTrigger(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SkillTrigger(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when an agent used a skill; or, with `should_trigger` false, when it did not.
 
     A skill is used if the agent called the tool `Skill` with its name or the tool `Read` with its name in the
@@ -262,32 +276,32 @@ class SkillTrigger(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if not self.skill.strip():
             raise ValueError(f"`skill` is {self.skill!r}; give the name of a skill.")
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it passes, else 0; the entry shows the call that used the skill.
 
         Raises:
             CannotScore: the target reported neither messages nor tool calls.
         """
-        calls = calls_of(graded.output)
+        calls = get_tool_calls(graded.output)
         if calls is None:
             raise CannotScore(
                 "The target reported neither messages nor tool calls, so whether it used the skill "
                 f"{clip(self.skill)!r} is not known."
             )
-        use = next((call for call in calls if self._used_by(call)), None)
+        use = next((call for call in calls if self._is_used_by(call)), None)
         right = (use is not None) is self.should_trigger
         evidence = None if use is None else f"called: {_format_call(use.name, use.arguments)}"
-        return Mark(
+        return GraderResult(
             value=float(right),
             passed=right,
             reason=f"The skill {clip(self.skill)!r} was {'not ' * (use is None)}used.",
-            entries=(Entry(text=self.skill, passed=right, evidence=evidence),),
+            entries=(Evidence(text=self.skill, passed=right, evidence=evidence),),
         )
 
-    def _used_by(self, call: ToolCall) -> bool:
-        for argument in _OPENING.get(call.name, ()):
+    def _is_used_by(self, call: ToolCall) -> bool:
+        for argument in _SKILL_ARGUMENTS.get(call.name, ()):
             value = call.arguments.get(argument)
-            if isinstance(value, str) and _whole(self.skill).search(value):
+            if isinstance(value, str) and _whole_name(self.skill).search(value):
                 return True
         output = call.output
         if not isinstance(output, str):
@@ -296,5 +310,5 @@ class SkillTrigger(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @lru_cache(maxsize=512)
-def _whole(name: str) -> re.Pattern[str]:
+def _whole_name(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 
-class Unscored(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Unscored(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Leaves every answer unscored and says why."""
 
     all_or_nothing: ClassVar[bool] = True
@@ -19,6 +19,6 @@ class Unscored(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.reason.strip():
             raise ValueError("`reason` is empty; say in a sentence why nothing can be measured.")
 
-    def grade(self, graded: Graded) -> Mark:  # noqa: ARG002  # every grader is given the answer
+    def grade(self, graded: GradingInput) -> GraderResult:  # noqa: ARG002  # every grader is given the answer
         """Returns no value, with the reason."""
-        return Mark(value=None, passed=None, reason=self.reason)
+        return GraderResult(value=None, passed=None, reason=self.reason)

@@ -10,7 +10,14 @@ from typing import Final
 
 from msgspec import Struct
 
-from proctor.lint.findings import Finding, Spot, assertions_of, quoted, text_param, texts_param
+from proctor.lint.findings import (
+    CaseLocation,
+    Finding,
+    counting_assertions,
+    quote_text,
+    text_param,
+    texts_param,
+)
 from proctor.model import Case, PassRule
 from proctor.stats import reaches
 
@@ -30,7 +37,7 @@ _REFUSAL_TAGS: Final = frozenset(
 """Tags and categories of cases that want no help to be given."""
 
 
-class Came(Struct, frozen=True, gc=False):
+class ProbeResult(Struct, frozen=True, gc=False):
     """The result of an answer under the graders that make no calls, before a pass rule decides."""
 
     strict: bool
@@ -43,23 +50,23 @@ class Came(Struct, frozen=True, gc=False):
         return self.strict if rule.threshold is None else reaches(self.score, rule.threshold)
 
 
-Grade = Callable[[Case, str], Came | None]
+GradeText = Callable[[Case, str], ProbeResult | None]
 """Grades an answer to a case; None if a gate fails it, or a grader has to make a call."""
 
 
-class _WaitingCase(Struct, frozen=True, gc=False):
-    spot: Spot
-    results: tuple[tuple[str, Came], ...]
+class _PendingCase(Struct, frozen=True, gc=False):
+    spot: CaseLocation
+    results: tuple[tuple[str, ProbeResult], ...]
 
 
-class Vacuous:
+class AlwaysPassingRule:
     """Cases that may pass on answers which say nothing; the suite's pass rule decides at the end."""
 
-    def __init__(self, grade: Grade) -> None:
+    def __init__(self, grade: GradeText) -> None:
         self._grade = grade
-        self._waiting: list[_WaitingCase] = []
+        self._pending: list[_PendingCase] = []
 
-    def add(self, case: Case, spot: Spot, codes: Collection[str]) -> Iterator[Finding]:
+    def add(self, case: Case, spot: CaseLocation, codes: Collection[str]) -> Iterator[Finding]:
         """The next case.
 
         Args:
@@ -70,33 +77,35 @@ class Vacuous:
         if "regex-empty" in codes or "empty-expected" in codes or not _reads_the_answer(case):
             return
         results = tuple(
-            (code, result) for code, text in _answers(case, codes) if (result := self._grade_text(case, text))
+            (code, result)
+            for code, text in _probe_answers(case, codes)
+            if (result := self._grade_text(case, text))
         )
         if any(code == "vacuous-refusal" for code, _ in results) and _wants_refusal(case):
             results = tuple((code, result) for code, result in results if code != "vacuous-refusal")
         if not results:
             return
         if case.pass_rule is None:
-            self._waiting.append(_WaitingCase(spot, results))
+            self._pending.append(_PendingCase(spot, results))
         else:
-            yield from _findings(spot.case, results, case.pass_rule)
+            yield from _make_findings(spot.case, results, case.pass_rule)
 
-    def _grade_text(self, case: Case, text: str) -> Came | None:
+    def _grade_text(self, case: Case, text: str) -> ProbeResult | None:
         result = self._grade(case, text)
         return result if result is not None and (result.strict or result.score > 0) else None
 
-    def done(self, rule: PassRule) -> Iterator[tuple[Finding, Spot]]:
+    def finish(self, rule: PassRule) -> Iterator[tuple[Finding, CaseLocation]]:
         """The findings of cases without a pass rule of their own, under the suite's."""
-        for waiting_case in self._waiting:
-            for vacuous_finding in _findings(waiting_case.spot.case, waiting_case.results, rule):
+        for waiting_case in self._pending:
+            for vacuous_finding in _make_findings(waiting_case.spot.case, waiting_case.results, rule):
                 yield vacuous_finding, waiting_case.spot
 
 
 def _reads_the_answer(case: Case) -> bool:
-    return any(assertion.grader not in _NOT_TEXT_GRADERS for assertion in assertions_of(case))
+    return any(assertion.grader not in _NOT_TEXT_GRADERS for assertion in counting_assertions(case))
 
 
-def _answers(case: Case, codes: Collection[str]) -> Iterator[tuple[str, str]]:
+def _probe_answers(case: Case, codes: Collection[str]) -> Iterator[tuple[str, str]]:
     yield "vacuous-empty", ""
     yield "vacuous-refusal", REFUSAL
     if "leak" not in codes:
@@ -109,7 +118,7 @@ def _wants_refusal(case: Case) -> bool:
     words = {(case.category or "").casefold(), *(tag.casefold() for tag in case.tags)}
     if words & _REFUSAL_TAGS:
         return True
-    for assertion in assertions_of(case):
+    for assertion in counting_assertions(case):
         if assertion.grader in ("abstention", "refusal"):
             return bool(assertion.params.get("expected", True)) is not assertion.negated
         if assertion.negated or assertion.grader == "forbidden_words":
@@ -123,12 +132,14 @@ def _wants_refusal(case: Case) -> bool:
 
 _ANSWER_NAMES: Final = {
     "vacuous-empty": "an empty answer",
-    "vacuous-refusal": f"a plain refusal ({quoted(REFUSAL)})",
+    "vacuous-refusal": f"a plain refusal ({quote_text(REFUSAL)})",
     "vacuous-echo": "an answer that only repeats the prompt",
 }
 
 
-def _findings(case: str, results: tuple[tuple[str, Came], ...], rule: PassRule) -> Iterator[Finding]:
+def _make_findings(
+    case: str, results: tuple[tuple[str, ProbeResult], ...], rule: PassRule
+) -> Iterator[Finding]:
     codes = [code for code, result in results if result.passes(rule)]
     if codes:
         answers = [_ANSWER_NAMES[code] for code in codes]
@@ -136,5 +147,5 @@ def _findings(case: str, results: tuple[tuple[str, Came], ...], rule: PassRule) 
         advice = "Add an assertion that only a right answer passes, such as for what it must contain."
         if codes == ["vacuous-echo"]:
             advice = "Compare with `exact`, or limit the answer's length."
-        message = f"Test {quoted(case)} passes on {what}. {advice}"
+        message = f"Test {quote_text(case)} passes on {what}. {advice}"
         yield Finding(codes[0], message, "assertions")

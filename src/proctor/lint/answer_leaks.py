@@ -15,24 +15,24 @@ from msgspec import Struct
 
 from proctor.lint.findings import (
     Finding,
-    Passes,
-    assertions_of,
-    quoted,
-    test_of,
+    PassesAssertion,
+    case_label,
+    counting_assertions,
+    quote_text,
     text_param,
     texts_param,
 )
-from proctor.lint.regex_rules import regexes_of
-from proctor.lint.regex_trees import longest_run, spelled
-from proctor.lint.revealed_answers import Asked, folded
+from proctor.lint.regex_rules import regex_assertions
+from proctor.lint.regex_trees import longest_run, spelled_texts
+from proctor.lint.revealed_answers import PromptText, fold_text
 from proctor.model import Case, Message
 
-_VALUE: Final = dict.fromkeys(
+_TEXT_PARAMS: Final = dict.fromkeys(
     ("exact", "contains", "starts_with", "ends_with", "numeric_equal", "numeric_match"), "value"
 )
 _SYSTEM_ROLES: Final = ("system", "developer")
 """The roles of messages that stand above the turns of a conversation."""
-_LONG_VALUE: Final = 8
+_MIN_LONG_VALUE: Final = 8
 """From this length on, in characters, a value inside a JSON answer is telling."""
 _MIN_RUN_LENGTH: Final = 4
 """A pattern is searched for if every match has a run of at least this many characters."""
@@ -49,9 +49,9 @@ class _ExpectedAnswer(Struct, frozen=True):
     """What is shown instead of the texts, where they are parts of it."""
 
 
-def leaks(case: Case, passes: Passes) -> Iterator[Finding]:
+def find_leaks(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
     """One finding for a case whose prompt has an answer that it expects."""
-    prompts: list[tuple[Message, Asked]] | None = None
+    prompts: list[tuple[Message, PromptText]] | None = None
     checked_texts: set[tuple[str, ...]] = set()
     for target in _expected_answers(case):
         if target.texts in checked_texts:
@@ -60,15 +60,15 @@ def leaks(case: Case, passes: Passes) -> Iterator[Finding]:
         if prompts is None:
             prompts = _searchable_messages(case)
         for message, prompt in prompts:
-            if all(prompt.gives(text) for text in target.texts):
+            if all(prompt.reveals(text) for text in target.texts):
                 yield _leak_finding(case, target, message)
                 return
-    for assertion, pattern in regexes_of(case):
+    for assertion, pattern in regex_assertions(case):
         run = longest_run(pattern, text_param(assertion, "flags") or "")
         if assertion.negated or len(run.strip()) < _MIN_RUN_LENGTH:
             continue
         for message, prompt in prompts or _searchable_messages(case):
-            if prompt.gives(run) and passes(assertion, message.content):
+            if prompt.reveals(run) and passes(assertion, message.content):
                 yield _leak_finding(
                     case, _ExpectedAnswer((run,), "assertions", whole=f"what {pattern} matches"), message
                 )
@@ -78,13 +78,14 @@ def leaks(case: Case, passes: Passes) -> Iterator[Finding]:
 def _leak_finding(case: Case, target: _ExpectedAnswer, message: Message) -> Finding:
     what = target.whole or ", ".join(target.texts)
     text = (
-        f"LEAK WARNING: {test_of(case)} input contains expected answer: {quoted(what)} stands in "
-        f"{_place(case, message)}. Take it out, or silence the rule for this case if it has to be there."
+        f"LEAK WARNING: {case_label(case)} input contains expected answer: {quote_text(what)} stands in "
+        f"{_describe_place(case, message)}. Take it out, or silence the rule for this case if it has to be "
+        "there."
     )
     return Finding("leak", text, target.field)
 
 
-def _place(case: Case, message: Message) -> str:
+def _describe_place(case: Case, message: Message) -> str:
     if message.role in _SYSTEM_ROLES:
         return "the system message"
     turns = [turn for turn in case.input if turn.role not in _SYSTEM_ROLES]
@@ -93,7 +94,7 @@ def _place(case: Case, message: Message) -> str:
     return f"turn {next(nth for nth, turn in enumerate(turns, 1) if turn is message)}"
 
 
-def _searchable_messages(case: Case) -> list[tuple[Message, Asked]]:
+def _searchable_messages(case: Case) -> list[tuple[Message, PromptText]]:
     """The messages of a case that may give something away, ready to be searched.
 
     Nothing is a secret in a case about finding a needle. What assistants say in several turns with several
@@ -102,7 +103,7 @@ def _searchable_messages(case: Case) -> list[tuple[Message, Asked]]:
     """
     if "needle" in case.metadata or "haystack_size" in case.metadata:
         return []
-    texts = [folded(message.content) for message in case.input]
+    texts = [fold_text(message.content) for message in case.input]
     whole = "\n".join(texts)
     assistant_texts = {
         text for text, message in zip(texts, case.input, strict=True) if message.role == "assistant"
@@ -114,7 +115,7 @@ def _searchable_messages(case: Case) -> list[tuple[Message, Asked]]:
     for nth, message in enumerate(case.input):
         earlier = message.role == "tool" or (nth <= last and message.role not in _SYSTEM_ROLES)
         if message.content:
-            prompts.append((message, Asked(message.content, whole, labels=labels, earlier=earlier)))
+            prompts.append((message, PromptText(message.content, whole, labels=labels, earlier=earlier)))
     return prompts
 
 
@@ -123,12 +124,12 @@ def _searchable_messages(case: Case) -> list[tuple[Message, Asked]]:
 
 def _expected_answers(case: Case) -> Iterator[_ExpectedAnswer]:
     yield from _answers_in_expected(case)
-    for assertion in assertions_of(case):
+    for assertion in counting_assertions(case):
         if assertion.negated:
             continue
         grader = assertion.grader
-        if grader in _VALUE:
-            yield from _single_texts((text_param(assertion, _VALUE[grader]),))
+        if grader in _TEXT_PARAMS:
+            yield from _single_texts((text_param(assertion, _TEXT_PARAMS[grader]),))
         elif grader in ("contains_any", "semantic_similarity"):
             yield from _single_texts((*texts_param(assertion, "values"), *texts_param(assertion, "value")))
             yield from _single_texts((text_param(assertion, "value"),))
@@ -137,20 +138,20 @@ def _expected_answers(case: Case) -> Iterator[_ExpectedAnswer]:
         elif grader == "required_words":
             yield from _joint_texts(texts_param(assertion, "words"))
         elif grader == "number":
-            yield from _single_texts(_number(assertion.params.get("value")))
+            yield from _single_texts(_number_texts(assertion.params.get("value")))
         elif grader == "json_schema":
             yield from _joint_texts(tuple(_const_texts(assertion.params.get("schema"))))
         elif grader == "consistency":
             yield from _single_texts((text_param(assertion, "expected"),))
         elif grader == "regex":
             yield from _single_texts(
-                spelled(text_param(assertion, "pattern") or "", text_param(assertion, "flags") or "")
+                spelled_texts(text_param(assertion, "pattern") or "", text_param(assertion, "flags") or "")
             )
 
 
 def _answers_in_expected(case: Case) -> Iterator[_ExpectedAnswer]:
     expected: Any = case.expected
-    patterns = {pattern for _, pattern in regexes_of(case)}
+    patterns = {pattern for _, pattern in regex_assertions(case)}
     if isinstance(expected, str):
         if expected not in patterns:
             yield from _single_texts((expected,), "expected")
@@ -160,7 +161,7 @@ def _answers_in_expected(case: Case) -> Iterator[_ExpectedAnswer]:
         contents = (item.get("content") for item in expected if item.get("role") == "assistant")
         yield from _single_texts((text for text in contents if isinstance(text, str)), "expected")
     elif isinstance(expected, dict | list):
-        yield from _leaves(expected, "expected")
+        yield from _json_values(expected, "expected")
 
 
 def _single_texts(texts: Iterable[str | None], field: str = "assertions") -> Iterator[_ExpectedAnswer]:
@@ -170,9 +171,9 @@ def _single_texts(texts: Iterable[str | None], field: str = "assertions") -> Ite
             continue
         yield _ExpectedAnswer((text.strip(),), field)
         if text.lstrip()[:1] in ("{", "["):
-            value = as_json(text)
+            value = parse_json_container(text)
             if value is not None:
-                yield from _leaves(value, field)
+                yield from _json_values(value, field)
 
 
 def _joint_texts(texts: tuple[str, ...]) -> Iterator[_ExpectedAnswer]:
@@ -180,7 +181,7 @@ def _joint_texts(texts: tuple[str, ...]) -> Iterator[_ExpectedAnswer]:
         yield _ExpectedAnswer(tuple(text.strip() for text in texts[:_MAX_TEXTS]), "assertions")
 
 
-def _number(value: Any) -> tuple[str, ...]:
+def _number_texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ()
     return (f"{value:.15g}",)
@@ -200,7 +201,7 @@ def _const_texts(schema: Any) -> Iterator[str]:
             waiting += [*(properties.values() if isinstance(properties, dict) else ()), node.get("items")]
 
 
-def as_json(text: str) -> Any:
+def parse_json_container(text: str) -> Any:
     """The object or array that a text is as JSON; None for any other text."""
     try:
         value = json.loads(text)
@@ -209,10 +210,10 @@ def as_json(text: str) -> Any:
     return value if isinstance(value, dict | list) else None
 
 
-def _leaves(value: Any, field: str) -> Iterator[_ExpectedAnswer]:
+def _json_values(value: Any, field: str) -> Iterator[_ExpectedAnswer]:
     """The values inside a JSON answer: the long ones, or all of them where none is long."""
     texts = list(dict.fromkeys(islice(_values(value), 10 * _MAX_TEXTS)))
-    long_texts = [text for text in texts if len(text) >= _LONG_VALUE] or texts
+    long_texts = [text for text in texts if len(text) >= _MIN_LONG_VALUE] or texts
     if long_texts:
         yield _ExpectedAnswer(tuple(long_texts[:_MAX_TEXTS]), field)
 

@@ -8,67 +8,68 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from proctor.lint.findings import Finding, Spot, quoted
+from proctor.lint.findings import CaseLocation, Finding, quote_text
 
-_ONE_WRITING: Final = {"CJK": "East Asian", "HIRAGANA": "East Asian", "KATAKANA": "East Asian",
+_SCRIPT_FAMILIES: Final = {"CJK": "East Asian", "HIRAGANA": "East Asian", "KATAKANA": "East Asian",
                        "HANGUL": "East Asian", "BOPOMOFO": "East Asian", "FULLWIDTH": "Latin"}  # fmt: skip
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
-class Ids:
+class CaseIdRule:
     """The ids of the cases that streamed by."""
 
     def __init__(self) -> None:
-        self._spots: dict[str, Spot] = {}
+        self._spots: dict[str, CaseLocation] = {}
         self._scripts: Counter[str] = Counter()
-        self._first_spots: dict[str, Spot] = {}
-        self._numbered: list[Spot] = []
+        self._first_spots: dict[str, CaseLocation] = {}
+        self._numbered_cases: list[CaseLocation] = []
         self._count = 0
 
-    def add(self, spot: Spot, *, named: bool = True) -> Iterator[Finding]:
+    def add(self, spot: CaseLocation, *, named: bool = True) -> Iterator[Finding]:
         """The next id, and whether it is the case's own; what is doubtful about it."""
         self._count += 1
-        first = self._spots.setdefault(_plain(spot.case), spot)
+        first = self._spots.setdefault(_fold_id(spot.case), spot)
         if first is not spot and first.case != spot.case:
             message = (
-                f"Test {quoted(spot.case)} has nearly the same id as {quoted(first.case)} at "
-                f"{first.seen_from(spot)}: they differ only in case or white space. Give it another id."
+                f"Test {quote_text(spot.case)} has nearly the same id as {quote_text(first.case)} at "
+                f"{first.relative_to(spot)}: they differ only in case or white space. Give it another id."
             )
             yield Finding("similar-id", message, "id")
         if not named:
-            self._numbered.append(spot)
+            self._numbered_cases.append(spot)
         elif spot.case.isascii():
-            self._note("Latin", spot)
+            self._count_script("Latin", spot)
         else:
             yield from self._check_scripts(spot)
 
-    def _check_scripts(self, spot: Spot) -> Iterator[Finding]:
+    def _check_scripts(self, spot: CaseLocation) -> Iterator[Finding]:
         words = [_scripts(word) for word in _WORD.findall(spot.case)]
         for scripts in words:
             for script in scripts:
-                self._note(script, spot)
+                self._count_script(script, spot)
         mixed_scripts = next(
             (scripts for scripts in words if len(scripts) > 1 and "East Asian" not in scripts), None
         )
         if mixed_scripts is not None:
             message = (
-                f"Test {quoted(spot.case)} mixes languages of ids: one word of it has "
+                f"Test {quote_text(spot.case)} mixes languages of ids: one word of it has "
                 f"{' and '.join(mixed_scripts)} letters, some of which look alike. Write the word in "
                 "one script."
             )
             yield Finding("mixed-id-languages", message, "id")
 
-    def _note(self, script: str, spot: Spot) -> None:
+    def _count_script(self, script: str, spot: CaseLocation) -> None:
         self._scripts[script] += 1
         self._first_spots.setdefault(script, spot)
 
-    def done(self) -> Iterator[tuple[Finding, Spot]]:
+    def finish(self) -> Iterator[tuple[Finding, CaseLocation]]:
         """What is doubtful about all of them together, and at which case it shows."""
-        if 0 < len(self._numbered) < self._count:
-            spot = self._numbered[0]
+        if 0 < len(self._numbered_cases) < self._count:
+            spot = self._numbered_cases[0]
             message = (
-                f"The suite has mixed languages of ids: {len(self._numbered)} of {self._count} cases, "
-                f"{quoted(spot.case)} the first, are numbered as cases are that have no id, and the others "
+                f"The suite has mixed languages of ids: {len(self._numbered_cases)} of {self._count} cases, "
+                f"{quote_text(spot.case)} the first, are numbered as cases are that have no id, and the "
+                "others "
                 "have ids of their own. A number changes when a line is put in; write an id."
             )
             yield Finding("mixed-id-languages", message, "id"), spot
@@ -79,13 +80,14 @@ class Ids:
                     spot = self._first_spots[script]
                     message = (
                         f"The suite has mixed languages of ids: {count} of {self._count} cases, "
-                        f"{quoted(spot.case)} the first, have {script} letters in their ids, and most have "
+                        f"{quote_text(spot.case)} the first, have {script} letters in their ids, and most "
+                        "have "
                         f"{usual} ones. Write ids in one script, so that they can be typed and selected."
                     )
                     yield Finding("mixed-id-languages", message, "id"), spot
 
 
-def _plain(case_id: str) -> str:
+def _fold_id(case_id: str) -> str:
     """An id without what readers overlook: case, white space, and the width of letters."""
     if case_id.isascii():
         return "".join(case_id.lower().split())
@@ -98,5 +100,5 @@ def _scripts(word: str) -> list[str]:
     for letter in word:
         name = unicodedata.name(letter, "").split(" ")[0].split("-")[0]
         if name:
-            scripts[_ONE_WRITING.get(name, name.title())] = None
+            scripts[_SCRIPT_FAMILIES.get(name, name.title())] = None
     return list(scripts)

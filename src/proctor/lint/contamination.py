@@ -14,16 +14,16 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.lint.findings import Finding, Spot, quoted
+from proctor.lint.findings import CaseLocation, Finding, quote_text
 from proctor.model import Case
 
-RUN: Final = 8
+RUN_LENGTH: Final = 8
 """The number of consecutive words that are compared."""
-SHARE: Final = 0.5
+MIN_SHARE: Final = 0.5
 """The share of a question's runs from which it counts as found."""
-SAMPLED: Final = 48
+MAX_RUNS: Final = 48
 """At most this many runs of a case are kept."""
-LEAST_WORDS: Final = 3
+MIN_WORDS: Final = 3
 """A shorter question is looked for nowhere: it stands in many texts by chance."""
 
 _MAX_OWNERS: Final = 4
@@ -36,37 +36,37 @@ _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrtbf]|([\"\\/]))")
 _MIN_CANARY_LENGTH: Final = 8
 
 
-class _Question(Struct, frozen=True):
-    spot: Spot
+class _IndexedQuestion(Struct, frozen=True):
+    spot: CaseLocation
     answer: str
     """Normalised; empty where it is too short to say anything."""
 
 
-class Cases:
+class QuestionIndex:
     """The questions and canaries of a suite, ready to be looked for."""
 
     def __init__(self) -> None:
-        self._questions: list[_Question] = []
+        self._questions: list[_IndexedQuestion] = []
         self._runs: list[tuple[int, ...]] = []
         self._lengths: list[int] = []
         self._owners: defaultdict[int, list[int]] = defaultdict(list)
-        self.canaries: dict[str, list[Spot]] = {}
+        self.canaries: dict[str, list[CaseLocation]] = {}
 
-    def add(self, case: Case, spot: Spot) -> None:
+    def add(self, case: Case, spot: CaseLocation) -> None:
         """The next case."""
         for canary in _canaries(case):
             self.canaries.setdefault(canary, []).append(spot)
         turns = [
             message for message in case.input if message.role not in ("system", "developer", "assistant")
         ]
-        words = words_of("\n".join(message.content for message in turns or case.input))
-        if len(words) < LEAST_WORDS:
+        words = split_words("\n".join(message.content for message in turns or case.input))
+        if len(words) < MIN_WORDS:
             return
-        length = min(RUN, len(words))
-        hashes = sorted(set(_runs(words, length)))[:SAMPLED]
-        answer = words_of(case.expected) if isinstance(case.expected, str) else []
+        length = min(RUN_LENGTH, len(words))
+        hashes = sorted(set(_runs(words, length)))[:MAX_RUNS]
+        answer = split_words(case.expected) if isinstance(case.expected, str) else []
         place = len(self._questions)
-        self._questions.append(_Question(spot, " ".join(answer)))
+        self._questions.append(_IndexedQuestion(spot, " ".join(answer)))
         self._runs.append(tuple(hashes))
         self._lengths.append(length)
         for run in hashes:
@@ -88,11 +88,11 @@ class Cases:
         """The cases whose question has the run."""
         return [place for place in self._owners.get(run, ()) if self._lengths[place] == length]
 
-    def known(self, runs: Iterable[int]) -> set[int]:
+    def known_runs(self, runs: Iterable[int]) -> set[int]:
         """Those of the runs that some question has."""
         return self._owners.keys() & set(runs)
 
-    def question(self, place: int) -> tuple[Spot, str, int]:
+    def question(self, place: int) -> tuple[CaseLocation, str, int]:
         """Where a case stands, its answer, and how many runs of it are looked for."""
         entry = self._questions[place]
         return entry.spot, entry.answer, len(self._runs[place])
@@ -109,7 +109,7 @@ class _Match:
         self.has_answer = False
 
 
-class _Piece:
+class _TextPiece:
     """A piece of a text, its words, and the line it begins on."""
 
     __slots__ = ("_line", "_starts", "text", "words")
@@ -127,10 +127,10 @@ class _Piece:
         return self._line + self.text.count("\n", 0, self._starts[at])
 
 
-class Search:
+class TextSearch:
     """One text in which the cases of a suite are looked for, piece by piece."""
 
-    def __init__(self, cases: Cases, path: str) -> None:
+    def __init__(self, cases: QuestionIndex, path: str) -> None:
         """Starts a search; `path` names the text in messages."""
         self._cases = cases
         self._path = path
@@ -144,26 +144,26 @@ class Search:
     def read(self, piece: str) -> None:
         """The next piece of the text, which ends between two words."""
         text = self._tail + piece
-        self._look(text)
-        tail = text.rsplit(None, RUN + _ANSWER_WINDOW)
-        keep = len(text) - len(tail[0]) if len(tail) > RUN else len(text)
+        self._search(text)
+        tail = text.rsplit(None, RUN_LENGTH + _ANSWER_WINDOW)
+        keep = len(text) - len(tail[0]) if len(tail) > RUN_LENGTH else len(text)
         split_at = len(text) - min(keep, 20_000)
         self._tail = text[split_at:]
         self._line += text.count("\n", 0, split_at)
 
-    def _look(self, text: str) -> None:
-        plain = unescaped(text).casefold()
-        self._look_for_canaries(plain)
-        piece = _Piece(plain, _WORD.findall(plain), self._line)
+    def _search(self, text: str) -> None:
+        plain = unescape(text).casefold()
+        self._search_canaries(plain)
+        piece = _TextPiece(plain, _WORD.findall(plain), self._line)
         for length in self._cases.lengths():
             runs = _runs(piece.words, length)
-            hits = self._cases.known(runs)
+            hits = self._cases.known_runs(runs)
             for at, run in enumerate(runs) if hits else ():
                 if run in hits:
                     for place in self._cases.owners(run, length):
-                        self._note(place, run, piece, at, length)
+                        self._add_match(place, run, piece, at, length)
 
-    def _note(self, place: int, run: int, piece: _Piece, at: int, length: int) -> None:
+    def _add_match(self, place: int, run: int, piece: _TextPiece, at: int, length: int) -> None:
         match = self._matches.get(place)
         if match is None:
             match = self._matches[place] = _Match(piece.get_line(at))
@@ -173,7 +173,7 @@ class Search:
             behind = piece.words[at + length : at + length + _ANSWER_WINDOW]
             match.has_answer = f" {answer} " in f" {' '.join(behind)} "
 
-    def _look_for_canaries(self, plain: str) -> None:
+    def _search_canaries(self, plain: str) -> None:
         if self._guids:
             for match in _GUID.finditer(plain):
                 if match[0] in self._guids:
@@ -183,16 +183,17 @@ class Search:
             if at >= 0:
                 self._canaries.setdefault(canary, self._line + plain.count("\n", 0, at))
 
-    def done(self) -> Iterator[tuple[Finding, Spot]]:
+    def finish(self) -> Iterator[tuple[Finding, CaseLocation]]:
         """What was found in all of the text, each finding with the case it is about."""
         for place in sorted(self._matches):
             match = self._matches[place]
             spot, answer, count = self._cases.question(place)
             share = len(match.runs) / count
-            if share >= SHARE:
+            if share >= MIN_SHARE:
                 with_answer = ", and its expected answer behind it" if answer and match.has_answer else ""
                 message = (
-                    f"Test {quoted(spot.case)} stands in {self._path}, line {match.line}: {share:.0%} of the "
+                    f"Test {quote_text(spot.case)} stands in {self._path}, line {match.line}: {share:.0%} "
+                    "of the "
                     f"words of its question are there{with_answer}. Whoever has read that text knows the "
                     "case; take it out there, or write another case."
                 )
@@ -201,18 +202,19 @@ class Search:
             spots = self._cases.canaries[canary]
             more = f" and {len(spots) - 1} more" if len(spots) > 1 else ""
             message = (
-                f"The canary {quoted(canary)} of test {quoted(spots[0].case)}{more} stands in {self._path}, "
+                f"The canary {quote_text(canary)} of test {quote_text(spots[0].case)}{more} stands in "
+                f"{self._path}, "
                 f"line {line}: the suite was copied there. Keep that text away from what is tested."
             )
             yield Finding("canary", message, "metadata.canary"), spots[0]
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a text without regard to case and punctuation; each letter of a script without spaces."""
     return _WORD.findall(text.casefold())
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     r"""A text with the escapes of JSON written out: `\u00e9` as é, `\n` as a space, which keeps lines."""
     return _ESCAPE.sub(_unescape_match, text) if "\\" in text else text
 

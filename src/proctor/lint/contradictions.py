@@ -13,7 +13,15 @@ from itertools import combinations
 from typing import Any, Final
 
 from proctor.codec import encode
-from proctor.lint.findings import Finding, Passes, assertions_of, quoted, test_of, text_param, texts_param
+from proctor.lint.findings import (
+    Finding,
+    PassesAssertion,
+    case_label,
+    counting_assertions,
+    quote_text,
+    text_param,
+    texts_param,
+)
 from proctor.model import Assertion, Case
 
 _TEXT_GRADERS: Final = frozenset(
@@ -41,21 +49,23 @@ _MAX_ASSERTIONS: Final = 40
 """At most this many assertions of a case are compared with one another."""
 
 
-def contradictions(case: Case, passes: Passes) -> Iterator[Finding]:
+def find_contradictions(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
     """One finding for each pair of assertions of the case that no answer can pass together."""
     if len(case.assertions) < 2 and case.assertions[:1] and case.assertions[0].grader != "composite":
         return
-    assertions = [first for first in assertions_of(case) if first.grader in _TEXT_GRADERS][:_MAX_ASSERTIONS]
+    assertions = [first for first in counting_assertions(case) if first.grader in _TEXT_GRADERS][
+        :_MAX_ASSERTIONS
+    ]
     for first, second in combinations(assertions, 2):
         why = _conflict(first, second, passes)
         if why is not None:
-            message = f"{test_of(case)}: no answer can pass {why}. Remove one of them, or correct it."
+            message = f"{case_label(case)}: no answer can pass {why}. Remove one of them, or correct it."
             yield Finding("contradiction", message, "assertions")
 
 
-def _conflict(assertion: Assertion, counterpart: Assertion, passes: Passes) -> str | None:
+def _conflict(assertion: Assertion, counterpart: Assertion, passes: PassesAssertion) -> str | None:
     """Why no answer passes both, as the end of a sentence; None where one may."""
-    if _opposites(assertion, counterpart):
+    if _are_opposites(assertion, counterpart):
         return f"{_describe(assertion)} and {_describe(counterpart)}"
     for first, second in ((assertion, counterpart), (counterpart, assertion)):
         why = _exact_fails(first, second, passes) or _needed_is_forbidden(first, second, passes)
@@ -78,17 +88,17 @@ def _describe(assertion: Assertion) -> str:
     name = f"`{assertion.grader}`" if not assertion.negated else f"not `{assertion.grader}`"
     if expected is None:
         return name
-    text = quoted(expected) if isinstance(expected, str) else quoted_data(expected)
+    text = quote_text(expected) if isinstance(expected, str) else quote_data(expected)
     return f"{name} {text}"
 
 
-def quoted_data(value: Any) -> str:
+def quote_data(value: Any) -> str:
     """A list or number for a message, cut at 60 characters."""
     text = ", ".join(map(repr, value)) if isinstance(value, list | tuple) else repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _opposites(first: Assertion, second: Assertion) -> bool:
+def _are_opposites(first: Assertion, second: Assertion) -> bool:
     if first.grader == second.grader and first.negated != second.negated:
         return encode(first.params) == encode(second.params)
     kinds = {first.grader, second.grader}
@@ -102,18 +112,18 @@ def _variants(assertion: Assertion, text: str) -> list[str]:
     return list(dict.fromkeys((text, text.lower(), text.upper(), text.title(), text.capitalize())))
 
 
-def _fails_all(assertion: Assertion, texts: Sequence[str], passes: Passes) -> bool:
+def _fails_all(assertion: Assertion, texts: Sequence[str], passes: PassesAssertion) -> bool:
     return all(passes(assertion, text) is False for text in texts)
 
 
-def _exact_fails(first: Assertion, second: Assertion, passes: Passes) -> str | None:
+def _exact_fails(first: Assertion, second: Assertion, passes: PassesAssertion) -> str | None:
     value = text_param(first, "value") if first.grader == "exact" and not first.negated else None
     if value is None or not _fails_all(second, _variants(first, value), passes):
         return None
-    return f"{_describe(first)} and {_describe(second)}: the answer {quoted(value)} fails the second"
+    return f"{_describe(first)} and {_describe(second)}: the answer {quote_text(value)} fails the second"
 
 
-def _needed_is_forbidden(first: Assertion, second: Assertion, passes: Passes) -> str | None:
+def _needed_is_forbidden(first: Assertion, second: Assertion, passes: PassesAssertion) -> str | None:
     if not (second.negated or second.grader == "forbidden_words") or first.negated:
         return None
     if second.negated and second.grader not in ("contains", "contains_any", "regex"):
@@ -122,11 +132,12 @@ def _needed_is_forbidden(first: Assertion, second: Assertion, passes: Passes) ->
         return None
     for text in _needed_texts(first):
         texts = [
-            around.replace("\0", variant) for variant in _variants(first, text) for around in _around(first)
+            around.replace("\0", variant) for variant in _variants(first, text) for around in _contexts(first)
         ]
         if _fails_all(second, texts, passes):
             return (
-                f"{_describe(first)} and {_describe(second)}: {quoted(text)} must be there and is forbidden"
+                f"{_describe(first)} and {_describe(second)}: {quote_text(text)} must be there and is "
+                "forbidden"
             )
     return None
 
@@ -145,7 +156,7 @@ def _needed_texts(assertion: Assertion) -> tuple[str, ...]:
     return ()
 
 
-def _around(assertion: Assertion) -> tuple[str, ...]:
+def _contexts(assertion: Assertion) -> tuple[str, ...]:
     """Answers that have a needed text in them, which stands at the null character."""
     if assertion.grader == "starts_with":
         return ("\0", "\0 thus", "\0q")
@@ -164,7 +175,7 @@ def _needed_is_too_long(first: Assertion, second: Assertion) -> str | None:
             maximum = second.params.get(f"max_{unit}")
             if isinstance(maximum, int) and count > maximum:
                 limit = f"`length` with at most {maximum} {unit}"
-                return f"{_describe(first)} and {limit}: {quoted(text)} alone is longer"
+                return f"{_describe(first)} and {limit}: {quote_text(text)} alone is longer"
     return None
 
 
@@ -172,19 +183,19 @@ def _limits_cross(first: Assertion, second: Assertion) -> str | None:
     """Limits of two assertions that leave no count between them."""
     if {first.grader, second.grader} == {"length"} and not first.negated and not second.negated:
         for unit in _UNITS:
-            minimum = max(_number(assertion, f"min_{unit}", "0") for assertion in (first, second))
-            maximum = min(_number(assertion, f"max_{unit}", "inf") for assertion in (first, second))
+            minimum = max(_decimal_param(assertion, f"min_{unit}", "0") for assertion in (first, second))
+            maximum = min(_decimal_param(assertion, f"max_{unit}", "inf") for assertion in (first, second))
             if minimum > maximum:
                 return f"`length` with at least {minimum:g} and `length` with at most {maximum:g} {unit}"
     if {first.grader, second.grader} == {"json_array"} and not first.negated and not second.negated:
-        minimum = max(_number(assertion, "min_items", "0") for assertion in (first, second))
-        maximum = min(_number(assertion, "max_items", "inf") for assertion in (first, second))
+        minimum = max(_decimal_param(assertion, "min_items", "0") for assertion in (first, second))
+        maximum = min(_decimal_param(assertion, "max_items", "inf") for assertion in (first, second))
         if minimum > maximum:
             return f"`json_array` with at least {minimum:g} and `json_array` with at most {maximum:g} items"
     return None
 
 
-def _number(assertion: Assertion, name: str, default: str) -> Decimal:
+def _decimal_param(assertion: Assertion, name: str, default: str) -> Decimal:
     value = assertion.params.get(name)
     return Decimal(default if value is None else str(value))
 
@@ -207,11 +218,17 @@ def _numbers_differ(first: Assertion, second: Assertion) -> str | None:
         return None
     if first.params.get("which", "stated") != second.params.get("which", "stated"):
         return None
-    apart = abs(_number(first, "value", "0") - _number(second, "value", "0"))
-    return f"{_describe(first)} and {_describe(second)}" if apart > _reach(first) + _reach(second) else None
+    apart = abs(_decimal_param(first, "value", "0") - _decimal_param(second, "value", "0"))
+    return (
+        f"{_describe(first)} and {_describe(second)}"
+        if apart > _tolerance(first) + _tolerance(second)
+        else None
+    )
 
 
-def _reach(number: Assertion) -> Decimal:
+def _tolerance(number: Assertion) -> Decimal:
     """How far from its value a number may be."""
-    tolerance = _number(number, "tolerance", "1e-6")
-    return tolerance * abs(_number(number, "value", "0")) if number.params.get("relative") else tolerance
+    tolerance = _decimal_param(number, "tolerance", "1e-6")
+    return (
+        tolerance * abs(_decimal_param(number, "value", "0")) if number.params.get("relative") else tolerance
+    )

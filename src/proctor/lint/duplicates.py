@@ -6,7 +6,7 @@ alike. Other numbers always make another question. Words that more than a few ca
 count for neither.
 
 Pairs are found without comparing all: equal texts by a hash, others by their smallest rare word pairs. A case
-keeps at most `KEPT` hashes of word pairs, the smallest of them, which is a fair sample of any text.
+keeps at most `MAX_HASHES` hashes of word pairs, the smallest of them, which is a fair sample of any text.
 Source of that: A. Broder, "On the resemblance and containment of documents" (1997).
 """
 
@@ -23,32 +23,32 @@ from typing import Final
 from zlib import crc32
 
 from proctor.codec import encode
-from proctor.lint.findings import Finding, Spot, quoted
+from proctor.lint.findings import CaseLocation, Finding, quote_text
 from proctor.model import Case
 
-KEPT: Final = 96
+MAX_HASHES: Final = 96
 """At most this many hashes of word pairs are kept of a case."""
-ALIKE: Final = 0.8
+MIN_SHARED_PAIRS: Final = 0.8
 """The share of word pairs from which two questions are nearly the same."""
-LEAST_PAIRS: Final = 12
+MIN_PAIRS: Final = 12
 """Below so many word pairs one word more or less is another question."""
-MOST: Final = 3
+MAX_NAMED: Final = 3
 """At most this many others are named for a case."""
 
-_TEMPLATE: Final = 4
+_MAX_OWNERS: Final = 4
 """A word pair that more cases have is a part of their template."""
 _MAX_INDEXED: Final = 4
 _BUCKETS: Final = 1 << 21
 _WORD: Final = re.compile(r"\w+")
-_IS: Final = re.compile(r"['’]s\b")
+_IS_CONTRACTION: Final = re.compile(r"['’]s\b")
 _SMALL_WORDS: Final = frozenset(("a", "an", "the", "please", "kindly", "just"))
 
 
-class Duplicates:
+class DuplicateRule:
     """The questions of the cases that streamed by, as hashes."""
 
     def __init__(self) -> None:
-        self._spots: list[Spot] = []
+        self._spots: list[CaseLocation] = []
         self._texts: dict[bytes, int] = {}
         self._plain: dict[bytes, int] = {}
         self._exact_firsts = array("I")
@@ -57,7 +57,7 @@ class Duplicates:
         self._pairs: list[array[int]] = []
         self._counts = bytearray(_BUCKETS)
 
-    def add(self, case: Case, spot: Spot, judged: bytes) -> None:
+    def add(self, case: Case, spot: CaseLocation, judged: bytes) -> None:
         """The next case.
 
         Args:
@@ -68,11 +68,11 @@ class Duplicates:
         position = len(self._spots)
         self._spots.append(spot)
         text = "\n".join(f"{message.role}: {message.content}" for message in case.input)
-        words = _WORD.findall(_IS.sub(" is", text.casefold()))
-        around = _around(case)
+        words = _WORD.findall(_IS_CONTRACTION.sub(" is", text.casefold()))
+        around = _context_bytes(case)
         numbers = " ".join(word for word in words if not word.isalpha())
         pairs = _sketch(words)
-        self._same_as(position, text, words, around)
+        self._add_text(position, text, words, around)
         self._contexts.append((_hash(numbers.encode("utf-8", "replace") + around), judged))
         self._pairs.append(pairs)
         counts = self._counts
@@ -81,79 +81,82 @@ class Duplicates:
             if counts[bucket] < 255:
                 counts[bucket] += 1
 
-    def _same_as(self, position: int, text: str, words: list[str], around: bytes) -> None:
+    def _add_text(self, position: int, text: str, words: list[str], around: bytes) -> None:
         exact = _hash(text.strip().encode("utf-8", "replace") + around)
         main_words = [word for word in words if word not in _SMALL_WORDS] or [text.strip()]
         plain = _hash(" ".join(main_words).encode("utf-8", "replace") + around)
         self._exact_firsts.append(self._texts.setdefault(exact, position))
         self._plain_firsts.append(self._plain.setdefault(plain, position))
 
-    def done(self) -> Iterator[tuple[Finding, Spot, Spot]]:
+    def finish(self) -> Iterator[tuple[Finding, CaseLocation, CaseLocation]]:
         """Each pair once: the finding, the later case and the earlier one."""
         reported_pairs: set[tuple[int, int]] = set()
         for position, first in enumerate(self._plain_firsts):
             same = self._exact_firsts[position]
             earlier = same if same != position else first
-            if earlier != position and not self._versions(earlier, position):
+            if earlier != position and not self._are_versions(earlier, position):
                 reported_pairs.add((earlier, position))
                 yield self._make_finding(position, earlier, same=earlier == same)
-        for position, earlier in self._near():
+        for position, earlier in self._near_pairs():
             if (earlier, position) not in reported_pairs:
                 yield self._make_finding(position, earlier, same=False)
 
-    def _versions(self, earlier: int, later: int) -> bool:
+    def _are_versions(self, earlier: int, later: int) -> bool:
         """Whether two cases are versions of one test: they stand at the same place."""
         first, second = self._spots[earlier], self._spots[later]
         return (first.path, first.line) == (second.path, second.line)
 
-    def _make_finding(self, position: int, earlier: int, *, same: bool) -> tuple[Finding, Spot, Spot]:
+    def _make_finding(
+        self, position: int, earlier: int, *, same: bool
+    ) -> tuple[Finding, CaseLocation, CaseLocation]:
         spot, other = self._spots[position], self._spots[earlier]
         message = (
-            f"Test {quoted(spot.case)} asks {'the same as' if same else 'nearly the same as'} test "
-            f"{quoted(other.case)} at {other.seen_from(spot)}, so that one question counts twice. Remove "
+            f"Test {quote_text(spot.case)} asks {'the same as' if same else 'nearly the same as'} test "
+            f"{quote_text(other.case)} at {other.relative_to(spot)}, so that one question counts twice. "
+            "Remove "
             "one, or make them differ in what matters."
         )
         return Finding("near-duplicate", message, "input"), spot, other
 
-    def _near(self) -> Iterator[tuple[int, int]]:
+    def _near_pairs(self) -> Iterator[tuple[int, int]]:
         """Pairs that share most of their rare word pairs: later and earlier."""
         index: defaultdict[int, list[int]] = defaultdict(list)
         for position, pairs in enumerate(self._pairs):
             if self._plain_firsts[position] != position:
                 continue
             candidates: dict[int, None] = {}
-            rare = [pair for pair in pairs if 1 < self._counts[pair % _BUCKETS] <= _TEMPLATE]
+            rare = [pair for pair in pairs if 1 < self._counts[pair % _BUCKETS] <= _MAX_OWNERS]
             for pair in rare[:_MAX_INDEXED]:
                 candidates.update(dict.fromkeys(index[pair]))
                 index[pair].append(position)
             near = 0
             for earlier in candidates:
-                if near < MOST and self._alike(position, earlier):
+                if near < MAX_NAMED and self._are_alike(position, earlier):
                     near += 1
                     yield position, earlier
 
-    def _alike(self, position: int, earlier: int) -> bool:
-        if self._contexts[position] != self._contexts[earlier] or self._versions(earlier, position):
+    def _are_alike(self, position: int, earlier: int) -> bool:
+        if self._contexts[position] != self._contexts[earlier] or self._are_versions(earlier, position):
             return False
-        rare_pairs, earlier_pairs = self._rare(position), self._rare(earlier)
-        if min(len(rare_pairs), len(earlier_pairs)) < LEAST_PAIRS:
+        rare_pairs, earlier_pairs = self._rare_pairs(position), self._rare_pairs(earlier)
+        if min(len(rare_pairs), len(earlier_pairs)) < MIN_PAIRS:
             return False
         # Of long texts only the smallest hashes are known: compare where both are known.
         highest = min(self._pairs[position][-1], self._pairs[earlier][-1])
-        if min(len(self._pairs[position]), len(self._pairs[earlier])) < KEPT:
+        if min(len(self._pairs[position]), len(self._pairs[earlier])) < MAX_HASHES:
             highest = 1 << 32
         known_pairs = {pair for pair in rare_pairs | earlier_pairs if pair <= highest}
-        return len(rare_pairs & earlier_pairs & known_pairs) >= ALIKE * len(known_pairs)
+        return len(rare_pairs & earlier_pairs & known_pairs) >= MIN_SHARED_PAIRS * len(known_pairs)
 
-    def _rare(self, position: int) -> set[int]:
-        return {pair for pair in self._pairs[position] if self._counts[pair % _BUCKETS] <= _TEMPLATE}
+    def _rare_pairs(self, position: int) -> set[int]:
+        return {pair for pair in self._pairs[position] if self._counts[pair % _BUCKETS] <= _MAX_OWNERS}
 
 
 def _sketch(words: Iterable[str]) -> array[int]:
     """The smallest hashes of all pairs of neighbouring words, ascending."""
     hashes = list(map(_word_hash, words))
     pairs = {(first * 0x9E3779B1 ^ second * 0x85EBCA77) & 0xFFFFFFFF for first, second in pairwise(hashes)}
-    return array("I", sorted(pairs)[:KEPT])
+    return array("I", sorted(pairs)[:MAX_HASHES])
 
 
 @lru_cache(maxsize=1 << 15)
@@ -161,7 +164,7 @@ def _word_hash(word: str) -> int:
     return crc32(word.encode("utf-8", "replace"))
 
 
-def _around(case: Case) -> bytes:
+def _context_bytes(case: Case) -> bytes:
     """What is asked besides texts, which makes another question of the same words."""
     attached = [part for message in case.input for part in message.parts if not isinstance(part, str)]
     if case.workspace is None and case.form is None and case.target is None and not attached:

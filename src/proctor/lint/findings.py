@@ -9,7 +9,7 @@ from msgspec import Struct, ValidationError, convert
 
 from proctor.model import Assertion, Case
 
-Passes = Callable[[Assertion, str], bool | None]
+PassesAssertion = Callable[[Assertion, str], bool | None]
 """Returns whether an answer passes an assertion; None if that needs a call."""
 
 _MAX_QUOTE_LENGTH: Final = 60
@@ -24,31 +24,31 @@ class Finding(Struct, frozen=True, gc=False):
     field: str | None = None
 
 
-class Spot(Struct, frozen=True, gc=False):
+class CaseLocation(Struct, frozen=True, gc=False):
     """The location of a case."""
 
     case: str
     path: str
     line: int
 
-    def seen_from(self, other: Spot) -> str:
+    def relative_to(self, other: CaseLocation) -> str:
         """Returns the location for a message about another case: `line 3`, with the file if it differs."""
         return f"line {self.line}" if self.path == other.path else f"{self.path}:{self.line}"
 
 
-def test_of(case: Case) -> str:
+def case_label(case: Case) -> str:
     """Returns the name of a case in messages: `Test 'math_1'`."""
-    return f"Test {quoted(case.id)}"
+    return f"Test {quote_text(case.id)}"
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Quotes a text, cut at 60 characters; backslashes are not doubled, so that patterns can be copied."""
     return repr(text if len(text) <= _MAX_QUOTE_LENGTH else text[: _MAX_QUOTE_LENGTH - 1] + "…").replace(
         "\\\\", "\\"
     )
 
 
-def assertions_of(case: Case) -> Iterator[Assertion]:
+def counting_assertions(case: Case) -> Iterator[Assertion]:
     """Yields the assertions of a case that count, with the members of composites in their place."""
     for assertion in case.assertions:
         if assertion.weight <= 0 and assertion.required is None:

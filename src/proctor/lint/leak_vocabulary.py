@@ -23,7 +23,7 @@ LABELS: Final = frozenset(
 
 # --- what announces an answer ------------------------------------------------------------------------------
 
-ANNOUNCED: Final = re.compile(
+ANNOUNCEMENT: Final = re.compile(
     r"(?:\b(?:answer|solution|result|hint|key|truth|expected|(?:correct|right|expected)\s\w{1,12})\s?"
     r"(?:is|was|are|(?:should|must) be|:|：|=|→|->)|[\d)?%\]]\s?=|\bit(?:'s| is))"
     rf"[\s:]{{0,3}}(?:\(?[a-h]\)\s?)?{QUOTES}$"
@@ -31,12 +31,12 @@ ANNOUNCED: Final = re.compile(
 HINT: Final = re.compile(r"\b(?:hint|spoiler|clue)s?\s?[:：][^\n?]{0,200}$")
 BEHIND_QUESTION: Final = re.compile(r"[?？][\"'”’»」)]{0,2}\s?[(（\[]?$")
 ALONE: Final = re.compile(r"[\])）.!。]{0,2}$")
-NUMBER_SAID: Final = re.compile(r"\b(?:is|are|makes?|equals?|gives?)\s$")
+NUMBER_VERB: Final = re.compile(r"\b(?:is|are|makes?|equals?|gives?)\s$")
 SENTENCE_END: Final = re.compile(r"[.!?](?:\s|$)|$")
 
 # --- what is to be said ------------------------------------------------------------------------------------
 
-TOLD: Final = re.compile(
+INSTRUCTION: Final = re.compile(
     r"\b(?:(?:first|last|final|only) (?:word|line|letter|sentence|name)s? (?:is|are|be|being)"
     r"|be (?:named|called)|says?|reply|respond|answer|write|output|print|return|repeat|echo|type|include"
     r"|mention|use|begin|start|end|finish):?\s"
@@ -65,8 +65,8 @@ OR_LATER: Final = re.compile(rf"{QUOTES}(?:,\s?[^,.?!;:\n]{{1,40}}){{1,10}}?,?\s
 OR_BEFORE: Final = re.compile(rf"{_OR}\s?(?:(?:a|an|the|not)\s)?{QUOTES}$")
 OPTION: Final = re.compile(rf"(?:^|[\s(\[])(?:[a-h]|[1-9])[).:\]]\s?{QUOTES}$|(?:^|\n)[-•*]\s{QUOTES}$")
 MARKER: Final = re.compile(r"(?:^|[\s(\[])(?:[a-h]|[1-9])[).:\]](?=\s)|(?:^|\n)[-•*]\s")
-LISTED_AFTER: Final = re.compile(rf"{QUOTES}\s?(?:[,;、]|\band\b)")
-LISTED_BEFORE: Final = re.compile(rf"(?:[,;、:]|\band)\s?{QUOTES}$")
+LIST_AFTER: Final = re.compile(rf"{QUOTES}\s?(?:[,;、]|\band\b)")
+LIST_BEFORE: Final = re.compile(rf"(?:[,;、:]|\band)\s?{QUOTES}$")
 CLAUSE_ENDS: Final = re.compile(r"[.:?!()\[\]{}\n。：？！（）]")
 ITEM_ENDS: Final = re.compile(r"[,;、]\s?(?:(?:and|or|und|et|y)\s)?|\s(?:and|und|et|y)\s")
 CHOOSING: Final = re.compile(

@@ -13,21 +13,33 @@ from typing import Any, Final
 
 from proctor.codec import judged_digest
 from proctor.errors import UsageError, suggestion
-from proctor.grading import Graders, Help, Manner, grade, grade_at_once, manner_of, score
-from proctor.lint.always_passing import Came, Vacuous
-from proctor.lint.answer_leaks import leaks
-from proctor.lint.case_ids import Ids
-from proctor.lint.contamination import Cases, Search
-from proctor.lint.contradictions import contradictions
-from proctor.lint.duplicates import Duplicates
-from proctor.lint.expected_not_checked import empty_expected, json_expected, judges_without_rubric
-from proctor.lint.findings import Finding, Passes, Spot
-from proctor.lint.regex_rules import Backtracking, empty_matches
-from proctor.lint.suite_size import tokens_estimated
-from proctor.lint.suppressions import EVERYTHING, silenced, unknown
+from proctor.grading import (
+    GraderLookup,
+    GradingContext,
+    GradingMode,
+    grade,
+    grade_immediately,
+    grading_mode,
+    score,
+)
+from proctor.lint.always_passing import AlwaysPassingRule, ProbeResult
+from proctor.lint.answer_leaks import find_leaks
+from proctor.lint.case_ids import CaseIdRule
+from proctor.lint.contamination import QuestionIndex, TextSearch
+from proctor.lint.contradictions import find_contradictions
+from proctor.lint.duplicates import DuplicateRule
+from proctor.lint.expected_not_checked import (
+    find_empty_expected,
+    find_json_expected,
+    find_judges_without_rubric,
+)
+from proctor.lint.findings import CaseLocation, Finding, PassesAssertion
+from proctor.lint.regex_rules import BacktrackingRule, find_empty_matches
+from proctor.lint.suite_size import check_token_estimate
+from proctor.lint.suppressions import IGNORE_ALL, find_unknown_codes, silenced_codes
 from proctor.model import Assertion, Case, Output, PassRule, Problem, Score, Suite, Trial, Verdict
-from proctor.protocols import Graded, Placed
-from proctor.verdicts import score_of, verdict_of
+from proctor.protocols import CaseAtLine, GradingInput
+from proctor.verdicts import decide_verdict, trial_score
 
 CODES: Final = {
     "canary": "a canary of the suite stands in other text",
@@ -51,23 +63,23 @@ CODES: Final = {
 }
 """Every code with its description; codes never change."""
 
-Rule = Callable[[Case, Passes], Iterator[Finding]]
+CaseRule = Callable[[Case, PassesAssertion], Iterator[Finding]]
 """A rule that needs only one case."""
 
-_RULES: Final[tuple[Rule, ...]] = (
-    judges_without_rubric,
-    empty_expected,
-    json_expected,
-    leaks,
-    empty_matches,
-    contradictions,
-    tokens_estimated,
+_RULES: Final[tuple[CaseRule, ...]] = (
+    find_judges_without_rubric,
+    find_empty_expected,
+    find_json_expected,
+    find_leaks,
+    find_empty_matches,
+    find_contradictions,
+    check_token_estimate,
 )
 SLOW_S: Final = 0.05
 """Grading that takes more processor time counts as slow, mostly because a pattern backtracks."""
-PATIENCE_S: Final = 3.0
+SLOW_BUDGET_S: Final = 3.0
 """The processor time for all slow grading of a suite; after that, answers are no longer graded."""
-_STARTED: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_STARTED_AT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _EMPTY_CASE: Final = Case(id="", input=())
 _PASS_ALL: Final = PassRule(threshold=0.0)
 
@@ -86,7 +98,7 @@ def check_codes(codes: Collection[str]) -> None:
 class Linter:
     """Lints the cases of one suite, as a stream."""
 
-    def __init__(self, path: str, graders: Graders, ignored: Collection[str] = ()) -> None:
+    def __init__(self, path: str, graders: GraderLookup, ignored: Collection[str] = ()) -> None:
         """Prepares the rules for one suite.
 
         Args:
@@ -97,106 +109,110 @@ class Linter:
         self._path = path
         self._graders = graders
         self._ignored = frozenset(ignored)
-        self._silenced: dict[str, frozenset[str]] = {}
+        self._silenced_codes: dict[str, frozenset[str]] = {}
         self._problems: list[Problem] = []
         self._count = 0
-        self._ids = Ids()
-        self._duplicates = Duplicates()
-        self._vacuous = Vacuous(self._grade_text)
-        self._rules = (*_RULES, Backtracking().check)
+        self._ids = CaseIdRule()
+        self._duplicates = DuplicateRule()
+        self._always_passing = AlwaysPassingRule(self._grade_text)
+        self._rules = (*_RULES, BacktrackingRule().check)
         self.files: dict[str, None] = {path: None}
         """The files of the suite, in the order in which cases stand in them."""
-        self.left_s = PATIENCE_S
+        self.remaining_s = SLOW_BUDGET_S
         """The remaining time for slow grading."""
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: CaseAtLine) -> None:
         """Adds the next case, which must have no error."""
         case = placed.case
-        spot = Spot(case.id, placed.path or self._path, placed.line)
+        spot = CaseLocation(case.id, placed.path or self._path, placed.line)
         self.files.setdefault(spot.path)
         self._count += 1
         if "lint" in case.metadata:
-            self._silenced[case.id] = silenced(case)
-            for finding in unknown(case, CODES):
-                self._tell(finding, spot)
+            self._silenced_codes[case.id] = silenced_codes(case)
+            for finding in find_unknown_codes(case, CODES):
+                self._report(finding, spot)
         codes: set[str] = set()
         for rule in self._rules:
             for finding in rule(case, self._passes):
                 codes.add(finding.code)
-                self._tell(finding, spot)
-        for finding in self._vacuous.add(case, spot, codes):
-            self._tell(finding, spot)
-        for finding in self._ids.add(spot, named=placed.named):
-            self._tell(finding, spot)
+                self._report(finding, spot)
+        for finding in self._always_passing.add(case, spot, codes):
+            self._report(finding, spot)
+        for finding in self._ids.add(spot, named=placed.has_own_id):
+            self._report(finding, spot)
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
 
-    def done(self, suite: Suite) -> list[Problem]:
+    def finish(self, suite: Suite) -> list[Problem]:
         """Returns all findings, by file and line.
 
         Args:
             suite: the suite's header.
         """
-        for finding, spot in self._vacuous.done(suite.pass_rule):
-            self._tell(finding, spot)
-        for finding, spot, other in self._duplicates.done():
-            self._tell(finding, spot, other)
-        for finding, spot in self._ids.done():
-            self._tell(finding, spot)
+        for finding, spot in self._always_passing.finish(suite.pass_rule):
+            self._report(finding, spot)
+        for finding, spot, other in self._duplicates.finish():
+            self._report(finding, spot, other)
+        for finding, spot in self._ids.finish():
+            self._report(finding, spot)
         return in_file_order(self._problems, self.files)
 
-    def _tell(self, finding: Finding, *spots: Spot) -> None:
+    def _report(self, finding: Finding, *spots: CaseLocation) -> None:
         """Reports a finding for the first of these cases, unless any of them silences it."""
         if finding.code in self._ignored:
             return
         for spot in spots:
-            if not self._silenced.get(spot.case, frozenset()).isdisjoint((finding.code, EVERYTHING)):
+            if not self._silenced_codes.get(spot.case, frozenset()).isdisjoint((finding.code, IGNORE_ALL)):
                 return
-        self._problems.append(problem_of(finding, spots[0]))
+        self._problems.append(make_problem(finding, spots[0]))
 
     # --- grading -------------------------------------------------------------------------------------------
 
     def _passes(self, assertion: Assertion, text: str) -> bool | None:
         """Returns whether an answer passes one assertion; None if that is unknown."""
         kind = self._graders(assertion.grader)
-        if kind.needs or kind.over_repeats:
+        if kind.needs or kind.grades_repeats:
             return None
-        graded = Graded(case=_EMPTY_CASE, output=Output(text=text))
-        scored = self._timed(lambda: _run_now(score(assertion, graded, self._graders)))
+        graded = GradingInput(case=_EMPTY_CASE, output=Output(text=text))
+        scored = self._run_timed(lambda: _run_now(score(assertion, graded, self._graders)))
         if scored is None or scored.outcome is Verdict.UNSCORED:
             return None
         return scored.outcome is Verdict.PASS
 
-    def _grade_text(self, case: Case, text: str) -> Came | None:
+    def _grade_text(self, case: Case, text: str) -> ProbeResult | None:
         """Grades an answer to a case by the graders that make no calls; None if that is not possible."""
         output = Output(text=text)
-        scores: tuple[Score, ...] | None = self._timed(lambda: self._scores(case, output))
+        scores: tuple[Score, ...] | None = self._run_timed(lambda: self._scores(case, output))
         if scores is None or not any(score.value for score in scores):
             return None
-        trial = Trial(case_id=case.id, position=0, sent="", output=output, scores=scores, started_at=_STARTED)
-        if verdict_of(trial, _PASS_ALL) is not Verdict.PASS:
+        trial = Trial(
+            case_id=case.id, position=0, sent="", output=output, scores=scores, started_at=_STARTED_AT
+        )
+        if decide_verdict(trial, _PASS_ALL) is not Verdict.PASS:
             return None
-        return Came(strict=verdict_of(trial, PassRule()) is Verdict.PASS, score=score_of(trial) or 0.0)
+        return ProbeResult(
+            strict=decide_verdict(trial, PassRule()) is Verdict.PASS, score=trial_score(trial) or 0.0
+        )
 
     def _scores(self, case: Case, output: Output) -> tuple[Score, ...] | None:
-        manner = manner_of(case, self._graders)
-        if manner is Manner.AT_ONCE:
-            return grade_at_once(case, output, self._graders)
-        if manner is Manner.ASKING and not any(
+        manner = grading_mode(case, self._graders)
+        if manner is GradingMode.IMMEDIATE:
+            return grade_immediately(case, output, self._graders)
+        if manner is GradingMode.ASYNC and not any(
             self._graders(assertion.grader).needs for assertion in case.assertions
         ):
-            scores: tuple[Score, ...] | None = _run_now(grade(case, output, self._graders, Help()))
+            scores: tuple[Score, ...] | None = _run_now(grade(case, output, self._graders, GradingContext()))
             return scores
         return None
 
-    def _timed(self, work: Callable[[], Any]) -> Any:
+    def _run_timed(self, work: Callable[[], Any]) -> Any:
         """Returns the result of the work; None once slow work has used up the time."""
-        if self.left_s <= 0:
+        if self.remaining_s <= 0:
             return None
         start = thread_time()
         result = work()
         elapsed = thread_time() - start
         if elapsed > SLOW_S:
-            self.left_s -= elapsed
+            self.remaining_s -= elapsed
         return result
 
 
@@ -213,23 +229,23 @@ def _run_now(work: Coroutine[Any, Any, Any]) -> Any:
 # --- other text --------------------------------------------------------------------------------------------
 
 
-class Contamination:
+class ContaminationSearch:
     """Searches other texts for the cases of a suite."""
 
     def __init__(self, path: str, ignored: Collection[str] = ()) -> None:
         """Takes the same arguments as `Linter`."""
         self._path = path
         self._ignored = frozenset(ignored)
-        self._silenced: dict[str, frozenset[str]] = {}
-        self._cases = Cases()
-        self._closed = False
+        self._silenced_codes: dict[str, frozenset[str]] = {}
+        self._cases = QuestionIndex()
+        self._is_closed = False
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: CaseAtLine) -> None:
         """Adds the next case."""
         case = placed.case
         if "lint" in case.metadata:
-            self._silenced[case.id] = silenced(case)
-        self._cases.add(case, Spot(case.id, placed.path or self._path, placed.line))
+            self._silenced_codes[case.id] = silenced_codes(case)
+        self._cases.add(case, CaseLocation(case.id, placed.path or self._path, placed.line))
 
     def search(self, path: str, pieces: Iterator[str]) -> list[Problem]:
         """Returns a problem for each case that is found in a text.
@@ -238,21 +254,21 @@ class Contamination:
             path: the text's name, for messages.
             pieces: the text from beginning to end, each piece ending between two words.
         """
-        if not self._closed:
+        if not self._is_closed:
             self._cases.close()
-            self._closed = True
-        search = Search(self._cases, path)
+            self._is_closed = True
+        search = TextSearch(self._cases, path)
         for piece in pieces:
             search.read(piece)
         problems = []
-        for finding, spot in search.done():
-            ignored = self._ignored | self._silenced.get(spot.case, frozenset())
-            if ignored.isdisjoint((finding.code, EVERYTHING)):
-                problems.append(problem_of(finding, spot))
+        for finding, spot in search.finish():
+            ignored = self._ignored | self._silenced_codes.get(spot.case, frozenset())
+            if ignored.isdisjoint((finding.code, IGNORE_ALL)):
+                problems.append(make_problem(finding, spot))
         return problems
 
 
-def problem_of(finding: Finding, spot: Spot) -> Problem:
+def make_problem(finding: Finding, spot: CaseLocation) -> Problem:
     """Makes a warning of a finding at the location of its case."""
     return Problem(
         level="warning",

@@ -12,8 +12,15 @@ from collections.abc import Iterator
 from time import thread_time
 from typing import Final
 
-from proctor.lint.findings import Finding, Passes, assertions_of, quoted, test_of, text_param
-from proctor.lint.regex_trees import attacks, is_ambiguous
+from proctor.lint.findings import (
+    Finding,
+    PassesAssertion,
+    case_label,
+    counting_assertions,
+    quote_text,
+    text_param,
+)
+from proctor.lint.regex_trees import attack_texts, is_ambiguous
 from proctor.model import Assertion, Case
 
 LIMIT_S: Final = 0.05
@@ -26,35 +33,36 @@ MAX_PATTERN_LENGTH: Final = 1_000
 _QUANTIFIERS: Final = "*+{?|"
 
 
-def regexes_of(case: Case) -> Iterator[tuple[Assertion, str]]:
+def regex_assertions(case: Case) -> Iterator[tuple[Assertion, str]]:
     """The assertions that search for a pattern, each with it."""
-    for assertion in assertions_of(case):
+    for assertion in counting_assertions(case):
         pattern = text_param(assertion, "pattern") if assertion.grader == "regex" else None
         if pattern:
             yield assertion, pattern
 
 
-def empty_matches(case: Case, passes: Passes) -> Iterator[Finding]:
+def find_empty_matches(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
     """`regex-empty`: a pattern that the empty answer matches, though an answer must match it."""
-    for assertion, pattern in regexes_of(case):
+    for assertion, pattern in regex_assertions(case):
         if not assertion.negated and passes(assertion, ""):
             message = (
-                f"{test_of(case)}: the pattern {quoted(pattern)} matches an empty answer, so that nothing "
+                f"{case_label(case)}: the pattern {quote_text(pattern)} matches an empty answer, so that "
+                "nothing "
                 "has to be said to pass. Ask for at least one character, such as with + in the place of *."
             )
             yield Finding("regex-empty", message, "assertions")
 
 
-class Backtracking:
+class BacktrackingRule:
     """`regex-backtracking`: patterns of one suite whose search may take without bound, each tried once."""
 
     def __init__(self) -> None:
         self._slow: dict[tuple[str, str, bool], bool] = {}
         self._left_s = BUDGET_S
 
-    def check(self, case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG002  # as every rule is called
+    def check(self, case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG002  # as every rule is called
         """The findings of one case."""
-        for assertion, pattern in regexes_of(case):
+        for assertion, pattern in regex_assertions(case):
             if len(pattern) > MAX_PATTERN_LENGTH or sum(pattern.count(letter) for letter in _QUANTIFIERS) < 2:
                 continue
             key = (pattern, text_param(assertion, "flags") or "", bool(assertion.params.get("full")))
@@ -62,7 +70,8 @@ class Backtracking:
                 self._slow[key] = self._is_slow(*key)
             if self._slow[key]:
                 message = (
-                    f"{test_of(case)}: the pattern {quoted(pattern)} backtracks without bound: repeats in it "
+                    f"{case_label(case)}: the pattern {quote_text(pattern)} backtracks without bound: "
+                    "repeats in it "
                     "can match the same letters in many ways, and with a long answer the search runs out of "
                     "time. Let no repeat match what the one around it or beside it matches, or write a "
                     "possessive one such as `a++`."
@@ -75,13 +84,13 @@ class Backtracking:
         if self._left_s <= 0:
             return False
         start = thread_time()
-        texts = attacks(pattern, flags)
-        slow = bool(texts) and _runs_out(pattern, flags, texts)
+        texts = attack_texts(pattern, flags)
+        slow = bool(texts) and _times_out(pattern, flags, texts)
         self._left_s -= thread_time() - start
         return slow
 
 
-def _runs_out(pattern: str, flags: str, texts: tuple[str, ...]) -> bool:
+def _times_out(pattern: str, flags: str, texts: tuple[str, ...]) -> bool:
     import regex
 
     combined = regex.VERSION0

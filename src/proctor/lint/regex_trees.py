@@ -33,12 +33,12 @@ _CATEGORIES: Final = {
 _UNBOUNDED: Final = 32
 """A repeat with at least this maximum counts as unbounded."""
 
-Items = list[Any]
+RegexItems = list[Any]
 """A row of items, each a kind and what goes with it."""
 
 
 @lru_cache(maxsize=256)
-def parsed(pattern: str, flags: str = "") -> tuple[Any, ...]:
+def parse_regex(pattern: str, flags: str = "") -> tuple[Any, ...]:
     """Returns the items of a pattern; empty if it is invalid, which is reported where the suite is read."""
     number = 0
     for letter in flags:
@@ -54,20 +54,20 @@ def parsed(pattern: str, flags: str = "") -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=256)
-def spelled(pattern: str, flags: str = "") -> tuple[str, ...]:
+def spelled_texts(pattern: str, flags: str = "") -> tuple[str, ...]:
     r"""The texts that a pattern spells out, where it is nothing but them; else none.
 
     Anchors, white space that may be there, and groups around it do not count: `^\s*(?:4|four)\s*$` spells
     out `4` and `four`.
     """
     try:
-        texts = _literal_texts(list(parsed(pattern, flags))) or ()
+        texts = _literal_texts(list(parse_regex(pattern, flags))) or ()
     except RecursionError:
         return ()
     return texts if all(text.strip() for text in texts) else ()
 
 
-def _literal_texts(items: Items) -> tuple[str, ...] | None:
+def _literal_texts(items: RegexItems) -> tuple[str, ...] | None:
     texts = [""]
     for kind, argument in items:
         more: tuple[str, ...] | None = ("",)
@@ -99,12 +99,12 @@ def _is_space(kind: Any, argument: Any) -> bool:
 def longest_run(pattern: str, flags: str = "") -> str:
     """The longest text that every match of the pattern has in it, as far as that can be seen easily."""
     try:
-        return max(_runs(list(parsed(pattern, flags))), key=len, default="")
+        return max(_runs(list(parse_regex(pattern, flags))), key=len, default="")
     except RecursionError:
         return ""
 
 
-def _runs(items: Items) -> list[str]:
+def _runs(items: RegexItems) -> list[str]:
     runs = [""]
     for kind, argument in items:
         if kind is _PARSER.LITERAL:
@@ -126,12 +126,14 @@ def is_ambiguous(pattern: str, flags: str = "", *, full: bool = False) -> bool:
     and neither is `(a+)+`, after which nothing can fail.
     """
     try:
-        return any(_is_ambiguous(body) for body in _repeated(list(parsed(pattern, flags)), fails=full))
+        return any(
+            _is_ambiguous(body) for body in _repeated_bodies(list(parse_regex(pattern, flags)), fails=full)
+        )
     except RecursionError:  # nested so deeply that nobody can read it either
         return False
 
 
-def _repeated(items: Items, *, fails: bool) -> Iterator[Items]:
+def _repeated_bodies(items: RegexItems, *, fails: bool) -> Iterator[RegexItems]:
     """The insides of repeats without end after which something can fail."""
     after = fails
     for kind, argument in reversed(items):
@@ -140,7 +142,7 @@ def _repeated(items: Items, *, fails: bool) -> Iterator[Items]:
             yield list(argument[2])
         for inside in _inner_items(kind, argument):
             # What is repeated comes before itself.
-            yield from _repeated(
+            yield from _repeated_bodies(
                 inside, fails=after or (endless and any(_can_fail(*item) for item in inside))
             )
         after = after or _can_fail(kind, argument)
@@ -152,9 +154,9 @@ def _can_fail(kind: Any, argument: Any) -> bool:
     )
 
 
-def _is_ambiguous(body: Items) -> bool:
+def _is_ambiguous(body: RegexItems) -> bool:
     """Whether what is repeated can take a run of letters in one go as well as in several."""
-    flat = list(_flat(body))
+    flat = list(_flatten(body))
     if len(flat) == 1 and flat[0][0] is _PARSER.BRANCH:
         return any(_is_ambiguous(list(branch)) for branch in flat[0][1][1])
     for place, (kind, argument) in enumerate(flat):
@@ -167,16 +169,16 @@ def _is_ambiguous(body: Items) -> bool:
     return False
 
 
-def _flat(items: Items) -> Iterator[Any]:
+def _flatten(items: RegexItems) -> Iterator[Any]:
     """The items without the groups around some of them."""
     for kind, argument in items:
         if kind is _PARSER.SUBPATTERN:
-            yield from _flat(list(argument[3]))
+            yield from _flatten(list(argument[3]))
         else:
             yield kind, argument
 
 
-def _inner_items(kind: Any, argument: Any) -> list[Items]:
+def _inner_items(kind: Any, argument: Any) -> list[RegexItems]:
     """The rows of items inside an item, but for those that are never gone back into."""
     if kind in _GREEDY:
         return [list(argument[2])]
@@ -202,7 +204,7 @@ def _may_be_empty(kind: Any, argument: Any) -> bool:
 # --- texts that are slow to search -------------------------------------------------------------------------
 
 
-def attacks(pattern: str, flags: str = "") -> tuple[str, ...]:
+def attack_texts(pattern: str, flags: str = "") -> tuple[str, ...]:
     """Texts that many ways through a pattern match until near their end; none for most patterns.
 
     For a choice inside a repeat, whose ways may begin with the same letter, and for three repeats in a row
@@ -211,7 +213,7 @@ def attacks(pattern: str, flags: str = "") -> tuple[str, ...]:
     try:
         texts = [
             ahead + before + pump * times + "\x00!"
-            for before, pump, times, behind in _suspicious_places(list(parsed(pattern, flags)), "", "")
+            for before, pump, times, behind in _suspicious_places(list(parse_regex(pattern, flags)), "", "")
             for ahead in dict.fromkeys(("", behind))
         ]
     except RecursionError:
@@ -219,7 +221,7 @@ def attacks(pattern: str, flags: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))[:12]
 
 
-def _suspicious_places(items: Items, before: str, behind: str) -> Iterator[tuple[str, str, int, str]]:
+def _suspicious_places(items: RegexItems, before: str, behind: str) -> Iterator[tuple[str, str, int, str]]:
     """A text that leads to a suspicious place, one to be repeated, how often, and what must follow."""
     row: list[frozenset[str]] = []
     for place, (kind, argument) in enumerate(items):
@@ -241,9 +243,9 @@ def _suspicious_places(items: Items, before: str, behind: str) -> Iterator[tuple
         before += _sample([(kind, argument)])
 
 
-def _choices(body: Items) -> Iterator[str]:
+def _choices(body: RegexItems) -> Iterator[str]:
     """Texts of the ways through a repeated part at a branch two of whose ways may take the same letter."""
-    flat = list(_flat(body))
+    flat = list(_flatten(body))
     for place, (kind, argument) in enumerate(flat):
         if kind is not _PARSER.BRANCH:
             continue
@@ -256,7 +258,7 @@ def _choices(body: Items) -> Iterator[str]:
             yield from dict.fromkeys(text for way in ways if (text := before + _sample(way) + behind))
 
 
-def _sample(items: Items) -> str:
+def _sample(items: RegexItems) -> str:
     """A short text that matches the items, as far as that can be seen easily."""
     return "".join(_item_sample(kind, argument) for kind, argument in items)
 

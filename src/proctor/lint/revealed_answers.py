@@ -39,12 +39,12 @@ _WRAPPED: Final = re.compile(r"(?<=[^\n]{50})\n(?!\n)")
 _CUE: Final = re.compile(r"(?:[^\s:：]{1,30}\s?[:：]|=>|->|→)$")
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """A text without regard to case, its white space as single spaces."""
     return " ".join(text.casefold().split())
 
 
-class Asked:
+class PromptText:
     """One message of a case, in which answers are looked for."""
 
     def __init__(
@@ -59,22 +59,22 @@ class Asked:
             earlier: the message belongs to an earlier turn of a conversation, whose facts are known to both.
         """
         self._raw = text
-        self._flat = folded(text)
+        self._flat = fold_text(text)
         self._whole = whole
         self._labels = labels
         self._earlier = earlier
 
-    def gives(self, answer: str) -> bool:
+    def reveals(self, answer: str) -> bool:
         """Whether the message gives the answer away."""
-        expected = folded(answer)
+        expected = fold_text(answer)
         if expected not in self._flat:
             return False
         if expected == self._flat and (self._earlier or expected in self._labels):
             return expected not in self._labels
         places = islice(_places(expected, self._flat), _MAX_PLACES)
-        return any(self._is_given(expected, at) for at in places)
+        return any(self._is_revealed(expected, at) for at in places)
 
-    def _is_given(self, expected: str, at: int) -> bool:
+    def _is_revealed(self, expected: str, at: int) -> bool:
         end = at + len(expected)
         before, after = self.lines[max(0, at - _CONTEXT_LENGTH) : at], self.lines[end : end + _CONTEXT_LENGTH]
         if self._cue and before.rstrip().endswith(self._cue) and after.strip():
@@ -89,7 +89,7 @@ class Asked:
             or self._calculates
         ):
             return False
-        return not self._is_choice(expected, before, after) and not self._is_material(expected, at)
+        return not self._is_choice(expected, before, after) and not self._is_source_text(expected, at)
 
     # --- the message ---------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Asked:
         return leak_vocabulary.CHOOSING.search(self._whole) is not None
 
     @cached_property
-    def _gives_a_text(self) -> bool:
+    def _has_source_text(self) -> bool:
         """Whether the message has a text to work on: by what it says to do, or by saying several things."""
         if leak_vocabulary.WORKING.search(self._whole) or leak_vocabulary.WRITING.match(self.lines):
             return True
@@ -140,10 +140,10 @@ class Asked:
         )
         if marker and len(list(islice(leak_vocabulary.MARKER.finditer(self.lines), 2))) == 2:
             return True
-        in_list = leak_vocabulary.LISTED_AFTER.match(after) or leak_vocabulary.LISTED_BEFORE.search(before)
+        in_list = leak_vocabulary.LIST_AFTER.match(after) or leak_vocabulary.LIST_BEFORE.search(before)
         return bool(in_list) and (self._asks_to_choose or _is_item(before, after))
 
-    def _is_material(self, expected: str, at: int) -> bool:
+    def _is_source_text(self, expected: str, at: int) -> bool:
         end = at + len(expected)
         inside = _enclosing_quotation(self.lines, at, end)
         start = max(
@@ -160,7 +160,7 @@ class Asked:
         line = self.lines[start:end] + self.lines[end:].split("\n", 1)[0]
         colon = max((match.end() for match in leak_vocabulary.COLON.finditer(line, 0, at - start)), default=0)
         behind = line[colon:].strip(" .,!?;:\"'`“”„«»「」()")
-        return (colon > 0 and behind != expected) or self._gives_a_text
+        return (colon > 0 and behind != expected) or self._has_source_text
 
 
 def _question(text: str, cue: str) -> str:
@@ -170,18 +170,18 @@ def _question(text: str, cue: str) -> str:
 
 
 def _is_announced(expected: str, before: str, after: str) -> bool:
-    if leak_vocabulary.ANNOUNCED.search(before) or leak_vocabulary.HINT.search(before):
+    if leak_vocabulary.ANNOUNCEMENT.search(before) or leak_vocabulary.HINT.search(before):
         return True
     if leak_vocabulary.BEHIND_QUESTION.search(before) and leak_vocabulary.ALONE.match(after):
         return True
-    is_number = leak_vocabulary.NUMBER.fullmatch(expected) and leak_vocabulary.NUMBER_SAID.search(before)
+    is_number = leak_vocabulary.NUMBER.fullmatch(expected) and leak_vocabulary.NUMBER_VERB.search(before)
     return is_number is not None and leak_vocabulary.SENTENCE_END.match(after) is not None
 
 
 def _is_instructed(expected: str, before: str) -> bool:
     if expected in leak_vocabulary.LABELS or (len(expected) == 1 and expected.isalpha()):
         return True
-    return leak_vocabulary.TOLD.search(before) is not None
+    return leak_vocabulary.INSTRUCTION.search(before) is not None
 
 
 def _is_item(before: str, after: str) -> bool:

@@ -7,17 +7,17 @@ from math import ceil
 from typing import Any, Final
 
 from proctor.codec import encode
-from proctor.lint.findings import Finding, Passes, test_of
+from proctor.lint.findings import Finding, PassesAssertion, case_label
 from proctor.model import Case
-from proctor.plurals import counted, listed
+from proctor.plurals import join_names, pluralize
 from proctor.stats import wilson
 
-ENOUGH: Final = 20
+RECOMMENDED_CASES: Final = 20
 """From this number of cases on, there is no warning."""
 _MAX_NAMED: Final = 5
 """How many suites one line names."""
-CHARACTERS_A_TOKEN: Final = 4
-ANSWER: Final = 50
+CHARACTERS_PER_TOKEN: Final = 4
+ANSWER_TOKENS: Final = 50
 """Tokens allowed for an answer, whose length is unknown beforehand."""
 _MAX_FACTOR: Final = 3
 _MIN_DIFFERENCE: Final = 50
@@ -34,35 +34,37 @@ def too_few_cases(sizes: Mapping[str, int]) -> str | None:
     Returns:
         One sentence about all that have too few; None where each has enough.
     """
-    small = {name: count for name, count in sizes.items() if 0 < count < ENOUGH}
+    small = {name: count for name, count in sizes.items() if 0 < count < RECOMMENDED_CASES}
     if not small:
         return None
     count = min(small.values())
     passed = ceil(count * 0.8)
     low, high = wilson(passed, count) or (0.0, 1.0)
-    suite_names = listed([f"{name!r} ({counted(size, 'case')})" for name, size in small.items()], _MAX_NAMED)
+    suite_names = join_names(
+        [f"{name!r} ({pluralize(size, 'case')})" for name, size in small.items()], _MAX_NAMED
+    )
     return (
         f"Too few cases to tell targets apart or to decide by a gate: {suite_names}. With "
-        f"{counted(count, 'case')}, {passed} passed means {low * 100:.0f}-{high * 100:.0f} %. "
-        f"Write at least {ENOUGH} cases."
+        f"{pluralize(count, 'case')}, {passed} passed means {low * 100:.0f}-{high * 100:.0f} %. "
+        f"Write at least {RECOMMENDED_CASES} cases."
     )
 
 
-def tokens_estimated(case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
+def check_token_estimate(case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
     """`tokens-est`: an estimate of a case's tokens that is far from what its texts have."""
     estimate = case.metadata.get("tokens_est")
     if isinstance(estimate, bool) or not isinstance(estimate, int | float):
         return
     characters = sum(len(message.content) for message in case.input) + _length(case.expected)
-    about = max(1, round(characters / CHARACTERS_A_TOKEN))
+    about = max(1, round(characters / CHARACTERS_PER_TOKEN))
     if (
         abs(estimate - about) < _MIN_DIFFERENCE
-        or about / _MAX_FACTOR <= estimate <= (about + ANSWER) * _MAX_FACTOR
+        or about / _MAX_FACTOR <= estimate <= (about + ANSWER_TOKENS) * _MAX_FACTOR
     ):
         return
     message = (
-        f"{test_of(case)}: `metadata.tokens_est` is {estimate}, and prompt and expected answer have about "
-        f"{about} tokens ({characters:,} characters, {CHARACTERS_A_TOKEN} a token). Correct the estimate."
+        f"{case_label(case)}: `metadata.tokens_est` is {estimate}, and prompt and expected answer have about "
+        f"{about} tokens ({characters:,} characters, {CHARACTERS_PER_TOKEN} a token). Correct the estimate."
     )
     yield Finding("tokens-est", message, "metadata.tokens_est")
 

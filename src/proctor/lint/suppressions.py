@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from proctor.errors import suggestion
-from proctor.lint.findings import Finding, quoted, test_of
+from proctor.lint.findings import Finding, case_label, quote_text
 from proctor.model import Case
 
-EVERYTHING: Final = "ignore"
+IGNORE_ALL: Final = "ignore"
 """The word that silences every rule for a case."""
 
 
-def silenced(case: Case) -> frozenset[str]:
+def silenced_codes(case: Case) -> frozenset[str]:
     """Returns the codes that a case silences; `ignore` stands for all."""
     value: Any = case.metadata.get("lint")
     if isinstance(value, str):
@@ -23,7 +23,7 @@ def silenced(case: Case) -> frozenset[str]:
     return frozenset(code.strip() for code in value if isinstance(code, str) and code.strip())
 
 
-def unknown(case: Case, codes: Collection[str]) -> Iterator[Finding]:
+def find_unknown_codes(case: Case, codes: Collection[str]) -> Iterator[Finding]:
     """`unknown-lint`: values of `lint` that are not codes."""
     value: Any = case.metadata.get("lint")
     entries = value if isinstance(value, list | tuple) else ()
@@ -32,14 +32,15 @@ def unknown(case: Case, codes: Collection[str]) -> Iterator[Finding]:
         wrong = [value]
     for item in wrong:
         message = (
-            f"{test_of(case)}: `lint` has {item!r}, which is no code. Write 'ignore' for all rules, or a "
+            f"{case_label(case)}: `lint` has {item!r}, which is no code. Write 'ignore' for all rules, or a "
             "list of codes."
         )
         yield Finding("unknown-lint", message, "lint")
-    for code in sorted(silenced(case)):
-        if code not in codes and code != EVERYTHING:
+    for code in sorted(silenced_codes(case)):
+        if code not in codes and code != IGNORE_ALL:
             message = (
-                f"{test_of(case)}: `lint` has the unknown code {quoted(code)}, which silences nothing. "
-                f"{suggestion(code[:60], [EVERYTHING, *codes])}"
+                f"{case_label(case)}: `lint` has the unknown code {quote_text(code)}, which silences "
+                "nothing. "
+                f"{suggestion(code[:60], [IGNORE_ALL, *codes])}"
             )
             yield Finding("unknown-lint", message, "lint")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 
-class Noun(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The base of all data types: frozen, and without fields at their defaults in its JSON.
 
     Leaving defaults out keeps old digests valid when a field is added. Frozen data can hold no cycle, so the
@@ -21,7 +21,7 @@ class Noun(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 # --- messages ----------------------------------------------------------------------------------------------
 
 
-class ToolCall(Noun, frozen=True, kw_only=True):
+class ToolCall(Record, frozen=True, kw_only=True):
     """One call of a tool, with its result if it is known."""
 
     name: str
@@ -33,7 +33,7 @@ class ToolCall(Noun, frozen=True, kw_only=True):
     """How long the tool took; None if the target did not report it."""
 
 
-class Attachment(Noun, frozen=True, kw_only=True):
+class Attachment(Record, frozen=True, kw_only=True):
     """A file or an image inside a message, with all of its content."""
 
     kind: Literal["file", "image"]
@@ -46,7 +46,7 @@ class Attachment(Noun, frozen=True, kw_only=True):
     """The content of anything else."""
 
 
-class Message(Noun, frozen=True, kw_only=True):
+class Message(Record, frozen=True, kw_only=True):
     """One turn of a conversation."""
 
     role: str
@@ -65,7 +65,7 @@ class Message(Noun, frozen=True, kw_only=True):
         return "" if self.inline else "\n\n"
 
 
-class Tool(Noun, frozen=True, kw_only=True):
+class Tool(Record, frozen=True, kw_only=True):
     """A tool that a target may call, as it is described to the target."""
 
     name: str
@@ -74,7 +74,7 @@ class Tool(Noun, frozen=True, kw_only=True):
     """A JSON schema of the arguments."""
 
 
-class Form(Noun, frozen=True, kw_only=True):
+class ResponseFormat(Record, frozen=True, kw_only=True):
     """The answer format and the tools of a request; sent besides the messages."""
 
     json: bool = False
@@ -89,7 +89,7 @@ class Form(Noun, frozen=True, kw_only=True):
 # --- workspaces --------------------------------------------------------------------------------------------
 
 
-class Hook(Noun, frozen=True, kw_only=True):
+class Hook(Record, frozen=True, kw_only=True):
     """A command that runs at a fixed moment in the life of a workspace."""
 
     command: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Hook(Noun, frozen=True, kw_only=True):
     """What is reset afterwards: nothing, changes to files, or also ignored files."""
 
 
-class Repository(Noun, frozen=True, kw_only=True):
+class Repository(Record, frozen=True, kw_only=True):
     """A git repository that is checked out in a workspace."""
 
     path: str
@@ -118,7 +118,7 @@ class Repository(Noun, frozen=True, kw_only=True):
     sparse: tuple[str, ...] = ()
 
 
-class Hooks(Noun, frozen=True, kw_only=True):
+class Hooks(Record, frozen=True, kw_only=True):
     """The commands that run at four points in the life of a workspace."""
 
     before_all: Hook | None = None
@@ -127,7 +127,7 @@ class Hooks(Noun, frozen=True, kw_only=True):
     after_all: Hook | None = None
 
 
-class Workspace(Noun, frozen=True, kw_only=True):
+class Workspace(Record, frozen=True, kw_only=True):
     """The folder in which an agent works; cases with equal workspaces form a group."""
 
     template: str | None = None

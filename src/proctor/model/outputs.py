@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Literal
 
-from proctor.model.messages import Message, Noun, ToolCall
+from proctor.model.messages import Message, Record, ToolCall
 
 
 class Verdict(StrEnum):
@@ -20,7 +20,7 @@ class Verdict(StrEnum):
     UNSCORED = "unscored"
 
 
-class Usage(Noun, frozen=True, kw_only=True):
+class Usage(Record, frozen=True, kw_only=True):
     """The token counts of one call as the endpoint reported them; `input_tokens` includes cached tokens."""
 
     input_tokens: int = 0
@@ -28,7 +28,7 @@ class Usage(Noun, frozen=True, kw_only=True):
     cached_tokens: int = 0
 
 
-class Output(Noun, frozen=True, kw_only=True):
+class Output(Record, frozen=True, kw_only=True):
     """One answer of a target, with its usage, latency and cost."""
 
     text: str
@@ -58,7 +58,7 @@ class Output(Noun, frozen=True, kw_only=True):
     """Whether the answer comes from the cache: no request was sent, and nothing was paid."""
 
 
-class Judgment(Noun, frozen=True, kw_only=True):
+class Judgment(Record, frozen=True, kw_only=True):
     """One reply of one judge."""
 
     judge: str
@@ -77,7 +77,7 @@ class Judgment(Noun, frozen=True, kw_only=True):
     """Whether it comes from the cache or an earlier run: no request was sent, and nothing was paid."""
 
 
-class Entry(Noun, frozen=True, kw_only=True):
+class Evidence(Record, frozen=True, kw_only=True):
     """One line of a score's evidence: what was checked, whether it passed, and the text that shows it."""
 
     text: str
@@ -85,21 +85,21 @@ class Entry(Noun, frozen=True, kw_only=True):
     evidence: str | None = None
 
 
-class Mark(Noun, frozen=True, kw_only=True):
+class GraderResult(Record, frozen=True, kw_only=True):
     """The result of a grader for an answer, before weight, gate and negation are applied."""
 
     value: float | None
     """From 0 to 1; None if the answer could not be graded, never NaN."""
     passed: bool | None
     reason: str = ""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Evidence, ...] = ()
     judgments: tuple[Judgment, ...] = ()
     details: dict[str, Any] = {}
     gate: float | None = None
     """The grader's own gate: a value below it fails the trial."""
 
 
-class Score(Noun, frozen=True, kw_only=True):
+class Score(Record, frozen=True, kw_only=True):
     """The result of one assertion for one output."""
 
     grader: str
@@ -112,12 +112,12 @@ class Score(Noun, frozen=True, kw_only=True):
     weight: float = 1.0
     required: float | None = None
     reason: str = ""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Evidence, ...] = ()
     judgments: tuple[Judgment, ...] = ()
     details: dict[str, Any] = {}
 
 
-class Failure(Noun, frozen=True, kw_only=True):
+class Failure(Record, frozen=True, kw_only=True):
     """The reason why a trial has no output, or why its grading stopped."""
 
     stage: Literal["setup", "target", "grading"]
@@ -128,7 +128,7 @@ class Failure(Noun, frozen=True, kw_only=True):
     message: str
 
 
-class Label(Noun, frozen=True, kw_only=True):
+class Label(Record, frozen=True, kw_only=True):
     """One person's verdict on one answer. Labels do not grade answers; judges are measured against them."""
 
     case_id: str
@@ -142,7 +142,7 @@ class Label(Noun, frozen=True, kw_only=True):
     """The person's reason."""
 
 
-class Sway(Noun, frozen=True, kw_only=True):
+class VerdictShift(Record, frozen=True, kw_only=True):
     """How many verdicts of a judge change when it sees the same answers in a variant of the usual prompt."""
 
     both: int = 0

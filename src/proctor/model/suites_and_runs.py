@@ -12,28 +12,28 @@ from typing import Any, Literal
 from msgspec import field
 
 from proctor.model.messages import Attachment as Attachment
-from proctor.model.messages import Form as Form
 from proctor.model.messages import Hook as Hook
 from proctor.model.messages import Hooks as Hooks
 from proctor.model.messages import Message as Message
-from proctor.model.messages import Noun as Noun
+from proctor.model.messages import Record as Record
 from proctor.model.messages import Repository as Repository
+from proctor.model.messages import ResponseFormat as ResponseFormat
 from proctor.model.messages import Tool as Tool
 from proctor.model.messages import ToolCall as ToolCall
 from proctor.model.messages import Workspace as Workspace
-from proctor.model.outputs import Entry as Entry
+from proctor.model.outputs import Evidence as Evidence
 from proctor.model.outputs import Failure as Failure
+from proctor.model.outputs import GraderResult as GraderResult
 from proctor.model.outputs import Judgment as Judgment
 from proctor.model.outputs import Label as Label
-from proctor.model.outputs import Mark as Mark
 from proctor.model.outputs import Output as Output
 from proctor.model.outputs import Score as Score
-from proctor.model.outputs import Sway as Sway
 from proctor.model.outputs import Usage as Usage
 from proctor.model.outputs import Verdict as Verdict
+from proctor.model.outputs import VerdictShift as VerdictShift
 
 
-class Row(Noun, frozen=True, kw_only=True):
+class UnreadableRow(Record, frozen=True, kw_only=True):
     """A part of a file that should be a case, or several, and cannot be read; shared by all its problems."""
 
     path: str
@@ -44,7 +44,7 @@ class Row(Noun, frozen=True, kw_only=True):
     """Whether it is the rest of its file, an unknown number of cases."""
 
 
-class Problem(Noun, frozen=True, kw_only=True):
+class Problem(Record, frozen=True, kw_only=True):
     """An error or a warning about a file that a user wrote, with its location."""
 
     level: Literal["error", "warning"] = "error"
@@ -57,7 +57,7 @@ class Problem(Noun, frozen=True, kw_only=True):
     field: str | None = None
     """The path of the field inside its case, such as `assertion.type`."""
     case: str | None = None
-    row: Row | None = None
+    row: UnreadableRow | None = None
     """The row that it makes unreadable; None for a problem of the file or of a case that was read."""
     repeated: bool = False
     """Whether an earlier row has the same problem, so that it is not listed again."""
@@ -70,7 +70,7 @@ class Problem(Noun, frozen=True, kw_only=True):
 # --- suites and cases --------------------------------------------------------------------------------------
 
 
-class Assertion(Noun, frozen=True, kw_only=True):
+class Assertion(Record, frozen=True, kw_only=True):
     """One check of a case: a grader, its parameters, and its weight."""
 
     grader: str
@@ -84,14 +84,14 @@ class Assertion(Noun, frozen=True, kw_only=True):
     label: str | None = None
 
 
-class PassRule(Noun, frozen=True, kw_only=True):
+class PassRule(Record, frozen=True, kw_only=True):
     """The rule by which the scores of a trial pass."""
 
     threshold: float | None = None
     """The lowest weighted mean of the scores that passes; None if every assertion must pass."""
 
 
-class Case(Noun, frozen=True, kw_only=True):
+class Case(Record, frozen=True, kw_only=True):
     """One prompt of a suite, and everything needed to grade an answer to it."""
 
     id: str
@@ -111,7 +111,7 @@ class Case(Noun, frozen=True, kw_only=True):
     only_targets: tuple[str, ...] = ()
     """The targets on which the case is run; empty for all."""
     workspace: Workspace | None = None
-    form: Form | None = None
+    form: ResponseFormat | None = None
     """The answer format and the tools."""
     variables: tuple[str, ...] = ()
     """The environment variables that it refers to as `${{ NAME }}`; references are stored, never values."""
@@ -122,7 +122,7 @@ class Case(Noun, frozen=True, kw_only=True):
     placeholder that is never sent; its trials are ERROR."""
 
 
-class SplitRule(Noun, frozen=True, kw_only=True):
+class SplitRule(Record, frozen=True, kw_only=True):
     """How a suite is divided into dev and holdout cases."""
 
     ratio: float = 0.2
@@ -132,7 +132,7 @@ class SplitRule(Noun, frozen=True, kw_only=True):
     file order."""
 
 
-class Defaults(Noun, frozen=True, kw_only=True):
+class SuiteDefaults(Record, frozen=True, kw_only=True):
     """A suite's own defaults for options that the user does not give; part of no digest."""
 
     targets: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class Defaults(Noun, frozen=True, kw_only=True):
     reuse: bool | None = None
 
 
-class Suite(Noun, frozen=True, kw_only=True):
+class Suite(Record, frozen=True, kw_only=True):
     """The header of a suite; its cases are streamed separately."""
 
     name: str
@@ -161,7 +161,7 @@ class Suite(Noun, frozen=True, kw_only=True):
     """The digest of its sorted cases, defaults and pass rule, without name, order, dialect and path."""
     content: str = ""
     """The digest of its cases as stored, with tags, metadata and order; a store finds cases by it."""
-    defaults: Defaults = Defaults()
+    defaults: SuiteDefaults = SuiteDefaults()
     repeats_rule: Literal["each", "any", "mean", "lower_bound"] = "each"
     """How the repeats of a case count. `each`: every trial counts by itself. Otherwise the case counts once:
     by any passed trial, by the mean of the scores, or by the lower end of that mean's interval."""
@@ -181,7 +181,7 @@ class Suite(Noun, frozen=True, kw_only=True):
 # --- targets and trials ------------------------------------------------------------------------------------
 
 
-class Params(Noun, frozen=True, kw_only=True):
+class Params(Record, frozen=True, kw_only=True):
     """The sampling parameters of a target; None leaves a parameter to the endpoint."""
 
     temperature: float | None = 0.0
@@ -189,7 +189,7 @@ class Params(Noun, frozen=True, kw_only=True):
     max_tokens: int | None = None
 
 
-class TargetSpec(Noun, frozen=True, kw_only=True):
+class TargetSpec(Record, frozen=True, kw_only=True):
     """Everything needed to open a target again; never a secret."""
 
     name: str
@@ -212,7 +212,7 @@ class TargetSpec(Noun, frozen=True, kw_only=True):
     """None leaves it to the run."""
 
 
-class Prompt(Noun, frozen=True, kw_only=True):
+class Prompt(Record, frozen=True, kw_only=True):
     """The request to a target for one trial."""
 
     messages: tuple[Message, ...]
@@ -230,7 +230,7 @@ class Prompt(Noun, frozen=True, kw_only=True):
     """Overrides the target's temperature; None keeps it."""
 
 
-class Trial(Noun, frozen=True, kw_only=True):
+class Trial(Record, frozen=True, kw_only=True):
     """One attempt at one case: its output or its failure, and its scores."""
 
     case_id: str
@@ -255,7 +255,7 @@ class Trial(Noun, frozen=True, kw_only=True):
 # --- runs --------------------------------------------------------------------------------------------------
 
 
-class Selection(Noun, frozen=True, kw_only=True):
+class Selection(Record, frozen=True, kw_only=True):
     """Which cases of a suite are run."""
 
     split: Literal["dev", "holdout", "all"] = "all"
@@ -279,7 +279,7 @@ MAX_ANSWER_BYTES = 16 * 2**20
 """The default limit of the size of an answer."""
 
 
-class Settings(Noun, frozen=True, kw_only=True):
+class Settings(Record, frozen=True, kw_only=True):
     """The settings of a run."""
 
     selection: Selection = Selection()
@@ -307,7 +307,7 @@ class Settings(Noun, frozen=True, kw_only=True):
     """What makes the trials; it changes no answer and no verdict."""
 
 
-class Seat(Noun, frozen=True, kw_only=True):
+class RunSlot(Record, frozen=True, kw_only=True):
     """The position of a run among the runs of its group on the same suite."""
 
     target: str = ""
@@ -317,17 +317,17 @@ class Seat(Noun, frozen=True, kw_only=True):
     """Whether it is the only run; then cases restricted to certain targets are run, whatever the target."""
 
 
-Standing = Literal["trusted", "unknown", "unsigned"]
+SignatureStatus = Literal["trusted", "unknown", "unsigned"]
 """The result of checking the signatures of a bundle."""
 
 
-class Run(Noun, frozen=True, kw_only=True):
+class Run(Record, frozen=True, kw_only=True):
     """One execution of a suite on one target."""
 
     id: str
     group: str
     """Shared by all runs that one command started together."""
-    seat: Seat = Seat()
+    seat: RunSlot = RunSlot()
     suite: Suite
     target: TargetSpec
     judges: tuple[TargetSpec, ...] = ()
@@ -351,13 +351,13 @@ class Run(Noun, frozen=True, kw_only=True):
     """The number of trials that the run should have."""
     regrade_of: str | None = None
     """The run whose answers it grades again; it calls no target."""
-    imported: Standing | None = None
+    imported: SignatureStatus | None = None
     """The signature status of the bundle from which its answers were imported; None if they were not."""
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-class Look(Noun, frozen=True, kw_only=True):
+class HoldoutAccess(Record, frozen=True, kw_only=True):
     """One access to a holdout: its pass rate was printed, or its answers were revealed."""
 
     suite: str
@@ -367,7 +367,7 @@ class Look(Noun, frozen=True, kw_only=True):
     at: datetime
 
 
-class Calibration(Noun, frozen=True, kw_only=True):
+class Calibration(Record, frozen=True, kw_only=True):
     """One measurement of how well a judge agrees with people's labels of the same answers."""
 
     judge: str
@@ -398,11 +398,11 @@ class Calibration(Noun, frozen=True, kw_only=True):
     """The number of answers with more than one verdict on the usual prompt."""
     steady: int = 0
     """How many of `repeated` got the same verdict each time."""
-    position: Sway | None = None
+    position: VerdictShift | None = None
     """The shift when the sections of the prompt are reversed; None if that was not measured."""
-    length: Sway | None = None
+    length: VerdictShift | None = None
     """The shift when every answer is lengthened by sentences without content."""
-    length_failed: Sway | None = None
+    length_failed: VerdictShift | None = None
     """The same, over answers labelled as failed."""
     people_twice: int = 0
     """The number of answers labelled by more than one person."""
@@ -412,7 +412,7 @@ class Calibration(Noun, frozen=True, kw_only=True):
     """Krippendorff's alpha of people among themselves, the upper limit for any judge."""
 
 
-class Price(Noun, frozen=True, kw_only=True):
+class Price(Record, frozen=True, kw_only=True):
     """The price of a model in US dollars per million tokens, with its source and date."""
 
     input: float

@@ -20,46 +20,46 @@ import msgspec
 from proctor.errors import UsageError
 
 _NUMBER = "$number"
-_EXACT = 2**53
-_LONGEST_NUMBER = 4300
+_EXACT_LIMIT = 2**53
+_MAX_DIGITS = 4300
 """Python itself refuses to read more digits."""
-_DEEPEST = 100
+_MAX_DEPTH = 100
 """The maximum nesting; any stack has room for it, so that every machine can read every bundle."""
-_NESTED = f"it is nested too deeply, in more than {_DEEPEST} levels"
-_MOST_PARTS = 1_000_000
+_TOO_DEEP = f"it is nested too deeply, in more than {_MAX_DEPTH} levels"
+_MAX_CONTAINERS = 1_000_000
 """An empty list takes two bytes in a file and fifty in memory."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
-def canonical(thing: Any) -> bytes:
+def canonical_json(thing: Any) -> bytes:
     """Returns the canonical JSON of a record or plain data, in UTF-8 without a line end.
 
     Raises:
         UsageError: JSON cannot hold it: it is nested too deeply, or has a lone surrogate, NaN or infinity.
     """
     try:
-        return _to_plain_data(thing)
+        return _encode(thing)
     except ValueError as error:
         raise UsageError(f"A bundle cannot hold a value of this run: {error}. Leave its case out.") from None
 
 
-def parsed(line: bytes) -> Any:
+def parse_canonical(line: bytes) -> Any:
     """Parses canonical JSON to plain data.
 
     Raises:
         ValueError: the bytes are not canonical, as with a duplicate key or a space, or hold more lists and
             objects than any bundle.
     """
-    if line.count(b"[") + line.count(b"{") > _MOST_PARTS:
-        raise ValueError(f"it has more than {_MOST_PARTS:,} lists and objects")
-    data = data_of(line)
-    check_same(data, line)
+    if line.count(b"[") + line.count(b"{") > _MAX_CONTAINERS:
+        raise ValueError(f"it has more than {_MAX_CONTAINERS:,} lists and objects")
+    data = parse_json(line)
+    check_canonical(data, line)
     return data
 
 
-def data_of(line: bytes) -> Any:
-    """Parses JSON without checking that it is canonical; call `check_same` afterwards.
+def parse_json(line: bytes) -> Any:
+    """Parses JSON without checking that it is canonical; call `check_canonical` afterwards.
 
     Raises:
         ValueError: the bytes are not JSON, or contain an invalid number.
@@ -67,30 +67,30 @@ def data_of(line: bytes) -> Any:
     try:
         data = _READER.decode(line.decode("utf-8"))
         # Whoever writes the key in another way has not written it in the one way.
-        return _restored(data) if b'"$number"' in line else data
+        return _restore_numbers(data) if b'"$number"' in line else data
     except RecursionError:
-        raise ValueError(_NESTED) from None
+        raise ValueError(_TOO_DEEP) from None
 
 
-def check_same(thing: Any, line: bytes) -> None:
+def check_canonical(thing: Any, line: bytes) -> None:
     """Checks that bytes are the canonical JSON of a record or plain data.
 
     Raises:
         ValueError: they are not; the text is a clause.
     """
-    if _to_plain_data(thing) != line:
+    if _encode(thing) != line:
         raise ValueError("it is not canonical JSON (RFC 8785) of what it says")
 
 
 # --- writing -----------------------------------------------------------------------------------------------
 
 
-def _to_plain_data(thing: Any) -> bytes:
+def _encode(thing: Any) -> bytes:
     try:
-        text = _text(thing)
+        text = _write(thing)
     except RecursionError:
-        raise ValueError(_NESTED) from None
-    if text.count("[") + text.count("{") > _DEEPEST:
+        raise ValueError(_TOO_DEEP) from None
+    if text.count("[") + text.count("{") > _MAX_DEPTH:
         _check_depth(text)
     return text.encode("utf-8")
 
@@ -99,26 +99,26 @@ def _check_depth(text: str) -> None:
     depth = 0
     for bracket in _BRACKET.findall(_STRING.sub("", text)):
         depth += 1 if bracket in "[{" else -1
-        if depth > _DEEPEST:
-            raise ValueError(_NESTED)
+        if depth > _MAX_DEPTH:
+            raise ValueError(_TOO_DEEP)
 
 
-def _text(thing: Any) -> str:
+def _write(thing: Any) -> str:
     write = _WRITERS.get(type(thing))
     if write is not None:
         return write(thing)
     if isinstance(thing, msgspec.Struct):
-        return _noun(thing)
-    return _text(msgspec.to_builtins(thing))
+        return _write_record(thing)
+    return _write(msgspec.to_builtins(thing))
 
 
-def _noun(noun: msgspec.Struct) -> str:
+def _write_record(noun: msgspec.Struct) -> str:
     pairs = []
     for name, label, default, write in _fields(type(noun)):
         value = getattr(noun, name)
         if value is default:
             continue
-        if value == default and (type(value) is type(default) or write is _typed):
+        if value == default and (type(value) is type(default) or write is _write_floats):
             continue
         pairs.append(label + write(value))
     return f"{{{','.join(pairs)}}}"
@@ -131,30 +131,30 @@ def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any, Callable[[
     for field in sorted(msgspec.structs.fields(kind), key=lambda field: field.name):
         has_factory = field.default_factory is not msgspec.NODEFAULT
         default = field.default_factory() if has_factory else field.default
-        write = _typed if _is_of_floats(field.type) else _text
+        write = _write_floats if _holds_floats(field.type) else _write
         fields.append((field.name, f"{_string(field.name)}:", default, write))
     return tuple(fields)
 
 
-def _is_of_floats(kind: Any) -> bool:
+def _holds_floats(kind: Any) -> bool:
     """Returns whether all numbers in a field of that type are read as floats."""
-    return float in _leaves(kind) and _leaves(kind) <= {float, type(None), ...}
+    return float in _leaf_types(kind) and _leaf_types(kind) <= {float, type(None), ...}
 
 
-def _leaves(kind: Any) -> set[Any]:
+def _leaf_types(kind: Any) -> set[Any]:
     """Returns the innermost types of a union, a tuple or a list."""
     inner = get_args(kind)
-    return {kind} if not inner else set().union(*(_leaves(argument) for argument in inner))
+    return {kind} if not inner else set().union(*(_leaf_types(argument) for argument in inner))
 
 
-def _typed(value: Any) -> str:
+def _write_floats(value: Any) -> str:
     """Writes a value of a field of floats, in which numbers need no type."""
     if isinstance(value, tuple | list):
-        return f"[{','.join(map(_typed, value))}]"
-    return "null" if value is None else _plain_float(float(value))
+        return f"[{','.join(map(_write_floats, value))}]"
+    return "null" if value is None else _write_plain_float(float(value))
 
 
-def _plain_float(value: float) -> str:
+def _write_plain_float(value: float) -> str:
     """Writes a number as ECMAScript does, as required by RFC 8785, section 3.2.2.3.
 
     Python chooses the same digits, and writes them in the same way unless there is an exponent.
@@ -167,44 +167,44 @@ def _plain_float(value: float) -> str:
     return text.removesuffix(".0") if value else "0"
 
 
-def _float(value: float) -> str:
-    return _numbered(repr(value)) if value.is_integer() else _plain_float(value)
+def _write_float(value: float) -> str:
+    return _write_number_object(repr(value)) if value.is_integer() else _write_plain_float(value)
 
 
-def _int(value: int) -> str:
-    return str(value) if -_EXACT < value < _EXACT else _numbered(_digits(value))
+def _write_int(value: int) -> str:
+    return str(value) if -_EXACT_LIMIT < value < _EXACT_LIMIT else _write_number_object(_digits(value))
 
 
 def _digits(value: int) -> str:
-    if abs(value) >= 10**_LONGEST_NUMBER:
-        raise ValueError(f"a number has more than {_LONGEST_NUMBER} digits")
+    if abs(value) >= 10**_MAX_DIGITS:
+        raise ValueError(f"a number has more than {_MAX_DIGITS} digits")
     return str(value)
 
 
-def _numbered(text: str) -> str:
+def _write_number_object(text: str) -> str:
     return f'{{"{_NUMBER}":"{text}"}}'
 
 
-def _list(values: Any) -> str:
-    return f"[{','.join(map(_text, values))}]"
+def _write_list(values: Any) -> str:
+    return f"[{','.join(map(_write, values))}]"
 
 
-def _object(values: dict[str, Any]) -> str:
+def _write_object(values: dict[str, Any]) -> str:
     """Writes an object with keys sorted by their UTF-16 code units (RFC 8785, section 3.2.3)."""
     keys = sorted(values)
     if not "".join(keys).isascii():
         keys.sort(key=lambda key: key.encode("utf-16-be"))
-    text = f"{{{','.join([f'{_string(key)}:{_text(values[key])}' for key in keys])}}}"
+    text = f"{{{','.join([f'{_string(key)}:{_write(values[key])}' for key in keys])}}}"
     return f'{{"{_NUMBER}":{text}}}' if keys == [_NUMBER] else text
 
 
 _WRITERS: dict[type, Callable[[Any], str]] = {
     str: _string,
-    dict: _object,
-    list: _list,
-    tuple: _list,
-    float: _float,
-    int: _int,
+    dict: _write_object,
+    list: _write_list,
+    tuple: _write_list,
+    float: _write_float,
+    int: _write_int,
     bool: lambda value: "true" if value else "false",
     type(None): lambda _value: "null",
 }
@@ -213,27 +213,27 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def _refuse(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is no number")
 
 
-_READER = json.JSONDecoder(parse_constant=_refuse)
+_READER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def _restored(data: Any) -> Any:
+def _restore_numbers(data: Any) -> Any:
     if isinstance(data, dict):
         if list(data) != [_NUMBER]:
-            return {key: _restored(value) for key, value in data.items()}
+            return {key: _restore_numbers(value) for key, value in data.items()}
         number = data[_NUMBER]
         if isinstance(number, dict):
-            return {key: _restored(value) for key, value in number.items()}
-        return _number(number)
+            return {key: _restore_numbers(value) for key, value in number.items()}
+        return _read_number(number)
     if isinstance(data, list):
-        return [_restored(element) for element in data]
+        return [_restore_numbers(element) for element in data]
     return data
 
 
-def _number(text: Any) -> int | float:
-    if not isinstance(text, str) or len(text) > _LONGEST_NUMBER + 1:
+def _read_number(text: Any) -> int | float:
+    if not isinstance(text, str) or len(text) > _MAX_DIGITS + 1:
         raise ValueError(f"{_NUMBER!r} has no number")
     return float(text) if set(text) & set(".en") else int(text)

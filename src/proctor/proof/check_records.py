@@ -16,30 +16,37 @@ from msgspec.structs import replace
 
 from proctor.codec import judged_digest, sent_digest, suite_digest
 from proctor.model import Case, Run, Suite, Trial
-from proctor.plan import Indexer, repeats_of
-from proctor.proof.canonical import data_of
-from proctor.proof.check_statement import Defect, check_name, same, shown, understood
-from proctor.proof.merkle import Tree, leaf
-from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, header_from, trial_from
+from proctor.plan import CaseIndexer, count_repeats
+from proctor.proof.canonical import parse_json
+from proctor.proof.check_statement import BundleDefect, check_name, format_value, read_or_fail, require_equal
+from proctor.proof.merkle import MerkleTree, leaf_hash
+from proctor.proof.records import (
+    CaseLine,
+    RedactedLine,
+    TrialLine,
+    parse_case_line,
+    parse_header,
+    parse_trial_line,
+)
 from proctor.proof.statement import CONFIG, ENVELOPE, SUITE, TRIALS, Statement, TreeHead
-from proctor.splits import held_out, holdout_size
+from proctor.splits import holdout_positions, holdout_size
 
-MOST_LINES = 2_000_000
+MAX_LINES = 2_000_000
 """The maximum number of cases or of trials in a bundle; each takes a little memory."""
-_MOST_GLOBS = 10_000
+_MAX_GLOBS = 10_000
 """The maximum number of id globs; each is matched with every case."""
 
 
-def header_of(line: bytes) -> Suite:
+def read_header(line: bytes) -> Suite:
     """Reads the suite's header, the first line of suite.jsonl.
 
     Raises:
         Defect: it is no header.
     """
-    return understood(f"{SUITE}:1", lambda: header_from(line))
+    return read_or_fail(f"{SUITE}:1", lambda: parse_header(line))
 
 
-class Lines:
+class LineChecker:
     """Checks the tree over the lines of one file, their indexes and their salts."""
 
     def __init__(self, name: str, before: int, head: TreeHead, salts: set[bytes]) -> None:
@@ -51,66 +58,66 @@ class Lines:
             head: the tree head in the statement.
             salts: the salts of all lines so far, including other files.
         """
-        self.hidden = 0
+        self.hidden_count = 0
         self._name = name
         self._before = before
         self._head = head
         self._salts = salts
-        self._tree = Tree()
+        self._tree = MerkleTree()
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The location of the last line, for messages."""
         return f"{self._name}:{self._tree.size + self._before}"
 
-    def add(self, line: bytes, read: CaseLine | TrialLine | HiddenLine) -> None:
+    def add(self, line: bytes, read: CaseLine | TrialLine | RedactedLine) -> None:
         """Checks the next line and its content.
 
         Raises:
             Defect: its index is wrong, or its salt is used twice.
         """
         index = self._tree.size
-        if index == MOST_LINES:
-            raise Defect(f"{self._name} has more than {MOST_LINES} lines, as no bundle has.")
-        self._tree.add(bytes.fromhex(read.leaf) if isinstance(read, HiddenLine) else leaf(line))
-        same(self.place, "the index", read.index, index)
-        if isinstance(read, HiddenLine):
-            self.hidden += 1
+        if index == MAX_LINES:
+            raise BundleDefect(f"{self._name} has more than {MAX_LINES} lines, as no bundle has.")
+        self._tree.add(bytes.fromhex(read.leaf) if isinstance(read, RedactedLine) else leaf_hash(line))
+        require_equal(self.location, "the index", read.index, index)
+        if isinstance(read, RedactedLine):
+            self.hidden_count += 1
             return
         salt = bytes.fromhex(read.salt)
         if salt in self._salts:
-            raise Defect(f"{self.place}: another line has the same salt.")
+            raise BundleDefect(f"{self.location}: another line has the same salt.")
         self._salts.add(salt)
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Checks the tree after the last line.
 
         Raises:
             Defect: the statement has another tree.
         """
         what = "cases" if self._name == SUITE else "trials"
-        same(ENVELOPE, f"the number of {what}", self._head.size, self._tree.size)
-        same(ENVELOPE, f"the Merkle root of the {what}", self._head.root, self._tree.root.hex())
+        require_equal(ENVELOPE, f"the number of {what}", self._head.size, self._tree.size)
+        require_equal(ENVELOPE, f"the Merkle root of the {what}", self._head.root, self._tree.root.hex())
 
 
-class Expected(Struct, frozen=True, kw_only=True):
+class ExpectedTrials(Struct, frozen=True, kw_only=True):
     """The trials that a run must have, as far as that is known."""
 
-    chosen: array[int]
+    positions: array[int]
     """The places of selected cases among the cases that are not hidden."""
     holdout: frozenset[int] | None
     """The positions of all held-out cases; None for a suite that is not split."""
-    hidden: bool
+    has_hidden_cases: bool
     """Whether cases are hidden."""
-    may_end: bool
+    may_end_early: bool
     """Whether hidden cases may have used up the limit, so that the last selected cases may be missing."""
 
-    def split_of(self, position: int) -> str | None:
+    def split_at(self, position: int) -> str | None:
         """Returns `dev`, `holdout`, or None for a suite without a split."""
         return None if self.holdout is None else "holdout" if position in self.holdout else "dev"
 
 
-class Cases:
+class CaseChecker:
     """Checks the cases of a bundle's suite."""
 
     def __init__(self, run: Run, statement: Statement, salts: set[bytes]) -> None:
@@ -119,24 +126,26 @@ class Cases:
         Raises:
             Defect: the run has so many id globs that checking would take hours.
         """
-        if len(run.settings.selection.ids) > _MOST_GLOBS:
-            raise Defect(f"{CONFIG}: the run selects by more than {_MOST_GLOBS} ids, as no bundle's does.")
+        if len(run.settings.selection.ids) > _MAX_GLOBS:
+            raise BundleDefect(
+                f"{CONFIG}: the run selects by more than {_MAX_GLOBS} ids, as no bundle's does."
+            )
         self._run = run
         self._statement = statement
-        self._lines = Lines(SUITE, 1, statement.cases, salts)
+        self._lines = LineChecker(SUITE, 1, statement.cases, salts)
         # What is hidden takes part in limit and split, so that these cannot be applied here.
         all_cases = replace(run.settings.selection, split="all", limit=None)
         public = statement.kind == "public"
-        self._indexer = Indexer(all_cases if public else run.settings.selection, run.settings.repeats)
+        self._indexer = CaseIndexer(all_cases if public else run.settings.selection, run.settings.repeats)
         self._selection = run.settings.selection
         self._digests: list[tuple[str, str, str]] = []
         self._ids: set[str] = set()
         self._hidden_positions: set[int] = set()
 
     @property
-    def hidden(self) -> int:
+    def hidden_count(self) -> int:
         """The number of hidden cases."""
-        return self._lines.hidden
+        return self._lines.hidden_count
 
     def add(self, line: bytes) -> None:
         """Checks the next line of the file.
@@ -144,110 +153,119 @@ class Cases:
         Raises:
             Defect: the line is wrong.
         """
-        lines, index = self._lines, len(self._digests) + self._lines.hidden
-        read = understood(f"{SUITE}:{index + 2}", lambda: case_from(line))
+        lines, index = self._lines, len(self._digests) + self._lines.hidden_count
+        read = read_or_fail(f"{SUITE}:{index + 2}", lambda: parse_case_line(line))
         lines.add(line, read)
-        if isinstance(read, HiddenLine):
+        if isinstance(read, RedactedLine):
             if self._statement.kind == "full":
-                raise Defect(f"{lines.place} is hidden, and nothing of a full bundle is.")
+                raise BundleDefect(f"{lines.location} is hidden, and nothing of a full bundle is.")
             self._hidden_positions.add(index)
             return
         case = read.case
         for name in (case.id, case.category or "", *case.tags):
-            check_name(lines.place, "a name", name)
+            check_name(lines.location, "a name", name)
         if case.id in self._ids:
-            raise Defect(f"{lines.place}: another case has the id {shown(case.id)}.")
+            raise BundleDefect(f"{lines.location}: another case has the id {format_value(case.id)}.")
         self._ids.add(case.id)
-        same(
-            lines.place,
+        require_equal(
+            lines.location,
             "the digest of what is sent",
             read.sent,
-            understood(lines.place, lambda: sent_digest(case)),
+            read_or_fail(lines.location, lambda: sent_digest(case)),
         )
-        self._digests.append((case.id, read.sent, understood(lines.place, lambda: judged_digest(case))))
-        understood(lines.place, lambda: self._indexer.add(case))
+        self._digests.append((case.id, read.sent, read_or_fail(lines.location, lambda: judged_digest(case))))
+        read_or_fail(lines.location, lambda: self._indexer.add(case))
 
-    def end(self) -> Expected:
+    def finish(self) -> ExpectedTrials:
         """Checks the suite after its last case, and returns the trials that the run must have.
 
         Raises:
             Defect: cases of the suite are missing, or the wrong ones are hidden.
         """
         run, suite = self._run, self._run.suite
-        self._lines.end()
+        self._lines.finish()
         rule = suite.split_rule
         if rule is not None and not 0 < rule.ratio < 1:
-            raise Defect(
+            raise BundleDefect(
                 f"{SUITE}:1: the share that is held out is {rule.ratio}, and should be between 0 and 1."
             )
         if not self._hidden_positions:
             right = suite_digest(suite, self._digests)
-            same(f"{SUITE}:1", "the digest of the suite", suite.digest, right)
+            require_equal(f"{SUITE}:1", "the digest of the suite", suite.digest, right)
         self._digests.clear()
         self._ids.clear()
         if self._statement.kind == "full" or rule is None:
             if self._hidden_positions:
-                raise Defect(f"{SUITE}: {self.hidden} cases are hidden, and the suite holds none out.")
-            index = self._indexer.index(rule, run.seat)
-            same(CONFIG, "the number of planned trials", run.planned, index.planned)
-            return Expected(chosen=index.chosen, holdout=index.holdout, hidden=False, may_end=False)
+                raise BundleDefect(
+                    f"{SUITE}: {self.hidden_count} cases are hidden, and the suite holds none out."
+                )
+            index = self._indexer.build(rule, run.seat)
+            require_equal(CONFIG, "the number of planned trials", run.planned, index.trial_count)
+            return ExpectedTrials(
+                positions=index.positions, holdout=index.holdout, has_hidden_cases=False, may_end_early=False
+            )
         self._check_hidden()
-        index = self._indexer.index(None, run.seat)
-        shown_ones = array("I") if self._selection.split == "holdout" else index.chosen
-        return Expected(
-            chosen=shown_ones,
+        index = self._indexer.build(None, run.seat)
+        shown_ones = array("I") if self._selection.split == "holdout" else index.positions
+        return ExpectedTrials(
+            positions=shown_ones,
             holdout=frozenset(self._hidden_positions),
-            hidden=True,
-            may_end=self._selection.limit is not None,
+            has_hidden_cases=True,
+            may_end_early=self._selection.limit is not None,
         )
 
     def _check_hidden(self) -> None:
         """Checks that the hidden cases are the held-out ones, as far as possible without their ids."""
         rule, count = self._run.suite.split_rule, self._statement.cases.size
         assert rule is not None
-        same(SUITE, "the number of hidden cases", self.hidden, _held_out(count, rule.ratio, rule.method))
+        require_equal(
+            SUITE,
+            "the number of hidden cases",
+            self.hidden_count,
+            _holdout_count(count, rule.ratio, rule.method),
+        )
         if rule.method == "shuffle":
-            right = held_out([""] * count, [None] * count, rule)
-            same(SUITE, "the list of hidden cases", sorted(self._hidden_positions), sorted(right))
+            right = holdout_positions([""] * count, [None] * count, rule)
+            require_equal(SUITE, "the list of hidden cases", sorted(self._hidden_positions), sorted(right))
 
 
-def _held_out(count: int, ratio: float, method: str) -> int:
+def _holdout_count(count: int, ratio: float, method: str) -> int:
     if method == "shuffle":
         return count - int(count * (1 - ratio))
     return holdout_size(count, ratio)
 
 
-def _cases_again(lines: Iterator[bytes]) -> Iterator[CaseLine | HiddenLine]:
+def _reread_cases(lines: Iterator[bytes]) -> Iterator[CaseLine | RedactedLine]:
     """Yields the content of lines that were checked before; the hash of the file shows any change."""
     for number, line in enumerate(lines, 2):
-        data = understood(f"{SUITE}:{number}", partial(data_of, line))
-        kind = HiddenLine if isinstance(data, dict) and "leaf" in data else CaseLine
-        yield understood(f"{SUITE}:{number}", partial(msgspec.convert, data, kind))
+        data = read_or_fail(f"{SUITE}:{number}", partial(parse_json, line))
+        kind = RedactedLine if isinstance(data, dict) and "leaf" in data else CaseLine
+        yield read_or_fail(f"{SUITE}:{number}", partial(msgspec.convert, data, kind))
 
 
-class Trials:
+class TrialChecker:
     """Checks the trials of a bundle."""
 
     def __init__(self, statement: Statement, salts: set[bytes]) -> None:
         """Starts without trials."""
         self._full = statement.kind == "full"
-        self._lines = Lines(TRIALS, 0, statement.trials, salts)
+        self._lines = LineChecker(TRIALS, 0, statement.trials, salts)
 
     @property
-    def hidden(self) -> int:
+    def hidden_count(self) -> int:
         """The number of hidden trials."""
-        return self._lines.hidden
+        return self._lines.hidden_count
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The location of the last trial, for messages."""
-        return self._lines.place
+        return self._lines.location
 
-    def in_step(
+    def match_cases(
         self,
         case_lines: Iterator[bytes],
         trial_lines: Iterator[bytes],
-        expected: Expected,
+        expected: ExpectedTrials,
         repeats: int | None,
     ) -> Iterator[tuple[CaseLine, TrialLine]]:
         """Yields each visible trial with its case, and checks the tree at the end.
@@ -261,63 +279,67 @@ class Trials:
         Raises:
             Defect: a trial is missing, duplicated, misplaced, invalid, or of a case that is not in the run.
         """
-        cases, trials = _cases_again(case_lines), self._read(trial_lines)
-        positions, place, hidden_cases = iter(expected.chosen), -1, 0
+        cases, trials = _reread_cases(case_lines), self._read(trial_lines)
+        positions, place, hidden_cases = iter(expected.positions), -1, 0
         next_wanted = next(positions, None)
         for case in cases:
-            if isinstance(case, HiddenLine):
+            if isinstance(case, RedactedLine):
                 hidden_cases += 1
                 continue
             place += 1
             if place != next_wanted:
                 continue
             next_wanted = next(positions, None)
-            for repeat in range(repeats_of(case.case, repeats)):
+            for repeat in range(count_repeats(case.case, repeats)):
                 trial_line = self._next(trials, may_be_hidden=hidden_cases > 0 and repeat == 0)
-                if trial_line is None and expected.may_end and repeat == 0:
+                if trial_line is None and expected.may_end_early and repeat == 0:
                     deque(cases, maxlen=0)  # only at its end the file tells whether it was exchanged
                     return
                 if trial_line is None or (trial_line.trial.position, trial_line.trial.repeat) != (
                     case.index,
                     repeat,
                 ):
-                    raise self._missing(case.case, repeat, trial_line)
+                    raise self._missing_trial(case.case, repeat, trial_line)
                 yield case, trial_line
             hidden_cases = 0
         if self._next(trials, may_be_hidden=hidden_cases > 0) is not None:
-            raise Defect(
-                f"{self.place} is one trial more than the run has, or is of a case that it does not ask."
+            raise BundleDefect(
+                f"{self.location} is one trial more than the run has, or is of a case that it does not ask."
             )
 
-    def _read(self, lines: Iterator[bytes]) -> Iterator[TrialLine | HiddenLine]:
+    def _read(self, lines: Iterator[bytes]) -> Iterator[TrialLine | RedactedLine]:
         for number, line in enumerate(lines, 1):
-            read = understood(f"{TRIALS}:{number}", partial(trial_from, line))
+            read = read_or_fail(f"{TRIALS}:{number}", partial(parse_trial_line, line))
             self._lines.add(line, read)
-            if self._full and isinstance(read, HiddenLine):
-                raise Defect(f"{self.place} is hidden, and nothing of a full bundle is.")
+            if self._full and isinstance(read, RedactedLine):
+                raise BundleDefect(f"{self.location} is hidden, and nothing of a full bundle is.")
             yield read
-        self._lines.end()
+        self._lines.finish()
 
-    def _next(self, trials: Iterator[TrialLine | HiddenLine], *, may_be_hidden: bool) -> TrialLine | None:
+    def _next(self, trials: Iterator[TrialLine | RedactedLine], *, may_be_hidden: bool) -> TrialLine | None:
         for trial_line in trials:
             if isinstance(trial_line, TrialLine):
                 return trial_line
             if not may_be_hidden:
-                raise Defect(f"{self.place} is hidden, where no case that is held out can have a trial.")
+                raise BundleDefect(
+                    f"{self.location} is hidden, where no case that is held out can have a trial."
+                )
         return None
 
-    def _missing(self, case: Case, repeat: int, trial_line: TrialLine | None) -> Defect:
-        trial_words = f"the trial of case {shown(case.id)}" + (f", repeat {repeat}," if repeat else "")
+    def _missing_trial(self, case: Case, repeat: int, trial_line: TrialLine | None) -> BundleDefect:
+        trial_words = f"the trial of case {format_value(case.id)}" + (f", repeat {repeat}," if repeat else "")
         if trial_line is None:
-            return Defect(f"{TRIALS}: {trial_words} is missing at its end.")
+            return BundleDefect(f"{TRIALS}: {trial_words} is missing at its end.")
         trial = trial_line.trial
         other = f"position {trial.position}, repeat {trial.repeat}"
-        return Defect(f"{self.place}: {trial_words} should be here, and there is another one ({other}).")
+        return BundleDefect(
+            f"{self.location}: {trial_words} should be here, and there is another one ({other})."
+        )
 
 
 _MAX_TOKENS = 10**9
 """The maximum of each token count that Proctor stores."""
-_NEVER_SENT = frozenset({"invalid", "unsupported"})
+_KINDS_NEVER_SENT = frozenset({"invalid", "unsupported"})
 """The kinds of failure of cases that are wrong in their file."""
 
 
@@ -331,7 +353,7 @@ def check_figures(place: str, run: Run, trial: Trial) -> None:
     """
     end = run.finished_at or run.started_at
     if trial.source_run is None and not run.started_at <= trial.started_at <= end:
-        raise Defect(
+        raise BundleDefect(
             f"{place}: the trial began at {trial.started_at}, and its run lasted from {run.started_at} to "
             f"{end}."
         )
@@ -340,13 +362,13 @@ def check_figures(place: str, run: Run, trial: Trial) -> None:
         usages.append((trial.output.usage, trial.output.cost_usd))
         for name in ("latency_ms", "queue_ms", "duration_ms"):
             if (getattr(trial.output, name) or 0) < 0:
-                raise Defect(f"{place}: `{name}` is below 0.")
+                raise BundleDefect(f"{place}: `{name}` is below 0.")
     for usage, cost_usd in usages:
         if (cost_usd or 0) < 0:
-            raise Defect(f"{place}: a cost is below 0.")
+            raise BundleDefect(f"{place}: a cost is below 0.")
         counts = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
         if not all(0 <= count <= _MAX_TOKENS for count in counts):
-            raise Defect(f"{place}: a count of tokens is not from 0 to {_MAX_TOKENS:,}.")
+            raise BundleDefect(f"{place}: a count of tokens is not from 0 to {_MAX_TOKENS:,}.")
 
 
 def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> None:
@@ -355,18 +377,20 @@ def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> 
     Raises:
         Defect: it is not a trial of that case, or is inconsistent.
     """
-    same(place, "the case's id", trial.case_id, case.case.id)
-    same(place, "the digest of what was sent", trial.sent, case.sent)
-    same(place, "the split", trial.split, split)
-    same(place, "the case's own target", trial.target, case.case.target)
+    require_equal(place, "the case's id", trial.case_id, case.case.id)
+    require_equal(place, "the digest of what was sent", trial.sent, case.sent)
+    require_equal(place, "the split", trial.split, split)
+    require_equal(place, "the case's own target", trial.target, case.case.target)
     if case.case.problems and trial.output is not None:
-        raise Defect(f"{place}: the case is invalid in its file, and there is an answer to it.")
+        raise BundleDefect(f"{place}: the case is invalid in its file, and there is an answer to it.")
     failure = trial.failure
-    if failure is not None and failure.kind in _NEVER_SENT and not case.case.problems:
-        raise Defect(f"{place}: the trial failed as its case were wrong in its file, and the case is not.")
+    if failure is not None and failure.kind in _KINDS_NEVER_SENT and not case.case.problems:
+        raise BundleDefect(
+            f"{place}: the trial failed as its case were wrong in its file, and the case is not."
+        )
     if trial.output is None and trial.scores:
-        raise Defect(f"{place}: there are scores and no answer that they could be of.")
+        raise BundleDefect(f"{place}: there are scores and no answer that they could be of.")
     if (trial.output is None) is (trial.failure is None):
-        raise Defect(f"{place}: a trial has either an answer or a failure, and this one both or none.")
+        raise BundleDefect(f"{place}: a trial has either an answer or a failure, and this one both or none.")
     if trial.output is not None:
-        same(place, "the number of scores", len(trial.scores), len(case.case.assertions))
+        require_equal(place, "the number of scores", len(trial.scores), len(case.case.assertions))

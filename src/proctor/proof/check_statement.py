@@ -1,6 +1,6 @@
 """Checks that the envelope, the statement, the run and the claims of a bundle are consistent.
 
-The first inconsistency raises a `Defect`, whose text has the expected value.
+The first inconsistency raises a `BundleDefect`, whose text has the expected value.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgspec
 from proctor.codec import target_digest
 from proctor.errors import UsageError
 from proctor.model import Run, Suite
-from proctor.proof.canonical import canonical, parsed
-from proctor.proof.claims import Counting
-from proctor.proof.dsse import Envelope, from_data
+from proctor.proof.canonical import canonical_json, parse_canonical
+from proctor.proof.claims import ClaimCounter
+from proctor.proof.dsse import Envelope, parse_envelope
 from proctor.proof.statement import (
     CONFIG,
     ENVELOPE,
@@ -25,21 +25,21 @@ from proctor.proof.statement import (
     Claim,
     HasFileModel,
     Statement,
-    claim_of,
-    config_of,
-    environment_of,
-    statement_from,
+    config_data,
+    environment_data,
+    make_claim,
+    parse_statement,
 )
-from proctor.verdicts import Counts, exit_code
+from proctor.verdicts import Counts, run_exit_code
 
 T = TypeVar("T")
 
 
-class Defect(Exception):
+class BundleDefect(Exception):
     """The first thing that is wrong with a bundle, as a sentence with the file and the line in front."""
 
 
-def understood(place: str, reading: Callable[[], T]) -> T:
+def read_or_fail(place: str, reading: Callable[[], T]) -> T:
     """Reads a part of a bundle.
 
     Args:
@@ -54,20 +54,22 @@ def understood(place: str, reading: Callable[[], T]) -> T:
     except (ValueError, UsageError, RecursionError, OverflowError, ArithmeticError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
         reason = "".join(letter if letter.isprintable() else "?" for letter in reason[:300])
-        raise Defect(f"{place} cannot be believed: {reason}.") from None
+        raise BundleDefect(f"{place} cannot be believed: {reason}.") from None
 
 
-def same(place: str, what: str, claimed: Any, right: Any) -> None:
+def require_equal(place: str, what: str, claimed: Any, right: Any) -> None:
     """Checks that two values are equal.
 
     Raises:
         Defect: they differ.
     """
     if claimed != right:
-        raise Defect(f"{place}: {what} is {shown(claimed)}, and should be {shown(right)}.")
+        raise BundleDefect(
+            f"{place}: {what} is {format_value(claimed)}, and should be {format_value(right)}."
+        )
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Returns a value as one short line that is safe for terminals."""
     text = (
         ascii(value)
@@ -77,7 +79,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 160 else f"{text[:150]}…"
 
 
-_HIDING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, but for tabs and line ends, and those that turn the direction of text around."""
 
 
@@ -87,52 +89,56 @@ def check_name(place: str, what: str, name: str) -> None:
     Raises:
         Defect: it has control characters.
     """
-    if _HIDING.search(name):
-        raise Defect(f"{place}: {what} has control characters: {shown(name)}.")
+    if _CONTROL_CHARACTERS.search(name):
+        raise BundleDefect(f"{place}: {what} has control characters: {format_value(name)}.")
 
 
 # --- envelope and statement --------------------------------------------------------------------------------
 
 
-def envelope_of(data: bytes) -> Envelope:
+def read_envelope(data: bytes) -> Envelope:
     """Reads envelope.json.
 
     Raises:
         Defect: it is no envelope, or not canonical.
     """
-    return understood(ENVELOPE, lambda: from_data(parsed(_line(data))))
+    return read_or_fail(ENVELOPE, lambda: parse_envelope(parse_canonical(_single_line(data))))
 
 
-def statement_of(envelope: Envelope) -> Statement:
+def read_statement(envelope: Envelope) -> Statement:
     """Reads the statement in an envelope.
 
     Raises:
         Defect: there is none, or it is not canonical.
     """
-    return understood(f"{ENVELOPE}: the statement", lambda: statement_from(parsed(envelope.payload)))
+    return read_or_fail(
+        f"{ENVELOPE}: the statement", lambda: parse_statement(parse_canonical(envelope.payload))
+    )
 
 
-def run_of(config: bytes, environment: bytes, suite: Suite, has_file_model: HasFileModel) -> Run:
+def read_run(config: bytes, environment: bytes, suite: Suite, has_file_model: HasFileModel) -> Run:
     """Builds the run from config.json, environment.json and the suite's header.
 
     Raises:
         Defect: they are no run, or not canonical.
     """
-    parts = understood(CONFIG, lambda: _object(config))
-    around = understood(ENVIRONMENT, lambda: _object(environment))
-    same(ENVIRONMENT, "the list of fields", sorted(around), ["prices_date", "versions"])
+    parts = read_or_fail(CONFIG, lambda: _parse_object(config))
+    around = read_or_fail(ENVIRONMENT, lambda: _parse_object(environment))
+    require_equal(ENVIRONMENT, "the list of fields", sorted(around), ["prices_date", "versions"])
     whole = {**parts, **around, "suite": suite}
-    run = understood(CONFIG, lambda: msgspec.convert(whole, Run))
-    make_config = partial(config_of, has_file_model=has_file_model)
-    for place, data, make in ((CONFIG, config, make_config), (ENVIRONMENT, environment, environment_of)):
-        rebuilt = understood(place, partial(_render, make, run))
+    run = read_or_fail(CONFIG, lambda: msgspec.convert(whole, Run))
+    make_config = partial(config_data, has_file_model=has_file_model)
+    for place, data, make in ((CONFIG, config, make_config), (ENVIRONMENT, environment, environment_data)):
+        rebuilt = read_or_fail(place, partial(_render_file, make, run))
         if rebuilt != data:
-            raise Defect(f"{place} has a field that is unknown, in the wrong place or not as it is written.")
+            raise BundleDefect(
+                f"{place} has a field that is unknown, in the wrong place or not as it is written."
+            )
     return run
 
 
-def _render(make: Callable[[Run], dict[str, Any]], run: Run) -> bytes:
-    return canonical(make(run)) + b"\n"
+def _render_file(make: Callable[[Run], dict[str, Any]], run: Run) -> bytes:
+    return canonical_json(make(run)) + b"\n"
 
 
 def check_statement(statement: Statement, run: Run) -> None:
@@ -142,38 +148,42 @@ def check_statement(statement: Statement, run: Run) -> None:
         Defect: they are of two different runs.
     """
     suite, target = statement.suite, statement.target
-    same(ENVELOPE, "the run's id", statement.run, run.id)
-    same(ENVELOPE, "the run's group", statement.group, run.group)
-    same(ENVELOPE, "the suite's name", suite.name, run.suite.name)
-    same(ENVELOPE, "the suite's version", suite.version, run.suite.version)
-    same(ENVELOPE, "the suite's digest", suite.digest, run.suite.digest)
-    same(ENVELOPE, "the target's name", target.name, run.target.name)
-    same(ENVELOPE, "the target's digest", target.digest, target_digest(run.target))
-    same(CONFIG, "the run's status", run.status, "finished")
-    same(CONFIG, "why the run was stopped", run.stopped, None)
-    same(ENVELOPE, "the time at which the run began", statement.started_at, run.started_at)
-    same(ENVELOPE, "the time at which the run ended", statement.finished_at, run.finished_at)
-    same(ENVELOPE, "the split", statement.split, "holdout" if "holdout" in statement.claims else "all")
-    same(ENVELOPE, "the number of trials", statement.trials.size, run.planned)
-    same(ENVELOPE, "the number of cases", statement.cases.size, run.suite.case_count)
+    require_equal(ENVELOPE, "the run's id", statement.run, run.id)
+    require_equal(ENVELOPE, "the run's group", statement.group, run.group)
+    require_equal(ENVELOPE, "the suite's name", suite.name, run.suite.name)
+    require_equal(ENVELOPE, "the suite's version", suite.version, run.suite.version)
+    require_equal(ENVELOPE, "the suite's digest", suite.digest, run.suite.digest)
+    require_equal(ENVELOPE, "the target's name", target.name, run.target.name)
+    require_equal(ENVELOPE, "the target's digest", target.digest, target_digest(run.target))
+    require_equal(CONFIG, "the run's status", run.status, "finished")
+    require_equal(CONFIG, "why the run was stopped", run.stopped, None)
+    require_equal(ENVELOPE, "the time at which the run began", statement.started_at, run.started_at)
+    require_equal(ENVELOPE, "the time at which the run ended", statement.finished_at, run.finished_at)
+    require_equal(
+        ENVELOPE, "the split", statement.split, "holdout" if "holdout" in statement.claims else "all"
+    )
+    require_equal(ENVELOPE, "the number of trials", statement.trials.size, run.planned)
+    require_equal(ENVELOPE, "the number of cases", statement.cases.size, run.suite.case_count)
     if run.finished_at is None or run.finished_at < run.started_at:
-        raise Defect(f"{CONFIG}: the run ended at {run.finished_at}, before it began at {run.started_at}.")
+        raise BundleDefect(
+            f"{CONFIG}: the run ended at {run.finished_at}, before it began at {run.started_at}."
+        )
     names = (run.id, run.group, suite.name, suite.version or "", target.name, run.embedder or "")
     specs = (*run.judges, *run.named_targets, *run.named_judges)
     for name in (*names, *(spec.name for spec in specs)):
         check_name(CONFIG, "a name", name)
     if min(statement.looks.rate, statement.looks.reveal) < 0:
-        raise Defect(f"{ENVELOPE}: the number of looks at the holdout is below 0.")
+        raise BundleDefect(f"{ENVELOPE}: the number of looks at the holdout is below 0.")
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    read = parsed(_line(data))
+def _parse_object(data: bytes) -> dict[str, Any]:
+    read = parse_canonical(_single_line(data))
     if not isinstance(read, dict) or "suite" in read:
         raise ValueError("it is no JSON object, or names a suite")
     return read
 
 
-def _line(data: bytes) -> bytes:
+def _single_line(data: bytes) -> bytes:
     if not data.endswith(b"\n"):
         raise ValueError("it does not end with a newline")
     return data[:-1]
@@ -183,7 +193,7 @@ def _line(data: bytes) -> bytes:
 
 
 def check_claims(
-    statement: Statement, run: Run, counting: Counting, hidden_trials: int, hidden_cases: int
+    statement: Statement, run: Run, counting: ClaimCounter, hidden_trials: int, hidden_cases: int
 ) -> None:
     """Checks the claims against the counted trials.
 
@@ -202,39 +212,41 @@ def check_claims(
     """
     expected = counting.claims
     if hidden_trials:
-        expected = _with_hidden(statement, run, expected, hidden_trials, hidden_cases)
-    same(ENVELOPE, "the list of claims", sorted(statement.claims), sorted(expected))
+        expected = _add_hidden(statement, run, expected, hidden_trials, hidden_cases)
+    require_equal(ENVELOPE, "the list of claims", sorted(statement.claims), sorted(expected))
     for split, right in expected.items():
         claimed = statement.claims[split]
         for field in Claim.__struct_fields__:
             what = f"`{field}` of the claim on {split}"
-            same(ENVELOPE, what, getattr(claimed, field), getattr(right, field))
-    code = exit_code(_counts(statement.claims["all"]), run.settings)
-    same(ENVELOPE, "the result", statement.result, "FAILED" if code else "PASSED")
+            require_equal(ENVELOPE, what, getattr(claimed, field), getattr(right, field))
+    code = run_exit_code(_counts(statement.claims["all"]), run.settings)
+    require_equal(ENVELOPE, "the result", statement.result, "FAILED" if code else "PASSED")
     passed, failed = counting.names(public=statement.kind == "public")
-    _same_names("passedTests", statement.passed_tests, passed)
-    _same_names("failedTests", statement.failed_tests, failed)
+    _require_same_names("passedTests", statement.passed_tests, passed)
+    _require_same_names("failedTests", statement.failed_tests, failed)
 
 
-def _with_hidden(
+def _add_hidden(
     statement: Statement, run: Run, expected: dict[str, Claim], hidden_trials: int, hidden_cases: int
 ) -> dict[str, Claim]:
     """Returns the expected claims if the claim on the holdout, which cannot be checked, is right."""
     holdout = statement.claims.get("holdout")
     if holdout is None:
-        raise Defect(f"{ENVELOPE}: {hidden_trials} trials are hidden, and there is no claim on the holdout.")
+        raise BundleDefect(
+            f"{ENVELOPE}: {hidden_trials} trials are hidden, and there is no claim on the holdout."
+        )
     parts = (holdout.passed, holdout.failed, holdout.errors, holdout.unscored)
     if min(parts) < 0 or not 0 < holdout.cases <= min(sum(parts), hidden_cases) or sum(parts) > hidden_trials:
-        raise Defect(
+        raise BundleDefect(
             f"{ENVELOPE}: the claim on the holdout has numbers that no {hidden_trials} trials can have, "
             f"of {hidden_cases} cases."
         )
     if run.suite.repeats_rule == "each":
-        same(ENVELOPE, "`total` of the claim on holdout", sum(parts), hidden_trials)
+        require_equal(ENVELOPE, "`total` of the claim on holdout", sum(parts), hidden_trials)
     whole, shown_ones = _counts(holdout), expected["all"]
     for name in ("passed", "failed", "errors", "unscored", "cases"):
         setattr(whole, name, getattr(whole, name) + getattr(shown_ones, name))
-    return {**expected, "holdout": claim_of(_counts(holdout)), "all": claim_of(whole)}
+    return {**expected, "holdout": make_claim(_counts(holdout)), "all": make_claim(whole)}
 
 
 def _counts(claim: Claim) -> Counts:
@@ -244,7 +256,7 @@ def _counts(claim: Claim) -> Counts:
     return counts
 
 
-def _same_names(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) -> None:
+def _require_same_names(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) -> None:
     if claimed == right:
         return
     expected, claimed_set = set(right), set(claimed)
@@ -253,5 +265,7 @@ def _same_names(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) ->
         ("lacks", next((name for name in right if name not in claimed_set), None)),
     ):
         if more is not None:
-            raise Defect(f"{ENVELOPE}: `{field}` {what} {shown(more)}, against what the trials say.")
-    raise Defect(f"{ENVELOPE}: `{field}` is not in the order of the suite, or has a name twice.")
+            raise BundleDefect(
+                f"{ENVELOPE}: `{field}` {what} {format_value(more)}, against what the trials say."
+            )
+    raise BundleDefect(f"{ENVELOPE}: `{field}` is not in the order of the suite, or has a name twice.")

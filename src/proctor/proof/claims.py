@@ -6,21 +6,21 @@ from typing import Literal
 
 from proctor.errors import ExitCode
 from proctor.model import Case, Run, Trial, Verdict
-from proctor.plan import repeats_of
+from proctor.plan import count_repeats
 from proctor.plurals import trial_name
-from proctor.proof.statement import Claim, claim_of
-from proctor.verdicts import Repeats, Tally, exit_code, rules_of
+from proctor.proof.statement import Claim, make_claim
+from proctor.verdicts import CaseRepeats, Tally, pass_rules_for, run_exit_code
 
 
-class Counting:
+class ClaimCounter:
     """Counts the trials of a run in order of position and repeat, without holding their answers."""
 
     def __init__(self, run: Run) -> None:
         """Starts without trials."""
         self._run = run
-        self._rules = rules_of(run)
+        self._rules = pass_rules_for(run)
         self._tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
-        self._repeats = Repeats(run.suite.pass_rule)
+        self._repeats = CaseRepeats(run.suite.pass_rule)
         self._position = -1
         self._name = ""
         self.passed: list[tuple[str, bool]] = []
@@ -36,9 +36,9 @@ class Counting:
             return verdict
         if trial.position != self._position:
             self._position, self._name = trial.position, trial_name(trial.case_id, trial.repeat)
-            self._repeats = Repeats(self._rules(case))
+            self._repeats = CaseRepeats(self._rules(case))
         self._repeats.add(trial, verdict)
-        if len(self._repeats) == repeats_of(case, self._run.settings.repeats):
+        if len(self._repeats) == count_repeats(case, self._run.settings.repeats):
             self._list_by_verdict(self._name, self._repeats.verdict(self._run.suite.repeats_rule), trial)
         return verdict
 
@@ -50,18 +50,18 @@ class Counting:
     @property
     def prompts(self) -> dict[str, set[str]]:
         """The digests of the judge prompts, by the names of the judges."""
-        return self._tally.judging.prompts
+        return self._tally.judge_stats.prompts
 
     @property
     def claims(self) -> dict[str, Claim]:
         """The claims for all trials and for each split with trials."""
-        counts_by_split = {"all": self._tally.counted, **self._tally.splits}
-        return {split: claim_of(counts) for split, counts in sorted(counts_by_split.items())}
+        counts_by_split = {"all": self._tally.result_counts, **self._tally.splits}
+        return {split: make_claim(counts) for split, counts in sorted(counts_by_split.items())}
 
     @property
     def result(self) -> Literal["PASSED", "FAILED"]:
         """Whether the exit code of the run is 0."""
-        code = exit_code(self._tally.counted, self._run.settings)
+        code = run_exit_code(self._tally.result_counts, self._run.settings)
         return "PASSED" if code is ExitCode.OK else "FAILED"
 
     def names(self, *, public: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -36,7 +36,7 @@ def signed_bytes(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def as_data(envelope: Envelope) -> dict[str, Any]:
+def envelope_data(envelope: Envelope) -> dict[str, Any]:
     """Returns the envelope as data for `canonical`."""
     return {
         "payload": b64encode(envelope.payload).decode(),
@@ -52,7 +52,7 @@ def as_data(envelope: Envelope) -> dict[str, Any]:
     }
 
 
-def from_data(data: Any) -> Envelope:
+def parse_envelope(data: Any) -> Envelope:
     """Parses an envelope.
 
     Raises:
@@ -64,18 +64,21 @@ def from_data(data: Any) -> Envelope:
         raise ValueError(f"its payload type is {data['payloadType']!r} instead of {PAYLOAD_TYPE!r}")
     if not isinstance(data["signatures"], list):
         raise ValueError("its signatures are no list")
-    return Envelope(_bytes(data["payload"]), tuple(_signature(signature) for signature in data["signatures"]))
+    return Envelope(
+        _decode_base64(data["payload"]),
+        tuple(_parse_signature(signature) for signature in data["signatures"]),
+    )
 
 
-def _signature(data: Any) -> Signature:
+def _parse_signature(data: Any) -> Signature:
     if not isinstance(data, dict) or set(data) != {"keyid", "sig", "publicKey"}:
         raise ValueError("a signature has not the fields keyid, sig and publicKey")
     if not isinstance(data["keyid"], str) or not isinstance(data["publicKey"], str):
         raise ValueError("the key of a signature is no text")
-    return Signature(data["keyid"], _bytes(data["sig"]), data["publicKey"])
+    return Signature(data["keyid"], _decode_base64(data["sig"]), data["publicKey"])
 
 
-def _bytes(text: Any) -> bytes:
+def _decode_base64(text: Any) -> bytes:
     if not isinstance(text, str):
         raise ValueError("what should be Base64 is no text")
     decoded = b64decode(text, validate=True)

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from proctor.proof import merkle
-from proctor.proof.canonical import parsed
-from proctor.proof.dsse import Envelope, as_data, from_data
-from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, trial_from
-from proctor.proof.statement import Statement, TreeHead, statement_from
+from proctor.proof.canonical import parse_canonical
+from proctor.proof.dsse import Envelope, envelope_data, parse_envelope
+from proctor.proof.records import CaseLine, RedactedLine, TrialLine, parse_case_line, parse_trial_line
+from proctor.proof.statement import Statement, TreeHead, parse_statement
 
 
-class ProvedLine(Struct, frozen=True, forbid_unknown_fields=True):
+class LineProof(Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a file with its inclusion path to the root of the file's Merkle tree."""
 
     line: str
@@ -29,7 +29,7 @@ class ProvedLine(Struct, frozen=True, forbid_unknown_fields=True):
     """The digests of `merkle.path`, each as 64 hexadecimal digits."""
 
 
-class Proved(Struct, frozen=True):
+class TrialProof(Struct, frozen=True):
     """The trial and the case of a checked proof; the signatures of the envelope are not checked."""
 
     envelope: Envelope
@@ -38,19 +38,19 @@ class Proved(Struct, frozen=True):
     case: CaseLine
 
 
-def proved_line(line: bytes, leaves: Sequence[bytes], index: int) -> ProvedLine:
+def prove_line(line: bytes, leaves: Sequence[bytes], index: int) -> LineProof:
     """Returns the proof of one line of a file with these leaves."""
-    steps = merkle.path(leaves, index)
-    return ProvedLine(line.decode("utf-8"), index, [step.hex() for step in steps])
+    steps = merkle.inclusion_path(leaves, index)
+    return LineProof(line.decode("utf-8"), index, [step.hex() for step in steps])
 
 
-def proof_of(envelope: Envelope, trial: ProvedLine, case: ProvedLine) -> dict[str, Any]:
+def proof_data(envelope: Envelope, trial: LineProof, case: LineProof) -> dict[str, Any]:
     """Returns a proof as data for `canonical`."""
     lines = {"trial": msgspec.to_builtins(trial), "case": msgspec.to_builtins(case)}
-    return {"envelope": as_data(envelope), **lines}
+    return {"envelope": envelope_data(envelope), **lines}
 
 
-def checked(data: Any) -> Proved:
+def check_proof(data: Any) -> TrialProof:
     """Checks a proof without its signatures, and returns what it proves.
 
     Raises:
@@ -58,35 +58,35 @@ def checked(data: Any) -> Proved:
     """
     if not isinstance(data, dict) or set(data) != {"envelope", "trial", "case"}:
         raise ValueError("it is no proof of a trial: it has not the fields envelope, trial and case")
-    envelope = from_data(data["envelope"])
-    statement = statement_from(parsed(envelope.payload))
-    trial = trial_from(_bound(data["trial"], statement.trials, "trial"))
-    case = case_from(_bound(data["case"], statement.cases, "case"))
-    if isinstance(trial, HiddenLine) or isinstance(case, HiddenLine):
+    envelope = parse_envelope(data["envelope"])
+    statement = parse_statement(parse_canonical(envelope.payload))
+    trial = parse_trial_line(_verify_line(data["trial"], statement.trials, "trial"))
+    case = parse_case_line(_verify_line(data["case"], statement.cases, "case"))
+    if isinstance(trial, RedactedLine) or isinstance(case, RedactedLine):
         raise ValueError("a line in it is hidden and proves nothing")
     if (trial.index, case.index) != (data["trial"]["index"], data["case"]["index"]):
         raise ValueError("a line in it has another place than the proof says")
     of_trial = (trial.trial.position, trial.trial.case_id, trial.trial.sent)
     if of_trial != (case.index, case.case.id, case.sent):
         raise ValueError("its trial is not one of its case")
-    return Proved(envelope, statement, trial, case)
+    return TrialProof(envelope, statement, trial, case)
 
 
-def _bound(data: Any, head: TreeHead, what: str) -> bytes:
+def _verify_line(data: Any, head: TreeHead, what: str) -> bytes:
     """Returns the bytes of a line after checking that it leads to the root of its tree."""
     try:
-        proved_line = msgspec.convert(data, ProvedLine)
-        steps = [_digest(step) for step in proved_line.path]
+        proved_line = msgspec.convert(data, LineProof)
+        steps = [_parse_digest(step) for step in proved_line.path]
     except msgspec.ValidationError as error:
         raise ValueError(f"its {what} has not the shape of one ({error})") from None
     line = proved_line.line.encode("utf-8")
-    root = merkle.leads_to(merkle.leaf(line), proved_line.index, head.size, steps)
+    root = merkle.root_from_path(merkle.leaf_hash(line), proved_line.index, head.size, steps)
     if root is None or root.hex() != head.root:
         raise ValueError(f"its {what} does not lead to the root that the statement has")
     return line
 
 
-def _digest(text: str) -> bytes:
+def _parse_digest(text: str) -> bytes:
     digest = bytes.fromhex(text) if len(text) == 64 else b""
     if digest.hex() != text or not digest:
         raise ValueError("a digest in its path is not 64 hexadecimal digits")

@@ -9,16 +9,16 @@ import hmac
 from collections.abc import Sequence
 from hashlib import sha256
 
-EMPTY = sha256(b"").digest()
+EMPTY_ROOT = sha256(b"").digest()
 """The root of a tree without leaves."""
 
 
-def leaf(line: bytes) -> bytes:
+def leaf_hash(line: bytes) -> bytes:
     """Returns the 32-byte hash of a line; the line should contain a salt, or short lines could be guessed."""
     return sha256(b"\x00" + line).digest()
 
 
-def salt(secret: bytes, kind: str, index: int) -> str:
+def line_salt(secret: bytes, kind: str, index: int) -> str:
     """Returns the salt of one line, as 64 hexadecimal digits; it cannot be derived from other lines.
 
     Args:
@@ -29,7 +29,7 @@ def salt(secret: bytes, kind: str, index: int) -> str:
     return hmac.new(secret, f"proctor/salt/1/{kind}/{index}".encode(), sha256).hexdigest()
 
 
-class Tree:
+class MerkleTree:
     """Computes the root over a stream of leaves, in memory that grows with the logarithm of their number."""
 
     __slots__ = ("_peaks", "size")
@@ -44,7 +44,7 @@ class Tree:
         self.size += 1
         count = 1
         while self._peaks and self._peaks[-1][0] == count:
-            digest = _node(self._peaks.pop()[1], digest)
+            digest = _node_hash(self._peaks.pop()[1], digest)
             count *= 2
         self._peaks.append((count, digest))
 
@@ -52,14 +52,14 @@ class Tree:
     def root(self) -> bytes:
         """The root over all leaves so far."""
         if not self._peaks:
-            return EMPTY
+            return EMPTY_ROOT
         root = self._peaks[-1][1]
         for _, digest in reversed(self._peaks[:-1]):
-            root = _node(digest, root)
+            root = _node_hash(digest, root)
         return root
 
 
-def path(leaves: Sequence[bytes], index: int) -> list[bytes]:
+def inclusion_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
     """Returns the inclusion path of a leaf: the digests from the leaf up to the root.
 
     Raises:
@@ -69,21 +69,21 @@ def path(leaves: Sequence[bytes], index: int) -> list[bytes]:
         raise IndexError(f"there is no leaf {index} of {len(leaves)}")
     if len(leaves) == 1:
         return []
-    half = _half(len(leaves))
+    half = _split_size(len(leaves))
     if index < half:
-        return [*path(leaves[:half], index), root_of(leaves[half:])]
-    return [*path(leaves[half:], index - half), root_of(leaves[:half])]
+        return [*inclusion_path(leaves[:half], index), merkle_root(leaves[half:])]
+    return [*inclusion_path(leaves[half:], index - half), merkle_root(leaves[:half])]
 
 
-def root_of(leaves: Sequence[bytes]) -> bytes:
+def merkle_root(leaves: Sequence[bytes]) -> bytes:
     """Returns the root over these leaves."""
-    tree = Tree()
+    tree = MerkleTree()
     for digest in leaves:
         tree.add(digest)
     return tree.root
 
 
-def leads_to(digest: bytes, index: int, size: int, steps: Sequence[bytes]) -> bytes | None:
+def root_from_path(digest: bytes, index: int, size: int, steps: Sequence[bytes]) -> bytes | None:
     """Returns the root to which a path leads from a leaf; None if the path has the wrong length.
 
     Args:
@@ -96,18 +96,18 @@ def leads_to(digest: bytes, index: int, size: int, steps: Sequence[bytes]) -> by
         return None if steps or index else digest
     if not steps or not 0 <= index < size:
         return None
-    half = _half(size)
+    half = _split_size(size)
     if index < half:
-        below = leads_to(digest, index, half, steps[:-1])
-        return None if below is None else _node(below, steps[-1])
-    below = leads_to(digest, index - half, size - half, steps[:-1])
-    return None if below is None else _node(steps[-1], below)
+        below = root_from_path(digest, index, half, steps[:-1])
+        return None if below is None else _node_hash(below, steps[-1])
+    below = root_from_path(digest, index - half, size - half, steps[:-1])
+    return None if below is None else _node_hash(steps[-1], below)
 
 
-def _half(size: int) -> int:
+def _split_size(size: int) -> int:
     """Returns the largest power of two below a size."""
     return 1 << (size - 1).bit_length() - 1
 
 
-def _node(left_digest: bytes, right_digest: bytes) -> bytes:
+def _node_hash(left_digest: bytes, right_digest: bytes) -> bytes:
     return sha256(b"\x01" + left_digest + right_digest).digest()

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import decode, in_order, sent_digest
-from proctor.model import Case, Form, Message, Suite, Trial, Verdict
-from proctor.proof.canonical import canonical, check_same, data_of
+from proctor.codec import decode, json_in_key_order, sent_digest
+from proctor.model import Case, Message, ResponseFormat, Suite, Trial, Verdict
+from proctor.proof.canonical import canonical_json, check_canonical, parse_json
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class TrialLine(Struct, frozen=True):
     verdict: Verdict
 
 
-class HiddenLine(Struct, frozen=True):
+class RedactedLine(Struct, frozen=True):
     """Replaces a hidden line."""
 
     index: int
@@ -57,59 +57,59 @@ class _StoredCase(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
     """The content of `codec.in_order`."""
 
     input: tuple[Message, ...]
-    form: Form | None
+    form: ResponseFormat | None
 
 
 def header_line(suite: Suite) -> bytes:
     """Returns the first line of suite.jsonl, without the suite's folder."""
-    return canonical(_header_data(suite))
+    return canonical_json(_header_data(suite))
 
 
 def case_line(index: int, salt: str, case: Case, sent_digest: str) -> bytes:
     """Returns the line of a case; `index` is its position in the suite."""
-    return canonical(_case_data(index, salt, case, sent_digest, _ordered_json(case, sent_digest)))
+    return canonical_json(_case_data(index, salt, case, sent_digest, _ordered_json(case, sent_digest)))
 
 
 def trial_line(index: int, salt: str, trial: Trial, verdict: Verdict) -> bytes:
     """Returns the line of a trial; `index` counts all trials in order of position and repeat."""
-    return canonical(_trial_data(index, salt, trial, verdict))
+    return canonical_json(_trial_data(index, salt, trial, verdict))
 
 
-def hidden_line(index: int, leaf: bytes) -> bytes:
+def redacted_line(index: int, leaf: bytes) -> bytes:
     """Returns the line that replaces a hidden one."""
-    return canonical(_hidden_data(index, leaf.hex()))
+    return canonical_json(_redacted_data(index, leaf.hex()))
 
 
-def header_from(line: bytes) -> Suite:
+def parse_header(line: bytes) -> Suite:
     """Parses the first line of suite.jsonl.
 
     Raises:
         ValueError: it is not exactly what `header_line` writes; the text is a clause.
     """
-    suite = _converted(data_of(line), _Header).suite
-    check_same(_header_data(suite), line)
+    suite = _convert(parse_json(line), _Header).suite
+    check_canonical(_header_data(suite), line)
     return suite
 
 
-def case_from(line: bytes) -> CaseLine | HiddenLine:
-    """Parses one line of suite.jsonl; raises ValueError like `header_from`."""
-    data = data_of(line)
-    if _is_hidden(data):
-        return _parse_hidden(data, line)
-    read = _converted(data, CaseLine)
+def parse_case_line(line: bytes) -> CaseLine | RedactedLine:
+    """Parses one line of suite.jsonl; raises ValueError like `parse_header`."""
+    data = parse_json(line)
+    if _is_redacted(data):
+        return _parse_redacted(data, line)
+    read = _convert(data, CaseLine)
     _check_salt(read.salt)
-    check_same(_case_data(read.index, read.salt, read.case, read.sent, read.written), line)
-    return read if read.written is None else _put_in_order(read, read.written)
+    check_canonical(_case_data(read.index, read.salt, read.case, read.sent, read.written), line)
+    return read if read.written is None else _restore_key_order(read, read.written)
 
 
-def trial_from(line: bytes) -> TrialLine | HiddenLine:
-    """Parses one line of trials.jsonl; raises ValueError like `header_from`."""
-    data = data_of(line)
-    if _is_hidden(data):
-        return _parse_hidden(data, line)
-    read = _converted(data, TrialLine)
+def parse_trial_line(line: bytes) -> TrialLine | RedactedLine:
+    """Parses one line of trials.jsonl; raises ValueError like `parse_header`."""
+    data = parse_json(line)
+    if _is_redacted(data):
+        return _parse_redacted(data, line)
+    read = _convert(data, TrialLine)
     _check_salt(read.salt)
-    check_same(_trial_data(read.index, read.salt, read.trial, read.verdict), line)
+    check_canonical(_trial_data(read.index, read.salt, read.trial, read.verdict), line)
     return read
 
 
@@ -126,18 +126,18 @@ def _case_data(
 
 def _ordered_json(case: Case, sent_text: str) -> str | None:
     """Returns the order of a case's keys; None also if the digest is of an earlier version without it."""
-    json_text = in_order(case)
+    json_text = json_in_key_order(case)
     return None if json_text is None or sent_text != sent_digest(case) else json_text
 
 
-def _put_in_order(read: CaseLine, ordered_json: str) -> CaseLine:
+def _restore_key_order(read: CaseLine, ordered_json: str) -> CaseLine:
     """Returns the line with the case's keys in the order in which they were sent."""
     try:
         stored_case = decode(ordered_json, _StoredCase)
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("`written` is not the JSON of an input and a form") from None
     case = replace(read.case, input=stored_case.input or read.case.input, form=stored_case.form)
-    if in_order(case) != ordered_json or canonical(case) != canonical(read.case):
+    if json_in_key_order(case) != ordered_json or canonical_json(case) != canonical_json(read.case):
         raise ValueError("`written` is not what its case sends")
     return replace(read, case=case)
 
@@ -146,7 +146,7 @@ def _trial_data(index: int, salt: str, trial: Trial, verdict: Verdict) -> dict[s
     return {"index": index, "salt": salt, "trial": trial, "verdict": verdict.value}
 
 
-def _hidden_data(index: int, leaf: str) -> dict[str, Any]:
+def _redacted_data(index: int, leaf: str) -> dict[str, Any]:
     return {"index": index, "leaf": leaf}
 
 
@@ -154,15 +154,15 @@ class _Header(Struct, frozen=True):
     suite: Suite
 
 
-def _is_hidden(data: Any) -> bool:
+def _is_redacted(data: Any) -> bool:
     return isinstance(data, dict) and "leaf" in data
 
 
-def _parse_hidden(data: Any, line: bytes) -> HiddenLine:
-    read = _converted(data, HiddenLine)
+def _parse_redacted(data: Any, line: bytes) -> RedactedLine:
+    read = _convert(data, RedactedLine)
     if not _DIGEST.fullmatch(read.leaf):
         raise ValueError("its leaf is not 64 hexadecimal digits")
-    check_same(_hidden_data(read.index, read.leaf), line)
+    check_canonical(_redacted_data(read.index, read.leaf), line)
     return read
 
 
@@ -171,7 +171,7 @@ def _check_salt(salt: str) -> None:
         raise ValueError("its salt is not 64 hexadecimal digits")
 
 
-def _converted(data: Any, kind: type[T]) -> T:
+def _convert(data: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:

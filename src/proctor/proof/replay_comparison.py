@@ -17,7 +17,7 @@ from proctor.verdicts import Counts
 _MEASURED_VERDICTS = frozenset({Verdict.PASS, Verdict.FAIL})
 
 
-class Said(Struct, frozen=True, gc=False):
+class AnswerSummary(Struct, frozen=True, gc=False):
     """The parts of one trial that are compared."""
 
     case_id: str
@@ -33,22 +33,22 @@ class Said(Struct, frozen=True, gc=False):
         return trial_name(self.case_id, self.repeat)
 
     @property
-    def measured(self) -> bool:
+    def is_measured(self) -> bool:
         """Whether it passed or failed."""
         return self.verdict in _MEASURED_VERDICTS
 
 
-def said(trial: Trial, verdict: Verdict) -> Said:
+def summarize_answer(trial: Trial, verdict: Verdict) -> AnswerSummary:
     """Returns the parts of a trial that are compared; tool calls without their results and times."""
     output = trial.output
     answer = None
     if output is not None:
         calls = [(call.name, call.arguments) for call in output.tool_calls]
         answer = sha256(encode((output.text, calls))).digest()
-    return Said(trial.case_id, trial.repeat, trial.split, verdict, answer)
+    return AnswerSummary(trial.case_id, trial.repeat, trial.split, verdict, answer)
 
 
-class Share(Struct, frozen=True):
+class ReplayShare(Struct, frozen=True):
     """A share of the trials that were measured both times."""
 
     count: int
@@ -58,22 +58,22 @@ class Share(Struct, frozen=True):
     """The Wilson interval, over cases: the repeats of a case are not independent."""
 
 
-class Replayed(Struct, frozen=True, kw_only=True):
+class ReplayComparison(Struct, frozen=True, kw_only=True):
     """The result of a replay."""
 
     total: int
     """The number of the bundle's trials that were replayed."""
-    identical: Share
+    identical: ReplayShare
     """The same text, the same tool calls and the same verdict."""
-    same_verdict: Share
+    same_verdict: ReplayShare
     """Another answer with the same verdict."""
-    changed: Share
+    changed: ReplayShare
     """Another verdict."""
-    now_failing: tuple[Said, ...]
-    now_passing: tuple[Said, ...]
-    not_measured: tuple[Said, ...]
+    now_failing: tuple[AnswerSummary, ...]
+    now_passing: tuple[AnswerSummary, ...]
+    not_measured: tuple[AnswerSummary, ...]
     """Trials without an answer or a verdict in the replay."""
-    not_measured_before: tuple[Said, ...]
+    not_measured_before: tuple[AnswerSummary, ...]
     """Trials without an answer or a verdict in the bundle that were measured in the replay."""
     then: Counts
     """The counts of the bundle's trials."""
@@ -88,7 +88,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
         return ExitCode.FAILED if self.changed.count else ExitCode.OK
 
 
-def replayed(before: Iterable[Said], after: Iterable[Said]) -> Replayed:
+def compare_replay(before: Iterable[AnswerSummary], after: Iterable[AnswerSummary]) -> ReplayComparison:
     """Compares the new answers with those of a bundle, pair by pair.
 
     Args:
@@ -96,7 +96,7 @@ def replayed(before: Iterable[Said], after: Iterable[Said]) -> Replayed:
         after: the new trials; those that `before` does not have are ignored.
     """
     new_trials = {(trial.case_id, trial.repeat): trial for trial in after}
-    parts: dict[str, list[Said]] = {name: [] for name in _PARTS}
+    parts: dict[str, list[AnswerSummary]] = {name: [] for name in _PARTS}
     then, now = Counts(), Counts()
     cases, total = set[str](), 0
     for trial in before:
@@ -104,16 +104,16 @@ def replayed(before: Iterable[Said], after: Iterable[Said]) -> Replayed:
         again = new_trials.get((trial.case_id, trial.repeat)) or _missing_trial(trial)
         then.add(trial.verdict, first=trial.repeat == 0)
         now.add(again.verdict, first=trial.repeat == 0)
-        part = _part(trial, again)
+        part = _classify(trial, again)
         parts[part].append(trial)
-        if trial.measured and again.measured:
+        if trial.is_measured and again.is_measured:
             cases.add(trial.case_id)
     measured_count = sum(len(parts[name]) for name in _COMPARED_PARTS)
 
-    def share(*names: str) -> Share:
-        return _share(sum(len(parts[name]) for name in names), measured_count, len(cases))
+    def share(*names: str) -> ReplayShare:
+        return _make_share(sum(len(parts[name]) for name in names), measured_count, len(cases))
 
-    return Replayed(
+    return ReplayComparison(
         total=total,
         identical=share("identical"),
         same_verdict=share("same_verdict"),
@@ -131,23 +131,23 @@ _COMPARED_PARTS = ("identical", "same_verdict", "now_failing", "now_passing")
 _PARTS = (*_COMPARED_PARTS, "not_measured", "not_measured_before")
 
 
-def _part(before: Said, after: Said) -> str:
-    if not after.measured:
+def _classify(before: AnswerSummary, after: AnswerSummary) -> str:
+    if not after.is_measured:
         return "not_measured"
-    if not before.measured:
+    if not before.is_measured:
         return "not_measured_before"
     if before.verdict is not after.verdict:
         return "now_passing" if after.verdict is Verdict.PASS else "now_failing"
     return "identical" if before.answer == after.answer else "same_verdict"
 
 
-def _missing_trial(trial: Said) -> Said:
+def _missing_trial(trial: AnswerSummary) -> AnswerSummary:
     """Returns the summary of a trial that was not replayed."""
-    return Said(trial.case_id, trial.repeat, trial.split, Verdict.ERROR, None)
+    return AnswerSummary(trial.case_id, trial.repeat, trial.split, Verdict.ERROR, None)
 
 
-def _share(count: int, measured_count: int, cases: int) -> Share:
+def _make_share(count: int, measured_count: int, cases: int) -> ReplayShare:
     if not measured_count:
-        return Share(count, None, None)
+        return ReplayShare(count, None, None)
     share = count / measured_count
-    return Share(count, share, wilson(min(share * cases, cases), cases))
+    return ReplayShare(count, share, wilson(min(share * cases, cases), cases))

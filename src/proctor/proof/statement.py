@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from proctor.codec import assertion_digest
 from proctor.env_vars import names_in
 from proctor.model import Case, Run, Score, TargetSpec, Trial
-from proctor.proof.canonical import canonical, data_of
+from proctor.proof.canonical import canonical_json, parse_json
 from proctor.verdicts import Counts
 
 VERSION = 1
@@ -32,13 +32,13 @@ SUITE, TRIALS, CONFIG, ENVIRONMENT = "suite.jsonl", "trials.jsonl", "config.json
 FILES = (SUITE, TRIALS, CONFIG, ENVIRONMENT)
 """The files that the statement is about, in the order of its subjects."""
 ENVELOPE = "envelope.json"
-"""The file with the statement and its signatures; a bundle has this file and `FILES`."""
+"""The file with the statement and its signatures; a bundle has this file and `CERTIFICATE_FILES`."""
 EXTENSION = "proctor_attestation"
 
-Kind = Literal["full", "public"]
+BundleKind = Literal["full", "public"]
 HasFileModel = Callable[[TargetSpec], bool]
 """Whether a target's model is a file, whose path a targets file makes absolute."""
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+AwareDatetime = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with a time zone."""
 
 
@@ -66,7 +66,7 @@ class TreeHead(Struct, frozen=True):
     """The number of its leaves."""
 
 
-class SuiteNamed(Struct, frozen=True):
+class SuiteReference(Struct, frozen=True):
     """The suite that was run."""
 
     name: str
@@ -75,14 +75,14 @@ class SuiteNamed(Struct, frozen=True):
     digest: str
 
 
-class TargetNamed(Struct, frozen=True):
+class TargetReference(Struct, frozen=True):
     """The target that was called."""
 
     name: str
     digest: str
 
 
-class Looks(Struct, frozen=True):
+class AccessCounts(Struct, frozen=True):
     """The number of accesses to the suite's holdout before the run started, by kind."""
 
     rate: int
@@ -93,20 +93,20 @@ class Statement(Struct, frozen=True, kw_only=True):
     """The signed content: the digests of the files, and the results of the run."""
 
     files: dict[str, str]
-    """The SHA-256 of each of `FILES`, as 64 hexadecimal digits."""
+    """The SHA-256 of each of `CERTIFICATE_FILES`, as 64 hexadecimal digits."""
     result: Literal["PASSED", "FAILED"]
     """Whether the run's exit code was 0."""
     passed_tests: tuple[str, ...]
     """In suite order; held-out tests are left out of public bundles, also in `failed_tests`."""
     failed_tests: tuple[str, ...]
     """Unmeasured trials are in neither list."""
-    kind: Kind
+    kind: BundleKind
     run: str
     group: str
-    suite: SuiteNamed
-    target: TargetNamed
-    started_at: Moment
-    finished_at: Moment
+    suite: SuiteReference
+    target: TargetReference
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
     split: Literal["holdout", "all"]
     """The claim that is the headline: the holdout's if the run has one."""
     claims: dict[str, Claim]
@@ -115,7 +115,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     """The tree over the lines of suite.jsonl after the first, as in a full bundle."""
     trials: TreeHead
     """The tree over the lines of trials.jsonl, as in a full bundle."""
-    looks: Looks
+    looks: AccessCounts
 
     @property
     def claim(self) -> Claim:
@@ -126,7 +126,7 @@ class Statement(Struct, frozen=True, kw_only=True):
 # --- claims and statements ---------------------------------------------------------------------------------
 
 
-def claim_of(counts: Counts) -> Claim:
+def make_claim(counts: Counts) -> Claim:
     """Returns the claim for some counts."""
     return Claim(
         passed=counts.passed,
@@ -141,7 +141,7 @@ def claim_of(counts: Counts) -> Claim:
 
 
 def statement_data(statement: Statement) -> dict[str, Any]:
-    """Returns the statement as plain data for `canonical`, the payload of the envelope."""
+    """Returns the statement as plain data for `canonical_json`, the payload of the envelope."""
     own = msgspec.to_builtins(statement)
     files, suite = own.pop("files"), own["suite"]
     own["claims"] = {split: _claim_data(statement.claims[split]) for split in statement.claims}
@@ -163,7 +163,7 @@ def statement_data(statement: Statement) -> dict[str, Any]:
     }
 
 
-def statement_from(data: Any) -> Statement:
+def parse_statement(data: Any) -> Statement:
     """Parses a statement.
 
     Raises:
@@ -178,9 +178,9 @@ def statement_from(data: Any) -> Statement:
         own["result"] = predicate["result"]
         own["passed_tests"], own["failed_tests"] = predicate["passedTests"], predicate["failedTests"]
         statement = msgspec.convert(own, Statement)
-        same = canonical(statement_data(statement)) == canonical(data)
+        same = canonical_json(statement_data(statement)) == canonical_json(data)
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        raise ValueError(f"it has not the shape of a statement ({_clause(error)})") from None
+        raise ValueError(f"it has not the shape of a statement ({_error_clause(error)})") from None
     if not {"all", statement.split} <= set(statement.claims) <= {"all", "dev", "holdout"}:
         raise ValueError("it has not the claims of a statement")
     if not same:
@@ -192,23 +192,23 @@ def statement_from(data: Any) -> Statement:
 
 def _claim_data(claim: Claim) -> dict[str, Any]:
     """Returns a claim as plain data, with whole floats as integers, which canonical JSON writes alike."""
-    ends = None if claim.ci95 is None else [_plain(end) for end in claim.ci95]
-    rate = None if claim.pass_rate is None else _plain(claim.pass_rate)
+    ends = None if claim.ci95 is None else [_shortest_number(end) for end in claim.ci95]
+    rate = None if claim.pass_rate is None else _shortest_number(claim.pass_rate)
     return {**msgspec.to_builtins(claim), "pass_rate": rate, "ci95": ends}
 
 
-def _plain(number: float) -> float:
+def _shortest_number(number: float) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _clause(error: Exception) -> str:
+def _error_clause(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def published(run: Run, has_file_model: HasFileModel) -> Run:
+def portable_run(run: Run, has_file_model: HasFileModel) -> Run:
     """Returns the run for a bundle: without tags, which can change, and without paths of the local machine.
 
     Paths that a targets file made absolute keep their last part; what the user wrote is not changed, nor is
@@ -217,21 +217,21 @@ def published(run: Run, has_file_model: HasFileModel) -> Run:
     folder = run.suite.folder
 
     def publish(specs: Iterable[TargetSpec]) -> tuple[TargetSpec, ...]:
-        return tuple(_published_spec(spec, has_file_model) for spec in specs)
+        return tuple(_portable_spec(spec, has_file_model) for spec in specs)
 
     return replace(
         run,
         suite=replace(run.suite, folder=""),
-        target=_published_spec(run.target, has_file_model),
+        target=_portable_spec(run.target, has_file_model),
         judges=publish(run.judges),
         named_targets=publish(run.named_targets),
         named_judges=publish(run.named_judges),
-        warnings=tuple(_published_warning(_without(folder, value)) for value in run.warnings),
+        warnings=tuple(_portable_warning(_strip_folder(folder, value)) for value in run.warnings),
         tags=(),
     )
 
 
-def published_trial(trial: Trial, case: Case, run: Run) -> Trial:
+def portable_trial(trial: Trial, case: Case, run: Run) -> Trial:
     """Returns the trial for a bundle: without local folders in failures and reasons.
 
     Digests of assertions are computed from the suite. The recorded ones include values of variables, which
@@ -239,71 +239,71 @@ def published_trial(trial: Trial, case: Case, run: Run) -> Trial:
     """
 
     def redact(text: str) -> str:
-        return _without_workspaces(run.id, _without(run.suite.folder, text))
+        return _strip_workspaces(run.id, _strip_folder(run.suite.folder, text))
 
     digests = [assertion_digest(assertion) for assertion in case.assertions] if case.variables else []
     if len(digests) != len(trial.scores):
         digests = [score.assertion for score in trial.scores]
-    scores = tuple(map(_published_score, trial.scores, digests, [redact] * len(digests)))
+    scores = tuple(map(_portable_score, trial.scores, digests, [redact] * len(digests)))
     if trial.failure is None:
         return trial if scores == trial.scores else replace(trial, scores=scores)
     message = redact(trial.failure.message)
     return replace(trial, scores=scores, failure=replace(trial.failure, message=message))
 
 
-def config_of(run: Run, has_file_model: HasFileModel) -> dict[str, Any]:
+def config_data(run: Run, has_file_model: HasFileModel) -> dict[str, Any]:
     """Returns the content of config.json: the published run without what other files contain."""
-    published_run = replace(published(run, has_file_model), versions={}, prices_date=None)
-    config: dict[str, Any] = data_of(canonical(published_run))
+    published_run = replace(portable_run(run, has_file_model), versions={}, prices_date=None)
+    config: dict[str, Any] = parse_json(canonical_json(published_run))
     del config["suite"]
     return config
 
 
-def environment_of(run: Run) -> dict[str, Any]:
+def environment_data(run: Run) -> dict[str, Any]:
     """Returns the content of environment.json: the versions and the date of prices at the time of the run."""
     return {"versions": run.versions, "prices_date": run.prices_date}
 
 
-def _published_spec(spec: TargetSpec, has_file_model: HasFileModel) -> TargetSpec:
+def _portable_spec(spec: TargetSpec, has_file_model: HasFileModel) -> TargetSpec:
     options = {name: value for name, value in spec.options.items() if name != "folder"}
     if isinstance(options.get("healthcheck"), dict):
-        options["healthcheck"] = _at_last_part(options["healthcheck"])
-    options = _at_last_part(options)
+        options["healthcheck"] = _shorten_cwd(options["healthcheck"])
+    options = _shorten_cwd(options)
     address = options.get("base_url")
     is_users = not has_file_model(spec) or spec.model in spec.name
     return replace(
         spec,
-        model=spec.model if is_users else _last_part(spec.model),
+        model=spec.model if is_users else _last_path_part(spec.model),
         endpoint=address if names_in(address) else spec.endpoint,
         options=options,
-        judge=None if spec.judge is None else _published_spec(spec.judge, has_file_model),
-        fallbacks=tuple(_published_spec(fallback, has_file_model) for fallback in spec.fallbacks),
+        judge=None if spec.judge is None else _portable_spec(spec.judge, has_file_model),
+        fallbacks=tuple(_portable_spec(fallback, has_file_model) for fallback in spec.fallbacks),
     )
 
 
-def _published_score(score: Score, digest: str, redact: Callable[[str], str]) -> Score:
+def _portable_score(score: Score, digest: str, redact: Callable[[str], str]) -> Score:
     reason = redact(score.reason)
     if reason == score.reason and digest == score.assertion:
         return score
     return replace(score, reason=reason, assertion=digest)
 
 
-def _published_warning(text: str) -> str:
+def _portable_warning(text: str) -> str:
     """Removes the folders in front of the file name in a warning."""
     place, mark, message = text.partition(": warning: ")
-    return f"{_last_part(place)}{mark}{message}" if mark else text
+    return f"{_last_path_part(place)}{mark}{message}" if mark else text
 
 
-def _at_last_part(options: dict[str, Any]) -> dict[str, Any]:
+def _shorten_cwd(options: dict[str, Any]) -> dict[str, Any]:
     cwd = options.get("cwd")
-    return {**options, "cwd": _last_part(cwd)} if isinstance(cwd, str) else options
+    return {**options, "cwd": _last_path_part(cwd)} if isinstance(cwd, str) else options
 
 
-def _last_part(path: str) -> str:
+def _last_path_part(path: str) -> str:
     return PurePath(path).name if PurePath(path).is_absolute() else path
 
 
-def _without(folder: str, text: str) -> str:
+def _strip_folder(folder: str, text: str) -> str:
     """Makes paths inside a folder relative to it in a text."""
     if folder not in text or len(PurePath(folder).parts) < 2:  # a root folder reveals nothing
         return text
@@ -311,6 +311,6 @@ def _without(folder: str, text: str) -> str:
     return re.sub(inside, lambda match: "" if match[1] else ".", text)
 
 
-def _without_workspaces(run_id: str, text: str) -> str:
+def _strip_workspaces(run_id: str, text: str) -> str:
     """Makes paths inside the run's workspaces relative in a text."""
     return re.sub(rf"[^\s'\"]*[/\\]{re.escape(run_id)}[/\\]", "", text) if run_id in text else text

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from proctor.registry import Registry
-from proctor.reports.runs.serialize import Reported
+from proctor.reports.runs.serialize import RunReport
 
-Report = Callable[[Sequence[Reported]], Iterator[str]]
+ReportRenderer = Callable[[Sequence[RunReport]], Iterator[str]]
 """Renders runs chunk by chunk, so that their trials are never all in memory."""
 
-REPORTS: Registry[Report] = Registry(
+REPORTS: Registry[ReportRenderer] = Registry(
     "reports",
     {
         ".csv": "proctor.reports.runs.csv:render",

@@ -8,12 +8,12 @@ from itertools import islice, pairwise
 
 from msgspec import Struct
 
-from proctor.model import Entry, Score, Verdict
+from proctor.model import Evidence, Score, Verdict
 
 _MAX_ANSWER_LENGTH = 100_000
 """Only this many characters of an answer are searched for evidence."""
 _MAX_PHRASE_LENGTH = 1_000
-_MAX_PLACES = 50
+_MAX_MATCHES = 50
 """At most this many occurrences of one text are marked."""
 _MAX_MARKS = 500
 _QUOTATION = re.compile(r"\"([^\"\n]{3,300})\"|“([^”\n]{3,300})”|(?<!\w)'([^'\n]{3,300})'(?!\w)")
@@ -21,87 +21,91 @@ _NAMED_TEXT = re.compile(r"\b(?:contains|has|matches) ('(?:[^'\n]{1,300})'|\"(?:
 """Matches reasons that quote the answer, of graders that give no entries."""
 
 
-class Piece(Struct, frozen=True):
+class EvidenceSpan(Struct, frozen=True):
     """A part of an answer that is evidence for the same scores throughout, or for none."""
 
     text: str
     outcome: str = ""
     """`pass`, `fail`, or `noted` for neutral evidence; empty if it is no evidence."""
-    of: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
     """The labels of the scores and entries that it is evidence for."""
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """The labels as the text of a tooltip."""
-        return "; ".join(self.of)
+        return "; ".join(self.labels)
 
 
-class _Place(Struct, frozen=True):
+class _EvidenceMatch(Struct, frozen=True):
     start: int
     end: int
     outcome: str
     label: str
 
 
-def pieces(answer: str, scores: Sequence[Score]) -> tuple[Piece, ...]:
+def mark_evidence(answer: str, scores: Sequence[Score]) -> tuple[EvidenceSpan, ...]:
     """Splits an answer into consecutive parts; parts that are evidence have an outcome.
 
     Evidence that is not in the answer word for word marks nothing. Where evidence for several scores
     overlaps, the part has the labels of all of them, and is a `fail` if any of them is.
     """
     within = answer[:_MAX_ANSWER_LENGTH]
-    places = [place for score in scores for place in _places(within, score)][:_MAX_MARKS]
+    places = [place for score in scores for place in _find_score_evidence(within, score)][:_MAX_MARKS]
     cuts = sorted({0, len(answer), *(end for place in places for end in (place.start, place.end))})
-    parts: list[Piece] = []
+    parts: list[EvidenceSpan] = []
     for start, end in pairwise(cuts):
         over = [place for place in places if place.start <= start and end <= place.end]
-        piece = Piece(answer[start:end], _outcome(over), tuple(dict.fromkeys(place.label for place in over)))
+        piece = EvidenceSpan(
+            answer[start:end], _combined_outcome(over), tuple(dict.fromkeys(place.label for place in over))
+        )
         last = parts[-1] if parts else None
-        if last is not None and (last.outcome, last.of) == (piece.outcome, piece.of):
-            parts[-1] = Piece(last.text + piece.text, piece.outcome, piece.of)
+        if last is not None and (last.outcome, last.labels) == (piece.outcome, piece.labels):
+            parts[-1] = EvidenceSpan(last.text + piece.text, piece.outcome, piece.labels)
         else:
             parts.append(piece)
     return tuple(parts)
 
 
-def first_of(parts: Sequence[Piece], score: Score, entry: Entry | None = None) -> int | None:
+def first_span_index(
+    parts: Sequence[EvidenceSpan], score: Score, entry: Evidence | None = None
+) -> int | None:
     """Returns the index of the first part that is evidence for a score or its entry, or None."""
-    label = told_of(score, entry)
-    return next((number for number, piece in enumerate(parts) if label in piece.of), None)
+    label = evidence_label(score, entry)
+    return next((number for number, piece in enumerate(parts) if label in piece.labels), None)
 
 
-def told_of(score: Score, entry: Entry | None = None) -> str:
+def evidence_label(score: Score, entry: Evidence | None = None) -> str:
     """Returns the label of a score or of one of its entries."""
     return score.name if entry is None else f"{score.name}: {entry.text}"
 
 
-def _outcome(over: Sequence[_Place]) -> str:
+def _combined_outcome(over: Sequence[_EvidenceMatch]) -> str:
     outcomes = {place.outcome for place in over}
     return next((outcome for outcome in ("fail", "pass", "noted") if outcome in outcomes), "")
 
 
-def _places(answer: str, score: Score) -> Iterator[_Place]:
+def _find_score_evidence(answer: str, score: Score) -> Iterator[_EvidenceMatch]:
     """Yields where an answer contains the evidence for a score."""
     for entry in score.entries:
         outcome = {True: "pass", False: "fail", None: "noted"}[entry.passed]
-        for start, end in islice(_entry_places(answer, entry), _MAX_PLACES):
-            yield _Place(start, end, outcome, told_of(score, entry))
+        for start, end in islice(_find_entry_evidence(answer, entry), _MAX_MATCHES):
+            yield _EvidenceMatch(start, end, outcome, evidence_label(score, entry))
     if score.entries or score.outcome not in (Verdict.PASS, Verdict.FAIL):
         return
     match = _NAMED_TEXT.search(score.reason)
     if match is not None:
-        for start, end in islice(_find_text(answer, match[1][1:-1]), _MAX_PLACES):
-            yield _Place(start, end, score.outcome.value, told_of(score))
+        for start, end in islice(_find_text(answer, match[1][1:-1]), _MAX_MATCHES):
+            yield _EvidenceMatch(start, end, score.outcome.value, evidence_label(score))
 
 
-def _entry_places(answer: str, entry: Entry) -> Iterator[tuple[int, int]]:
+def _find_entry_evidence(answer: str, entry: Evidence) -> Iterator[tuple[int, int]]:
     """Yields the spans of one entry: its text within its evidence, else the evidence or its quotations."""
     evidence = (entry.evidence or "").strip().strip("…").strip()
     if not evidence:
         if entry.passed:
             yield from _find_text(answer, entry.text)
         return
-    around = list(islice(_find_text(answer, evidence, whole=False), _MAX_PLACES))
+    around = list(islice(_find_text(answer, evidence, whole=False), _MAX_MATCHES))
     for start, end in around:
         inside = list(_find_text(answer[start:end], entry.text, whole=False))
         yield from [(start + from_, start + to) for from_, to in inside] or [(start, end)]

@@ -9,23 +9,23 @@ from proctor.safe_text import json_text
 
 NONE = "–"
 """Stands for a missing number."""
-AXIS = 26
+AXIS_WIDTH = 26
 """Width of the axis from 0 to 100 %, in columns."""
-AXIS_HEAD = f"0%{'95% interval':^{AXIS - 6}}100%"
+AXIS_HEAD = f"0%{'95% interval':^{AXIS_WIDTH - 6}}100%"
 """The heading of such an axis."""
 
 
-def utc(moment: datetime) -> str:
+def format_utc(moment: datetime) -> str:
     """Formats a moment in UTC as ISO 8601: `2026-10-03T14:00:00Z`."""
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def rounded(bounds: tuple[float, float] | None) -> list[float] | None:
+def round_interval(bounds: tuple[float, float] | None) -> list[float] | None:
     """Rounds the bounds of an interval to three digits, for JSON."""
     return None if bounds is None else [round(bound, 3) for bound in bounds]
 
 
-def as_json(data: Any) -> str:
+def to_json(data: Any) -> str:
     """Encodes plain data as indented JSON without escaping non-ASCII characters; no final newline."""
     import json
 
@@ -47,17 +47,17 @@ def interval(bounds: tuple[float, float] | None) -> str:
     return f"{low:.{digits}f}–{high:.{digits}f}%"
 
 
-def drawn(share: float | None, bounds: tuple[float, float] | None) -> str:
+def draw_interval(share: float | None, bounds: tuple[float, float] | None) -> str:
     """Draws a dot for a fraction on a band for its interval, from 0 to 100 %; blank if either is None."""
     if share is None or bounds is None:
-        return " " * AXIS
-    low, high = (round(bound * (AXIS - 1)) for bound in bounds)
-    axis = ["━" if low <= column <= high else "·" for column in range(AXIS)]
-    axis[round(share * (AXIS - 1))] = "●"
+        return " " * AXIS_WIDTH
+    low, high = (round(bound * (AXIS_WIDTH - 1)) for bound in bounds)
+    axis = ["━" if low <= column <= high else "·" for column in range(AXIS_WIDTH)]
+    axis[round(share * (AXIS_WIDTH - 1))] = "●"
     return "".join(axis)
 
 
-def points(difference: float) -> str:
+def percentage_points(difference: float) -> str:
     """Formats a difference of two fractions in percentage points, with its sign: `+12.5pp`."""
     return f"{difference * 100:+.1f}pp"
 

@@ -15,16 +15,16 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from msgspec import to_builtins
 
 from proctor.reports import formatting
-from proctor.reports.evidence import first_of, pieces
-from proctor.reports.runs.serialize import gates_of
-from proctor.safe_text import cut, one_line, visible
+from proctor.reports.evidence import first_span_index, mark_evidence
+from proctor.reports.runs.serialize import failed_gates_text
+from proctor.safe_text import escape_invisible, one_line, truncate
 from proctor.verdicts import Counts
 
-_REACHES = (0.05, 0.1, 0.25, 0.5, 1.0)
+_AXIS_LIMITS = (0.05, 0.1, 0.25, 0.5, 1.0)
 """The possible limits of the axis of a difference, on either side of zero."""
 
 
-def environment(*more_loaders: BaseLoader) -> Environment:
+def make_environment(*more_loaders: BaseLoader) -> Environment:
     """Returns an environment with the templates and filters of reports.
 
     An undefined name is an error. No filter turns a value into markup.
@@ -53,39 +53,39 @@ def environment(*more_loaders: BaseLoader) -> Environment:
         "points": _points,
         "p_value": formatting.p_value,
         "one_line": one_line,
-        "cut": cut,
+        "cut": truncate,
         "number": _number,
         "moment": _moment,
         "iso": _iso,
-        "head": _head,
+        "head": _truncate,
         "written": _to_text,
-        "pieces": pieces,
-        "first_of": first_of,
-        "gates_of": gates_of,
+        "pieces": mark_evidence,
+        "first_of": first_span_index,
+        "gates_of": failed_gates_text,
         "capitalize_first": _capitalize,
         "in_terminal": str,  # the web replaces it where the store has another name
     }
-    templates.globals["reach_of"] = reach_of
+    templates.globals["reach_of"] = axis_limit
     return templates
 
 
 def _finalize(value: Any) -> Any:
     """Escapes invisible characters; `|e` keeps them, for values that a form sends back."""
-    return visible(value) if type(value) is str else value
+    return escape_invisible(value) if type(value) is str else value
 
 
 @cache
-def stylesheet() -> str:
+def load_stylesheet() -> str:
     """Returns the stylesheet that pages and reports share."""
-    environment_ = environment()
+    environment_ = make_environment()
     assert environment_.loader is not None
     return environment_.loader.get_source(environment_, "proctor.css")[0]
 
 
-def reach_of(ends: Sequence[float | None]) -> float:
+def axis_limit(ends: Sequence[float | None]) -> float:
     """Returns the limit of an axis around zero that fits all of these differences."""
     farthest = max((abs(end) for end in ends if end is not None), default=0.0)
-    return next((reach for reach in _REACHES if farthest <= reach), 1.0)
+    return next((reach for reach in _AXIS_LIMITS if farthest <= reach), 1.0)
 
 
 def _bounds(counts: Any) -> tuple[float, float] | None:
@@ -100,7 +100,7 @@ def _bounds(counts: Any) -> tuple[float, float] | None:
 
 
 def _points(value: float | None) -> str:
-    return formatting.NONE if value is None else formatting.points(value)
+    return formatting.NONE if value is None else formatting.percentage_points(value)
 
 
 def _number(value: Any) -> str:
@@ -118,10 +118,10 @@ def _moment(value: datetime | str | None) -> str:
 
 def _iso(value: datetime | str | None) -> str:
     moment = _datetime(value)
-    return "" if moment is None else formatting.utc(moment)
+    return "" if moment is None else formatting.format_utc(moment)
 
 
-def _head(text: str, limit: int | None = None) -> str:
+def _truncate(text: str, limit: int | None = None) -> str:
     """Cuts a text to the limit, and appends how many characters were cut."""
     if limit is None or len(text) <= limit:
         return text

@@ -12,7 +12,7 @@ _MAX_WARNINGS = 5
 """At most this many warnings of one code are listed; errors are always listed."""
 
 
-def lines_of(problems: Iterable[Problem]) -> list[str]:
+def problem_lines(problems: Iterable[Problem]) -> list[str]:
     """Returns `FILE:LINE: error: message` for each; after five warnings of one code, the number of others."""
     lines: list[str] = []
     warning_counts: Counter[tuple[str, str]] = Counter()

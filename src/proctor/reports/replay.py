@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from proctor.plurals import listed
-from proctor.proof.replay_comparison import Replayed, Said, Share
-from proctor.reports.formatting import AXIS_HEAD, NONE, drawn, interval, percent, rounded
+from proctor.plurals import join_names
+from proctor.proof.replay_comparison import AnswerSummary, ReplayComparison, ReplayShare
+from proctor.reports.formatting import AXIS_HEAD, NONE, draw_interval, interval, percent, round_interval
 from proctor.reports.runs.serialize import counts_row
 from proctor.safe_text import markdown_code, markdown_text, one_line
 from proctor.verdicts import Counts
@@ -25,7 +25,7 @@ _LISTS = (
 )
 
 
-class Replay(Struct, frozen=True, kw_only=True):
+class ReplayReport(Struct, frozen=True, kw_only=True):
     """A bundle, the run that repeated its prompts, and their comparison."""
 
     bundle: str
@@ -35,30 +35,30 @@ class Replay(Struct, frozen=True, kw_only=True):
     target: str
     """The target of that run."""
     suite: str
-    standing: str
+    signature_status: str
     """`trusted`, `unknown` or `unsigned`."""
-    signed: str
+    signature: str
     """The signature status as a clause, with fingerprints."""
-    again: str
+    replay_run: str
     """The id of the new run."""
-    target_now: str
+    replay_target: str
     notes: tuple[str, ...]
     """Further notes, in sentences."""
-    found: Replayed
+    comparison: ReplayComparison
 
 
-def lines(replay: Replay) -> Iterator[str]:
+def render_text(replay: ReplayReport) -> Iterator[str]:
     """Yields the lines that a terminal shows."""
-    comparison = replay.found
-    yield one_line(f"{replay.suite}: {replay.target} then, {replay.target_now} now")
-    yield one_line(f"Bundle of run {replay.run}: {replay.signed}")
+    comparison = replay.comparison
+    yield one_line(f"{replay.suite}: {replay.target} then, {replay.replay_target} now")
+    yield one_line(f"Bundle of run {replay.run}: {replay.signature}")
     yield from replay.notes
     yield ""
     yield f"{'':<14}{'trials':>7}  {'share':>6}  {AXIS_HEAD}"
     for title, name in _PARTS:
-        part: Share = getattr(comparison, name)
+        part: ReplayShare = getattr(comparison, name)
         yield (
-            f"{title:<14}{part.count:>7,}  {percent(part.share):>6}  {drawn(part.share, part.ci95)}  "
+            f"{title:<14}{part.count:>7,}  {percent(part.share):>6}  {draw_interval(part.share, part.ci95)}  "
             f"{interval(part.ci95)}"
         )
     for title, name in (("not measured", "not_measured"), ("not before", "not_measured_before")):
@@ -67,67 +67,67 @@ def lines(replay: Replay) -> Iterator[str]:
             yield f"{title:<14}{count:>7,}  {NONE:>6}"
     yield ""
     for title, counts in (("Passed then", comparison.then), ("Passed now", comparison.now)):
-        yield f"{title:<12} {_passed(counts)}"
+        yield f"{title:<12} {_pass_rate_text(counts)}"
     for title, name in _LISTS:
-        trials: tuple[Said, ...] = getattr(comparison, name)
+        trials: tuple[AnswerSummary, ...] = getattr(comparison, name)
         if trials:
-            yield one_line(f"{title}: {listed([trial.name for trial in trials], _MAX_NAMES)}")
-    yield f"Run {replay.again}"
+            yield one_line(f"{title}: {join_names([trial.name for trial in trials], _MAX_NAMES)}")
+    yield f"Run {replay.replay_run}"
 
 
-def data(replay: Replay) -> dict[str, Any]:
+def to_dict(replay: ReplayReport) -> dict[str, Any]:
     """Returns everything as plain data, with every trial."""
-    comparison = replay.found
+    comparison = replay.comparison
     return {
         "bundle": replay.bundle,
         "run": replay.run,
         "target": replay.target,
         "suite": replay.suite,
-        "standing": replay.standing,
-        "signed": replay.signed,
-        "replay": replay.again,
-        "replay_target": replay.target_now,
+        "standing": replay.signature_status,
+        "signed": replay.signature,
+        "replay": replay.replay_run,
+        "replay_target": replay.replay_target,
         "notes": list(replay.notes),
         "total": comparison.total,
-        **{name: _share(getattr(comparison, name)) for _, name in _PARTS},
+        **{name: _share_row(getattr(comparison, name)) for _, name in _PARTS},
         "then": counts_row(comparison.then),
         "now": counts_row(comparison.now),
-        **{name: [_trial(trial) for trial in getattr(comparison, name)] for _, name in _LISTS},
+        **{name: [_trial_row(trial) for trial in getattr(comparison, name)] for _, name in _LISTS},
         "exit_code": int(comparison.exit_code),
     }
 
 
-def markdown(replay: Replay) -> Iterator[str]:
+def render_markdown(replay: ReplayReport) -> Iterator[str]:
     """Yields Markdown for a pull request or a notebook."""
-    comparison = replay.found
+    comparison = replay.comparison
     yield f"# {markdown_text(replay.suite)}, asked again\n\n"
-    yield f"Then {markdown_text(replay.target)}, now {markdown_text(replay.target_now)}. "
-    yield f"Bundle of run {markdown_code(replay.run)}: {markdown_text(replay.signed)} "
-    yield f"Run of now: {markdown_code(replay.again)}.\n\n"
+    yield f"Then {markdown_text(replay.target)}, now {markdown_text(replay.replay_target)}. "
+    yield f"Bundle of run {markdown_code(replay.run)}: {markdown_text(replay.signature)} "
+    yield f"Run of now: {markdown_code(replay.replay_run)}.\n\n"
     for note in replay.notes:
         yield f"{markdown_text(note)}\n\n"
     yield "|  | Trials | Share | 95 % interval |\n|---|--:|--:|---|\n"
     for title, name in _PARTS:
-        part: Share = getattr(comparison, name)
+        part: ReplayShare = getattr(comparison, name)
         yield f"| {title} | {part.count} | {percent(part.share)} | {interval(part.ci95)} |\n"
     yield f"| not measured | {len(comparison.not_measured)} | {NONE} | {NONE} |\n"
     yield f"| not measured in the bundle | {len(comparison.not_measured_before)} | {NONE} | {NONE} |\n\n"
-    yield f"Passed then: {_passed(comparison.then)}. Passed now: {_passed(comparison.now)}.\n"
+    yield f"Passed then: {_pass_rate_text(comparison.then)}. Passed now: {_pass_rate_text(comparison.now)}.\n"
     for title, name in _LISTS:
-        trials: tuple[Said, ...] = getattr(comparison, name)
+        trials: tuple[AnswerSummary, ...] = getattr(comparison, name)
         if trials:
             yield f"\n## {title}\n\n"
             yield from (f"* {markdown_text(trial.name)}\n" for trial in trials)
 
 
-def _passed(counts: Counts) -> str:
+def _pass_rate_text(counts: Counts) -> str:
     rate = f"{percent(counts.pass_rate)}, 95% interval {interval(counts.ci95)}"
     return f"{counts.passed:,} of {counts.total:,}: {rate}"
 
 
-def _share(part: Share) -> dict[str, Any]:
-    return {"count": part.count, "share": part.share, "ci95": rounded(part.ci95)}
+def _share_row(part: ReplayShare) -> dict[str, Any]:
+    return {"count": part.count, "share": part.share, "ci95": round_interval(part.ci95)}
 
 
-def _trial(trial: Said) -> dict[str, Any]:
+def _trial_row(trial: AnswerSummary) -> dict[str, Any]:
     return {"case_id": trial.case_id, "repeat": trial.repeat, "split": trial.split}

@@ -11,40 +11,40 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.codec import judged_digest
-from proctor.invalid_cases import kind_of
-from proctor.model import Look, Run, Suite
+from proctor.invalid_cases import failure_kind
+from proctor.model import HoldoutAccess, Run, Suite
 from proctor.protocols import SavedSuite, StoredCase
-from proctor.reports.formatting import as_json, utc
-from proctor.reports.runs.serialize import question_of
-from proctor.safe_text import columns, cut, one_line, padded
-from proctor.suite_diff import Change, Diff
+from proctor.reports.formatting import format_utc, to_json
+from proctor.reports.runs.serialize import question_text
+from proctor.safe_text import display_width, one_line, pad_to_width, truncate
+from proctor.suite_diff import Diff, FieldChange
 
 _MAX_RUNS = 5
 """At most this many runs of a version are shown; the JSON has all."""
 _MAX_VALUE_LENGTH = 200
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class VersionEntry(Struct, frozen=True, kw_only=True):
     """A version of a suite, and the number of its stored runs."""
 
     saved: SavedSuite
     runs: int
 
 
-class Described(Struct, frozen=True, kw_only=True):
+class SuiteDetail(Struct, frozen=True, kw_only=True):
     """One version with its runs, holdout accesses and counts."""
 
     saved: SavedSuite
     runs: tuple[Run, ...]
     """Its stored runs, newest first."""
-    looks: tuple[Look, ...]
+    looks: tuple[HoldoutAccess, ...]
     categories: Mapping[str, int]
     """The number of cases in each category."""
     tags: Mapping[str, int]
     holdout: frozenset[int] | None
     """Positions of the held-out cases; None if the suite is not split."""
 
-    def split_of(self, position: int) -> str | None:
+    def split_at(self, position: int) -> str | None:
         """Returns `dev` or `holdout`; None if the suite is not split."""
         if self.holdout is None:
             return None
@@ -54,25 +54,25 @@ class Described(Struct, frozen=True, kw_only=True):
 # --- lists -------------------------------------------------------------------------------------------------
 
 
-def listed(versions: Sequence[Kept]) -> Iterator[str]:
+def render_list(versions: Sequence[VersionEntry]) -> Iterator[str]:
     """Yields one line for each suite, with its current version and the number of versions."""
     names = {version.saved.suite.name: version for version in versions if version.saved.current}
     if not names:
         yield "No suite is saved here."
         return
-    wide = max(len("suite"), *(columns(one_line(name)) for name in names))
+    wide = max(len("suite"), *(display_width(one_line(name)) for name in names))
     yield f"{'suite':<{wide}}  current  versions   cases   runs  saved"
     for name, version in names.items():
         every = [other for other in versions if other.saved.suite.name == name]
         suite = version.saved.suite
         yield (
-            f"{padded(one_line(name), wide)}  {suite.version or '':<7}  {len(every):>8,}  "
+            f"{pad_to_width(one_line(name), wide)}  {suite.version or '':<7}  {len(every):>8,}  "
             f"{suite.case_count:>6,}  {sum(other.runs for other in every):>5,}  "
             f"{_minute(version.saved.saved_at)}"
         )
 
 
-def history(versions: Sequence[Kept]) -> Iterator[str]:
+def render_history(versions: Sequence[VersionEntry]) -> Iterator[str]:
     """Yields one line for each version of a suite."""
     yield f"{'version':<7}  {'saved':<16}  {'cases':>6}  {'runs':>5}  digest"
     for version in versions:
@@ -84,7 +84,7 @@ def history(versions: Sequence[Kept]) -> Iterator[str]:
         )
 
 
-def list_json(versions: Sequence[Kept]) -> str:
+def render_list_json(versions: Sequence[VersionEntry]) -> str:
     """Returns the suites with their versions as JSON."""
     names = dict.fromkeys(version.saved.suite.name for version in versions)
     rows = [
@@ -94,22 +94,22 @@ def list_json(versions: Sequence[Kept]) -> str:
         }
         for name in names
     ]
-    return as_json({"suites": rows})
+    return to_json({"suites": rows})
 
 
-def history_json(versions: Sequence[Kept]) -> str:
+def render_history_json(versions: Sequence[VersionEntry]) -> str:
     """Returns the versions of one suite as JSON."""
-    return as_json(
+    return to_json(
         {"suite": versions[0].saved.suite.name, "versions": [_row(version) for version in versions]}
     )
 
 
-def _row(version: Kept) -> dict[str, Any]:
+def _row(version: VersionEntry) -> dict[str, Any]:
     suite = version.saved.suite
     return {
         "version": suite.version,
         "current": version.saved.current,
-        "saved_at": utc(version.saved.saved_at),
+        "saved_at": format_utc(version.saved.saved_at),
         "cases": suite.case_count,
         "runs": version.runs,
         "dialect": suite.dialect,
@@ -120,7 +120,7 @@ def _row(version: Kept) -> dict[str, Any]:
 # --- one version -------------------------------------------------------------------------------------------
 
 
-def described(detail: Described) -> Iterator[str]:
+def render_detail(detail: SuiteDetail) -> Iterator[str]:
     """Yields the lines about one version and its runs."""
     suite = detail.saved.suite
     yield f"{one_line(suite.name)} {suite.version}{', current' if detail.saved.current else ''}"
@@ -133,7 +133,7 @@ def described(detail: Described) -> Iterator[str]:
         yield f"    … and {more:,} more: proctor runs list --suite {one_line(suite.name)}"
 
 
-def _facts(detail: Described) -> Iterator[tuple[str, str]]:
+def _facts(detail: SuiteDetail) -> Iterator[tuple[str, str]]:
     suite = detail.saved.suite
     if suite.description:
         yield "about", suite.description
@@ -162,28 +162,28 @@ def _counts_text(counts: Mapping[str, int]) -> str:
     return " · ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
-def case_lines(detail: Described, cases: Iterable[StoredCase]) -> Iterator[str]:
+def case_lines(detail: SuiteDetail, cases: Iterable[StoredCase]) -> Iterator[str]:
     """Yields one line for each case: id, split, category, tags, graders and prompt."""
     for position, stored_case in enumerate(cases):
         case = stored_case.case
-        words = [case.id, detail.split_of(position), case.category, ", ".join(case.tags)]
+        words = [case.id, detail.split_at(position), case.category, ", ".join(case.tags)]
         words.append(", ".join(dict.fromkeys(assertion.grader for assertion in case.assertions)))
-        words.append(cut(question_of(case), 80))
+        words.append(truncate(question_text(case), 80))
         if case.problems:
-            words.append(kind_of(case.problems))
+            words.append(failure_kind(case.problems))
         yield "  " + " · ".join(one_line(word) for word in words if word)
 
 
-def described_json(detail: Described, cases: Iterable[StoredCase] | None = None) -> str:
+def render_detail_json(detail: SuiteDetail, cases: Iterable[StoredCase] | None = None) -> str:
     """Returns one version as JSON, with its cases if they are given."""
     suite = detail.saved.suite
-    row = {"suite": suite.name, **_row(Kept(saved=detail.saved, runs=len(detail.runs)))}
+    row = {"suite": suite.name, **_row(VersionEntry(saved=detail.saved, runs=len(detail.runs)))}
     row["runs"] = [
         {
             "run": run.id,
             "target": run.target.name,
             "status": run.status,
-            "started_at": utc(run.started_at),
+            "started_at": format_utc(run.started_at),
         }
         for run in detail.runs
     ]
@@ -196,23 +196,23 @@ def described_json(detail: Described, cases: Iterable[StoredCase] | None = None)
         else {"dev": suite.case_count - len(detail.holdout), "holdout": len(detail.holdout)},
         "categories": dict(detail.categories),
         "tags": dict(detail.tags),
-        "looks": [{"kind": look.kind, "run": look.run, "at": utc(look.at)} for look in detail.looks],
+        "looks": [{"kind": look.kind, "run": look.run, "at": format_utc(look.at)} for look in detail.looks],
     }
     if cases is not None:
         row["case_list"] = [case_row(detail, *numbered_case) for numbered_case in enumerate(cases)]
-    return as_json(row)
+    return to_json(row)
 
 
-def case_row(detail: Described, position: int, stored_case: StoredCase) -> dict[str, Any]:
+def case_row(detail: SuiteDetail, position: int, stored_case: StoredCase) -> dict[str, Any]:
     """Returns one case of a version as plain data, with its graders and digests."""
     case = stored_case.case
     return {
         "id": case.id,
-        "split": detail.split_of(position),
+        "split": detail.split_at(position),
         "category": case.category,
         "tags": list(case.tags),
         "graders": [assertion.grader for assertion in case.assertions],
-        "sent": stored_case.sent,
+        "sent": stored_case.sent_digest,
         "judged": judged_digest(case),
     }
 
@@ -220,7 +220,7 @@ def case_row(detail: Described, position: int, stored_case: StoredCase) -> dict[
 # --- what changed ------------------------------------------------------------------------------------------
 
 
-def compared(old: str, new: str, diff: Diff) -> Iterator[str]:
+def render_diff(old: str, new: str, diff: Diff) -> Iterator[str]:
     """Yields a line with the counts, then the removed, added, renamed and changed cases.
 
     Args:
@@ -257,13 +257,13 @@ def compared(old: str, new: str, diff: Diff) -> Iterator[str]:
             yield from _change_lines(change)
 
 
-def _change_lines(change: Change) -> Iterator[str]:
+def _change_lines(change: FieldChange) -> Iterator[str]:
     old, new = change.old, change.new
     yield f"  {one_line(change.field)}"
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         lines = unified_diff(old.splitlines(), new.splitlines(), n=1, lineterm="")
         yield from (
-            f"    {one_line(line[:1])} {cut(line[1:], _MAX_VALUE_LENGTH)}" for line in list(lines)[2:]
+            f"    {one_line(line[:1])} {truncate(line[1:], _MAX_VALUE_LENGTH)}" for line in list(lines)[2:]
         )
         return
     if old is not None:
@@ -273,12 +273,14 @@ def _change_lines(change: Change) -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _MAX_VALUE_LENGTH)
+    return truncate(
+        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _MAX_VALUE_LENGTH
+    )
 
 
-def compared_json(old: Suite, new: Suite, diff: Diff, exit_code: int = 0) -> str:
+def render_diff_json(old: Suite, new: Suite, diff: Diff, exit_code: int = 0) -> str:
     """Returns the whole difference and the exit code as JSON."""
-    return as_json(
+    return to_json(
         {
             "old": _header_row(old),
             "new": _header_row(new),
@@ -305,7 +307,7 @@ def _header_row(suite: Suite) -> dict[str, Any]:
     }
 
 
-def _change_rows(changes: Iterable[Change]) -> list[dict[str, Any]]:
+def _change_rows(changes: Iterable[FieldChange]) -> list[dict[str, Any]]:
     return [{"field": change.field, "old": change.old, "new": change.new} for change in changes]
 
 

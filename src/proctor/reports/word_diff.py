@@ -15,7 +15,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-By = Literal["word", "line", "whole"]
+Granularity = Literal["word", "line", "whole"]
 """What was compared: words, lines if too much differs, or only the answers as wholes."""
 Block = tuple[int, int, int]
 """Equal parts of both: the start in the first, the start in the second, the number of parts."""
@@ -27,7 +27,7 @@ _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_WIDE}]|(?:(?![{_WIDE}])\w)+|[^\w\s]|\s+")
 
 
-class Piece(Struct, frozen=True):
+class DiffSpan(Struct, frozen=True):
     """A part of an answer."""
 
     text: str
@@ -35,15 +35,15 @@ class Piece(Struct, frozen=True):
     """Whether the other answer lacks it here."""
 
 
-class Wordwise(Struct, frozen=True, kw_only=True):
+class WordDiff(Struct, frozen=True, kw_only=True):
     """Two answers, each split into consecutive parts."""
 
-    before: tuple[Piece, ...]
-    after: tuple[Piece, ...]
-    by: By = "word"
+    before: tuple[DiffSpan, ...]
+    after: tuple[DiffSpan, ...]
+    by: Granularity = "word"
 
     @property
-    def same(self) -> bool:
+    def is_same(self) -> bool:
         """Whether the answers are identical."""
         return not any(piece.changed for piece in (*self.before, *self.after))
 
@@ -56,7 +56,7 @@ class Wordwise(Struct, frozen=True, kw_only=True):
         return before_count, after_count
 
 
-def wordwise(before: str, after: str, steps: int = _MAX_STEPS) -> Wordwise:
+def diff_words(before: str, after: str, steps: int = _MAX_STEPS) -> WordDiff:
     """Returns the differences between two answers.
 
     Args:
@@ -65,24 +65,26 @@ def wordwise(before: str, after: str, steps: int = _MAX_STEPS) -> Wordwise:
         steps: the number of steps after which the comparison becomes coarser.
     """
     if before == after:
-        return Wordwise(before=_whole(before, changed=False), after=_whole(after, changed=False))
-    by: By
+        return WordDiff(before=_single_span(before, changed=False), after=_single_span(after, changed=False))
+    by: Granularity
     for by, old_parts, new_parts in (
         ("word", _WORD.findall(before), _WORD.findall(after)),
         ("line", before.splitlines(keepends=True), after.splitlines(keepends=True)),
     ):
-        blocks = common(old_parts, new_parts, steps)
+        blocks = common_blocks(old_parts, new_parts, steps)
         if blocks is not None:
             blocks = list(_meaningful_blocks(blocks, old_parts, new_parts)) if by == "word" else blocks
-            return Wordwise(
-                before=tuple(_pieces(old_parts, [(start, length) for start, _, length in blocks])),
-                after=tuple(_pieces(new_parts, [(start, length) for _, start, length in blocks])),
+            return WordDiff(
+                before=tuple(_spans(old_parts, [(start, length) for start, _, length in blocks])),
+                after=tuple(_spans(new_parts, [(start, length) for _, start, length in blocks])),
                 by=by,
             )
-    return Wordwise(before=_whole(before, changed=True), after=_whole(after, changed=True), by="whole")
+    return WordDiff(
+        before=_single_span(before, changed=True), after=_single_span(after, changed=True), by="whole"
+    )
 
 
-def common(old_parts: Sequence[str], new_parts: Sequence[str], steps: int) -> list[Block] | None:
+def common_blocks(old_parts: Sequence[str], new_parts: Sequence[str], steps: int) -> list[Block] | None:
     """Returns the longest common subsequence in blocks; None if that takes more than `steps`."""
     count, other_count = len(old_parts), len(new_parts)
     middle = count + other_count + 1
@@ -135,15 +137,15 @@ def _meaningful_blocks(
             yield start, other_start, length
 
 
-def _pieces(parts: Sequence[str], common_parts: Sequence[tuple[int, int]]) -> Iterator[Piece]:
+def _spans(parts: Sequence[str], common_parts: Sequence[tuple[int, int]]) -> Iterator[DiffSpan]:
     at = 0
     for start, length in (*common_parts, (len(parts), 0)):
         if start > at:
-            yield Piece("".join(parts[at:start]), True)
+            yield DiffSpan("".join(parts[at:start]), True)
         if length:
-            yield Piece("".join(parts[start : start + length]), False)
+            yield DiffSpan("".join(parts[start : start + length]), False)
         at = start + length
 
 
-def _whole(text: str, *, changed: bool) -> tuple[Piece, ...]:
-    return (Piece(text, changed),) if text else ()
+def _single_span(text: str, *, changed: bool) -> tuple[DiffSpan, ...]:
+    return (DiffSpan(text, changed),) if text else ()

@@ -10,14 +10,14 @@ from proctor.model import Run, Trial, Verdict
 from proctor.verdicts import Tally
 
 
-class Reading(Struct, frozen=True):
+class ReadProgress(Struct, frozen=True):
     """A suite is being read."""
 
     path: str
     cases: int
 
 
-class Searching(Struct, frozen=True):
+class SearchProgress(Struct, frozen=True):
     """A text is being searched for cases of a suite."""
 
     path: str
@@ -25,22 +25,22 @@ class Searching(Struct, frozen=True):
     """Characters searched so far."""
 
 
-class Fetching(Struct, frozen=True):
+class DownloadProgress(Struct, frozen=True):
     """A file is being downloaded from the package index."""
 
     name: str
-    done: int
+    received: int
     """Bytes received so far."""
     total: int
 
 
-class Told(Struct, frozen=True):
+class StatusMessage(Struct, frozen=True):
     """A sentence about something that takes long."""
 
     message: str
 
 
-class Planned(Struct, frozen=True):
+class RunStarted(Struct, frozen=True):
     """A run starts."""
 
     run: Run
@@ -51,7 +51,7 @@ class Planned(Struct, frozen=True):
     holdout: int | None
 
 
-class Finished(Struct, frozen=True, gc=False):
+class TrialFinished(Struct, frozen=True, gc=False):
     """A trial has its verdict."""
 
     trial: Trial
@@ -60,18 +60,27 @@ class Finished(Struct, frozen=True, gc=False):
     """The cost of the run so far; None when a price is unknown."""
 
 
-class Warned(Struct, frozen=True):
+class WarningMessage(Struct, frozen=True):
     """A warning, as a sentence."""
 
     message: str
 
 
-class Done(Struct, frozen=True):
+class RunFinished(Struct, frozen=True):
     """A run has ended."""
 
     run: Run
     tally: Tally
 
 
-Event = Reading | Searching | Fetching | Told | Planned | Finished | Warned | Done
+Event = (
+    ReadProgress
+    | SearchProgress
+    | DownloadProgress
+    | StatusMessage
+    | RunStarted
+    | TrialFinished
+    | WarningMessage
+    | RunFinished
+)
 Listener = Callable[[Event], None]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """A callback that receives lines for the user."""
 
 _FIRST_S, _EVERY_S = 2.0, 5.0
 
 
-class Pace:
+class Throttle:
     """Says when a line is due: after two seconds, then every five."""
 
     def __init__(self) -> None:
@@ -27,14 +27,14 @@ class Pace:
         return True
 
 
-def telling(notify: Tell | None, what: str) -> Callable[[int, int], None]:
+def progress_reporter(notify: Notify | None, what: str) -> Callable[[int, int], None]:
     """Returns a callback that reports progress when a line is due: `300 of 1,000 trials written so far`.
 
     Args:
         notify: called with each line; None for no lines.
         what: what is counted, such as `trials written`.
     """
-    pace = Pace()
+    pace = Throttle()
 
     def tell(count: int, total: int) -> None:
         if notify is not None and pace.is_due() and count < total:

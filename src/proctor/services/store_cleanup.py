@@ -20,21 +20,21 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from proctor.errors import StoreError
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.services.runs.execution.workspaces import workspaces_folder
-from proctor.services.suites.overview import kept
+from proctor.services.suites.overview import list_saved_versions
 from proctor.stores.location import StoreFiles, StoreLocation
 from proctor.workspaces.copying import remove_tree
 from proctor.workspaces.run_shared import run_folder
 
-Kind = Literal["workspaces", "parts", "versions", "caches", "leftovers"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-RECENT: Final = timedelta(hours=1)
+GarbageKind = Literal["workspaces", "parts", "versions", "caches", "leftovers"]
+GARBAGE_KINDS: Final[tuple[GarbageKind, ...]] = get_args(GarbageKind)
+IN_USE_PERIOD: Final = timedelta(hours=1)
 """Files and versions changed more recently than this may be in use."""
-OLD: Final = timedelta(days=30)
+RETENTION_PERIOD: Final = timedelta(days=30)
 """The age from which a cache or a deleted version can be removed."""
-_PART = re.compile(
+_PART_NAME = re.compile(
     r"\..*[0-9a-f]{12,16}\.part"  # bundles, backups, keys
     r"|.+\.(?:jsonl|json|csv|html|md|xml)\.(?P<report>\d+)\.part"
     r"|(?P<suite>\d+)-\d+\.part"
@@ -45,7 +45,7 @@ _PART = re.compile(
 class Garbage(Struct, frozen=True, kw_only=True):
     """Something that can be removed."""
 
-    kind: Kind
+    kind: GarbageKind
     description: str
     size: int
     """In bytes; 0 where removing it makes no file smaller."""
@@ -64,37 +64,37 @@ def find_garbage(
         now: the current time; None reads the clock.
     """
     now = now or datetime.now(UTC)
-    yield from _workspaces(store, workspaces_folder(environ))
-    yield from _parts({location.folder.absolute(), Path.cwd()}, now)
-    yield from _versions(store, now)
-    yield from _deleted_versions(location.trash(), now)
+    yield from _find_workspaces(store, workspaces_folder(environ))
+    yield from _find_parts({location.folder.absolute(), Path.cwd()}, now)
+    yield from _find_versions(store, now)
+    yield from _find_deleted_versions(location.trash(), now)
     if location.files is not None:
-        yield from _caches(location.files, now)
-    yield from _unused_rows(store)
+        yield from _find_caches(location.files, now)
+    yield from _find_unused_rows(store)
 
 
-def _workspaces(store: Store, root: Path) -> Iterator[Garbage]:
+def _find_workspaces(store: Store, root: Path) -> Iterator[Garbage]:
     for run in store.runs():
         folder = run_folder(root, run.id)
-        if folder.is_dir() and not store.claimed(run.id):
+        if folder.is_dir() and not store.is_run_locked(run.id):
             yield Garbage(
                 kind="workspaces",
                 description=f"{folder}, workspaces of run {run.id}",
-                size=size_of(folder),
+                size=disk_size(folder),
                 remove=partial(_remove_workspaces, store, run.id, folder),
             )
 
 
 def _remove_workspaces(store: Store, run_id: str, folder: Path) -> None:
-    store.claim(run_id)  # it may have been resumed since
+    store.lock_run(run_id)  # it may have been resumed since
     remove_tree(folder)
 
 
-def _parts(folders: set[Path], now: datetime) -> Iterator[Garbage]:
+def _find_parts(folders: set[Path], now: datetime) -> Iterator[Garbage]:
     for folder in sorted(folders):
         for path in sorted(folder.glob("*.part")):
-            match = _PART.fullmatch(path.name)
-            if match is None or not _is_older(path, now - RECENT):
+            match = _PART_NAME.fullmatch(path.name)
+            if match is None or not _is_older(path, now - IN_USE_PERIOD):
                 continue
             process = match["report"] or match["suite"]
             if process is None or not _is_alive(int(process)):
@@ -102,33 +102,33 @@ def _parts(folders: set[Path], now: datetime) -> Iterator[Garbage]:
                 yield Garbage(
                     kind="parts",
                     description=description,
-                    size=size_of(path),
+                    size=disk_size(path),
                     remove=partial(remove_tree, path),
                 )
 
 
-def _versions(store: Store, now: datetime) -> Iterator[Garbage]:
-    for version in kept(store):
+def _find_versions(store: Store, now: datetime) -> Iterator[Garbage]:
+    for version in list_saved_versions(store):
         saved, suite = version.saved, version.saved.suite
-        if not version.runs and not saved.current and saved.saved_at < now - RECENT:
+        if not version.runs and not saved.current and saved.saved_at < now - IN_USE_PERIOD:
             yield Garbage(
                 kind="versions",
                 description=f"{suite.name}@{suite.version} of {saved.saved_at:%Y-%m-%d}, which has no run "
-                f"and is not the current one ({counted(suite.case_count, 'case')})",
+                f"and is not the current one ({pluralize(suite.case_count, 'case')})",
                 size=0,
-                remove=partial(store.forget, suite.name, suite.digest),
+                remove=partial(store.delete_version, suite.name, suite.digest),
             )
 
 
-def _deleted_versions(trash: StoreLocation, now: datetime) -> Iterator[Garbage]:
+def _find_deleted_versions(trash: StoreLocation, now: datetime) -> Iterator[Garbage]:
     if not trash.exists():
         return
     with closing(trash.open_store()) as deleted:
-        old = [saved.suite for saved in deleted.versions() if saved.saved_at < now - OLD]
+        old = [saved.suite for saved in deleted.versions() if saved.saved_at < now - RETENTION_PERIOD]
     for suite in old:
         yield Garbage(
             kind="versions",
-            description=f"{suite.name}, deleted more than {OLD.days} days ago",
+            description=f"{suite.name}, deleted more than {RETENTION_PERIOD.days} days ago",
             size=0,
             remove=partial(_delete_from, trash, suite.name, suite.digest),
         )
@@ -136,24 +136,24 @@ def _deleted_versions(trash: StoreLocation, now: datetime) -> Iterator[Garbage]:
 
 def _delete_from(trash: StoreLocation, name: str, digest: str) -> None:
     with closing(trash.open_store()) as deleted:
-        deleted.forget(name, digest)
+        deleted.delete_version(name, digest)
 
 
-def _caches(files: StoreFiles, now: datetime) -> Iterator[Garbage]:
-    for file in files.find_unused(lambda path: _is_older(path, now - OLD)):
-        reason = "a damaged cache" if file.is_damaged else f"not used for {OLD.days} days"
+def _find_caches(files: StoreFiles, now: datetime) -> Iterator[Garbage]:
+    for file in files.find_unused(lambda path: _is_older(path, now - RETENTION_PERIOD)):
+        reason = "a damaged cache" if file.is_damaged else f"not used for {RETENTION_PERIOD.days} days"
         yield Garbage(
             kind="caches",
             description=f"{file.path}, {reason}",
-            size=size_of(file.path),
+            size=disk_size(file.path),
             remove=file.remove,
         )
 
 
-def _unused_rows(store: Store) -> Iterator[Garbage]:
+def _find_unused_rows(store: Store) -> Iterator[Garbage]:
     counts = store.count_unused_rows()
     if counts:
-        rows = ", ".join(counted(count, noun) for noun, count in counts.items())
+        rows = ", ".join(pluralize(count, noun) for noun, count in counts.items())
         yield Garbage(
             kind="leftovers",
             description=f"rows of the store that nothing uses: {rows}",
@@ -162,7 +162,7 @@ def _unused_rows(store: Store) -> Iterator[Garbage]:
         )
 
 
-def remove(item: Garbage) -> None:
+def remove_garbage(item: Garbage) -> None:
     """Removes an item.
 
     Raises:
@@ -177,7 +177,7 @@ def remove(item: Garbage) -> None:
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def size_of(path: Path) -> int:
+def disk_size(path: Path) -> int:
     """Returns the bytes of a file, or of all files in a folder; files removed meanwhile count as 0."""
     size = 0
     waiting = [path]

@@ -31,7 +31,7 @@ from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.migrations import migrate
 from proctor.stores.sqlite.run_locks import RunLocks, SharedLocks
 from proctor.stores.sqlite.store import SqliteStore
-from proctor.stores.sqlite.trial_writer import Writer
+from proctor.stores.sqlite.trial_writer import WriterThread
 
 ADDRESS = ":memory:"
 
@@ -49,7 +49,7 @@ class MemoryLocation:
         self._uri = _new_uri()
         self._catalogue_uri = _new_uri()
         self._locks = SharedLocks()
-        self._answers: dict[bytes, _Answer] = {}
+        self._answers: dict[bytes, _MemoryAnswer] = {}
         self._trash: MemoryLocation | None = None
         self._close: Callable[[], object] | None = None
         """Closes the connection that keeps the database; it is called when the location is collected."""
@@ -121,7 +121,7 @@ class MemoryStore(SqliteStore):
         connect = partial(connect_to_memory, location._uri)  # one thing in two classes
         db = connect(lock_wait)
         # Readers of a database in memory keep a writer waiting, so its commit waits for them.
-        writer = Writer(ADDRESS, lambda: connect(LockWait()), lock_wait, db)
+        writer = WriterThread(ADDRESS, lambda: connect(LockWait()), lock_wait, db)
         super().__init__(ADDRESS, db, lock_wait, writer, _MemoryRunLocks(location._locks))
         self._location = location
 
@@ -148,7 +148,7 @@ class _MemoryRunLocks(RunLocks):
         return self._locks
 
 
-class _Answer(Struct, frozen=True, gc=False):
+class _MemoryAnswer(Struct, frozen=True, gc=False):
     about: str
     put_at: float
     parts: bytes
@@ -159,7 +159,7 @@ class _Answer(Struct, frozen=True, gc=False):
 class _MemoryAnswerCache:
     """The `AnswerCache` of a store in memory."""
 
-    def __init__(self, answers: dict[bytes, _Answer]) -> None:
+    def __init__(self, answers: dict[bytes, _MemoryAnswer]) -> None:
         self._answers = answers
         self._opened_at = time()
 
@@ -167,7 +167,7 @@ class _MemoryAnswerCache:
         answer = self._answers.get(key)
         return None if answer is None else (answer.value, answer.why_not)
 
-    def earlier(self, about: str) -> list[bytes]:
+    def earlier_parts(self, about: str) -> list[bytes]:
         answers = [
             answer
             for answer in self._answers.values()
@@ -179,7 +179,7 @@ class _MemoryAnswerCache:
         previous = self._answers.get(key)
         if value is None and previous is not None and previous.value is not None:
             return
-        self._answers[key] = _Answer(about, time(), parts, value, why_not)
+        self._answers[key] = _MemoryAnswer(about, time(), parts, value, why_not)
 
     def close(self) -> None:
         pass

@@ -16,7 +16,7 @@ from proctor.errors import UnknownName
 from proctor.model import TargetSpec
 from proctor.protocols import Target
 from proctor.registry import Registry
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.kind import TargetKind
 
 
@@ -86,5 +86,5 @@ def has_file_model(spec: TargetSpec) -> bool:
     return get_kind(spec).model_is_file
 
 
-async def _open_unknown(spec: TargetSpec, _context: Opening) -> Target:
+async def _open_unknown(spec: TargetSpec, _context: TargetContext) -> Target:
     raise UnknownName("target", spec.kind, TARGETS.names())

@@ -19,35 +19,35 @@ class ByteLimit:
         """
         self._limit = limit
         self._free = limit
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def take(self, size: int) -> AsyncIterator[None]:
+    async def reserve(self, size: int) -> AsyncIterator[None]:
         """Reserves bytes for the duration of the block; waits in the order of calls."""
         size = min(size, self._limit)
-        if self._waiting or size > self._free:
+        if self._waiters or size > self._free:
             await self._wait(size)
         else:
             self._free -= size
         try:
             yield
         finally:
-            self._give_back(size)
+            self._release(size)
 
     async def _wait(self, size: int) -> None:
         waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, waiter))
+        self._waiters.append((size, waiter))
         try:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():  # admitted just as it was cancelled
-                self._give_back(size)
+                self._release(size)
             raise
 
-    def _give_back(self, size: int) -> None:
+    def _release(self, size: int) -> None:
         self._free += size
-        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] <= self._free):
-            size, waiter = self._waiting.popleft()
+        while self._waiters and (self._waiters[0][1].done() or self._waiters[0][0] <= self._free):
+            size, waiter = self._waiters.popleft()
             if not waiter.done():
                 self._free -= size
                 waiter.set_result(None)

@@ -31,7 +31,7 @@ def check_size(text: str, limit: int) -> None:
             raise AnswerTooLarge(limit, size)
 
 
-class Opening:
+class TargetContext:
     """Shared by all targets of one command; the HTTP session is created on first use."""
 
     def __init__(
@@ -66,14 +66,14 @@ class Opening:
         self._sessions: list[ClientSession] = []
         self._byte_limits: list[ByteLimit] = []
 
-    def observed_by(self, observe: Callable[[list[Quota]], None]) -> Opening:
+    def with_observer(self, observe: Callable[[list[Quota]], None]) -> TargetContext:
         """Returns a copy with the same HTTP session that passes rate limits to `observe`."""
         context = copy(self)
         context.observe = observe
         return context
 
     @property
-    def large_answers(self) -> ByteLimit:
+    def large_answer_limit(self) -> ByteLimit:
         """The limit shared by all answers over 1 MiB while they are read."""
         if not self._byte_limits:
             from proctor.targets.byte_limit import ByteLimit
@@ -81,7 +81,7 @@ class Opening:
             self._byte_limits.append(ByteLimit(MAX_LARGE_ANSWER_BYTES))
         return self._byte_limits[0]
 
-    def http(self) -> ClientSession:
+    def get_http_session(self) -> ClientSession:
         """Returns the pooled session; needs a running event loop."""
         if not self._sessions:
             from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
@@ -96,7 +96,7 @@ class Opening:
             self._sessions.append(session)
         return self._sessions[0]
 
-    def key(self, variable: str, subject: str) -> str:
+    def get_key(self, variable: str, subject: str) -> str:
         """Returns a secret from the environment.
 
         Raises:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from proctor.errors import TargetError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.kind import TargetKind
 
 
-class Echo:
+class EchoTarget:
     """Answers with the last user message."""
 
     async def answer(self, prompt: Prompt) -> Output:
@@ -26,9 +26,9 @@ class Echo:
         """Does nothing: nothing was started."""
 
 
-async def open_target(_spec: TargetSpec, _context: Opening) -> Echo:
+async def open_target(_spec: TargetSpec, _context: TargetContext) -> EchoTarget:
     """Opens a target of kind `echo`."""
-    return Echo()
+    return EchoTarget()
 
 
 ECHO = TargetKind(

@@ -18,11 +18,11 @@ from proctor.env_vars import REFERENCE
 from proctor.model import Params, TargetSpec
 
 if TYPE_CHECKING:
-    from proctor.validation import Fields
+    from proctor.validation import FieldReader
 
 WHOLE_REFERENCE: Final = re.compile(rf"\s*(?:{REFERENCE.pattern})\s*")
 """Matches a text that is exactly one reference."""
-SECRET: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
+SECRET_NAME: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
 """Matches names of fields and variables that hold secrets."""
 
 
@@ -42,27 +42,27 @@ class FileContext(Struct, frozen=True, kw_only=True):
 class TargetEntry(Struct, frozen=True):
     """The fields of one target, and which of them are references without a value."""
 
-    fields: Fields
-    unknown: frozenset[str]
+    fields: FieldReader
+    unknown_fields: frozenset[str]
     context: FileContext
-    written: Mapping[str, str] = {}
+    references: Mapping[str, str] = {}
     """The texts with references, before substitution."""
 
-    def required(self, name: str) -> str:
+    def required_text(self, name: str) -> str:
         """Reads a required text; returns a placeholder if its value is unknown."""
-        return "unknown" if name in self.unknown else self.fields.required_text(name)
+        return "unknown" if name in self.unknown_fields else self.fields.required_text(name)
 
-    def either(self, *names: str) -> str:
+    def resolve_alias(self, *names: str) -> str:
         """Returns the first of several names for a field that the entry has, else the first name."""
-        present = [name for name in names if name in self.fields or name in self.unknown]
+        present = [name for name in names if name in self.fields or name in self.unknown_fields]
         for name in present[1:]:
             self.fields.error(
                 "duplicate-field", name, f"says the same as `{present[0]}`. Remove one of them."
             )
-            self.fields.take(name)
+            self.fields.pop(name)
         return present[0] if present else names[0]
 
-    def seconds(self, fields: Fields, name: str) -> float | None:
+    def seconds(self, fields: FieldReader, name: str) -> float | None:
         """Reads a number of seconds above 0; None if the field is missing."""
         value = fields.number(name)
         if value is not None and value <= 0:
@@ -98,7 +98,7 @@ def read_parameters(spec: TargetSpec, entry: TargetEntry, options: dict[str, Any
     return replace(spec, params=replace(params, **changes), options=options)
 
 
-def read_file(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+def read_file_path(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
     """Reads the file's path from `file` or `path` into the target's model."""
-    path = entry.required(entry.either("file", "path"))
+    path = entry.required_text(entry.resolve_alias("file", "path"))
     return replace(spec, model=entry.absolute_path(path) if path else "")

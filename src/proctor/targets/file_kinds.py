@@ -13,9 +13,9 @@ from proctor.model import TargetSpec
 from proctor.targets import TARGETS, get_kind, iter_kinds
 from proctor.targets.entries import WHOLE_REFERENCE, TargetEntry, read_parameters
 from proctor.targets.kind import TargetKind
-from proctor.targets.parse import api_spec, parse_target
+from proctor.targets.parse import build_api_spec, parse_target
 
-AGENTS: Final[dict[str, str]] = {
+AGENT_COMMANDS: Final[dict[str, str]] = {
     "claude": "claude -p {PROMPT}",
     "codex": "codex exec {PROMPT}",
     "copilot": "copilot -p {PROMPT}",
@@ -64,7 +64,7 @@ def entry_fields() -> frozenset[str]:
 
 def agent_command(provider: str) -> str | None:
     """Returns the command line of an agent that has no kind of its own; None for anything else."""
-    return AGENTS.get(provider.partition("-")[0])
+    return AGENT_COMMANDS.get(provider.partition("-")[0])
 
 
 def parse_entry(name: str, kind: TargetKind, entry: TargetEntry) -> TargetSpec:
@@ -86,7 +86,7 @@ def parse_short_form(name: str, word: str, entry: TargetEntry) -> TargetSpec:
     kind = get_kind(spec)
     if not kind.has_address:
         return read_parameters(spec, entry, {}) if kind.short_form_fields else spec
-    address = entry.written.get("target", "").partition("@")[2]
+    address = entry.references.get("target", "").partition("@")[2]
     options = _read_key(entry) | ({"base_url": address} if names_in(address) else {})
     return read_parameters(spec, entry, options)
 
@@ -101,14 +101,14 @@ def short_form_fields(word: str) -> tuple[str, ...]:
 
 
 def _read_api_fields(name: str, kind: TargetKind, entry: TargetEntry) -> TargetSpec:
-    model = entry.required(entry.either("model", "deployment", "variant"))
-    address_field = entry.either("base_url", "endpoint")
+    model = entry.required_text(entry.resolve_alias("model", "deployment", "variant"))
+    address_field = entry.resolve_alias("base_url", "endpoint")
     endpoint = entry.fields.text(address_field)
-    if address_field in entry.unknown:
+    if address_field in entry.unknown_fields:
         endpoint = _UNKNOWN_ADDRESS
     options = _read_key(entry)
-    if address_field in entry.written:
-        options["base_url"] = entry.written[address_field]
+    if address_field in entry.references:
+        options["base_url"] = entry.references[address_field]
     api_format = entry.fields.text("api_format")
     if api_format not in {None, "chat"}:
         entry.fields.error(
@@ -117,7 +117,7 @@ def _read_api_fields(name: str, kind: TargetKind, entry: TargetEntry) -> TargetS
             f"is {api_format!r}; only `chat`, the chat completions, can be asked.",
         )
     try:
-        spec = api_spec(name, kind, model, endpoint, entry.context.params, entry.context.environ)
+        spec = build_api_spec(name, kind, model, endpoint, entry.context.params, entry.context.environ)
     except UsageError as error:
         entry.fields.error("bad-address", address_field, f"cannot be used. {error}")
         return TargetSpec(name=name, kind=kind.spec_kind)
@@ -128,7 +128,7 @@ def _read_key(entry: TargetEntry) -> dict[str, Any]:
     """Reads the reference to a target's key; a literal key is refused and never shown."""
     if "api_key" not in entry.fields:
         return {}
-    value = entry.fields.take("api_key")
+    value = entry.fields.pop("api_key")
     if isinstance(value, str) and WHOLE_REFERENCE.fullmatch(value):
         return {"api_key": value.strip()}
     entry.fields.error(

@@ -25,13 +25,13 @@ from msgspec.structs import replace
 from proctor.codec import decode, encode
 from proctor.errors import AnswerTooLarge, TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
-from proctor.targets.api.messages import as_text, form_of
-from proctor.targets.context import Opening, check_size
+from proctor.targets.api.messages import format_message, get_form
+from proctor.targets.context import TargetContext, check_size
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
 
-class Function:
+class FunctionTarget:
     """A function of the user's own."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Function:
         self._function = function
         called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
         self._is_async = inspect.iscoroutinefunction(called)
-        self._parameters = _parameters(function)
+        self._parameter_names = _get_parameter_names(function)
 
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the function's answer.
@@ -50,8 +50,8 @@ class Function:
         Raises:
             TargetError: the function raised, or returned something other than an answer.
         """
-        form = {name: part for name, part in form_of(prompt).items() if name in self._parameters}
-        ask = partial(self._function, _argument(prompt), **form)
+        form = {name: part for name, part in get_form(prompt).items() if name in self._parameter_names}
+        ask = partial(self._function, _to_argument(prompt), **form)
         started = perf_counter()
         try:
             if self._is_async:
@@ -66,12 +66,12 @@ class Function:
             raise TargetError(
                 f"{self._name} raised {type(error).__name__}: {error}", kind="program"
             ) from error
-        return self._output(result, (perf_counter() - started) * 1000)
+        return self._to_output(result, (perf_counter() - started) * 1000)
 
     async def aclose(self) -> None:
         """Does nothing: a running thread ends with its function, or with the process."""
 
-    def _output(self, result: Any, latency_ms: float) -> Output:
+    def _to_output(self, result: Any, latency_ms: float) -> Output:
         if isinstance(result, str):
             check_size(result, self._max_answer_bytes)
             return Output(text=result, latency_ms=latency_ms)
@@ -89,13 +89,13 @@ class Function:
         return output if output.latency_ms else replace(output, latency_ms=latency_ms)
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Function:
+async def open_target(spec: TargetSpec, context: TargetContext) -> FunctionTarget:
     """Opens the target of a specification of kind `function`.
 
     Raises:
         UsageError: the function cannot be imported.
     """
-    return Function(spec.model, _import_function(spec), context.max_answer_bytes)
+    return FunctionTarget(spec.model, _import_function(spec), context.max_answer_bytes)
 
 
 async def _run_in_thread(function: Callable[[], Any]) -> Any:
@@ -127,14 +127,14 @@ async def _run_in_thread(function: Callable[[], Any]) -> Any:
     return await future
 
 
-def _argument(prompt: Prompt) -> str | list[dict[str, str]]:
+def _to_argument(prompt: Prompt) -> str | list[dict[str, str]]:
     messages = prompt.messages
     if len(messages) == 1 and messages[0].role == "user":
-        return as_text(messages[0])
-    return [{"role": message.role, "content": as_text(message)} for message in messages]
+        return format_message(messages[0])
+    return [{"role": message.role, "content": format_message(message)} for message in messages]
 
 
-def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+def _get_parameter_names(function: Callable[..., Any]) -> frozenset[str]:
     """Returns the names of a function's parameters after the first one, the prompt."""
     try:
         parameters = list(inspect.signature(function).parameters.values())[1:]
@@ -165,8 +165,8 @@ def _import_function(spec: TargetSpec) -> Callable[[Any], Any]:
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
-    function = entry.required("function")
-    if function and ":" not in function and "function" not in entry.unknown:
+    function = entry.required_text("function")
+    if function and ":" not in function and "function" not in entry.unknown_fields:
         entry.fields.error("unknown-value", "function", f"is {function!r}; write MODULE:NAME.")
     return replace(spec, model=function)
 

@@ -20,7 +20,7 @@ REPLACEMENT = "[key]"
 MIN_KEY_LENGTH = 6
 """Shorter keys occur in ordinary words, and removing them would spoil answers."""
 _MAX_WORDS_LENGTH = 20
-_WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?:[-_. ](?:[A-Z]?[a-z]+|[A-Z]+|\d+))*")
+_ORDINARY_WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?:[-_. ](?:[A-Z]?[a-z]+|[A-Z]+|\d+))*")
 """Placeholders for servers that accept any key, such as `not-needed`, and plain numbers."""
 _MIN_BASE64_LENGTH = 8
 
@@ -30,7 +30,7 @@ class KeyRedactor:
 
     def __init__(self, keys: Iterable[str]) -> None:
         """Ignores keys that are too short or are ordinary words."""
-        forms = {form for key in keys if is_secret(key) for form in _forms(key)}
+        forms = {form for key in keys if is_secret(key) for form in _encoded_forms(key)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))
 
     @classmethod
@@ -38,14 +38,14 @@ class KeyRedactor:
         """Returns the redactor of the keys in the headers of a request."""
         return cls(headers.get(name, "").removeprefix("Bearer ") for name in SECRET_HEADERS)
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """Returns the text without keys."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, REPLACEMENT)
         return text
 
-    def output(self, output: Output) -> Output:
+    def redact_output(self, output: Output) -> Output:
         """Returns the output without keys in any of its texts; the same object if it has no key."""
         if not self._forms:
             return output
@@ -53,7 +53,7 @@ class KeyRedactor:
             names = f"{output.model}\n{output.fingerprint}\n{output.finish_reason}"
             if self._is_clean(output.text) and self._is_clean(names):
                 return output
-        redacted: Output = map_texts(output, self.text, keys=True)
+        redacted: Output = map_texts(output, self.redact_text, keys=True)
         return output if redacted == output else redacted
 
     def _is_clean(self, text: str) -> bool:
@@ -64,17 +64,25 @@ def is_secret(key: str) -> bool:
     """Whether a key differs from ordinary text, unlike `none`, `ollama` or `not-needed`."""
     if len(key) < MIN_KEY_LENGTH:
         return False
-    return len(key) >= _MAX_WORDS_LENGTH or _WORDS.fullmatch(key) is None
+    return len(key) >= _MAX_WORDS_LENGTH or _ORDINARY_WORDS.fullmatch(key) is None
 
 
-def _forms(key: str) -> set[str]:
+def _encoded_forms(key: str) -> set[str]:
     """Returns the encodings in which a key may come back."""
     encoded = quote(key, safe="")
     lower = re.sub("%..", lambda match: match[0].lower(), encoded)
-    return {key, encoded, lower, quote(key), json.dumps(key)[1:-1], key.replace("/", r"\/"), *_base64(key)}
+    return {
+        key,
+        encoded,
+        lower,
+        quote(key),
+        json.dumps(key)[1:-1],
+        key.replace("/", r"\/"),
+        *_base64_fragments(key),
+    }
 
 
-def _base64(key: str) -> Iterator[str]:
+def _base64_fragments(key: str) -> Iterator[str]:
     """Yields the parts of a text's Base64 that encode the key, for each of the three possible alignments."""
     for before in range(3):
         encoded = b64encode(b"\0" * before + key.encode()).decode()

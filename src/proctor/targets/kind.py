@@ -13,11 +13,11 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from proctor.model import TargetSpec
-    from proctor.protocols import Embeds, Target
-    from proctor.targets.context import Opening
+    from proctor.protocols import Embedder, Target
+    from proctor.targets.context import TargetContext
     from proctor.targets.entries import TargetEntry
 
-OpenTarget: TypeAlias = "Callable[[TargetSpec, Opening], Awaitable[Target]]"
+OpenTarget: TypeAlias = "Callable[[TargetSpec, TargetContext], Awaitable[Target]]"
 PARAMETERS: Final = ("temperature", "max_output_tokens", "seed", "system_prompt", "timeout_seconds")
 """The fields of targets.yaml for how a model is called."""
 ADDRESS_FIELDS: Final = ("model", "deployment", "variant", "base_url", "endpoint", "api_key", "api_format")
@@ -88,7 +88,7 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """Whether it answers by the id of the case rather than by the prompt."""
     first_case: Callable[[str], str] | None = None
     """Given the part after the colon, returns the id of a case that the target can answer."""
-    open_embeddings: Callable[[TargetSpec, Opening], Embeds] | None = None
+    open_embeddings: Callable[[TargetSpec, TargetContext], Embedder] | None = None
     """Opens an embedding model, if the kind has any."""
 
     # --- prices ---

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from proctor.env_vars import filled
+from proctor.env_vars import substitute
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
-RESPONSE = "This is the answer of a mock target."
+DEFAULT_RESPONSE = "This is the answer of a mock target."
 """The answer if the user specifies none."""
 
 
-class Mock:
+class MockTarget:
     """Answers every prompt with the same text."""
 
     def __init__(self, response: str) -> None:
@@ -28,14 +28,16 @@ class Mock:
         """Does nothing: nothing was started."""
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Mock:
+async def open_target(spec: TargetSpec, context: TargetContext) -> MockTarget:
     """Opens a target of kind `mock` with the response of its options, or with the text after the colon.
 
     Raises:
         UsageError: a variable that the response names is not set.
     """
     response = spec.options.get("response")
-    return Mock(filled(response, context.environ) if response is not None else spec.model or RESPONSE)
+    return MockTarget(
+        substitute(response, context.environ) if response is not None else spec.model or DEFAULT_RESPONSE
+    )
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:

@@ -29,7 +29,7 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
         UnknownName: there is no such kind or model.
         UsageError: the rest is missing, or its URL is invalid.
     """
-    name, colon, model = _expand(word).partition(":")
+    name, colon, model = _expand_alias(word).partition(":")
     try:
         kind = TARGETS.get(name)
     except UnknownName:
@@ -51,7 +51,7 @@ def known_words() -> set[str]:
     return {word for kind in iter_kinds() for word in (kind.name, *kind.aliases)}
 
 
-def api_spec(
+def build_api_spec(
     name: str,
     kind: TargetKind,
     model: str,
@@ -76,7 +76,7 @@ def api_spec(
     return TargetSpec(name=name, kind=kind.spec_kind, model=model, endpoint=address, params=params)
 
 
-def _expand(word: str) -> str:
+def _expand_alias(word: str) -> str:
     """Expands an alias or a well-known model to `KIND:REST`; returns other words unchanged."""
     at_url = _AT_URL.fullmatch(word)
     head = at_url[1] if at_url else word
@@ -104,7 +104,7 @@ def _parse_model(
         )
     if not model:
         raise UsageError(f"Target {_redact_address(word)} names no model. Write {kind.name}:MODEL.")
-    return api_spec(word, kind, model, endpoint, params, environ)
+    return build_api_spec(word, kind, model, endpoint, params, environ)
 
 
 def _default_address(kind: TargetKind, environ: Mapping[str, str]) -> str | None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from proctor.model import Price, TargetSpec
-from proctor.pricing import Quote, find_price
+from proctor.pricing import PriceQuote, find_price
 from proctor.targets import get_kind, iter_kinds
 
 
 def quote_for(
     spec: TargetSpec, list_prices: Mapping[str, Price], own_prices: Mapping[str, Price]
-) -> Quote | None:
+) -> PriceQuote | None:
     """Returns the price of a target, as `find_price` finds it; None if it is unknown.
 
     Another server may charge anything for a model of the same name, so list prices apply only at the

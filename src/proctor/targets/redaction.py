@@ -9,11 +9,11 @@ from proctor.model import Output, Prompt, TargetSpec
 from proctor.protocols import Target
 
 _HOST_IN_REFERENCE = re.compile(r"\s*(\w+://)?[^/]*\$\{\{")
-_SOCKET = re.compile(r" ?\(['\"][0-9A-Fa-f.:%]+['\"], \d+[^)]*\)")
+_SOCKET_ADDRESS = re.compile(r" ?\(['\"][0-9A-Fa-f.:%]+['\"], \d+[^)]*\)")
 """An IP address and port, as the system's errors show them."""
 
 
-class Discreet:
+class RedactingTarget:
     """A target whose errors show its address as written in the targets file."""
 
     def __init__(self, target: Target, address: str, reference: str) -> None:
@@ -37,7 +37,7 @@ class Discreet:
         try:
             return await self._target.answer(prompt)
         except TargetError as error:
-            error.args = (hidden(str(error), self._address, self._reference),)
+            error.args = (redact_address(str(error), self._address, self._reference),)
             raise
 
     async def aclose(self) -> None:
@@ -45,15 +45,17 @@ class Discreet:
         await self._target.aclose()
 
 
-def discreet(target: Target, spec: TargetSpec) -> Target:
+def redact_errors(target: Target, spec: TargetSpec) -> Target:
     """Wraps the target so that its errors hide the address, if that has references."""
     reference = spec.options.get("base_url")
     return (
-        target if reference is None or spec.endpoint is None else Discreet(target, spec.endpoint, reference)
+        target
+        if reference is None or spec.endpoint is None
+        else RedactingTarget(target, spec.endpoint, reference)
     )
 
 
-def hidden(text: str, address: str, reference: str) -> str:
+def redact_address(text: str, address: str, reference: str) -> str:
     """Replaces the address in a text by the reference, and its host by `[host]` if that is in a reference."""
     text = re.sub(
         re.escape(address.rstrip("/")), lambda _: reference.strip().rstrip("/"), text, flags=re.IGNORECASE
@@ -62,4 +64,4 @@ def hidden(text: str, address: str, reference: str) -> str:
     if not name or not _HOST_IN_REFERENCE.match(reference):
         return text
     host = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
-    return _SOCKET.sub("", host.sub("[host]", text))
+    return _SOCKET_ADDRESS.sub("", host.sub("[host]", text))

@@ -18,45 +18,45 @@ from msgspec.structs import replace
 from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec, Usage
 from proctor.protocols import MAX_LINE_BYTES
-from proctor.targets.context import Opening, check_size
-from proctor.targets.entries import read_file
+from proctor.targets.context import TargetContext, check_size
+from proctor.targets.entries import read_file_path
 from proctor.targets.kind import TargetKind
 
 
-class _Failure(Struct):
+class _RecordedFailure(Struct):
     message: str = ""
 
 
-class _Line(Struct):
+class _RecordedLine(Struct):
     case_id: str | None = None
     id: str | None = None
     repeat: int | None = None
     output: str | dict[str, Any] | None = None
-    failure: _Failure | None = None
+    failure: _RecordedFailure | None = None
     sealed: bool = False
     usage: Usage | None = None
     latency_ms: float | None = None
     cost_usd: float | None = None
 
 
-_LINE = msgspec.json.Decoder(_Line)
+_LINE_DECODER = msgspec.json.Decoder(_RecordedLine)
 
 
-class Replay:
+class ReplayTarget:
     """Answers with recorded outputs."""
 
     def __init__(self, path: str, file: BinaryIO, max_answer_bytes: int) -> None:
         self._path = path
         self._max_answer_bytes = max_answer_bytes
         self._file = file
-        self._places: dict[tuple[str, int], tuple[int, int]] = {}
+        self._offsets: dict[tuple[str, int], tuple[int, int]] = {}
         self._repeats: dict[str, int] = {}
-        self._index()
+        self._build_index()
 
     @property
-    def first(self) -> str:
+    def first_case(self) -> str:
         """The first case with a recorded repeat 0; empty if there is none."""
-        return next((case_id for case_id, repeat in self._places if repeat == 0), "")
+        return next((case_id for case_id, repeat in self._offsets if repeat == 0), "")
 
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the recorded output of the prompt's case and repeat.
@@ -64,7 +64,7 @@ class Replay:
         Raises:
             TargetError: there is no recorded output, or the recorded call failed.
         """
-        place = self._places.get((prompt.case_id, prompt.repeat))
+        place = self._offsets.get((prompt.case_id, prompt.repeat))
         if place is None:
             raise TargetError(
                 f"{self._path} has no output for case {prompt.case_id!r}, repeat {prompt.repeat}.",
@@ -72,7 +72,7 @@ class Replay:
             )
         offset, length = place
         self._file.seek(offset)
-        line = _LINE.decode(self._file.read(length))
+        line = _LINE_DECODER.decode(self._file.read(length))
         if line.output is None and line.sealed:
             raise TargetError(
                 f"Case {prompt.case_id!r} is sealed in {self._path}, as it is held out. Export the run again "
@@ -94,7 +94,7 @@ class Replay:
         """Closes the recording. Safe to call twice."""
         self._file.close()
 
-    def _index(self) -> None:
+    def _build_index(self) -> None:
         offset = 0
         for number, line in enumerate(iter(partial(self._file.readline, MAX_LINE_BYTES + 1), b""), 1):
             if len(line) > MAX_LINE_BYTES:
@@ -106,16 +106,16 @@ class Replay:
             if number == 1 and line.startswith(b"\xef\xbb\xbf"):
                 start, line = start + 3, line[3:]
             if line.strip():
-                key = self._key(line, number)
-                if key in self._places:
+                key = self._read_key(line, number)
+                if key in self._offsets:
                     what = f"Case {key[0]!r}, repeat {key[1]}"
                     raise UsageError(f"{self._path}:{number}: {what} is recorded twice. Keep one line.")
-                self._places[key] = (start, len(line))
+                self._offsets[key] = (start, len(line))
 
-    def _key(self, data: bytes, number: int) -> tuple[str, int]:
+    def _read_key(self, data: bytes, number: int) -> tuple[str, int]:
         """Returns the case and repeat of a line; checks the whole line, so that no answer fails later."""
         try:
-            line = _LINE.decode(data)
+            line = _LINE_DECODER.decode(data)
             if line.output is not None:
                 _read_output(line)
         except msgspec.DecodeError as error:
@@ -128,7 +128,7 @@ class Replay:
         return case_id, repeat
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Replay:
+async def open_target(spec: TargetSpec, context: TargetContext) -> ReplayTarget:
     """Opens the recording of a specification of kind `replay`.
 
     Raises:
@@ -145,22 +145,22 @@ def first_case(path: str) -> str:
     """
     recording = _open_file(path)
     recording.close()
-    return recording.first
+    return recording.first_case
 
 
-def _open_file(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
+def _open_file(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> ReplayTarget:
     try:
         file = Path(path).open("rb")  # noqa: SIM115 - it stays open until the target is closed
     except OSError as error:
         raise UsageError(f"The recording {path!r} cannot be read: {error.strerror}.") from error
     try:
-        return Replay(path, file, max_answer_bytes)
+        return ReplayTarget(path, file, max_answer_bytes)
     except BaseException:
         file.close()
         raise
 
 
-def _read_output(line: _Line) -> Output:
+def _read_output(line: _RecordedLine) -> Output:
     """Returns the line's output; usage, latency and cost may stand beside it, as in an export."""
     if isinstance(line.output, str):
         output = Output(text=line.output)
@@ -181,7 +181,7 @@ REPLAY = TargetKind(
     summary="the outputs of an exported run, by case id",
     provider_names=("transcript",),
     file_fields=("file", "path"),
-    read_entry=read_file,
+    read_entry=read_file_path,
     model_is_file=True,
     is_cacheable=False,
     is_instant=True,

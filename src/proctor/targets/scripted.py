@@ -16,15 +16,15 @@ import msgspec
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
-from proctor.targets.context import Opening, check_size
-from proctor.targets.entries import read_file
+from proctor.targets.context import TargetContext, check_size
+from proctor.targets.entries import read_file_path
 from proctor.targets.kind import TargetKind
 
-_LINE = msgspec.json.Decoder(dict[str, Any])
+_LINE_DECODER = msgspec.json.Decoder(dict[str, Any])
 _GLOB = re.compile(r"[*?\[]")
 
 
-class Scripted:
+class ScriptedTarget:
     """Answers by case id."""
 
     def __init__(
@@ -66,13 +66,13 @@ class Scripted:
         """Does nothing: nothing was started."""
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Scripted:
+async def open_target(spec: TargetSpec, context: TargetContext) -> ScriptedTarget:
     """Opens the script of a specification of kind `scripted`.
 
     Raises:
         UsageError: the file cannot be read or is not a script.
     """
-    return Scripted(spec.model, list(_rules(spec.model)), context.max_answer_bytes)
+    return ScriptedTarget(spec.model, list(_read_rules(spec.model)), context.max_answer_bytes)
 
 
 def first_case(path: str) -> str:
@@ -81,10 +81,10 @@ def first_case(path: str) -> str:
     Raises:
         UsageError: the file cannot be read or is not a script.
     """
-    return next((key for key, _ in _rules(path)), "")
+    return next((key for key, _ in _read_rules(path)), "")
 
 
-def _rules(path: str) -> Iterator[tuple[str, tuple[Output, ...]]]:
+def _read_rules(path: str) -> Iterator[tuple[str, tuple[Output, ...]]]:
     try:
         # Not splitlines(): a JSON string may contain separators that end no line in JSON Lines.
         lines = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
@@ -94,23 +94,23 @@ def _rules(path: str) -> Iterator[tuple[str, tuple[Output, ...]]]:
         if not line.strip():
             continue
         try:
-            row = _LINE.decode(line)
+            row = _LINE_DECODER.decode(line)
         except msgspec.DecodeError as error:
             raise UsageError(
                 f"{path}:{number}: The line is not a JSON object of answers: {error}."
             ) from error
         for key, value in row.items():
-            yield key, _answers(value, f"{path}:{number}: The answer to {key!r}")
+            yield key, _parse_answers(value, f"{path}:{number}: The answer to {key!r}")
 
 
-def _answers(value: Any, where: str) -> tuple[Output, ...]:
+def _parse_answers(value: Any, where: str) -> tuple[Output, ...]:
     values = value if isinstance(value, list) else [value]
     if not values:
         raise UsageError(f"{where} is an empty list. Give at least one answer.")
-    return tuple(_answer(item, where) for item in values)
+    return tuple(_parse_answer(item, where) for item in values)
 
 
-def _answer(value: Any, where: str) -> Output:
+def _parse_answer(value: Any, where: str) -> Output:
     if isinstance(value, str):
         return Output(text=value)
     try:
@@ -127,7 +127,7 @@ SCRIPTED = TargetKind(
     syntax="scripted:FILE",
     summary="answers by case id or glob",
     file_fields=("file", "path"),
-    read_entry=read_file,
+    read_entry=read_file_path,
     model_is_file=True,
     is_cacheable=False,
     is_instant=True,

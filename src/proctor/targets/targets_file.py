@@ -14,46 +14,46 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.env_vars import filled, names_in
+from proctor.env_vars import names_in, substitute
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Params, Problem, TargetSpec
 from proctor.targets import file_kinds as kinds
 from proctor.targets.entries import FileContext, TargetEntry
 from proctor.targets.parse import parse_target
-from proctor.validation import Fields, Notes, kind_of
-from proctor.yaml12 import BadYaml, Items, Map, load
+from proctor.validation import FieldReader, ProblemLog, json_type
+from proctor.yaml12 import YamlError, YamlList, YamlMap, load
 
-COMMON: Final = (
+COMMON_FIELDS: Final = (
     *("name", "provider", "kind", "target", "use_target", "grader_target", "judge_target"),
     *("fallback_targets", "workers", "max_retries"),
 )
 """The fields that every target may have."""
-_ROOT: Final = ("targets", "$schema", "version")
-_INTEGERS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "workers"})
-_NUMBERS: Final = frozenset({"temperature", "timeout_seconds"})
-_TRUTHS: Final = frozenset({"keep_temp_files", "provider_batching"})
-_PROSE: Final = "description"
+_ROOT_FIELDS: Final = ("targets", "$schema", "version")
+_INTEGER_FIELDS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "workers"})
+_NUMBER_FIELDS: Final = frozenset({"temperature", "timeout_seconds"})
+_BOOLEAN_FIELDS: Final = frozenset({"keep_temp_files", "provider_batching"})
+_DESCRIPTION_FIELD: Final = "description"
 """A field for human readers, which has no effect."""
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class TargetSummary(Struct, frozen=True, kw_only=True):
     """One target as shown in lists."""
 
     name: str
     kind: str
-    what: str
+    details: str
     """Its model, command line, file or the target that it is an alias of, as written."""
-    unset: tuple[str, ...]
+    unset_variables: tuple[str, ...]
     """The variables in its references that are not set."""
     variables: tuple[str, ...]
     """All variables in its references."""
 
 
-class _Entry(Struct, frozen=True):
+class _NamedEntry(Struct, frozen=True):
     name: str
     line: int
-    row: Map
+    row: YamlMap
     next_line: int | None = None
     """The line of another entry with the same name, if there is one."""
 
@@ -74,15 +74,15 @@ class TargetsFile:
         """
         self.path = path
         self._folder = folder
-        form, unnamed = Notes(path, 1), Notes(path, 1)
+        form, unnamed = ProblemLog(path, 1), ProblemLog(path, 1)
         self._entries = _find_entries(_find_rows(text, form), unnamed)
         _raise_errors(form.problems)
         problems_found: list[Problem] = []
         context = FileContext(folder=folder, environ=kinds.stand_in_environ(), checks_only=True)
         check = _SpecReader(self, context, problems_found)
         for name in self._entries:
-            check.target(name)
-        self.unnamed: tuple[Problem, ...] = tuple(unnamed.problems)
+            check.read_target(name)
+        self.unnamed_problems: tuple[Problem, ...] = tuple(unnamed.problems)
         """The problems of entries without a name, which cannot be used."""
         # A target that judges another one is checked twice.
         problems = [*form.problems, *unnamed.problems, *dict.fromkeys(problems_found)]
@@ -103,11 +103,11 @@ class TargetsFile:
         """Returns every target's name, in the order of the file."""
         return list(self._entries)
 
-    def entry(self, name: str) -> _Entry | None:
+    def get_entry(self, name: str) -> _NamedEntry | None:
         """Returns the entry with that name, or None."""
         return self._entries.get(name)
 
-    def spec(
+    def get_spec(
         self, name: str, params: Params, environ: Mapping[str, str], *, judged: bool = True
     ) -> TargetSpec:
         """Returns the target with that name, with its judge and its fallbacks.
@@ -123,15 +123,15 @@ class TargetsFile:
         """
         problems: list[Problem] = []
         context = FileContext(folder=self._folder, environ=environ, params=params)
-        spec = _SpecReader(self, context, problems, judging=not judged).target(name)
+        spec = _SpecReader(self, context, problems, judging=not judged).read_target(name)
         # A target that judges another one is checked twice.
         _raise_errors([problem for problem in dict.fromkeys(problems) if problem.level == "error"])
         assert spec is not None, "what cannot be made is a problem"
         return spec
 
-    def listed(self, environ: Mapping[str, str]) -> list[Listed]:
+    def list_targets(self, environ: Mapping[str, str]) -> list[TargetSummary]:
         """Returns a summary of every target, in the order of the file."""
-        return [_describe(entry, environ) for entry in self._entries.values()]
+        return [_summarize(entry, environ) for entry in self._entries.values()]
 
 
 def _raise_errors(problems: list[Problem]) -> None:
@@ -142,27 +142,27 @@ def _raise_errors(problems: list[Problem]) -> None:
 # --- the text ----------------------------------------------------------------------------------------------
 
 
-def _find_rows(text: str, notes: Notes) -> Items:
+def _find_rows(text: str, notes: ProblemLog) -> YamlList:
     """Returns the list `targets`; empty if there is none."""
     try:
         root = load(text)
-    except BadYaml as error:
+    except YamlError as error:
         notes.error("bad-yaml", str(error), line=error.line)
-        return Items(1)
-    rows = root.get("targets") if isinstance(root, Map) else None
-    if not isinstance(root, Map) or not isinstance(rows, Items):
+        return YamlList(1)
+    rows = root.get("targets") if isinstance(root, YamlMap) else None
+    if not isinstance(root, YamlMap) or not isinstance(rows, YamlList):
         notes.error("missing-field", "The file needs a list `targets`, each with `name` and `provider`.")
-        return Items(1)
-    fields = Fields(root, notes)
-    for name in _ROOT:
-        fields.take(name)
-    fields.finish(_ROOT)
+        return YamlList(1)
+    fields = FieldReader(root, notes)
+    for name in _ROOT_FIELDS:
+        fields.pop(name)
+    fields.finish(_ROOT_FIELDS)
     return rows
 
 
-def _find_entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
+def _find_entries(rows: YamlList, notes: ProblemLog) -> dict[str, _NamedEntry]:
     """Returns the first entry of each name; reports entries without a name to `notes`."""
-    entries: dict[str, _Entry] = {}
+    entries: dict[str, _NamedEntry] = {}
     for place, row in enumerate(rows):
         entry = _find_entry(row, rows.lines[place], place, notes)
         if entry is None:
@@ -173,14 +173,14 @@ def _find_entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
     return entries
 
 
-def _find_entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
-    if not isinstance(row, Map):
-        what = f"`targets[{place}]` is {kind_of(row)}; it must be an object with `name` and `provider`."
+def _find_entry(row: Any, line: int, place: int, notes: ProblemLog) -> _NamedEntry | None:
+    if not isinstance(row, YamlMap):
+        what = f"`targets[{place}]` is {json_type(row)}; it must be an object with `name` and `provider`."
         notes.error("wrong-type", what, f"targets[{place}]", line=line)
         return None
     name = row.get("name")
     if isinstance(name, str) and name.strip():
-        return _Entry(name, line, row)
+        return _NamedEntry(name, line, row)
     name_line = row.lines.get("name", line)
     notes.error(
         "missing-field", f"`targets[{place}].name` must be text, which names it.", "name", line=name_line
@@ -188,7 +188,7 @@ def _find_entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
     return None
 
 
-def _describe(entry: _Entry, environ: Mapping[str, str]) -> Listed:
+def _summarize(entry: _NamedEntry, environ: Mapping[str, str]) -> TargetSummary:
     row = entry.row
     provider = str(row.get("provider", row.get("kind", "")))
     record = kinds.find_kind(provider) if provider else None
@@ -200,9 +200,9 @@ def _describe(entry: _Entry, environ: Mapping[str, str]) -> Listed:
     else:
         fields = ("model", "deployment", "variant", "command", "function", "file", "path", "response")
         details = next((str(row[name]) for name in fields if name in row), "")
-    names = names_in({name: value for name, value in row.items() if name != _PROSE})
+    names = names_in({name: value for name, value in row.items() if name != _DESCRIPTION_FIELD})
     unset = tuple(name for name in names if not environ.get(name, "").strip())
-    return Listed(name=entry.name, kind=kind, what=details, unset=unset, variables=names)
+    return TargetSummary(name=entry.name, kind=kind, details=details, unset_variables=unset, variables=names)
 
 
 # --- targets that name one another -------------------------------------------------------------------------
@@ -222,21 +222,21 @@ class _SpecReader:
         usual = replace(context, params=Params())
         self._judge_reader = None if judging else _SpecReader(file, usual, problems, judging=True)
 
-    def target(self, name: str, trail: tuple[str, ...] = ()) -> TargetSpec | None:
+    def read_target(self, name: str, trail: tuple[str, ...] = ()) -> TargetSpec | None:
         """Returns the target with that name; None if it has errors, or if it is still being read."""
-        entry = self._file.entry(name)
+        entry = self._file.get_entry(name)
         if name not in self._specs and entry is not None:
-            notes = Notes(self._file.path, entry.line, "Target")
+            notes = ProblemLog(self._file.path, entry.line, "Target")
             notes.case = name
             spec = self._read_spec(entry, notes, (*trail, name))
             self.problems += [replace(problem, case=None) for problem in notes.problems]
-            self._specs[name] = None if notes.failed else spec
+            self._specs[name] = None if notes.has_errors else spec
         return self._specs[name]
 
-    def _read_spec(self, entry: _Entry, notes: Notes, trail: tuple[str, ...]) -> TargetSpec | None:
+    def _read_spec(self, entry: _NamedEntry, notes: ProblemLog, trail: tuple[str, ...]) -> TargetSpec | None:
         row = _read_entry(entry.row, notes, self._context)
         fields = row.fields
-        fields.take("name")
+        fields.pop("name")
         if entry.next_line is not None:
             notes.error(
                 "duplicate-name",
@@ -244,25 +244,25 @@ class _SpecReader:
                 "name",
                 line=entry.next_line,
             )
-        provider = _read_either(row, "provider", "kind")
+        provider = _read_aliased_text(row, "provider", "kind")
         agent = None if provider is None else kinds.agent_command(provider)
         if provider is not None and agent is not None:
             # A file may be shared with a program that knows the agent: it is an error only when used.
             if not self._context.checks_only:
                 fields.error("unsupported", "provider", kinds.agent_message(provider, agent))
             return None
-        judge = _read_either(row, "grader_target", "judge_target")
+        judge = _read_aliased_text(row, "grader_target", "judge_target")
         fallbacks = fields.texts("fallback_targets")
         workers, retries = fields.integer("workers", least=1), fields.integer("max_retries")
         if "use_target" in fields:
             spec = self._read_alias(provider, row, trail)
         else:
-            spec = self._read_own(entry.name, provider, row)
+            spec = self._read_fields(entry.name, provider, row)
         judged_by = None if judge is None else self._read_judge(judge, row)
         others = [
             self._find_other(fallback, "fallback_targets", row, trail)
             for fallback in fallbacks
-            if not notes.failed
+            if not notes.has_errors
         ]
         if spec is None:
             return None
@@ -275,7 +275,7 @@ class _SpecReader:
             retries=spec.retries if retries is None else retries,
         )
 
-    def _read_own(self, name: str, provider: str | None, row: TargetEntry) -> TargetSpec | None:
+    def _read_fields(self, name: str, provider: str | None, row: TargetEntry) -> TargetSpec | None:
         """Reads the target from its own fields."""
         fields = row.fields
         word = fields.text("target")
@@ -283,18 +283,18 @@ class _SpecReader:
             if provider is not None:
                 fields.error("duplicate-field", "target", "and `provider` say the same. Remove one of them.")
             spec = kinds.parse_short_form(name, word, row)
-            fields.finish((*COMMON, *kinds.short_form_fields(word)))
+            fields.finish((*COMMON_FIELDS, *kinds.short_form_fields(word)))
             return spec
         if provider is None:
-            if not row.unknown & {"provider", "kind", "target", "use_target"}:
-                fields.missing("provider", "a kind of target, such as `openai` or `cli`")
+            if not row.unknown_fields & {"provider", "kind", "target", "use_target"}:
+                fields.report_missing("provider", "a kind of target, such as `openai` or `cli`")
             return None
         kind = kinds.find_kind(provider)
         if kind is None:
             fields.error("unknown-value", "provider", kinds.unknown_kind_message(provider))
             return None
         spec = kinds.parse_entry(name, kind, row)
-        fields.finish((*COMMON, *(kind.entry_fields or ())))
+        fields.finish((*COMMON_FIELDS, *(kind.entry_fields or ())))
         return spec
 
     def _read_alias(
@@ -304,7 +304,7 @@ class _SpecReader:
         other = row.fields.text("use_target")
         if provider is not None or "target" in row.fields:
             row.fields.error("duplicate-field", "use_target", "stands for another target; remove `provider`.")
-        row.fields.finish(COMMON)
+        row.fields.finish(COMMON_FIELDS)
         return None if other is None else self._find_other(other, "use_target", row, trail)
 
     def _read_judge(self, name: str, row: TargetEntry) -> TargetSpec | None:
@@ -320,8 +320,8 @@ class _SpecReader:
             circle = " → ".join((*trail[trail.index(name) :], name))
             row.fields.error("cycle", field, f"goes round in a circle: {circle}. Break it.")
             return None
-        if self._file.entry(name) is not None:
-            return self.target(name, trail)
+        if self._file.get_entry(name) is not None:
+            return self.read_target(name, trail)
         try:
             return parse_target(name, self._context.params, row.context.environ)
         except UsageError:
@@ -330,9 +330,9 @@ class _SpecReader:
             return None
 
 
-def _read_either(row: TargetEntry, *names: str) -> str | None:
+def _read_aliased_text(row: TargetEntry, *names: str) -> str | None:
     """Reads the text of a field that has several names."""
-    return row.fields.text(row.either(*names))
+    return row.fields.text(row.resolve_alias(*names))
 
 
 def _flatten(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
@@ -341,22 +341,22 @@ def _flatten(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
     return tuple({spec.name: replace(spec, judge=None, fallbacks=()) for spec in flat}.values())
 
 
-def _read_entry(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
+def _read_entry(row: YamlMap, notes: ProblemLog, context: FileContext) -> TargetEntry:
     """Returns the fields of a target that have an effect, with known references substituted."""
-    values, unknown, references = Map(row.line), set[str](), dict[str, str]()
+    values, unknown, references = YamlMap(row.line), set[str](), dict[str, str]()
     values.lines = row.lines
-    known_fields = {*COMMON, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
+    known_fields = {*COMMON_FIELDS, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
     kind = kinds.find_kind(str(row["provider"])) if "provider" in row else None
     ignored = set(kinds.IGNORED_FIELDS).difference((kind and kind.entry_fields) or ())
     for name, value in row.items():
         line = row.lines[name]
-        snake = _CAMEL.sub("_", name).lower()
+        snake = _CAMEL_CASE_BOUNDARY.sub("_", name).lower()
         if snake != name and snake in known_fields:
             notes.error(
                 "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
             )
             unknown.add(snake)
-        elif name == _PROSE:
+        elif name == _DESCRIPTION_FIELD:
             continue
         elif name in ignored:
             notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
@@ -376,23 +376,23 @@ def _read_entry(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
                 notes.error("unset-variable", message, name, line=line)
         else:
             is_deferred = name in kinds.DEFERRED_FIELDS
-            values[name] = value if is_deferred else _typed(name, filled(value, context.environ))
+            values[name] = value if is_deferred else _convert_text(name, substitute(value, context.environ))
             if isinstance(value, str):
                 references[name] = value
-    return TargetEntry(Fields(values, notes), frozenset(unknown), context, references)
+    return TargetEntry(FieldReader(values, notes), frozenset(unknown), context, references)
 
 
 def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
     return variable in environ and (field != "api_key" or bool(environ[variable].strip()))
 
 
-def _typed(name: str, value: Any) -> Any:
+def _convert_text(name: str, value: Any) -> Any:
     """Converts a variable's text to the number or boolean that its field needs, if possible."""
-    if not isinstance(value, str) or name not in _INTEGERS | _NUMBERS | _TRUTHS:
+    if not isinstance(value, str) or name not in _INTEGER_FIELDS | _NUMBER_FIELDS | _BOOLEAN_FIELDS:
         return value
-    if name in _TRUTHS:
+    if name in _BOOLEAN_FIELDS:
         return {"true": True, "false": False}.get(value.strip().lower(), value)
     try:
-        return int(value) if name in _INTEGERS else float(value)
+        return int(value) if name in _INTEGER_FIELDS else float(value)
     except ValueError:
         return value

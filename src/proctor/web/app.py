@@ -105,7 +105,7 @@ def _invalid_address(request: Request, error: Exception) -> Response:
 
 
 def _internal_error(request: Request, error: Exception) -> Response:
-    internal_errors.report(f"at {request.url.path}", error)
+    internal_errors.report_error(f"at {request.url.path}", error)
     sentence = (
         "Proctor broke. This is a fault of Proctor; nothing that was stored is lost. The terminal of the "
         "server says more, with PROCTOR_DEBUG=1 all of it."

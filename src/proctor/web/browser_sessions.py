@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.services.runs.reading.report import keep_look
+from proctor.services.runs.reading.report import record_holdout_access
 
 _MAX_SESSIONS = 10_000
 """Beyond it, the oldest session is dropped; sessions that are not logged in go first."""
@@ -55,7 +55,7 @@ class BrowserSession:
         with self._lock:
             if run.id in self._accessed_runs:
                 return
-            keep_look(store, run, "rate")
+            record_holdout_access(store, run, "rate")
             self._accessed_runs.add(run.id)
 
     def reveal(self, store: Store, run: Run) -> None:
@@ -67,7 +67,7 @@ class BrowserSession:
         with self._lock:
             if run.id in self.revealed:
                 return
-            keep_look(store, run, "reveal")
+            record_holdout_access(store, run, "reveal")
             self.revealed.add(run.id)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from proctor.bundles.keys import keys_folder, names, require_cryptography
+from proctor.bundles.keys import keys_folder, list_names, require_cryptography
 from proctor.certification import NotCertified
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Run
@@ -32,7 +32,7 @@ from proctor.web.runs.subprocess_command import start_command
 from proctor.web.tasks import ProgressCallback
 from proctor.web.templates_env import PageNotFound, load_run
 
-FILES = {
+CERTIFICATE_FILES = {
     "certificate": ("certificate.json", "certificate.json", "application/json"),
     "markdown": ("certificate.md", "certificate.md", "text/markdown; charset=utf-8"),
     "badge": ("badge.svg", "badge.svg", "image/svg+xml"),
@@ -87,7 +87,7 @@ class CertificateDocument(Struct, frozen=True, kw_only=True):
     derived: dict[str, Any] = {}
 
 
-class KeptCertificate(Struct, frozen=True, kw_only=True):
+class SavedCertificate(Struct, frozen=True, kw_only=True):
     """A certificate that was created on this server."""
 
     document: CertificateDocument
@@ -97,13 +97,13 @@ class KeptCertificate(Struct, frozen=True, kw_only=True):
     @property
     def has_public(self) -> bool:
         """Whether there is a public bundle too."""
-        return (self.folder / FILES["public"][0]).exists()
+        return (self.folder / CERTIFICATE_FILES["public"][0]).exists()
 
     @property
     def badge_markdown(self) -> str:
         """The badge as Markdown, with an address relative to the certificate's folder."""
         with suppress(OSError):
-            text = (self.folder / FILES["markdown"][0]).read_text(encoding="utf-8")
+            text = (self.folder / CERTIFICATE_FILES["markdown"][0]).read_text(encoding="utf-8")
             return next((line for line in text.splitlines() if line.startswith(("![", "[!["))), "")
         return ""
 
@@ -115,7 +115,7 @@ class CertificateError(ProctorError):
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def load_certificates(project: Project) -> list[KeptCertificate]:
+def load_certificates(project: Project) -> list[SavedCertificate]:
     """Returns all certificates created on this server, newest first."""
     with suppress(OSError):
         ids = [path.name for path in _certificates_folder(project).iterdir() if path.is_dir()]
@@ -128,11 +128,11 @@ def load_certificates(project: Project) -> list[KeptCertificate]:
     return []
 
 
-def find_certificate(project: Project, run_id: str) -> KeptCertificate | None:
+def find_certificate(project: Project, run_id: str) -> SavedCertificate | None:
     """Returns the certificate of a run, or None."""
     if not _RUN_ID.fullmatch(run_id):
         return None
-    path = _certificates_folder(project) / run_id / FILES["certificate"][0]
+    path = _certificates_folder(project) / run_id / CERTIFICATE_FILES["certificate"][0]
     try:
         document = msgspec.json.decode(path.read_bytes(), type=CertificateDocument)
         made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -140,16 +140,16 @@ def find_certificate(project: Project, run_id: str) -> KeptCertificate | None:
         return None
     if document.run != run_id:
         return None
-    return KeptCertificate(document=document, folder=path.parent, made_at=made_at)
+    return SavedCertificate(document=document, folder=path.parent, made_at=made_at)
 
 
-def signing_names(project: Project) -> list[str]:
+def list_signing_keys(project: Project) -> list[str]:
     """Returns the names of the keys that can sign here; none without `cryptography`.
 
     Raises:
         UsageError: the folder of keys cannot be read.
     """
-    return names(keys_folder(project.environ)) if can_sign() else []
+    return list_names(keys_folder(project.environ)) if can_sign() else []
 
 
 def resolve_key(project: Project, name: str) -> str | None:
@@ -160,7 +160,7 @@ def resolve_key(project: Project, name: str) -> str | None:
     """
     if not name:
         return None
-    if name not in signing_names(project):
+    if name not in list_signing_keys(project):
         raise UsageError(
             f"There is no key {name!r} to sign with here. `proctor keys list` shows those that are."
         )
@@ -176,13 +176,13 @@ def can_sign() -> bool:
     return True
 
 
-def reveal(project: Project, session: BrowserSession, certificate: KeptCertificate) -> None:
+def record_reveal(project: Project, session: BrowserSession, certificate: SavedCertificate) -> None:
     """Records that a session receives everything a run holds out, which its full bundle contains.
 
     Raises:
         StoreError: the access cannot be recorded; then nothing may be sent.
     """
-    with project.store() as store:
+    with project.open_store() as store:
         try:
             run = load_run(store, certificate.document.run)
         except PageNotFound:  # it was deleted, and its holdout with it
@@ -201,7 +201,7 @@ def create_certificate(
     on_progress: ProgressCallback,
     *,
     min_cases: int | None = None,
-) -> KeptCertificate:
+) -> SavedCertificate:
     """Creates the certificate of a run with its full bundle; an earlier one is replaced.
 
     Args:
@@ -216,7 +216,10 @@ def create_certificate(
     """
     work_folder = _new_folder(project, run)
     try:
-        paths = [str(work_folder / FILES[name][0]) for name in ("bundle", "certificate", "markdown", "badge")]
+        paths = [
+            str(work_folder / CERTIFICATE_FILES[name][0])
+            for name in ("bundle", "certificate", "markdown", "badge")
+        ]
         outputs = [argument for path in paths[1:] for argument in ("-o", path)]
         arguments = [
             "certify",
@@ -240,7 +243,7 @@ def create_certificate(
 
 def create_public_bundle(
     project: Project, run: Run, key: str | None, on_progress: ProgressCallback
-) -> KeptCertificate:
+) -> SavedCertificate:
     """Creates the public bundle beside the certificate of a run.
 
     Args:
@@ -270,7 +273,7 @@ def create_public_bundle(
             ],
             on_progress,
         )
-        partial_file.replace(certificate.folder / FILES["public"][0])
+        partial_file.replace(certificate.folder / CERTIFICATE_FILES["public"][0])
     except OSError as error:
         raise CertificateError(f"The bundle cannot be kept: {error.strerror}.") from None
     finally:
@@ -350,4 +353,4 @@ def _error_message(output: Iterable[str]) -> str:
     errors = [line.removeprefix(_ERROR_PREFIX) for line in lines if line.startswith(_ERROR_PREFIX)]
     final_line = errors[-1:] or lines[-1:] or ["The process was ended from outside."]
     text = one_line(final_line[0])
-    return _FLAG.sub("", text.removesuffix(NotCertified.overruled)).strip()
+    return _FLAG.sub("", text.removesuffix(NotCertified.force_hint)).strip()

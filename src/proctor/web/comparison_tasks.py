@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.comparison.compare import By, Comparison, Flip, NotMeasured
-from proctor.comparison.outcomes import RunFacts, Split
+from proctor.comparison.compare import Comparison, GroupBy, UnmeasuredOutcome, VerdictFlip
+from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.reports.comparison.text import Compared
+from proctor.reports.comparison.text import ComparisonReport
 from proctor.services.analysis import compare as comparing
 from proctor.web.project import Project
 from proctor.web.tasks import ProgressCallback, Task, TaskRunner
@@ -27,8 +27,8 @@ class ComparisonQuery(Struct, frozen=True, kw_only=True):
     """The runs to compare, and how."""
 
     runs: tuple[Run, ...]
-    split: Split = "all"
-    by: By = "category"
+    split: SplitName = "all"
+    by: GroupBy = "category"
     by_digest: bool = False
 
     @property
@@ -45,11 +45,11 @@ class ComparisonQuery(Struct, frozen=True, kw_only=True):
 class ComparisonResult(Struct, frozen=True, kw_only=True):
     """A comparison, with what the page needs besides."""
 
-    report: Compared
+    report: ComparisonReport
     """Without holdout accesses and notes on judges, which change later."""
     holdout_runs: tuple[Run, ...]
     """The runs whose holdout pass rates the comparison shows."""
-    judge_facts: tuple[RunFacts, ...]
+    judge_outcomes: tuple[RunOutcomes, ...]
     """The facts of the runs without cases, to look up their judges."""
     positions: Mapping[str, int] = {}
     """Positions in the baseline of cases that flipped or were not measured, by their id in the candidate."""
@@ -59,27 +59,27 @@ def submit_comparison(tasks: TaskRunner, project: Project, query: ComparisonQuer
     """Returns the task that compares runs: one that is running or done, or a new one."""
 
     def compare_runs(on_progress: ProgressCallback) -> ComparisonResult:
-        with project.store() as store:
-            return _compare(store, project.get_shared("facts cache", FactsCache), query, on_progress)
+        with project.open_store() as store:
+            return _compare(store, project.get_shared("facts cache", OutcomesCache), query, on_progress)
 
     return tasks.submit(query.key, compare_runs, "trials read", cacheable=query.is_cacheable)
 
 
 def _compare(
-    store: Store, facts_cache: FactsCache, query: ComparisonQuery, on_progress: ProgressCallback
+    store: Store, facts_cache: OutcomesCache, query: ComparisonQuery, on_progress: ProgressCallback
 ) -> ComparisonResult:
     comparing.check_comparable(store, query.runs, by_digest=query.by_digest)
-    facts = facts_cache.facts(store, query.runs, by_digest=query.by_digest, on_progress=on_progress)
+    facts = facts_cache.load(store, query.runs, by_digest=query.by_digest, on_progress=on_progress)
     report = comparing.compare_pairwise(facts, split=query.split, by=query.by)
     return ComparisonResult(
         report=report,
-        holdout_runs=tuple(comparing.holdout_runs(facts, query.split)) if report.shows_rates else (),
-        judge_facts=tuple(replace(run_facts, cases=()) for run_facts in facts),
+        holdout_runs=tuple(comparing.find_holdout_runs(facts, query.split)) if report.shows_rates else (),
+        judge_outcomes=tuple(replace(run_facts, cases=()) for run_facts in facts),
         positions={} if report.ranking is not None else _flip_positions(report.comparisons[0], facts[0]),
     )
 
 
-def _flip_positions(comparison: Comparison, baseline: RunFacts) -> dict[str, int]:
+def _flip_positions(comparison: Comparison, baseline: RunOutcomes) -> dict[str, int]:
     """Returns the positions in the baseline of the cases that have a row of their own."""
     case_ids = {flip.case for kind in ("fixed", "broken", "other") for flip in select_flips(comparison, kind)}
     baseline_ids = {pair.baseline: pair.candidate for pair in comparison.unpaired.renamed}
@@ -98,7 +98,7 @@ def list_flips(task: Task[ComparisonResult], kind: str) -> list[tuple[str, int]]
     return [(flip.case, flip.repeat) for flip in select_flips(comparison, kind)]
 
 
-def select_flips(comparison: Comparison, kind: str) -> Sequence[Flip | NotMeasured]:
+def select_flips(comparison: Comparison, kind: str) -> Sequence[VerdictFlip | UnmeasuredOutcome]:
     """Returns the cases of one table: `broken`, `fixed`, or `other` for those not measured."""
     if kind == "broken":
         return comparison.broken
@@ -108,27 +108,27 @@ def select_flips(comparison: Comparison, kind: str) -> Sequence[Flip | NotMeasur
 # --- cache -------------------------------------------------------------------------------------------------
 
 
-class FactsCache:
+class OutcomesCache:
     """Caches the facts of the runs compared last; unfinished runs are not cached."""
 
     def __init__(self, max_trials: int = _MAX_TRIALS) -> None:
         """Makes an empty cache with room for that many trials; the facts of the last run always fit."""
         self._max_trials = max_trials
-        self._facts: OrderedDict[tuple[str, bool], RunFacts] = OrderedDict()
+        self._facts: OrderedDict[tuple[str, bool], RunOutcomes] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         """The number of cached runs."""
         return len(self._facts)
 
-    def facts(
+    def load(
         self,
         store: Store,
         runs: Sequence[Run],
         *,
         by_digest: bool,
         on_progress: ProgressCallback = lambda _count, _total: None,
-    ) -> list[RunFacts]:
+    ) -> list[RunOutcomes]:
         """Returns the facts of runs; those that are not cached are read.
 
         Args:
@@ -158,7 +158,7 @@ class FactsCache:
                 self._add(run_facts, by_digest)
         return [facts[run.id] for run in runs]
 
-    def _find(self, run: Run, by_digest: bool) -> RunFacts | None:
+    def _find(self, run: Run, by_digest: bool) -> RunOutcomes | None:
         with self._lock:
             cached = self._facts.get((run.id, by_digest))
             if cached is None or run.status != "finished":
@@ -166,7 +166,7 @@ class FactsCache:
             self._facts.move_to_end((run.id, by_digest))
         return replace(cached, run=run)  # its tags may have changed
 
-    def _add(self, facts: RunFacts, by_digest: bool) -> None:
+    def _add(self, facts: RunOutcomes, by_digest: bool) -> None:
         with self._lock:
             self._facts[facts.run.id, by_digest] = facts
             while (

@@ -14,7 +14,7 @@ from proctor.web import internal_errors
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.run_status import GroupLiveView, LiveSection, LiveView, RunLiveView
-from proctor.web.sse import event, stream_response
+from proctor.web.sse import format_event, stream_response
 from proctor.web.templates_env import load_run
 
 router = APIRouter()
@@ -63,7 +63,7 @@ class Watcher:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
                     while self._section is None or self._section is last_sent:
-                        await self._change()
+                        await self._wait_for_change()
             except TimeoutError:
                 yield None
                 continue
@@ -71,7 +71,7 @@ class Watcher:
             if last_sent.is_final:
                 return
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
         try:
@@ -93,7 +93,7 @@ class Watcher:
             except Exception as error:  # noqa: BLE001  # the page shows it when it reloads
                 failures += 1
                 if failures == 1 and not isinstance(error, ProctorError):
-                    internal_errors.report("while it watched", error)
+                    internal_errors.report_error("while it watched", error)
                 section = self._section if failures < _MAX_FAILURES else LiveSection("", is_final=True)
             self.render_count += 1
             if section is not None and section != self._section:
@@ -137,8 +137,8 @@ class EventHub:
         watcher.clients += 1
         try:
             async for section in watcher.changes():
-                yield ": still here\n\n" if section is None else event(section.html)
-            yield event("done", "done")
+                yield ": still here\n\n" if section is None else format_event(section.html)
+            yield format_event("done", "done")
         finally:
             watcher.clients -= 1
             if not watcher.clients:
@@ -165,7 +165,7 @@ def follow_start(request: Request, group: str) -> StreamingResponse:
 def follow_run(request: Request, run_id: str) -> StreamingResponse:
     """Streams the state of a run; its numbers include the holdout."""
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, run_id)
         if run.suite.split_rule is not None and run.settings.selection.split != "dev":
             get_session(request).record_access(store, run)  # its page has recorded that already

@@ -18,7 +18,7 @@ _TIMEOUT_RESPONSE = (
     "Content-Length: {length}\r\n\r\n{sentence}"
 )
 
-Awaited = Literal["head", "body", "rest"]
+RequestPart = Literal["head", "body", "rest"]
 """A part of a request; the rest is what is left of a body when its response is complete."""
 
 
@@ -71,7 +71,7 @@ class LimitedProtocol(H11Protocol):
         self._idle = idle
         self._client = ""
         self._timer: asyncio.TimerHandle | None = None
-        self._awaited: Awaited | None = None
+        self._awaited_part: RequestPart | None = None
         """What the timer runs for."""
         self._body_bytes = 0
         self._stall_timer: asyncio.TimerHandle | None = None
@@ -149,26 +149,26 @@ class LimitedProtocol(H11Protocol):
         else:
             self._stop_waiting()
 
-    def _wait_for(self, part: Awaited, seconds: float) -> None:
+    def _wait_for(self, part: RequestPart, seconds: float) -> None:
         """Start the timer, unless it already runs for the same thing."""
-        if self._awaited == part:
+        if self._awaited_part == part:
             return
         self._stop_waiting()
-        self._awaited = part
+        self._awaited_part = part
         self._body_bytes = len(self.cycle.body) if part == "body" else 0
         self._timer = self.loop.call_later(seconds, self._time_out, self.loop.time())
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._awaited = None
+        self._timer = self._awaited_part = None
 
     def _time_out(self, since: float) -> None:
-        if self._awaited == "body" and (end := self._body_deadline(since)) > self.loop.time():
+        if self._awaited_part == "body" and (end := self._body_deadline(since)) > self.loop.time():
             self._timer = self.loop.call_at(end, self._time_out, since)
             return
-        is_begun = self._awaited == "head" and bool(self.conn.trailing_data[0])
-        if is_begun or (self._awaited == "body" and not self.cycle.response_started):
+        is_begun = self._awaited_part == "head" and bool(self.conn.trailing_data[0])
+        if is_begun or (self._awaited_part == "body" and not self.cycle.response_started):
             sentence = "This request took too long to arrive, and the connection is closed.\n"
             self.transport.write(_TIMEOUT_RESPONSE.format(length=len(sentence), sentence=sentence).encode())
         self._stop_waiting()

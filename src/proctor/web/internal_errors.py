@@ -9,7 +9,7 @@ import traceback
 from proctor.safe_text import one_line, terminal_text
 
 
-def report(location: str, error: Exception) -> None:
+def report_error(location: str, error: Exception) -> None:
     """Prints an internal error to stderr; with PROCTOR_DEBUG=1 including its traceback.
 
     Args:

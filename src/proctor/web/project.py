@@ -17,7 +17,7 @@ from proctor.stores import DEFAULT_STORE, locate_store, move_address
 from proctor.web.browser_sessions import BrowserSessions
 
 if TYPE_CHECKING:
-    from proctor.services.runs.reading.catalogue_sync import Cataloguer
+    from proctor.services.runs.reading.catalogue_sync import CatalogueSync
     from proctor.stores.catalogue.database import Catalogue
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Project:
         self._lock = RLock()
 
     @property
-    def cookie(self) -> str:
+    def cookie_name(self) -> str:
         """The name of the session cookie, with the port: browsers share cookies between ports of a host."""
         ports = {host.rpartition(":")[2] for host in self.hosts if not host.endswith("]")}
         return f"proctor_{min((port for port in ports if port.isdigit()), default='80')}"
@@ -77,7 +77,7 @@ class Project:
         return Path(self.location.address).name
 
     @contextmanager
-    def store(self) -> Iterator[Store]:
+    def open_store(self) -> Iterator[Store]:
         """Opens the store for as long as the block lasts.
 
         Raises:
@@ -103,11 +103,11 @@ class Project:
         return self.get_shared("catalogue", self.location.open_catalogue)
 
     @property
-    def cataloguer(self) -> Cataloguer:
+    def cataloguer(self) -> CatalogueSync:
         """Keeps the catalogue up to date."""
-        from proctor.services.runs.reading.catalogue_sync import Cataloguer
+        from proctor.services.runs.reading.catalogue_sync import CatalogueSync
 
-        return self.get_shared("cataloguer", lambda: Cataloguer(self.store, self.catalogue))
+        return self.get_shared("cataloguer", lambda: CatalogueSync(self.open_store, self.catalogue))
 
 
 def get_project(connection: HTTPConnection) -> Project:

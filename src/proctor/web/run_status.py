@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from proctor.errors import StoreError
 from proctor.model import Run
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.services.runs.reading.catalogue_sync import Looked
-from proctor.services.runs.reading.progress import Pace, Pacing, money_so_far, opening_of
-from proctor.stores.catalogue.records import Wanted
+from proctor.services.runs.reading.catalogue_sync import RunSummary
+from proctor.services.runs.reading.progress import RunSpeed, SpeedMeter, format_cost_so_far, opening_line
+from proctor.stores.catalogue.records import TrialFilter
 from proctor.web.project import Project
 from proctor.web.runs.processes import StartedRun, get_run_processes
 from proctor.web.templates_env import PageNotFound, get_templates
@@ -44,10 +44,10 @@ class LiveView(Protocol):
 class RunSnapshot(Struct, frozen=True, kw_only=True):
     """The state of a run at one moment."""
 
-    run_summary: Looked
+    run_summary: RunSummary
     first_line: str
     """The first line of the run, such as `Running custom suite: 8 dev + 2 holdout tests`."""
-    pace: Pace | None = None
+    pace: RunSpeed | None = None
     cost: str = ""
     stopping: bool = False
     """Whether it was told to stop and waits for calls in progress."""
@@ -58,7 +58,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     def error_text(self) -> str:
         """The number of errors in words; empty if there is none."""
         count = self.run_summary.counts.errors
-        return counted(count, "error") if count else ""
+        return pluralize(count, "error") if count else ""
 
     @property
     def run(self) -> Run:
@@ -112,11 +112,11 @@ class RunPoller:
             project: its store has the runs.
         """
         self._project = project
-        self._pacing = Pacing()
+        self._pacing = SpeedMeter()
         self._first_lines: dict[str, str] = project.get_shared("first lines by run", dict)
         self._first_error = ""
 
-    def snapshot(self, store: Store, run: Run) -> RunSnapshot:
+    def take_snapshot(self, store: Store, run: Run) -> RunSnapshot:
         """Returns the current state of a run.
 
         Raises:
@@ -125,21 +125,21 @@ class RunPoller:
         if run.id not in self._first_lines:
             if len(self._first_lines) >= _MAX_FIRST_LINES:
                 self._first_lines.clear()
-            self._first_lines[run.id] = opening_of(store, run)
-        run_summary = self._project.cataloguer.look_in(store, run, _TIMEOUT_S)
+            self._first_lines[run.id] = opening_line(store, run)
+        run_summary = self._project.cataloguer.refresh_in(store, run, _TIMEOUT_S)
         return RunSnapshot(
             run_summary=run_summary,
             first_line=self._first_lines.get(run.id, ""),
-            pace=self._pacing.pace(run_summary.done, run_summary.planned) if run_summary.alive else None,
-            cost=money_so_far(run_summary),
+            pace=self._pacing.measure(run_summary.done, run_summary.planned) if run_summary.alive else None,
+            cost=format_cost_so_far(run_summary),
             stopping=run_summary.alive and get_run_processes(self._project).is_stopping(store, run),
             first_error=self._find_first_error(run_summary),
         )
 
-    def _find_first_error(self, run_summary: Looked) -> str:
+    def _find_first_error(self, run_summary: RunSummary) -> str:
         if run_summary.counts.errors and not self._first_error:
             error_page = self._project.catalogue.page(
-                run_summary.run.id, Wanted(verdicts=("error",)), limit=_MAX_ERRORS_READ
+                run_summary.run.id, TrialFilter(verdicts=("error",)), limit=_MAX_ERRORS_READ
             )
             self._first_error = next(
                 (line.why for line in error_page.lines if line.why and not line.sealed), ""
@@ -161,8 +161,8 @@ class RunLiveView:
         Raises:
             StoreError: it is not there, or the store cannot be read.
         """
-        with self._project.store() as store:
-            snapshot = self._poller.snapshot(store, store.run(self._run_id))
+        with self._project.open_store() as store:
+            snapshot = self._poller.take_snapshot(store, store.run(self._run_id))
         html = (
             get_templates(self._project)
             .get_template("run_live.html")
@@ -216,7 +216,7 @@ class GroupLiveView:
         self._group = group
         self._pollers: dict[str, RunPoller] = {}
 
-    def snapshot(self, store: Store, *, newest: bool = False) -> GroupSnapshot:
+    def take_snapshot(self, store: Store, *, newest: bool = False) -> GroupSnapshot:
         """Returns the current state of the group.
 
         Args:
@@ -236,13 +236,14 @@ class GroupLiveView:
         if start is None and not runs:
             raise PageNotFound(f"Nothing was started here as {self._group[:80]!r}.")
         snapshots = [
-            self._pollers.setdefault(run.id, RunPoller(self._project)).snapshot(store, run) for run in runs
+            self._pollers.setdefault(run.id, RunPoller(self._project)).take_snapshot(store, run)
+            for run in runs
         ]
         return GroupSnapshot(
             id=self._group,
             start=start,
             alive=alive or any(snapshot.run_summary.alive for snapshot in snapshots),
-            output=() if start is None else tuple(processes.output(start)),
+            output=() if start is None else tuple(processes.read_output(start)),
             runs=tuple(snapshots),
         )
 
@@ -253,7 +254,7 @@ class GroupLiveView:
             PageNotFound: nothing was started under that id.
             StoreError: the store cannot be read.
         """
-        with self._project.store() as store:
-            group = self.snapshot(store, newest=bool(self._pollers))
+        with self._project.open_store() as store:
+            group = self.take_snapshot(store, newest=bool(self._pollers))
         html = get_templates(self._project).get_template("started_live.html").render(group=group)
         return LiveSection(html, is_final=group.is_final)

@@ -34,7 +34,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORM_KEY = "proctor.form"
 _OPEN_PATHS = ("/static/", "/login", "/favicon.ico")
 """Paths that are open before login."""
-HEADERS = {
+SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     "x-content-type-options": "nosniff",
@@ -101,7 +101,9 @@ class SecurityMiddleware:
         if _is_api(scope):
             return self._project.sessions.api_session
         # Cookies of other servers of this host may not conform to the standard.
-        return self._project.sessions.find(cookie_parser(headers.get("cookie", "")).get(self._project.cookie))
+        return self._project.sessions.find(
+            cookie_parser(headers.get("cookie", "")).get(self._project.cookie_name)
+        )
 
     def _check_request(
         self, scope: Scope, headers: Headers, session: BrowserSession
@@ -112,9 +114,9 @@ class SecurityMiddleware:
             return RequestRefused(
                 421, f"This server is not {host!r}. Open it by the address that it printed."
             )
-        if scope["method"] not in _SAFE_METHODS and not _is_own(headers, host):
+        if scope["method"] not in _SAFE_METHODS and not _is_same_origin(headers, host):
             return RequestRefused(403, "Another site sent this. Nothing was changed.")
-        if _is_part_of_another(headers):
+        if _is_embedded_elsewhere(headers):
             return RequestRefused(403, "Another site wants to show this as a part of it. Open it by a link.")
         length, max_bytes = headers.get("content-length", "0"), self._max_bytes(scope, headers, session)
         if not length.isascii() or not length.isdigit() or int(length) > max_bytes:
@@ -148,12 +150,12 @@ class SecurityMiddleware:
         return RequestRefused(303, "Show the server's token first.", {"location": location})
 
     def _add_headers(self, headers: MutableHeaders, sent_id: str | None, session: BrowserSession) -> None:
-        for name, value in HEADERS.items():
+        for name, value in SECURITY_HEADERS.items():
             headers.setdefault(name, value)
         headers.setdefault("cache-control", "no-store")  # answers of models must not be cached
         if session.id != sent_id and self._project.sessions.find(session.id) is session:
             headers.append(
-                "set-cookie", f"{self._project.cookie}={session.id}; Path=/; HttpOnly; SameSite=Lax"
+                "set-cookie", f"{self._project.cookie_name}={session.id}; Path=/; HttpOnly; SameSite=Lax"
             )
 
 
@@ -172,7 +174,7 @@ def _is_api(scope: Scope) -> bool:
     return str(scope["path"]).startswith("/api/")
 
 
-def _is_own(headers: Headers, host: str) -> bool:
+def _is_same_origin(headers: Headers, host: str) -> bool:
     """Whether a change comes from a page of this server, or from a program."""
     origin = headers.get("origin")
     if origin is not None:
@@ -180,7 +182,7 @@ def _is_own(headers: Headers, host: str) -> bool:
     return headers.get("sec-fetch-site", "none") in ("same-origin", "none")
 
 
-def _is_part_of_another(headers: Headers) -> bool:
+def _is_embedded_elsewhere(headers: Headers) -> bool:
     """Whether a page of another site embeds this; following a link is fine."""
     is_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
     return headers.get("sec-fetch-site") in ("cross-site", "same-site") and not is_link

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from proctor.web.client_limits import EventStreams
 
 
-def event(data: str, name: str = "") -> str:
+def format_event(data: str, name: str = "") -> str:
     """Formats one event; each line of its data follows `data:`."""
     lines = [f"event: {name}"] * bool(name) + [f"data: {line}" for line in data.splitlines() or [""]]
     return "\n".join(lines) + "\n\n"

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from proctor.web.project import get_project
-from proctor.web.sse import event, stream_response
+from proctor.web.sse import format_event, stream_response
 
 T = TypeVar("T")
 ProgressCallback = Callable[[int, int], None]
@@ -158,8 +158,8 @@ def stream_task(tasks: TaskRunner, task_id: str, render: Callable[[Task[object]]
         while task is not None and not task.has_ended:
             if sent_progress != (task.done_count, task.total):
                 sent_progress = task.done_count, task.total
-                yield event(render(task))
+                yield format_event(render(task))
             await asyncio.sleep(_POLL_INTERVAL_S)
-        yield event("", "done")
+        yield format_event("", "done")
 
     return stream_response(events())

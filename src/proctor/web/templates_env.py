@@ -17,7 +17,7 @@ from proctor import __version__
 from proctor.errors import ProctorError, StoreError
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.reports.html_templates import environment
+from proctor.reports.html_templates import make_environment
 from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import Project, get_project
 
@@ -45,13 +45,13 @@ def get_templates(project: Project) -> Environment:
 
 
 def _templates(project: Project) -> Environment:
-    jinja = environment(PackageLoader("proctor.web"))
+    jinja = make_environment(PackageLoader("proctor.web"))
     jinja.globals.update(url=url, places=SECTIONS, proctor_version=__version__)
-    jinja.filters["in_terminal"] = partial(_in_terminal, project)
+    jinja.filters["in_terminal"] = partial(_add_store_flags, project)
     return jinja
 
 
-def _in_terminal(project: Project, command: str) -> str:
+def _add_store_flags(project: Project, command: str) -> str:
     """Returns a command with the flags that find this project's store; `verify` needs none."""
     if not project.store_flags or "--store" in command or command.startswith("proctor verify "):
         return command

@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from proctor.model import Verdict
-from proctor.stores.catalogue.records import Wanted
+from proctor.stores.catalogue.records import TrialFilter
 from proctor.web.templates_env import url
 
 SORTS = ("position", "case", "verdict", "score", "latency", "cost")
@@ -39,12 +39,12 @@ class FilterChip(Struct, frozen=True):
     address: str
 
 
-def parse_filter(request: Request) -> Wanted:
+def parse_filter(request: Request) -> TrialFilter:
     """Returns the filter of an address; what is absent filters nothing."""
     query = request.query_params
     lists = {name: _values(query, name) for name in _MULTI_VALUE}
     texts = {name: next(iter(_values(query, name)), "") for name in _SINGLE_VALUE}
-    return Wanted(
+    return TrialFilter(
         verdicts=lists["verdict"],
         tags=lists["tag"],
         graders=lists["grader"],

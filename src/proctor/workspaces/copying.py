@@ -15,12 +15,12 @@ from tempfile import mkdtemp
 
 from proctor.errors import WorkspaceError
 
-GIT = ".git"
+GIT_FOLDER = ".git"
 
 _OWNER_MODE = 0o700
 
 
-def inside(root: Path, relative: str, what: str) -> Path:
+def resolve_inside(root: Path, relative: str, what: str) -> Path:
     """Resolves a relative path inside a folder.
 
     Args:
@@ -35,7 +35,7 @@ def inside(root: Path, relative: str, what: str) -> Path:
     windows = PureWindowsPath(relative)
     if not relative or path.is_absolute() or windows.anchor:
         raise WorkspaceError(f"{what} is {relative!r}; it must be a relative path inside the workspace.")
-    if ".." in (*path.parts, *windows.parts) or GIT in path.parts:
+    if ".." in (*path.parts, *windows.parts) or GIT_FOLDER in path.parts:
         raise WorkspaceError(f"{what} is {relative!r}; it must not contain '..' or '.git'.")
     place = root / path
     if not place.resolve().is_relative_to(root):
@@ -70,7 +70,7 @@ def copy_template(source: Path, target: Path, skip: Path) -> None:
         return text
 
     def is_wanted(entry: os.DirEntry[str]) -> bool:
-        if entry.name == GIT or Path(entry.path) == skip:
+        if entry.name == GIT_FOLDER or Path(entry.path) == skip:
             return False
         if entry.is_symlink() or entry.is_dir() or entry.is_file():
             return True
@@ -79,7 +79,7 @@ def copy_template(source: Path, target: Path, skip: Path) -> None:
     _copy(top, target, link, is_wanted)
 
 
-def copy_prepared(source: Path, target: Path) -> None:
+def copy_workspace(source: Path, target: Path) -> None:
     """Copies a whole folder into an empty one; absolute links into the source become links into the copy.
 
     Raises:
@@ -139,29 +139,29 @@ def remove_tree(path: Path) -> None:
             shutil.rmtree(path)
     except (OSError, RecursionError):
         # Closed to its owner, too deep for the maximum path length, or written to by a program meanwhile.
-        open_up(path)
+        make_writable(path)
         _flatten(path)
         shutil.rmtree(path)
 
 
-def open_up(path: Path) -> None:
+def make_writable(path: Path) -> None:
     """Gives the owner full access to this folder and all folders below it."""
     waiting = [path]
     while waiting:
         folder = waiting.pop()
         with suppress(OSError):
             folder.chmod(folder.stat().st_mode | _OWNER_MODE)
-            waiting.extend(_folders(folder))
+            waiting.extend(_list_folders(folder))
 
 
 def _flatten(path: Path) -> None:
     """Moves all nested folders into one, so that each path is short enough."""
     shelf, numbers, waiting = Path(mkdtemp(dir=path)), count(), [path]
     while waiting:
-        folders = [folder for folder in _folders(waiting.pop()) if folder != shelf]
+        folders = [folder for folder in _list_folders(waiting.pop()) if folder != shelf]
         waiting.extend(folder.rename(shelf / str(next(numbers))) for folder in folders)
 
 
-def _folders(path: Path) -> list[Path]:
+def _list_folders(path: Path) -> list[Path]:
     with os.scandir(path) as entries:
         return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]

@@ -9,16 +9,16 @@ from tempfile import mkdtemp
 
 from proctor.workspaces.copying import remove_tree
 from proctor.workspaces.git import Git
-from proctor.workspaces.snapshots import Contents, Snapshot, same, write
-from proctor.workspaces.threads import aside
+from proctor.workspaces.snapshots import ContentStore, Snapshot, is_same, write_entry
+from proctor.workspaces.threads import run_in_thread
 
-LONGEST = 1_000_000
+MAX_DIFF_LENGTH = 1_000_000
 """The maximum length of a diff, in characters; the rest is cut off."""
 
 _MAX_FILES = 2_000
 _MAX_BYTES = 4_000_000
 """The maximum files, and total old and new bytes, compared line by line; further files are only named."""
-_MAX_PATH = 1_000
+_MAX_PATH_LENGTH = 1_000
 """In characters; systems limit paths to a few thousand, and ours are in a deeper folder."""
 
 _HEADER = re.compile(r'^diff --git ("?)[ab]/(.*) \1[ab]/\2$', re.MULTILINE)
@@ -26,8 +26,8 @@ _RENAME = re.compile(r'^(rename|copy) (from|to) ("?)[ab]/', re.MULTILINE)
 _NULL_FILE = "/dev/null"
 
 
-async def difference(
-    before: Snapshot, now: Snapshot, contents: Contents, git: Git, scratch: Path
+async def diff_snapshots(
+    before: Snapshot, now: Snapshot, contents: ContentStore, git: Git, scratch: Path
 ) -> str | None:
     """Returns the changes from one snapshot to the next; None if there are none.
 
@@ -48,13 +48,13 @@ async def difference(
     changed = [
         path
         for path in sorted(before.files.keys() | now.files.keys())
-        if not same(before.files.get(path), now.files.get(path))
+        if not is_same(before.files.get(path), now.files.get(path))
     ]
     if not changed:
         return None
-    folder = Path(await aside(mkdtemp, dir=scratch))
+    folder = Path(await run_in_thread(mkdtemp, dir=scratch))
     try:
-        headers = await aside(_lay_out, folder, changed, before, now, contents)
+        headers = await run_in_thread(_write_sides, folder, changed, before, now, contents)
         arguments = (
             "diff",
             "--no-index",
@@ -66,12 +66,12 @@ async def difference(
         )
         diff = await git.run(*arguments, "a", "b", cwd=folder, accepted_codes=(0, 1))
     finally:
-        await aside(remove_tree, folder)
+        await run_in_thread(remove_tree, folder)
     return _truncate(_merge_sides(diff.decode("utf-8", "replace")) + "".join(headers)) or None
 
 
-def _lay_out(
-    folder: Path, changed: list[str], before: Snapshot, now: Snapshot, contents: Contents
+def _write_sides(
+    folder: Path, changed: list[str], before: Snapshot, now: Snapshot, contents: ContentStore
 ) -> list[str]:
     """Writes the old files to `a` and the new ones to `b`; returns the headers of files left out."""
     headers, files, bytes_left = [], 0, _MAX_BYTES
@@ -81,19 +81,21 @@ def _lay_out(
         sides = [("a", before.files.get(path)), ("b", now.files.get(path))]
         entries = [(side, entry) for side, entry in sides if entry is not None and entry.mode]
         size = sum(entry.size for _, entry in entries)
-        is_comparable = len(path) <= _MAX_PATH and all(entry.digest is not None for _, entry in entries)
+        is_comparable = len(path) <= _MAX_PATH_LENGTH and all(
+            entry.digest is not None for _, entry in entries
+        )
         if not is_comparable or files == _MAX_FILES or size > bytes_left:
-            headers.append(_name_difference(path, [side for side, _ in entries]))
+            headers.append(_format_name_only(path, [side for side, _ in entries]))
             continue
         files, bytes_left = files + bool(entries), bytes_left - size
         for side, entry in entries:
             place = folder / side / path
             place.parent.mkdir(parents=True, exist_ok=True)
-            write(place, entry, contents)
+            write_entry(place, entry, contents)
     return headers
 
 
-def _name_difference(path: str, sides: list[str]) -> str:
+def _format_name_only(path: str, sides: list[str]) -> str:
     paths = {side: f"{side}/{path}" for side in ("a", "b")}
     if not path.isprintable():
         paths = {side: json.dumps(text) for side, text in paths.items()}
@@ -111,7 +113,7 @@ def _merge_sides(text: str) -> str:
 
 
 def _truncate(text: str) -> str:
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_DIFF_LENGTH:
         return text
-    end = text.rfind("\n", 0, LONGEST) + 1
+    end = text.rfind("\n", 0, MAX_DIFF_LENGTH) + 1
     return f"{text[:end]}(The diff is cut here: {len(text) - end:,} more characters are left out.)\n"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from proctor.model import Case, Workspace
-from proctor.protocols import Stay
-from proctor.workspaces.group import Group, Visit
-from proctor.workspaces.run_shared import Site
+from proctor.protocols import WorkspaceVisit
+from proctor.workspaces.group import TrialVisit, WorkspaceGroup
+from proctor.workspaces.run_shared import WorkspaceRoot
 
 
 class Workspaces:
@@ -18,16 +18,16 @@ class Workspaces:
     `expect` and `enter` take cases whose variables are substituted.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: WorkspaceRoot) -> None:
         """Creates no workspace; all of them share `site`."""
-        self._site = site
-        self._groups: dict[Workspace, Group] = {}
-        self._turns: dict[Path, asyncio.Lock] = {}
+        self._root = site
+        self._groups: dict[Workspace, WorkspaceGroup] = {}
+        self._locks: dict[Path, asyncio.Lock] = {}
 
     @property
-    def kept(self) -> Mapping[Path, str]:
+    def kept_folders(self) -> Mapping[Path, str]:
         """The kept folders, each with the id of its case; the id is empty for a group of several cases."""
-        return self._site.kept
+        return self._root.kept_folders
 
     def expect(self, case: Case, trials: int = 1, *, case_count: int = 1) -> None:
         """Announces `trials` trials of `case_count` cases with the workspace of this one.
@@ -38,7 +38,7 @@ class Workspaces:
         if case.workspace is not None:
             self._group(case.workspace).expect(case, trials, case_count)
 
-    async def enter(self, case: Case, repeat: int) -> Stay:
+    async def enter(self, case: Case, repeat: int) -> WorkspaceVisit:
         """Enters the workspace of a case, after `before_all` and `before_each`.
 
         Raises:
@@ -47,9 +47,9 @@ class Workspaces:
         assert case.workspace is not None
         return await self._group(case.workspace).enter(case, repeat)
 
-    async def leave(self, stay: Stay, *, passed: bool) -> None:
+    async def leave(self, stay: WorkspaceVisit, *, passed: bool) -> None:
         """Ends a visit: runs `after_each`, then resets the folder. Failures become warnings."""
-        assert isinstance(stay, Visit)
+        assert isinstance(stay, TrialVisit)
         await stay.group.leave(stay, passed=passed)
 
     async def aclose(self) -> None:
@@ -58,14 +58,14 @@ class Workspaces:
             for group in self._groups.values():
                 await group.close()
         finally:
-            self._site.close()
+            self._root.close()
 
-    def _group(self, workspace: Workspace) -> Group:
+    def _group(self, workspace: Workspace) -> WorkspaceGroup:
         group = self._groups.get(workspace)
         if group is None:
             turn = asyncio.Lock()
             if workspace.path is not None:
                 # Several groups may share a folder.
-                turn = self._turns.setdefault((self._site.folder / workspace.path).resolve(), turn)
-            group = self._groups[workspace] = Group(workspace, self._site, turn)
+                turn = self._locks.setdefault((self._root.folder / workspace.path).resolve(), turn)
+            group = self._groups[workspace] = WorkspaceGroup(workspace, self._root, turn)
         return group

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from proctor.env_vars import last_words
+from proctor.env_vars import stream_end
 from proctor.errors import TargetError, WorkspaceError
-from proctor.protocols import Programs
+from proctor.protocols import ProgramRunner
 from proctor.workspaces.copying import remove_tree
-from proctor.workspaces.threads import aside
+from proctor.workspaces.threads import run_in_thread
 
 _VARIABLES = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -36,13 +36,13 @@ _OPTIONS = tuple(
     )
     for word in ("-c", option)
 )
-_STDERR_SHOWN = 1000
+_MAX_STDERR_LENGTH = 1000
 
 
 class Git:
     """The git of this machine."""
 
-    def __init__(self, programs: Programs, environ: Mapping[str, str]) -> None:
+    def __init__(self, programs: ProgramRunner, environ: Mapping[str, str]) -> None:
         """Starts nothing.
 
         Args:
@@ -50,7 +50,7 @@ class Git:
             environ: has the `PATH` on which git is looked up.
         """
         self._programs = programs
-        self.there = shutil.which("git", path=environ.get("PATH", os.defpath)) is not None
+        self.is_installed = shutil.which("git", path=environ.get("PATH", os.defpath)) is not None
 
     async def run(
         self,
@@ -83,11 +83,11 @@ class Git:
         except TargetError as error:
             raise WorkspaceError(f"`git {arguments[0]}` could not be run: {error}") from error
         if finished.exit_code not in accepted_codes:
-            message = last_words(finished.stderr, _STDERR_SHOWN)
+            message = stream_end(finished.stderr, _MAX_STDERR_LENGTH)
             raise WorkspaceError(f"`git {arguments[0]}` {finished.ending}: {message}")
         return finished.stdout
 
-    async def ignored(self, root: Path, paths: Collection[str], scratch: Path) -> frozenset[str]:
+    async def find_ignored(self, root: Path, paths: Collection[str], scratch: Path) -> frozenset[str]:
         """Returns the paths that the `.gitignore` files of a folder match.
 
         Args:
@@ -112,5 +112,5 @@ class Git:
                 accepted_codes=(0, 1),
             )
         finally:
-            await aside(remove_tree, scratch)
+            await run_in_thread(remove_tree, scratch)
         return frozenset(os.fsdecode(path).removeprefix("./") for path in output.split(b"\0"))

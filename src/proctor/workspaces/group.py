@@ -12,44 +12,44 @@ from pathlib import Path
 
 from proctor.errors import WorkspaceError
 from proctor.model import Case, Hook, Workspace
-from proctor.workspaces.copying import GIT, copy_prepared
-from proctor.workspaces.diffs import difference
-from proctor.workspaces.run_shared import Site
-from proctor.workspaces.setup import fill, fill_own, own_folder
-from proctor.workspaces.snapshots import NOTHING, Snapshot, look, restore, same
-from proctor.workspaces.threads import aside
+from proctor.workspaces.copying import GIT_FOLDER, copy_workspace
+from proctor.workspaces.diffs import diff_snapshots
+from proctor.workspaces.run_shared import WorkspaceRoot
+from proctor.workspaces.setup import populate, populate_own_folder, resolve_own_folder
+from proctor.workspaces.snapshots import EMPTY_SNAPSHOT, Snapshot, is_same, restore_snapshot, take_snapshot
+from proctor.workspaces.threads import run_in_thread
 
-_DISK = frozenset({EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS})
+_DISK_ERRORS = frozenset({EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS})
 
 
-class Visit:
-    """The visit of one trial in a workspace; implements `Stay`."""
+class TrialVisit:
+    """The visit of one trial in a workspace; implements `WorkspaceVisit`."""
 
-    def __init__(self, group: Group, case: Case, repeat: int) -> None:
+    def __init__(self, group: WorkspaceGroup, case: Case, repeat: int) -> None:
         """Starts waiting: `path` is set when the folder is ready."""
         self.path = ""
         self.group = group
         self.case = case
         self.repeat = repeat
-        self.before = NOTHING
-        self.holds_turn = True
-        self.over = False
+        self.start_snapshot = EMPTY_SNAPSHOT
+        self.holds_lock = True
+        self.is_over = False
 
-    async def changes(self) -> str | None:
+    async def diff(self) -> str | None:
         """Returns the changes in the folder since the visit began, as a unified diff; None if there are none.
 
         Also None, with a warning, if they cannot be determined.
         """
-        return await self.group.changes(self)
+        return await self.group.diff(self)
 
     def __str__(self) -> str:
         return f"test {self.case.id!r}" + (f", repeat {self.repeat}" if self.repeat else "")
 
 
-class Group:
+class WorkspaceGroup:
     """The cases whose workspaces are equal."""
 
-    def __init__(self, workspace: Workspace, site: Site, turn: asyncio.Lock) -> None:
+    def __init__(self, workspace: Workspace, site: WorkspaceRoot, turn: asyncio.Lock) -> None:
         """Creates nothing.
 
         Args:
@@ -58,45 +58,45 @@ class Group:
             turn: held by the trial that uses the shared folder, or that prepares the folder for all.
         """
         self._workspace = workspace
-        self._site = site
-        self._turn = turn
+        self._root = site
+        self._lock = turn
         self._folder: Path | None = None
         self._pristine: Snapshot | None = None
         """The folder after `before_all`, if a hook resets to that."""
-        self._last_snapshot = NOTHING
+        self._last_snapshot = EMPTY_SNAPSHOT
         self._failure: str | None = None
-        self._passed = True
-        self._cases = 0
+        self._all_passed = True
+        self._case_count = 0
         self._case: Case | None = None
-        self._trials = 0
+        self._expected_trials = 0
         self._finished_trials = 0
-        self._visits: set[Visit] = set()
+        self._visits: set[TrialVisit] = set()
 
     def expect(self, case: Case, trials: int, case_count: int) -> None:
         """Announces `trials` trials of `case_count` cases, of which `case` is one."""
-        self._cases += case_count
-        self._case = case if self._cases == 1 else None
-        self._trials += trials
+        self._case_count += case_count
+        self._case = case if self._case_count == 1 else None
+        self._expected_trials += trials
 
-    async def enter(self, case: Case, repeat: int) -> Visit:
+    async def enter(self, case: Case, repeat: int) -> TrialVisit:
         """Waits for the trial's turn and starts its visit.
 
         Raises:
             WorkspaceError: the workspace could not be created, or a hook failed.
         """
-        await self._turn.acquire()
-        visit = Visit(self, case, repeat)
+        await self._lock.acquire()
+        visit = TrialVisit(self, case, repeat)
         self._visits.add(visit)
         try:
             folder = await self._prepare()
             if self._is_shared:
                 visit.path = str(folder)
             else:
-                self._release_turn(visit)
-                own = self._site.fresh()
+                self._release_lock(visit)
+                own = self._root.create_folder()
                 visit.path = str(own)
-                await aside(copy_prepared, folder, own)
-            await self._begin(visit)
+                await run_in_thread(copy_workspace, folder, own)
+            await self._begin_visit(visit)
         except OSError as error:
             await self.end(visit, passed=False)
             raise WorkspaceError(_setup_failure(error)) from error
@@ -105,52 +105,52 @@ class Group:
             raise
         return visit
 
-    async def changes(self, visit: Visit) -> str | None:
-        """See `Visit.changes`."""
-        site = self._site
-        if not site.git.there:
+    async def diff(self, visit: TrialVisit) -> str | None:
+        """See `TrialVisit.diff`."""
+        site = self._root
+        if not site.git.is_installed:
             site.warn("There is no git on the PATH, so what agents change in their workspaces is not told.")
             return None
         try:
-            now = await aside(look, Path(visit.path), site.contents, visit.before)
+            now = await run_in_thread(take_snapshot, Path(visit.path), site.contents, visit.start_snapshot)
             if self._is_shared:
                 self._last_snapshot = now
-            return await difference(visit.before, now, site.contents, site.git, site.scratch)
+            return await diff_snapshots(visit.start_snapshot, now, site.contents, site.git, site.scratch)
         except (WorkspaceError, OSError) as error:
             site.warn(f"What {visit} changed in its workspace cannot be told: {error}")
             return None
 
-    async def leave(self, visit: Visit, *, passed: bool) -> None:
+    async def leave(self, visit: TrialVisit, *, passed: bool) -> None:
         """Ends a visit after its trial; runs `after_each` first."""
         try:
-            if not visit.over:
+            if not visit.is_over:
                 hook = self._workspace.hooks.after_each
-                await self._site.run(hook, "after_each", Path(visit.path), visit.case)
+                await self._root.run_hook(hook, "after_each", Path(visit.path), visit.case)
         except WorkspaceError as error:
-            self._site.warn(f"After {visit}: {error}")
+            self._root.warn(f"After {visit}: {error}")
         finally:
             await self.end(visit, passed=passed)
 
-    async def end(self, visit: Visit, *, passed: bool) -> None:
+    async def end(self, visit: TrialVisit, *, passed: bool) -> None:
         """Ends a visit for any reason: resets or removes the folder and lets the next trial in."""
-        if visit.over:
+        if visit.is_over:
             return
-        visit.over = True
+        visit.is_over = True
         self._visits.discard(visit)
-        self._passed = self._passed and passed
+        self._all_passed = self._all_passed and passed
         self._finished_trials += 1
         try:
             if not self._is_shared:
                 if visit.path:
-                    await self._site.settle(Path(visit.path), passed=passed, used_by=visit.case.id)
+                    await self._root.keep_or_remove(Path(visit.path), passed=passed, used_by=visit.case.id)
             elif self._folder is not None:
                 await self._reset(self._workspace.hooks.after_each)
-            if self._trials and self._finished_trials >= self._trials and not self._visits:
+            if self._expected_trials and self._finished_trials >= self._expected_trials and not self._visits:
                 await self.close()
         except (WorkspaceError, OSError) as error:
-            self._site.warn(f"After {visit}: its workspace could not be reset: {error}")
+            self._root.warn(f"After {visit}: its workspace could not be reset: {error}")
         finally:
-            self._release_turn(visit)
+            self._release_lock(visit)
 
     async def close(self) -> None:
         """Runs `after_all`, then keeps or removes the folder. A later trial gets a new one."""
@@ -159,9 +159,9 @@ class Group:
         folder, self._folder = self._folder, None
         if folder is None:
             return
-        hook, site = self._workspace.hooks.after_all, self._site
+        hook, site = self._workspace.hooks.after_all, self._root
         try:
-            await site.run(hook, "after_all", folder, self._case)
+            await site.run_hook(hook, "after_all", folder, self._case)
             if self._workspace.path is not None:
                 await self._restore(hook, folder)
         except (WorkspaceError, OSError) as error:
@@ -170,7 +170,7 @@ class Group:
             if not self._is_shared:
                 await site.remove(folder)
             elif self._workspace.path is None:
-                await site.settle(folder, passed=self._passed, used_by=self._name)
+                await site.keep_or_remove(folder, passed=self._all_passed, used_by=self._case_id)
 
     # --- steps ---------------------------------------------------------------------------------------------
 
@@ -179,13 +179,13 @@ class Group:
         return self._workspace.isolation == "shared"
 
     @property
-    def _name(self) -> str:
+    def _case_id(self) -> str:
         return "" if self._case is None else self._case.id
 
-    def _release_turn(self, visit: Visit) -> None:
-        if visit.holds_turn:
-            visit.holds_turn = False
-            self._turn.release()
+    def _release_lock(self, visit: TrialVisit) -> None:
+        if visit.holds_lock:
+            visit.holds_lock = False
+            self._lock.release()
 
     async def _prepare(self) -> Path:
         """Returns the folder after `before_all`, which runs once; if it fails, it fails for all tests."""
@@ -193,7 +193,7 @@ class Group:
             raise WorkspaceError(self._failure)
         if self._folder is None:
             try:
-                self._folder = await self._make()
+                self._folder = await self._create_folder()
             except OSError as error:
                 self._failure = _setup_failure(error)
                 raise WorkspaceError(self._failure) from error
@@ -202,20 +202,20 @@ class Group:
                 raise
         return self._folder
 
-    async def _make(self) -> Path:
-        workspace, site = self._workspace, self._site
-        sources = (site.folder, site.git, site.root)
+    async def _create_folder(self) -> Path:
+        workspace, site = self._workspace, self._root
+        sources = (site.folder, site.git, site.base_folder)
         if workspace.path is not None:
-            folder = own_folder(workspace, site.folder, site.home)
-            await fill_own(workspace, folder, *sources)
+            folder = resolve_own_folder(workspace, site.folder, site.home)
+            await populate_own_folder(workspace, folder, *sources)
             await self._set_up(folder)
             return folder
-        folder = site.fresh()
+        folder = site.create_folder()
         try:
-            await fill(workspace, folder, *sources)
+            await populate(workspace, folder, *sources)
             await self._set_up(folder)
         except WorkspaceError:
-            await site.settle(folder, passed=False, used_by=self._name)
+            await site.keep_or_remove(folder, passed=False, used_by=self._case_id)
             raise
         except BaseException:
             await site.remove(folder)
@@ -224,17 +224,19 @@ class Group:
 
     async def _set_up(self, folder: Path) -> None:
         hooks = self._workspace.hooks
-        await self._site.run(hooks.before_all, "before_all", folder, self._case)
+        await self._root.run_hook(hooks.before_all, "before_all", folder, self._case)
         resets = [hook.reset for hook in (hooks.before_each, hooks.after_each, hooks.after_all) if hook]
         if self._is_shared and {*resets} - {"none"}:
-            self._pristine = await aside(look, folder, self._site.contents, limit=None, git=True)
+            self._pristine = await run_in_thread(
+                take_snapshot, folder, self._root.contents, limit=None, git=True
+            )
 
-    async def _begin(self, visit: Visit) -> None:
+    async def _begin_visit(self, visit: TrialVisit) -> None:
         hook, folder = self._workspace.hooks.before_each, Path(visit.path)
         await self._reset(hook)
-        await self._site.run(hook, "before_each", folder, visit.case)
-        earlier = self._last_snapshot if self._is_shared else NOTHING
-        visit.before = await aside(look, folder, self._site.contents, earlier)
+        await self._root.run_hook(hook, "before_each", folder, visit.case)
+        earlier = self._last_snapshot if self._is_shared else EMPTY_SNAPSHOT
+        visit.start_snapshot = await run_in_thread(take_snapshot, folder, self._root.contents, earlier)
 
     async def _reset(self, hook: Hook | None) -> None:
         if self._folder is not None:
@@ -244,20 +246,21 @@ class Group:
         """Resets a shared folder as a hook is configured; the folder of a single trial is removed instead."""
         if hook is None or hook.reset == "none" or self._pristine is None:
             return
-        contents, pristine = self._site.contents, self._pristine
-        now = await aside(look, folder, contents, pristine, git=True)
+        contents, pristine = self._root.contents, self._pristine
+        now = await run_in_thread(take_snapshot, folder, contents, pristine, git=True)
         ignored_paths: frozenset[str] = frozenset()
         if hook.reset == "fast":
             changed = [
                 path
                 for path in now.files.keys() | pristine.files.keys()
-                if GIT not in path.split("/") and not same(now.files.get(path), pristine.files.get(path))
+                if GIT_FOLDER not in path.split("/")
+                and not is_same(now.files.get(path), pristine.files.get(path))
             ]
-            ignored_paths = await self._site.git.ignored(folder, changed, self._site.unused())
-        await aside(restore, folder, pristine, now, contents, ignored_paths)
+            ignored_paths = await self._root.git.find_ignored(folder, changed, self._root.unused_path())
+        await run_in_thread(restore_snapshot, folder, pristine, now, contents, ignored_paths)
 
 
 def _setup_failure(error: OSError) -> str:
     """Returns why there is no workspace, with advice for errors of the disk."""
     advice = " Workspaces are in the folder for caches; PROCTOR_CACHE names another one."
-    return f"The workspace could not be made: {error}." + advice * (error.errno in _DISK)
+    return f"The workspace could not be made: {error}." + advice * (error.errno in _DISK_ERRORS)

@@ -11,20 +11,20 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from proctor.env_vars import last_words
+from proctor.env_vars import stream_end
 from proctor.errors import TargetError, WorkspaceError
 from proctor.model import Case, Hook, Message
-from proctor.protocols import Finished, Programs
+from proctor.protocols import CompletedProgram, ProgramRunner
 
-Moment = Literal["before_all", "before_each", "after_each", "after_all"]
+HookName = Literal["before_all", "before_each", "after_each", "after_all"]
 
 _TIMEOUTS = {"before_all": 60.0, "before_each": 60.0, "after_each": 30.0, "after_all": 30.0}
-_NAMES = ("workspace_path", "test_id", "eval_run_id", "case_input", "case_metadata")
-_PLACEHOLDER = re.compile(r"\{\{\s*(" + "|".join(_NAMES) + r")\s*\}\}")
+_PLACEHOLDER_NAMES = ("workspace_path", "test_id", "eval_run_id", "case_input", "case_metadata")
+_PLACEHOLDER = re.compile(r"\{\{\s*(" + "|".join(_PLACEHOLDER_NAMES) + r")\s*\}\}")
 _MAX_ERROR = 2_000
 
 
-class Scene(Struct, frozen=True, kw_only=True):
+class HookContext(Struct, frozen=True, kw_only=True):
     """The workspace, run and case that are passed to a hook."""
 
     workspace: Path
@@ -33,7 +33,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     """None for a hook that runs for several cases."""
 
 
-async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Programs) -> None:
+async def run_hook(hook: Hook | None, moment: HookName, scene: HookContext, programs: ProgramRunner) -> None:
     """Runs a hook to its end, if there is one and it has a command.
 
     Raises:
@@ -42,7 +42,7 @@ async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Pr
     if hook is None or not hook.command:
         return
     values = _hook_input(moment, scene)
-    argv = [_fill(word, values) for word in hook.command]
+    argv = [_fill_placeholders(word, values) for word in hook.command]
     try:
         finished = await programs.run(
             argv,
@@ -56,10 +56,10 @@ async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Pr
         raise WorkspaceError(f"The {moment} hook failed: {error}") from error
     if finished.exit_code != 0:
         command = shlex.join(hook.command)
-        raise WorkspaceError(f"The {moment} hook failed: {command!r} {_ending(finished)}")
+        raise WorkspaceError(f"The {moment} hook failed: {command!r} {_describe_ending(finished)}")
 
 
-def case_input(messages: tuple[Message, ...]) -> str:
+def join_input_texts(messages: tuple[Message, ...]) -> str:
     """Joins all texts of a prompt with spaces."""
     texts = (
         part
@@ -70,18 +70,18 @@ def case_input(messages: tuple[Message, ...]) -> str:
     return " ".join(texts)
 
 
-def _hook_input(moment: Moment, scene: Scene) -> dict[str, Any]:
+def _hook_input(moment: HookName, scene: HookContext) -> dict[str, Any]:
     case = scene.case
     return {
         "workspace_path": str(scene.workspace),
         "test_id": f"__{moment}__" if case is None else case.id,
         "eval_run_id": scene.run_id,
-        "case_input": None if case is None else case_input(case.input),
+        "case_input": None if case is None else join_input_texts(case.input),
         "case_metadata": None if case is None else case.metadata or None,
     }
 
 
-def _fill(word: str, values: Mapping[str, Any]) -> str:
+def _fill_placeholders(word: str, values: Mapping[str, Any]) -> str:
     def value(match: re.Match[str]) -> str:
         result = values[match[1]]
         if result is None:
@@ -91,6 +91,6 @@ def _fill(word: str, values: Mapping[str, Any]) -> str:
     return _PLACEHOLDER.sub(value, word)
 
 
-def _ending(finished: Finished) -> str:
-    message = last_words(finished.stderr, _MAX_ERROR) or last_words(finished.stdout, _MAX_ERROR)
+def _describe_ending(finished: CompletedProgram) -> str:
+    message = stream_end(finished.stderr, _MAX_ERROR) or stream_end(finished.stdout, _MAX_ERROR)
     return f"{finished.ending}: {message}" if message else f"{finished.ending}."

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from proctor.errors import WorkspaceError
 from proctor.model import Repository
-from proctor.workspaces.copying import inside
+from proctor.workspaces.copying import resolve_inside
 from proctor.workspaces.git import Git
 
 _CLONE_TIMEOUT_S = 600.0
@@ -18,7 +18,7 @@ _ANY_OWNER = ("--upload-pack", "git -c safe.directory='*' upload-pack")
 """Git does not pass this setting on to the program that reads the other repository."""
 
 
-async def place(repository: Repository, workspace: Path, folder: Path, git: Git) -> None:
+async def checkout_repository(repository: Repository, workspace: Path, folder: Path, git: Git) -> None:
     """Clones a repository and checks out its commit.
 
     Args:
@@ -30,9 +30,9 @@ async def place(repository: Repository, workspace: Path, folder: Path, git: Git)
     Raises:
         WorkspaceError: it cannot be cloned, has no such commit, or would be outside the workspace.
     """
-    target = inside(workspace, repository.path, "The path of a repository")
+    target = resolve_inside(workspace, repository.path, "The path of a repository")
     try:
-        source = _local(folder, repository.source) if repository.local else repository.source
+        source = _resolve_local(folder, repository.source) if repository.local else repository.source
         options = [*_clone_options(repository), "--", source, str(target)]
         await git.run("clone", *options, cwd=workspace, timeout_s=_CLONE_TIMEOUT_S)
         commit = await _resolve_commit(repository, target, git)
@@ -45,7 +45,7 @@ async def place(repository: Repository, workspace: Path, folder: Path, git: Git)
         raise WorkspaceError(f"{what} {error}") from None
 
 
-def _local(folder: Path, source: str) -> str:
+def _resolve_local(folder: Path, source: str) -> str:
     path = (folder / source).resolve()
     if not path.is_dir():
         raise WorkspaceError("There is no such folder; its path begins at the suite's folder.")

@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Literal
 
 from proctor.model import Case, Hook
-from proctor.protocols import Programs
+from proctor.protocols import ProgramRunner
 from proctor.workspaces.copying import remove_tree
 from proctor.workspaces.git import Git
-from proctor.workspaces.hooks import Moment, Scene, run_hook
-from proctor.workspaces.snapshots import Contents
-from proctor.workspaces.threads import aside
+from proctor.workspaces.hooks import HookContext, HookName, run_hook
+from proctor.workspaces.snapshots import ContentStore
+from proctor.workspaces.threads import run_in_thread
 
-Keep = Literal["none", "failed", "all"]
+KeepMode = Literal["none", "failed", "all"]
 
-_SAFE = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*")
+_SAFE_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*")
 
 
 def run_folder(root: Path, run_id: str) -> Path:
     """Returns the folder for a run's workspaces inside the folder for all runs."""
-    return root / (run_id if _SAFE.fullmatch(run_id) else sha256(run_id.encode()).hexdigest())
+    return root / (run_id if _SAFE_NAME.fullmatch(run_id) else sha256(run_id.encode()).hexdigest())
 
 
-class Site:
+class WorkspaceRoot:
     """The folder of one run's workspaces, and what they share."""
 
     def __init__(
@@ -37,8 +37,8 @@ class Site:
         root: Path,
         run_id: str,
         *,
-        programs: Programs,
-        keep: Keep,
+        programs: ProgramRunner,
+        keep: KeepMode,
         warn: Callable[[str], None],
         environ: Mapping[str, str],
     ) -> None:
@@ -55,24 +55,24 @@ class Site:
             environ: for `PATH` and `HOME` only.
         """
         self.folder = Path(folder).resolve()
-        self.root = root.resolve()
+        self.base_folder = root.resolve()
         self.git = Git(programs, environ)
         self.home = environ.get("HOME") or environ.get("USERPROFILE")
-        self.kept: dict[Path, str] = {}
-        self._run_folder = run_folder(self.root, run_id)
+        self.kept_folders: dict[Path, str] = {}
+        self._run_folder = run_folder(self.base_folder, run_id)
         self._run_id = run_id
         self._programs = programs
         self._keep = keep
         self._warn = warn
-        self._warned: set[str] = set()
+        self._warnings: set[str] = set()
         self._numbers = count(1)
-        self._contents: Contents | None = None
+        self._contents: ContentStore | None = None
 
     @property
-    def contents(self) -> Contents:
+    def contents(self) -> ContentStore:
         """The contents of files in all snapshots."""
         if self._contents is None:
-            self._contents = Contents(self.scratch)
+            self._contents = ContentStore(self.scratch)
         return self._contents
 
     @property
@@ -81,7 +81,7 @@ class Site:
         self._run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._run_folder
 
-    def fresh(self) -> Path:
+    def create_folder(self) -> Path:
         """Creates an empty folder. Its name is a number, as ids of tests are not valid paths."""
         own = self.scratch
         while True:
@@ -90,38 +90,38 @@ class Site:
                 folder.mkdir()
                 return folder
 
-    def unused(self) -> Path:
+    def unused_path(self) -> Path:
         """Returns the path of a folder that does not exist."""
-        folder = self.fresh()
+        folder = self.create_folder()
         folder.rmdir()
         return folder
 
     def warn(self, message: str) -> None:
         """Warns the user, once for each message."""
-        if message not in self._warned:
-            self._warned.add(message)
+        if message not in self._warnings:
+            self._warnings.add(message)
             self._warn(message)
 
-    async def run(self, hook: Hook | None, moment: Moment, folder: Path, case: Case | None) -> None:
+    async def run_hook(self, hook: Hook | None, moment: HookName, folder: Path, case: Case | None) -> None:
         """Runs a hook, if there is one, for one case or, with None, for several.
 
         Raises:
             WorkspaceError: it failed.
         """
-        scene = Scene(workspace=folder, run_id=self._run_id, case=case)
+        scene = HookContext(workspace=folder, run_id=self._run_id, case=case)
         await run_hook(hook, moment, scene, self._programs)
 
-    async def settle(self, folder: Path, *, passed: bool, used_by: str) -> None:
+    async def keep_or_remove(self, folder: Path, *, passed: bool, used_by: str) -> None:
         """Keeps or removes a folder after its last use."""
         if self._keep == "all" or (self._keep == "failed" and not passed):
-            self.kept[folder] = used_by
+            self.kept_folders[folder] = used_by
         else:
             await self.remove(folder)
 
     async def remove(self, folder: Path) -> None:
         """Removes a folder with its contents; a failure becomes a warning."""
         try:
-            await aside(remove_tree, folder)
+            await run_in_thread(remove_tree, folder)
         except OSError as error:
             self.warn(f"The workspace {str(folder)!r} could not be removed: {error}. Remove it by hand.")
 
@@ -130,6 +130,6 @@ class Site:
         if self._contents is not None:
             self._contents.close()
             self._contents = None
-        for folder in (self._run_folder, self.root):
+        for folder in (self._run_folder, self.base_folder):
             with suppress(OSError):
                 folder.rmdir()

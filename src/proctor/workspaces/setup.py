@@ -8,11 +8,11 @@ from proctor.errors import WorkspaceError
 from proctor.model import Workspace
 from proctor.workspaces.copying import copy_template, remove_tree
 from proctor.workspaces.git import Git
-from proctor.workspaces.repositories import place
-from proctor.workspaces.threads import aside
+from proctor.workspaces.repositories import checkout_repository
+from proctor.workspaces.threads import run_in_thread
 
 
-async def fill(workspace: Workspace, target: Path, folder: Path, git: Git, skip: Path) -> None:
+async def populate(workspace: Workspace, target: Path, folder: Path, git: Git, skip: Path) -> None:
     """Puts template and repositories into an empty folder.
 
     Args:
@@ -33,30 +33,30 @@ async def fill(workspace: Workspace, target: Path, folder: Path, git: Git, skip:
                 f"There is no folder {workspace.template!r} for the template of a workspace; its path begins "
                 "at the suite's folder."
             )
-        await aside(copy_template, template, target, skip)
+        await run_in_thread(copy_template, template, target, skip)
     for repository in workspace.repositories:
-        await place(repository, target, folder, git)
+        await checkout_repository(repository, target, folder, git)
 
 
-async def fill_own(workspace: Workspace, target: Path, folder: Path, git: Git, skip: Path) -> None:
-    """Fills a folder of the user's like `fill`, if it is empty; empties it again on failure."""
-    if not _empty(target):
+async def populate_own_folder(workspace: Workspace, target: Path, folder: Path, git: Git, skip: Path) -> None:
+    """Fills a folder of the user's like `populate`, if it is empty; empties it again on failure."""
+    if not _create_and_check_empty(target):
         return
     try:
-        await fill(workspace, target, folder, git, skip)
+        await populate(workspace, target, folder, git, skip)
     except BaseException:
-        await aside(remove_tree, target)
-        _empty(target)
+        await run_in_thread(remove_tree, target)
+        _create_and_check_empty(target)
         raise
 
 
-def _empty(folder: Path) -> bool:
+def _create_and_check_empty(folder: Path) -> bool:
     """Creates a folder if it is missing; returns whether it is empty."""
     folder.mkdir(parents=True, exist_ok=True)
     return not any(folder.iterdir())
 
 
-def own_folder(workspace: Workspace, folder: Path, home: str | None) -> Path:
+def resolve_own_folder(workspace: Workspace, folder: Path, home: str | None) -> Path:
     """Resolves the path of a workspace in a folder of the user's.
 
     Raises:

@@ -18,26 +18,26 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import BinaryIO, NamedTuple
 
-from proctor.workspaces.copying import GIT, open_up, remove_tree
+from proctor.workspaces.copying import GIT_FOLDER, make_writable, remove_tree
 
-LARGE = 8 * 2**20
+MAX_CONTENT_BYTES = 8 * 2**20
 """In bytes; the content of larger files is not stored, only whether they changed."""
 
 _CLOCK_TICK_NS = 50_000_000
 """A file system's clock ticks every few milliseconds, so a younger file may change again without a new
 status. Such a file is compared by its content."""
-_BLOCK = 2**20
+_BLOCK_BYTES = 2**20
 _READ_MODE = 0o500
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """One file."""
 
     mode: str
     """As in git; empty for anything but a file or a link."""
-    sign: tuple[int, ...]
+    status_key: tuple[int, ...]
     """Its status: mode, size, times and inode."""
-    settled: bool
+    is_settled: bool
     """Whether the same status means the same content."""
     size: int
     digest: bytes | None
@@ -47,46 +47,46 @@ class Entry(NamedTuple):
 class Snapshot(NamedTuple):
     """The state of a folder; paths have `/` between folders."""
 
-    files: Mapping[str, Entry]
+    files: Mapping[str, FileEntry]
     folders: Collection[str]
 
 
-NOTHING = Snapshot({}, frozenset())
+EMPTY_SNAPSHOT = Snapshot({}, frozenset())
 
 
-class Contents:
+class ContentStore:
     """Stores the contents of files, each once. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         """Creates a temporary file on the disk of `folder`."""
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # open until `close`
         self._end = 0
-        self._places: dict[bytes, tuple[int, int]] = {}
+        self._offsets: dict[bytes, tuple[int, int]] = {}
         self._lock = Lock()
 
-    def keep(self, source: BinaryIO) -> bytes:
+    def add(self, source: BinaryIO) -> bytes:
         """Stores the content of an open file and returns its digest."""
         hasher, size = blake2b(digest_size=32), 0
         with self._lock:
             self._file.seek(self._end)
-            while block := source.read(_BLOCK):
+            while block := source.read(_BLOCK_BYTES):
                 hasher.update(block)
                 self._file.write(block)
                 size += len(block)
             digest = hasher.digest()
-            if digest not in self._places:
-                self._places[digest] = (self._end, size)
+            if digest not in self._offsets:
+                self._offsets[digest] = (self._end, size)
                 self._end += size
         return digest
 
-    def blocks(self, digest: bytes) -> Iterator[bytes]:
+    def read_blocks(self, digest: bytes) -> Iterator[bytes]:
         """Yields a content in blocks."""
-        begin, size = self._places[digest]
+        begin, size = self._offsets[digest]
         end = begin + size
         while begin < end:
             with self._lock:
                 self._file.seek(begin)
-                block = self._file.read(min(_BLOCK, end - begin))
+                block = self._file.read(min(_BLOCK_BYTES, end - begin))
             yield block
             begin += len(block)
 
@@ -98,12 +98,12 @@ class Contents:
 # --- snapshots ---------------------------------------------------------------------------------------------
 
 
-def look(
+def take_snapshot(
     root: Path,
-    contents: Contents,
-    before: Snapshot = NOTHING,
+    contents: ContentStore,
+    before: Snapshot = EMPTY_SNAPSHOT,
     *,
-    limit: int | None = LARGE,
+    limit: int | None = MAX_CONTENT_BYTES,
     git: bool = False,
 ) -> Snapshot:
     """Takes a snapshot of a folder.
@@ -115,7 +115,7 @@ def look(
         limit: the maximum size of stored contents in bytes; None stores all.
         git: include every `.git` folder.
     """
-    files: dict[str, Entry] = {}
+    files: dict[str, FileEntry] = {}
     folders: set[str] = set()
     fresh = time.time_ns() - _CLOCK_TICK_NS
     # If the folder was replaced by a link, that leads elsewhere.
@@ -123,29 +123,29 @@ def look(
     with ExitStack() as stack:
         while waiting:
             folder = waiting.pop()
-            _open(root / folder, stack)
+            _make_readable(root / folder, stack)
             for name, status in _list_folder(root / folder):
                 path = f"{folder}/{name}" if folder else name
-                if name == GIT and not git:
+                if name == GIT_FOLDER and not git:
                     continue
                 if stat.S_ISDIR(status.st_mode):
                     folders.add(path)
                     waiting.append(path)
                     continue
                 old = before.files.get(path)
-                if old is not None and old.settled and old.sign == _sign(status):
+                if old is not None and old.is_settled and old.status_key == _status_key(status):
                     files[path] = old
                 else:
-                    files[path] = _entry(root / path, status, contents, fresh, limit)
+                    files[path] = _create_entry(root / path, status, contents, fresh, limit)
     return Snapshot(files, folders)
 
 
-def same(old: Entry | None, new: Entry | None) -> bool:
+def is_same(old: FileEntry | None, new: FileEntry | None) -> bool:
     """Whether a path has the same content in two snapshots."""
     if old is None or new is None:
         return old is new
     if old.digest is None or new.digest is None:
-        return old.sign == new.sign
+        return old.status_key == new.status_key
     return old.mode == new.mode and old.digest == new.digest
 
 
@@ -157,36 +157,38 @@ def _list_folder(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                 yield entry.name, entry.stat(follow_symlinks=False)
 
 
-def _open(folder: Path, stack: ExitStack) -> None:
+def _make_readable(folder: Path, stack: ExitStack) -> None:
     """Lets the owner read a folder until the stack is closed."""
     with suppress(OSError):
         mode = folder.lstat().st_mode
         if stat.S_ISDIR(mode) and mode & _READ_MODE != _READ_MODE:
             folder.chmod(mode | _READ_MODE)
-            stack.callback(_close, folder, mode)
+            stack.callback(_restore_mode, folder, mode)
 
 
-def _close(folder: Path, mode: int) -> None:
+def _restore_mode(folder: Path, mode: int) -> None:
     with suppress(OSError):
         folder.chmod(mode)
 
 
-def _sign(status: os.stat_result) -> tuple[int, ...]:
+def _status_key(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def _entry(path: Path, status: os.stat_result, contents: Contents, fresh: int, limit: int | None) -> Entry:
-    mode = _mode(status.st_mode)
+def _create_entry(
+    path: Path, status: os.stat_result, contents: ContentStore, fresh: int, limit: int | None
+) -> FileEntry:
+    mode = _git_mode(status.st_mode)
     digest = None
     if mode and (limit is None or status.st_size <= limit):
         # A missing or unreadable file is recognized by its status alone.
         with suppress(OSError):
-            digest = _keep(path, mode, contents)
+            digest = _add_content(path, mode, contents)
     is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < fresh
-    return Entry(mode, _sign(status), is_settled, status.st_size, digest)
+    return FileEntry(mode, _status_key(status), is_settled, status.st_size, digest)
 
 
-def _mode(bits: int) -> str:
+def _git_mode(bits: int) -> str:
     if stat.S_ISLNK(bits):
         return "120000"
     if not stat.S_ISREG(bits):
@@ -194,30 +196,30 @@ def _mode(bits: int) -> str:
     return "100755" if bits & stat.S_IXUSR else "100644"
 
 
-def _keep(path: Path, mode: str, contents: Contents) -> bytes:
+def _add_content(path: Path, mode: str, contents: ContentStore) -> bytes:
     if mode == "120000":
-        return contents.keep(BytesIO(os.fsencode(os.readlink(path))))  # noqa: PTH115  # as it is written
+        return contents.add(BytesIO(os.fsencode(os.readlink(path))))  # noqa: PTH115  # as it is written
     # Unbuffered: it is read in large blocks.
     with path.open("rb", buffering=0) as file:
-        return contents.keep(file)
+        return contents.add(file)
 
 
 # --- restoring ---------------------------------------------------------------------------------------------
 
 
-def write(path: Path, entry: Entry, contents: Contents) -> None:
+def write_entry(path: Path, entry: FileEntry, contents: ContentStore) -> None:
     """Writes a file with its stored content; the path must not exist."""
     assert entry.digest is not None
     if entry.mode == "120000":
-        path.symlink_to(os.fsdecode(b"".join(contents.blocks(entry.digest))))
+        path.symlink_to(os.fsdecode(b"".join(contents.read_blocks(entry.digest))))
         return
     with path.open("xb") as file:
-        file.writelines(contents.blocks(entry.digest))
-    path.chmod(stat.S_IMODE(entry.sign[0]))
+        file.writelines(contents.read_blocks(entry.digest))
+    path.chmod(stat.S_IMODE(entry.status_key[0]))
 
 
-def restore(
-    root: Path, target: Snapshot, now: Snapshot, contents: Contents, ignored_paths: Collection[str] = ()
+def restore_snapshot(
+    root: Path, target: Snapshot, now: Snapshot, contents: ContentStore, ignored_paths: Collection[str] = ()
 ) -> None:
     """Restores a folder to a snapshot.
 
@@ -234,15 +236,15 @@ def restore(
     try:
         _restore(root, target, now, contents, ignored_paths)
     except PermissionError:
-        open_up(root)
+        make_writable(root)
         _restore(root, target, now, contents, ignored_paths)
 
 
 def _restore(
-    root: Path, target: Snapshot, now: Snapshot, contents: Contents, ignored_paths: Collection[str]
+    root: Path, target: Snapshot, now: Snapshot, contents: ContentStore, ignored_paths: Collection[str]
 ) -> None:
     if root.is_symlink() or not root.is_dir():
-        _clear(root).mkdir()
+        _clear_path(root).mkdir()
     for path in now.files.keys() - target.files.keys():
         if path not in ignored_paths:
             (root / path).unlink(missing_ok=True)
@@ -251,21 +253,21 @@ def _restore(
     for folder in sorted({*now.folders} - {*target.folders} - kept_folders):
         remove_tree(root / folder)
     for folder in sorted({*target.folders} - {*now.folders}):
-        _clear(root / folder).mkdir()
+        _clear_path(root / folder).mkdir()
     for path, entry in target.files.items():
         if (
             path not in ignored_paths
             and entry.digest is not None
             and not _is_untouched(now.files.get(path), entry)
         ):
-            write(_clear(root / path), entry, contents)
+            write_entry(_clear_path(root / path), entry, contents)
 
 
-def _is_untouched(now: Entry | None, entry: Entry) -> bool:
-    return now is not None and same(now, entry) and now.sign[0] == entry.sign[0]
+def _is_untouched(now: FileEntry | None, entry: FileEntry) -> bool:
+    return now is not None and is_same(now, entry) and now.status_key[0] == entry.status_key[0]
 
 
-def _clear(path: Path) -> Path:
+def _clear_path(path: Path) -> Path:
     """Removes what is at a path, and returns the path."""
     remove_tree(path)
     return path

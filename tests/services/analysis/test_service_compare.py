@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.comparison.compare import compared
+from proctor.comparison.compare import compare_runs
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run, Settings, Verdict
 from proctor.services.analysis.compare import (
-    about_judges,
     check_comparable,
     compare_pairwise,
+    describe_judges,
     load_outcomes,
-    looked_at,
-    runs_of,
+    record_comparison_access,
+    resolve_runs,
 )
 from proctor.stores.sqlite.store import SqliteStore
 
@@ -42,14 +42,14 @@ def ten(suite: WRITE) -> str:
 
 async def test_runs_are_found_by_id_by_last_and_by_tag(make: Make, store: SqliteStore, ten: str) -> None:
     first, second = await made(make, ten), await made(make, ten)
-    store.update(replace(first, tags=("baseline",)))
-    assert [run.id for run in runs_of(store, ["baseline", "last", first.id])] == [
+    store.update_run(replace(first, tags=("baseline",)))
+    assert [run.id for run in resolve_runs(store, ["baseline", "last", first.id])] == [
         first.id,
         second.id,
         first.id,
     ]
     with pytest.raises(StoreError, match="There is no run 'nightly'"):
-        runs_of(store, ["baseline", "nightly"])
+        resolve_runs(store, ["baseline", "nightly"])
 
 
 async def test_one_word_is_the_runs_of_one_suite_that_one_command_made(
@@ -59,8 +59,8 @@ async def test_one_word_is_the_runs_of_one_suite_that_one_command_made(
     await make(ten)
     done = await make(f"{ten} {other}", "echo mock")
     of_ten = [one.run for one in done if one.run.suite.name == "s"]
-    assert [run.id for run in runs_of(store, [of_ten[1].id])] == [run.id for run in of_ten]
-    assert [run.id for run in runs_of(store, [of_ten[0].group])] == [one.run.id for one in done]
+    assert [run.id for run in resolve_runs(store, [of_ten[1].id])] == [run.id for run in of_ten]
+    assert [run.id for run in resolve_runs(store, [of_ten[0].group])] == [one.run.id for one in done]
 
 
 async def test_a_run_that_was_made_alone_is_compared_with_nothing(
@@ -69,7 +69,7 @@ async def test_a_run_that_was_made_alone_is_compared_with_nothing(
     run = await made(make, ten)
     for word in (run.id, run.group, "last"):
         with pytest.raises(UsageError, match="is one run, and nothing was run together with it"):
-            runs_of(store, [word])
+            resolve_runs(store, [word])
 
 
 # --- what can be compared ----------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ async def test_a_suite_of_which_only_tags_changed_is_the_same_suite(
         runs.append(await made(make, "s.jsonl"))
     check_comparable(store, runs, by_digest=False)
     one, other = load_outcomes(store, runs)
-    assert [part.name for part in compared(one, other, by="tag").parts] == ["new"]
+    assert [part.name for part in compare_runs(one, other, by="tag").parts] == ["new"]
 
 
 async def test_by_digest_only_what_is_sent_and_judged_alike_is_paired(
@@ -115,7 +115,7 @@ async def test_by_digest_only_what_is_sent_and_judged_alike_is_paired(
     first = await made(make, suite(("same", "a", "a"), ("old", "b", "b"), ("edited", "d", "d")))
     second = await made(make, suite(("new", "b", "b"), ("edited", "d", "D"), ("same", "a", "a")))
     check_comparable(store, [first, second], by_digest=True)
-    found = compared(*load_outcomes(store, [first, second], by_digest=True))
+    found = compare_runs(*load_outcomes(store, [first, second], by_digest=True))
     assert found.whole.pairs == 2
     assert [(one.baseline, one.candidate) for one in found.unpaired.renamed] == [("old", "new")]
     assert found.unpaired.only_baseline == ("edited",)
@@ -143,7 +143,7 @@ async def test_facts_are_the_verdicts_as_they_are_counted_now(
         [Verdict.PASS if n % 2 else Verdict.FAIL] * 2 for n in range(10)
     ]
     assert (facts.trials, facts.missing) == (20, 0)
-    assert facts.counts().pass_rate == 0.5
+    assert facts.count_verdicts().pass_rate == 0.5
 
 
 async def test_a_run_that_is_named_twice_is_read_once(make: Make, store: SqliteStore, ten: str) -> None:
@@ -167,11 +167,11 @@ async def test_a_look_is_counted_for_each_run_whose_holdout_is_shown(
 ) -> None:
     runs = [await made(make, ten), await made(make, ten)]
     facts = load_outcomes(store, [*runs, runs[0]])
-    assert looked_at(store, facts, "dev") is None
-    assert store.looks(runs[0].suite.digest) == []
-    assert looked_at(store, facts, "all") == 2
-    assert looked_at(store, facts, "holdout") == 4
-    assert [(look.run, look.kind) for look in store.looks(runs[0].suite.digest)] == [
+    assert record_comparison_access(store, facts, "dev") is None
+    assert store.holdout_accesses(runs[0].suite.digest) == []
+    assert record_comparison_access(store, facts, "all") == 2
+    assert record_comparison_access(store, facts, "holdout") == 4
+    assert [(look.run, look.kind) for look in store.holdout_accesses(runs[0].suite.digest)] == [
         (runs[0].id, "rate"),
         (runs[1].id, "rate"),
     ] * 2
@@ -197,5 +197,5 @@ async def test_what_is_known_of_a_judge_is_told_once(make: Make, store: SqliteSt
     runs = [await made(make, "judged.eval.yaml", judges=("echo",)) for _ in range(2)]
     facts = load_outcomes(store, runs)
     assert all(one.prompts.keys() == {"echo"} for one in facts)
-    (told,) = about_judges(store, facts)
+    (told,) = describe_judges(store, facts)
     assert "'echo'" in told

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from proctor.drift.observations import PASSED
 from proctor.errors import NothingSelected, UsageError
 from proctor.model import Settings
-from proctor.services.analysis.drift import DriftQuery, DriftRequest, moment
+from proctor.services.analysis.drift import DriftQuery, DriftRequest, parse_moment
 from proctor.services.runs.config import Config
 from proctor.stores.sqlite.store import SqliteStore
 
@@ -41,17 +41,19 @@ def drifting(store: SqliteStore, environ: dict[str, str]) -> DriftQuery:
     ],
 )
 def test_a_time_may_be_a_date_or_how_long_ago(word: str, found: datetime) -> None:
-    assert moment(word, NOW) == found
+    assert parse_moment(word, NOW) == found
 
 
 def test_a_date_at_the_end_is_its_end() -> None:
-    assert moment("2026-10-03", NOW, ends=True) - moment("2026-10-03", NOW) > timedelta(hours=23, minutes=59)
+    assert parse_moment("2026-10-03", NOW, ends=True) - parse_moment("2026-10-03", NOW) > timedelta(
+        hours=23, minutes=59
+    )
 
 
 @given(st.text(max_size=12))
 def test_every_other_word_is_refused(word: str) -> None:
     try:
-        found = moment(word, NOW)
+        found = parse_moment(word, NOW)
     except UsageError:
         return
     assert found.tzinfo is not None
@@ -77,8 +79,8 @@ async def test_cases_are_judged_by_the_rules_of_each_run(
     told: list[tuple[int, int]] = []
     drift = drifting.read(drifting.find(DriftRequest()), lambda *counts: told.append(counts)).drift
     assert told == [(0, 2), (1, 2)]
-    assert all(step.seen.verdicts == bytearray([PASSED] * 2) for step in drift.steps)
-    assert [one.what for one in drift.changed] == ["threshold"]
+    assert all(step.observation.verdicts == bytearray([PASSED] * 2) for step in drift.points)
+    assert [one.what for one in drift.recorded_changes] == ["threshold"]
     assert drift.last.flips is None  # a threshold is no change of the target
 
 

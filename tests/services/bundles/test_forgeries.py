@@ -14,21 +14,21 @@ import msgspec
 import pytest
 
 from forging import TESTS, Forger, passing
-from proctor.bundles.keys import signing_key
-from proctor.bundles.trust_store import Trusted, trusted
+from proctor.bundles.keys import get_signing_key
+from proctor.bundles.trust_store import TrustedKey, load_trusted_keys
 from proctor.codec import assertion_digest
 from proctor.errors import BundleError, UsageError
 from proctor.graders import GRADERS
-from proctor.grading import bind
+from proctor.grading import build_grader
 from proctor.model import Assertion, Run, Score, Selection, Settings, Verdict
 from proctor.proof import check_records, merkle
-from proctor.proof.canonical import canonical
-from proctor.proof.check_statement import Defect
+from proctor.proof.canonical import canonical_json
+from proctor.proof.check_statement import BundleDefect
 from proctor.proof.statement import FILES
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.countersign import countersign
-from proctor.services.bundles.recorded_judgments import check_implied
-from proctor.services.bundles.verify import Verified, verify
+from proctor.services.bundles.recorded_judgments import check_outcome
+from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.verdicts import Counts
 
@@ -52,24 +52,24 @@ def bundle(run: Run, store: SqliteStore, folder: Path) -> Path:
 @pytest.fixture
 def signed(run: Run, store: SqliteStore, folder: Path) -> Path:
     """The same, signed by its maker."""
-    attest(store, run, folder / "signed", public=False, key=signing_key(folder / "maker", None))
+    attest(store, run, folder / "signed", public=False, key=get_signing_key(folder / "maker", None))
     return folder / "signed"
 
 
 @pytest.fixture
 def public(run: Run, store: SqliteStore, folder: Path) -> Path:
     """A public bundle of that run, signed by its maker."""
-    attest(store, run, folder / "public", public=True, key=signing_key(folder / "maker", None))
+    attest(store, run, folder / "public", public=True, key=get_signing_key(folder / "maker", None))
     return folder / "public"
 
 
 @pytest.fixture
-def known(signed: Path, folder: Path) -> dict[str, Trusted]:
+def known(signed: Path, folder: Path) -> dict[str, TrustedKey]:
     """Whom the reader trusts: the maker."""
-    return trusted(folder / "maker")
+    return load_trusted_keys(folder / "maker")
 
 
-def refused(path: Path, words: str, known: dict[str, Trusted] | None = None) -> None:
+def refused(path: Path, words: str, known: dict[str, TrustedKey] | None = None) -> None:
     """The bundle does not hold, and the sentence that says why has these words."""
     with pytest.raises(BundleError) as caught:
         verify(path, known or {})
@@ -81,7 +81,7 @@ def refused(path: Path, words: str, known: dict[str, Trusted] | None = None) -> 
 
 
 def test_a_bundle_that_nobody_touched_holds(
-    bundle: Path, signed: Path, public: Path, known: dict[str, Trusted]
+    bundle: Path, signed: Path, public: Path, known: dict[str, TrustedKey]
 ) -> None:
     assert verify(bundle, known).standing == "unsigned"
     assert verify(signed, known).standing == "trusted"
@@ -91,7 +91,9 @@ def test_a_bundle_that_nobody_touched_holds(
     assert any("rests on the signature alone" in line for line in found.unverified)
 
 
-def test_taking_a_bundle_apart_and_together_changes_nothing(bundle: Path, known: dict[str, Trusted]) -> None:
+def test_taking_a_bundle_apart_and_together_changes_nothing(
+    bundle: Path, known: dict[str, TrustedKey]
+) -> None:
     before = {path.name: path.read_bytes() for path in bundle.iterdir()}
     forger = Forger(bundle)
     forger.recount()
@@ -121,7 +123,7 @@ def test_a_changed_answer_with_every_hash_made_again_is_found_by_grading_it(bund
 
 
 def test_a_changed_answer_in_a_signed_bundle_is_found_by_the_signature(
-    signed: Path, known: dict[str, Trusted]
+    signed: Path, known: dict[str, TrustedKey]
 ) -> None:
     forger = Forger(signed)
     answer(forger, "t1", "something else")
@@ -177,12 +179,12 @@ def test_a_fail_above_the_bar_is_believed_only_below_a_gate(fields: dict[str, An
     items = [{"id": "a", "outcome": "A", "required": True}, {"id": "b", "outcome": "B", "weight": 9}]
     assertion = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8)
     score = Score(**{"grader": "rubrics", "name": "rubrics", "outcome": Verdict.FAIL, "value": 0.9, **fields})
-    grader = bind(assertion, GRADERS.get)
+    grader = build_grader(assertion, GRADERS.get)
     if not is_found:
-        check_implied("here", assertion, grader, score)
+        check_outcome("here", assertion, grader, score)
         return
-    with pytest.raises(Defect, match="here is"):
-        check_implied("here", assertion, grader, score)
+    with pytest.raises(BundleDefect, match="here is"):
+        check_outcome("here", assertion, grader, score)
 
 
 def test_a_score_more_or_less_is_found(bundle: Path) -> None:
@@ -413,18 +415,18 @@ def test_a_salt_that_two_lines_share_is_found(bundle: Path) -> None:
 @pytest.fixture
 def other(run: Run, store: SqliteStore, folder: Path) -> Any:
     """The key of somebody whom nobody trusts."""
-    return signing_key(folder / "forger", None)
+    return get_signing_key(folder / "forger", None)
 
 
 def test_the_signature_of_another_bundle_is_found(
-    signed: Path, public: Path, known: dict[str, Trusted]
+    signed: Path, public: Path, known: dict[str, TrustedKey]
 ) -> None:
     forger = Forger(signed)
     forger.envelope["signatures"] = Forger(public).envelope["signatures"]
     refused(forger.restate(), "does not hold", known)
 
 
-def test_a_foreign_key_id_is_found(signed: Path, known: dict[str, Trusted], other: Any) -> None:
+def test_a_foreign_key_id_is_found(signed: Path, known: dict[str, TrustedKey], other: Any) -> None:
     forger = Forger(signed)
     forger.write(sign=other)
     forger.envelope["signatures"][0]["keyid"] = next(iter(known))
@@ -432,7 +434,7 @@ def test_a_foreign_key_id_is_found(signed: Path, known: dict[str, Trusted], othe
 
 
 def test_a_foreign_key_under_a_signature_is_found(
-    signed: Path, known: dict[str, Trusted], other: Any
+    signed: Path, known: dict[str, TrustedKey], other: Any
 ) -> None:
     forger = Forger(signed)
     forger.envelope["signatures"][0] |= {"keyid": other.id, "publicKey": other.public_pem}
@@ -440,7 +442,7 @@ def test_a_foreign_key_under_a_signature_is_found(
 
 
 def test_a_key_that_is_none_and_one_written_otherwise_are_found(
-    signed: Path, known: dict[str, Trusted]
+    signed: Path, known: dict[str, TrustedKey]
 ) -> None:
     forger = Forger(signed)
     signature = forger.envelope["signatures"][0]
@@ -450,13 +452,15 @@ def test_a_key_that_is_none_and_one_written_otherwise_are_found(
         refused(forger.restate(), words, known)
 
 
-def test_a_signature_twice_is_found(signed: Path, known: dict[str, Trusted]) -> None:
+def test_a_signature_twice_is_found(signed: Path, known: dict[str, TrustedKey]) -> None:
     forger = Forger(signed)
     forger.envelope["signatures"] *= 2
     refused(forger.restate(), "signed twice", known)
 
 
-def test_signatures_in_another_order_are_found(signed: Path, known: dict[str, Trusted], other: Any) -> None:
+def test_signatures_in_another_order_are_found(
+    signed: Path, known: dict[str, TrustedKey], other: Any
+) -> None:
     countersign(signed, other, known)
     forger = Forger(signed)
     found = verify(signed, known)
@@ -469,7 +473,7 @@ def test_signatures_in_another_order_are_found(signed: Path, known: dict[str, Tr
 
 
 def test_a_bundle_signed_again_by_its_forger_is_signed_by_an_unknown_key(
-    signed: Path, known: dict[str, Trusted], other: Any
+    signed: Path, known: dict[str, TrustedKey], other: Any
 ) -> None:
     forger = Forger(signed)
     forger.own["looks"] = {"rate": 0, "reveal": 0}
@@ -480,7 +484,7 @@ def test_a_bundle_signed_again_by_its_forger_is_signed_by_an_unknown_key(
 
 @pytest.mark.parametrize("edit", ["environment", "looks", "salt"])
 def test_what_nothing_else_binds_is_bound_by_the_signature(
-    signed: Path, known: dict[str, Trusted], edit: str
+    signed: Path, known: dict[str, TrustedKey], edit: str
 ) -> None:
     forger = Forger(signed)
     if edit == "environment":
@@ -496,7 +500,7 @@ def test_what_nothing_else_binds_is_bound_by_the_signature(
 
 async def test_a_bundle_made_anew_as_a_whole_is_told_from_the_true_one_by_its_signature_alone(
     make: Make, suite: Callable[..., str], folder: Path, store: SqliteStore, run: Run, signed: Path,
-    known: dict[str, Trusted], other: Any
+    known: dict[str, TrustedKey], other: Any
 ) -> None:  # fmt: skip
     answers = "\n".join(json.dumps({case_id: expected}) for case_id, _, expected in TESTS)
     (folder / "all.jsonl").write_text(answers, encoding="utf-8")
@@ -509,7 +513,7 @@ async def test_a_bundle_made_anew_as_a_whole_is_told_from_the_true_one_by_its_si
         forger.own[name] = true.own[name]
     for line in forger.trials:
         line["trial"]["started_at"] = true.config["started_at"]
-    found: Verified = verify(forger.write(), known)
+    found: VerifiedBundle = verify(forger.write(), known)
     assert (found.statement.run, found.statement.claims["all"].passed) == (run.id, 10)
     assert found.standing == "unsigned"
     assert verify(forger.restate(sign=other), known).standing == "unknown"
@@ -558,7 +562,7 @@ async def test_more_held_out_cases_than_are_hidden_are_found(
 
 
 def test_a_forged_claim_on_a_hidden_holdout_rests_on_the_signature_alone(
-    public: Path, known: dict[str, Trusted]
+    public: Path, known: dict[str, TrustedKey]
 ) -> None:
     forger = Forger(public)
     claims, dev = forger.own["claims"], Counts()
@@ -576,7 +580,7 @@ def test_a_forged_claim_on_a_hidden_holdout_rests_on_the_signature_alone(
 
 
 def hidden(forger: Forger, line: Any) -> dict[str, Any]:
-    return {"index": line["index"], "leaf": merkle.leaf(canonical(line)).hex()}
+    return {"index": line["index"], "leaf": merkle.leaf_hash(canonical_json(line)).hex()}
 
 
 def test_a_failing_dev_trial_cannot_be_hidden(public: Path) -> None:
@@ -617,14 +621,14 @@ async def test_a_suite_that_is_another_one_while_answers_are_graded_is_found(
     forger.trial("t0")["trial"]["scores"][0]["assertion"] = assertion_digest(easy)
     forger.recount()
     refused(forger.write(), "trials.jsonl:1: score 1 (exact): the digest of the assertion")
-    checked = check_records.Cases.end
+    checked = check_records.CaseChecker.finish
 
-    def exchanged(cases: check_records.Cases) -> Any:
+    def exchanged(cases: check_records.CaseChecker) -> Any:
         path = forger.path / "suite.jsonl"
         path.write_bytes(path.read_bytes().replace(b"say X", b"say 0"))
         return checked(cases)
 
-    monkeypatch.setattr(check_records.Cases, "end", exchanged)
+    monkeypatch.setattr(check_records.CaseChecker, "finish", exchanged)
     refused(forger.path, "suite.jsonl was changed while it was read")
 
 
@@ -722,7 +726,7 @@ def test_hostile_lines_are_refused_in_one_sentence(bundle: Path, line: bytes) ->
         "payloadType": forger.envelope["payloadType"],
         "signatures": [],
     }
-    (bundle / "envelope.json").write_bytes(canonical(payload) + b"\n")
+    (bundle / "envelope.json").write_bytes(canonical_json(payload) + b"\n")
     refused(bundle, "envelope.json: the statement cannot be believed")
 
 
@@ -751,7 +755,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return data[:start] + chance.choice(values) + data[end:] if end > 0 else data
 
 
-def judged(path: Path) -> Verified | None:
+def judged(path: Path) -> VerifiedBundle | None:
     """What a bundle comes to; None where it is refused, in one printable sentence."""
     told = ""
     try:
@@ -779,9 +783,9 @@ def test_no_mutation_breaks_the_reader_or_moves_the_claim(
         name = chance.choice([*FILES, "envelope.json", "payload"])
         mutant = Forger(target)
         if name == "payload":
-            payload = mutated(canonical(mutant.statement), chance)
+            payload = mutated(canonical_json(mutant.statement), chance)
             mutant.envelope["payload"] = b64encode(payload).decode()
-            (target / "envelope.json").write_bytes(canonical(mutant.envelope) + b"\n")
+            (target / "envelope.json").write_bytes(canonical_json(mutant.envelope) + b"\n")
         else:
             (target / name).write_bytes(mutated((target / name).read_bytes(), chance))
             if name != "envelope.json":
@@ -843,7 +847,7 @@ def test_variables_that_were_put_in_spare_no_score_from_being_graded_again(bundl
 
 
 def test_other_rules_made_anew_in_all_places_are_told_by_the_signature_alone(
-    signed: Path, known: dict[str, Trusted]
+    signed: Path, known: dict[str, TrustedKey]
 ) -> None:
     forger = Forger(signed)
     for line in forger.trials:
@@ -904,7 +908,7 @@ def test_a_selection_that_would_take_hours_is_refused(bundle: Path) -> None:
 
 
 def test_more_lines_than_any_bundle_has_are_not_read(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_records, "MOST_LINES", 9)
+    monkeypatch.setattr(check_records, "MAX_LINES", 9)
     refused(bundle, "suite.jsonl has more than 9 lines")
 
 

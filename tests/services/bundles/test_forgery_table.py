@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from forging import TESTS, Forger, passing
-from proctor.bundles.keys import signing_key
-from proctor.bundles.trust_store import trusted
+from proctor.bundles.keys import get_signing_key
+from proctor.bundles.trust_store import load_trusted_keys
 from proctor.errors import BundleError
 from proctor.model import Settings
 from proctor.services.bundles.attest import attest
@@ -229,7 +229,7 @@ async def bundles(
     """The same run as a bundle without a signature and as a signed one."""
     (done,) = await make(suite(*TESTS))
     attest(store, done.run, folder / "unsigned", public=False, key=None)
-    attest(store, done.run, folder / "signed", public=False, key=signing_key(folder / "maker", None))
+    attest(store, done.run, folder / "signed", public=False, key=get_signing_key(folder / "maker", None))
     return folder / "unsigned", folder / "signed"
 
 
@@ -248,7 +248,7 @@ async def test_a_row_of_the_page_is_what_a_forger_gets(
     bundles: tuple[Path, Path], folder: Path, row: str
 ) -> None:
     unsigned, signed = page_rows()[row]
-    known = trusted(folder / "maker")
+    known = load_trusted_keys(folder / "maker")
     assert signed.startswith("found")
     for nth, edit in enumerate(ROWS[row]):
         for source, is_found in zip(bundles, (unsigned.startswith("found"), True), strict=True):

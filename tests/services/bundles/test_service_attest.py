@@ -17,28 +17,28 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.bundles import reader
-from proctor.bundles.keys import SigningKey, signing_key
-from proctor.bundles.trust_store import trusted
+from proctor.bundles.keys import SigningKey, get_signing_key
+from proctor.bundles.trust_store import load_trusted_keys
 from proctor.errors import BundleError, StoreError, UsageError
 from proctor.model import Run, Selection, Settings, SplitRule
-from proctor.proof.canonical import parsed
-from proctor.proof.inclusion_proofs import Proved, checked
-from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, trial_from
+from proctor.proof.canonical import parse_canonical
+from proctor.proof.inclusion_proofs import TrialProof, check_proof
+from proctor.proof.records import CaseLine, RedactedLine, TrialLine, parse_case_line, parse_trial_line
 from proctor.proof.statement import CONFIG, ENVELOPE, FILES, SUITE, TRIALS, Statement
 from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.countersign import countersign
 from proctor.services.bundles.prove import ProofCollector, prove
 from proctor.services.bundles.verify import verify
-from proctor.services.runs.reading.report import keep_looks
+from proctor.services.runs.reading.report import record_holdout_accesses
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
 
 @pytest.fixture
 def key(folder: Path) -> SigningKey:
-    return signing_key(folder / "keys", None, {})
+    return get_signing_key(folder / "keys", None, {})
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def test_the_same_run_is_the_same_bytes(
     write(store, run, "first.zip", key)
     assert set(contents("first")) == {*FILES, ENVELOPE}
     assert contents("first.zip") == contents("first")
-    keep_looks(store, run, reveal=True)
-    store.update(replace(run, tags=("baseline",)))
+    record_holdout_accesses(store, run, reveal=True)
+    store.update_run(replace(run, tags=("baseline",)))
     store.close()
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
@@ -156,10 +156,10 @@ def lines(path: str, name: str) -> list[bytes]:
 
 def test_a_full_bundle_has_every_case_and_trial_as_stored(store: SqliteStore, run: Run) -> None:
     write(store, run, "full", None)
-    cases = [case_from(line) for line in lines("full", SUITE)[1:]]
-    trials = [trial_from(line) for line in lines("full", TRIALS)]
+    cases = [parse_case_line(line) for line in lines("full", SUITE)[1:]]
+    trials = [parse_trial_line(line) for line in lines("full", TRIALS)]
     assert [(one.case, one.sent) for one in cases if isinstance(one, CaseLine)] == [
-        (stored.case, stored.sent) for stored in store.cases(run.suite.content)
+        (stored.case, stored.sent_digest) for stored in store.cases(run.suite.content)
     ]
     assert [(one.trial, one.verdict) for one in trials if isinstance(one, TrialLine)] == [
         (stored.trial, stored.verdict) for stored in store.trials(run.id)
@@ -182,9 +182,9 @@ def test_the_public_gets_the_same_roots_and_claims_and_nothing_that_is_held_out(
     for position in range(10):
         for text in (f"question{position}", f'"t{position}"'):
             assert (text.encode() in everything) == (position not in hidden)
-    for name, read in ((SUITE, case_from), (TRIALS, trial_from)):
+    for name, read in ((SUITE, parse_case_line), (TRIALS, parse_trial_line)):
         skipped = 1 if name == SUITE else 0
-        kinds = [isinstance(read(line), HiddenLine) for line in lines("public", name)[skipped:]]
+        kinds = [isinstance(read(line), RedactedLine) for line in lines("public", name)[skipped:]]
         assert [place for place, is_hidden in enumerate(kinds) if is_hidden] == sorted(hidden)
 
 
@@ -247,7 +247,7 @@ def test_what_is_written_is_verified(
     store: SqliteStore, run: Run, key: SigningKey, folder: Path, path: str, public: bool
 ) -> None:
     statement = write(store, run, path, key, public=public)
-    verified = verify(path, trusted(folder / "keys"))
+    verified = verify(path, load_trusted_keys(folder / "keys"))
     assert (verified.statement, verified.standing) == (statement, "trusted")
     assert verified.hidden == (3 if public else 0)
     assert statement.split == "holdout"
@@ -276,7 +276,7 @@ async def test_a_rule_over_repeats_is_verified_too(
 
 
 def kinds(store: SqliteStore, run: Run) -> list[str]:
-    return [look.kind for look in store.looks(run.suite.digest)]
+    return [look.kind for look in store.holdout_accesses(run.suite.digest)]
 
 
 @pytest.mark.parametrize(("public", "looks"), [(False, ["rate", "reveal"]), (True, ["rate"])])
@@ -305,10 +305,10 @@ def test_nothing_written_is_no_look(store: SqliteStore, run: Run) -> None:
 
 
 async def test_the_looks_are_those_before_the_run(store: SqliteStore, make: Make, run: Run, ten: str) -> None:
-    keep_looks(store, run, reveal=True)
-    keep_looks(store, run, reveal=False)
+    record_holdout_accesses(store, run, reveal=True)
+    record_holdout_accesses(store, run, reveal=False)
     (later,) = await make(ten, holdout=0.3)
-    keep_looks(store, run, reveal=True)
+    record_holdout_accesses(store, run, reveal=True)
     assert write(store, run, "early", None).looks.rate == 0
     looks = write(store, later.run, "late", None).looks
     assert (looks.rate, looks.reveal) == (2, 1)
@@ -388,7 +388,7 @@ def test_a_folder_that_is_not_there_is_a_sentence(store: SqliteStore, run: Run) 
 def test_a_line_that_nobody_would_read_is_refused(
     store: SqliteStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proctor.services.bundles.attest.LONGEST_LINE", 100)
+    monkeypatch.setattr("proctor.services.bundles.attest.MAX_BUNDLE_LINE_BYTES", 100)
     with pytest.raises(UsageError, match="Case 't0' makes a line of"):
         write(store, run, "b", None)
     assert not Path("b").exists()
@@ -397,7 +397,7 @@ def test_a_line_that_nobody_would_read_is_refused(
 def test_a_case_that_no_bundle_can_hold_is_named(
     store: SqliteStore, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proctor.proof.canonical._DEEPEST", 3)
+    monkeypatch.setattr("proctor.proof.canonical._MAX_DEPTH", 3)
     with pytest.raises(UsageError, match=r"Case 't0': .* nested too deeply"):
         write(store, run, "b", None)
     assert not Path("b").exists()
@@ -450,7 +450,7 @@ async def test_no_secret_and_no_place_of_the_maker_is_in_a_bundle(
 
 @pytest.fixture
 def others(folder: Path) -> list[SigningKey]:
-    return [signing_key(folder / f"keys{place}", None, {}) for place in range(2)]
+    return [get_signing_key(folder / f"keys{place}", None, {}) for place in range(2)]
 
 
 @pytest.mark.parametrize("path", ["b", "b.zip"])
@@ -465,7 +465,7 @@ def test_a_signature_is_added_and_nothing_else_changes(
     after = contents(path)
     assert {name: after[name] for name in FILES} == {name: before[name] for name in FILES}
     assert parsed_payload(path) == payload
-    verified = verify(path, trusted(folder / "keys"))
+    verified = verify(path, load_trusted_keys(folder / "keys"))
     assert {one.id for one in verified.signatures} == {key.id, *(other.id for other in others)}
     assert verified.standing == "trusted"
 
@@ -536,8 +536,8 @@ def test_what_does_not_hold_is_not_signed(store: SqliteStore, run: Run, key: Sig
 # --- one trial ---------------------------------------------------------------------------------------------
 
 
-def proved(path: str) -> Proved:
-    return checked(parsed(Path(path).read_bytes().removesuffix(b"\n")))
+def proved(path: str) -> TrialProof:
+    return check_proof(parse_canonical(Path(path).read_bytes().removesuffix(b"\n")))
 
 
 def write_proof(store: SqliteStore, run: Run, case_id: str, key: SigningKey | None, **fields: Any) -> str:
@@ -609,5 +609,5 @@ def test_a_proof_of_a_held_out_trial_is_a_look_at_it(store: SqliteStore, run: Ru
 
 def test_the_reader_of_bundles_reads_what_is_written(store: SqliteStore, run: Run) -> None:
     write(store, run, "b.zip", None)
-    with reader.opened("b.zip") as bundle:
+    with reader.open_bundle("b.zip") as bundle:
         assert len(list(bundle.lines(TRIALS))) == 10

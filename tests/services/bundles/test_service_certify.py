@@ -12,16 +12,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.bundles.keys import SigningKey, new_key
-from proctor.bundles.trust_store import Trusted, trust, trusted
-from proctor.certification import Measured, NotCertified, Terms, conditions, hindrances
+from proctor.bundles.keys import SigningKey, create_key
+from proctor.bundles.trust_store import TrustedKey, load_trusted_keys, trust
+from proctor.certification import (
+    CertificationTerms,
+    HeadlineScope,
+    NotCertified,
+    find_conditions,
+    find_objections,
+)
 from proctor.errors import BundleError, ExitCode, UsageError
 from proctor.model import Run, Selection, Settings
 from proctor.reports.certificates import of_run
-from proctor.reports.certificates.badge import svg
-from proctor.reports.certificates.of_run import Certified, message_of
+from proctor.reports.certificates.badge import render_badge
+from proctor.reports.certificates.of_run import RunCertificate, badge_message
 from proctor.services.bundles.attest import attest
-from proctor.services.bundles.certify import bundle_of, certify_bundle, looked_at
+from proctor.services.bundles.certify import certify_bundle, new_bundle, record_certificate_access
 from proctor.services.bundles.verify import verify
 from proctor.stores.sqlite.store import SqliteStore
 
@@ -52,19 +58,19 @@ def plain(folder: Path) -> str:
 
 @pytest.fixture
 def key(folder: Path) -> SigningKey:
-    return new_key(folder / "keys", "maker", {})
+    return create_key(folder / "keys", "maker", {})
 
 
 def certify(
     store: SqliteStore,
     run: Run,
     key: SigningKey | None = None,
-    keys: dict[str, Trusted] | None = None,
+    keys: dict[str, TrustedKey] | None = None,
     **given: Any,
-) -> Certified:
+) -> RunCertificate:
     """The certificate of a run, whose bundle is `b`."""
-    terms, force = given.pop("terms", Terms()), given.pop("force", False)
-    with bundle_of(store, run, Path("b"), key):
+    terms, force = given.pop("terms", CertificationTerms()), given.pop("force", False)
+    with new_bundle(store, run, Path("b"), key):
         return certify_bundle(Path("b"), keys or {}, terms, force=force, store=store)
 
 
@@ -80,27 +86,31 @@ def test_the_number_is_that_of_the_holdout_as_verify_derives_it(store: SqliteSto
     certified = certify(store, run)
     found = verify(Path("b"), {})
     assert certified.claim == found.statement.claims["holdout"]
-    assert (certified.claim.total, certified.measured.part) == (24, "holdout")
-    assert (certified.graded_again, certified.recounted, certified.forced) == (48, {}, ())
+    assert (certified.claim.total, certified.scope.part) == (24, "holdout")
+    assert (certified.graded_again, certified.recounted, certified.forced_objections) == (48, {}, ())
     assert certified.statement.run == run.id
 
 
 async def test_without_a_holdout_it_is_that_of_all(make: Make, plain: str, store: SqliteStore) -> None:
     (done,) = await make(plain)
     certified = certify(store, done.run)
-    assert (certified.measured.part, certified.claim.passed, certified.claim.total) == ("all", 36, 48)
+    assert (certified.scope.part, certified.claim.passed, certified.claim.total) == ("all", 36, 48)
 
 
 def test_verified_is_what_a_trusted_key_has_signed(
     store: SqliteStore, run: Run, key: SigningKey, folder: Path
 ) -> None:
-    assert certify(store, run, key, trusted(folder / "keys")).word == "verified"
-    assert certify_bundle(Path("b"), {}, Terms(), force=False).word == "self-attested"
+    assert certify(store, run, key, load_trusted_keys(folder / "keys")).trust_level == "verified"
+    assert certify_bundle(Path("b"), {}, CertificationTerms(), force=False).trust_level == "self-attested"
 
 
 def test_unsigned_is_self_attested(store: SqliteStore, run: Run) -> None:
     certified = certify(store, run)
-    assert (certified.word, certified.standing, certified.signers) == ("self-attested", "unsigned", ())
+    assert (certified.trust_level, certified.signature_status, certified.signers) == (
+        "self-attested",
+        "unsigned",
+        (),
+    )
 
 
 async def test_what_judges_said_is_recounted_and_their_names_are_told(
@@ -112,10 +122,12 @@ async def test_what_judges_said_is_recounted_and_their_names_are_told(
     ]
     Path("judged.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (done,) = await make("judged.jsonl", judges=(f"function:{judge}:f",), holdout=0.5)
-    certified = certify(store, done.run, key, trusted(folder / "keys"), terms=Terms(min_cases=1))
-    assert certified.word == "recounted"
+    certified = certify(
+        store, done.run, key, load_trusted_keys(folder / "keys"), terms=CertificationTerms(min_cases=1)
+    )
+    assert certified.trust_level == "recounted"
     assert sum(certified.recounted.values()) == 24
-    assert [(one.name, one.found) for one in certified.judges] == [(f"function:{judge}:f", None)]
+    assert [(one.name, one.calibration) for one in certified.judges] == [(f"function:{judge}:f", None)]
 
 
 # --- what is refused ---------------------------------------------------------------------------------------
@@ -136,7 +148,7 @@ def test_an_output_that_was_edited_in_the_store_is_found_and_leaves_no_bundle(
 def test_a_bundle_that_was_there_before_stays(store: SqliteStore, run: Run) -> None:
     attest(store, run, Path("b"), public=False, key=None)
     with pytest.raises(NotCertified):
-        certify(store, run, terms=Terms(min_cases=25))
+        certify(store, run, terms=CertificationTerms(min_cases=25))
     assert Path("b").exists()
 
 
@@ -145,16 +157,16 @@ def test_an_edited_bundle_gets_no_certificate(store: SqliteStore, run: Run) -> N
     trials = Path("b/trials.jsonl")
     trials.write_bytes(trials.read_bytes().replace(b'"verdict":"fail"', b'"verdict":"pass"', 1))
     with pytest.raises(BundleError):
-        certify_bundle(Path("b"), {}, Terms(), force=True)
+        certify_bundle(Path("b"), {}, CertificationTerms(), force=True)
 
 
 def test_too_few_cases_are_refused_and_forced_ones_say_so(store: SqliteStore, run: Run) -> None:
     with pytest.raises(NotCertified, match="24 holdout cases") as refused:
-        certify(store, run, terms=Terms(min_cases=25))
+        certify(store, run, terms=CertificationTerms(min_cases=25))
     assert refused.value.exit_code is ExitCode.FAILED
     assert not Path("b").exists()
-    certified = certify(store, run, terms=Terms(min_cases=25), force=True)
-    assert message_of(certified).endswith(" · forced: 24 cases")
+    certified = certify(store, run, terms=CertificationTerms(min_cases=25), force=True)
+    assert badge_message(certified).endswith(" · forced: 24 cases")
 
 
 async def test_errors_are_refused_unless_so_many_are_allowed(
@@ -167,9 +179,9 @@ async def test_errors_are_refused_unless_so_many_are_allowed(
     with pytest.raises(NotCertified, match="5 trials could not be measured") as refused:
         certify(store, done.run)
     assert refused.value.exit_code is ExitCode.NOT_MEASURED
-    assert certify(store, done.run, terms=Terms(allow_errors=5)).claim.errors == 5
+    assert certify(store, done.run, terms=CertificationTerms(allow_errors=5)).claim.errors == 5
     forced = certify(store, done.run, force=True)
-    assert message_of(forced).endswith("forced: 5 errors")
+    assert badge_message(forced).endswith("forced: 5 errors")
 
 
 async def test_errors_of_dev_cases_count_too(make: Make, suite: Any, store: SqliteStore, module: Any) -> None:
@@ -180,7 +192,7 @@ async def test_errors_of_dev_cases_count_too(make: Make, suite: Any, store: Sqli
     tally = done.tally
     assert 0 < tally.splits["holdout"].errors < tally.all.errors
     with pytest.raises(NotCertified, match=f"{tally.all.errors} trials could not be measured"):
-        certify(store, done.run, terms=Terms(allow_errors=tally.splits["holdout"].errors))
+        certify(store, done.run, terms=CertificationTerms(allow_errors=tally.splits["holdout"].errors))
 
 
 @pytest.mark.parametrize(
@@ -193,12 +205,12 @@ async def test_cases_that_were_chosen_are_refused(
     settings = Settings(selection=selection)
     (done,) = await make(suite(*TESTS), holdout=0.5, settings=settings, explicit=frozenset({"selection"}))
     with pytest.raises(NotCertified):
-        certify(store, done.run, terms=Terms(min_cases=1))
-    assert said in message_of(certify(store, done.run, terms=Terms(min_cases=1), force=True))
+        certify(store, done.run, terms=CertificationTerms(min_cases=1))
+    assert said in badge_message(certify(store, done.run, terms=CertificationTerms(min_cases=1), force=True))
 
 
 def test_an_unfinished_run_is_refused(store: SqliteStore, run: Run) -> None:
-    store.update(replace(run, status="interrupted"))
+    store.update_run(replace(run, status="interrupted"))
     with pytest.raises(UsageError, match="not finished"):
         certify(store, store.run(run.id))
     assert not Path("b").exists()
@@ -208,12 +220,12 @@ def test_of_a_public_bundle_nothing_was_derived_so_that_it_claims_at_most(
     store: SqliteStore, run: Run, key: SigningKey, folder: Path
 ) -> None:
     attest(store, run, Path("p"), public=True, key=key)
-    keys = trusted(folder / "keys")
+    keys = load_trusted_keys(folder / "keys")
     with pytest.raises(NotCertified, match="hidden"):
-        certify_bundle(Path("p"), keys, Terms(), force=False)
-    forced = certify_bundle(Path("p"), keys, Terms(), force=True)
-    assert (forced.word, forced.statement.kind) == ("claimed", "public")
-    assert message_of(forced).endswith("forced: not derived again")
+        certify_bundle(Path("p"), keys, CertificationTerms(), force=False)
+    forced = certify_bundle(Path("p"), keys, CertificationTerms(), force=True)
+    assert (forced.trust_level, forced.statement.kind) == ("claimed", "public")
+    assert badge_message(forced).endswith("forced: not derived again")
 
 
 async def test_a_bar_that_only_the_run_has_is_told_on_the_badge(
@@ -221,27 +233,29 @@ async def test_a_bar_that_only_the_run_has_is_told_on_the_badge(
 ) -> None:
     (done,) = await make(plain, settings=Settings(threshold=0.1), explicit=frozenset({"threshold"}))
     certified = certify(store, done.run)
-    assert message_of(certified).endswith(" · threshold 0.1")
-    assert any("--threshold 0.1" in line for line in of_run.lines(certified))
+    assert badge_message(certified).endswith(" · threshold 0.1")
+    assert any("--threshold 0.1" in line for line in of_run.render_text(certified))
 
 
 @pytest.mark.parametrize("part", ["dev", "holdout"])
 def test_that_it_was_forced_is_on_the_badge_whatever_else_is_told(
     store: SqliteStore, run: Run, part: Any
 ) -> None:
-    worst = Measured(part=part, cases=1, not_measured=1234, hidden_trials=1, selection=Selection(limit=1))
+    worst = HeadlineScope(
+        part=part, cases=1, not_measured=1234, hidden_trials=1, selection=Selection(limit=1)
+    )
     suite = replace(run.suite, repeats_rule="any")
     certified = certify(store, run)
     named = replace(certified.statement.suite, name="a name that is too long for any badge of a suite")
     told = replace(
         certified,
         statement=replace(certified.statement, suite=named),
-        measured=worst,
-        forced=hindrances(worst, Terms()),
-        conditions=conditions(replace(run, settings=Settings(threshold=0.123456), suite=suite)),
+        scope=worst,
+        forced_objections=find_objections(worst, CertificationTerms()),
+        conditions=find_conditions(replace(run, settings=Settings(threshold=0.123456), suite=suite)),
     )
-    drawn = svg(of_run.badge_of(told, None)).partition("<g ")[2]
-    assert message_of(told) in drawn
+    drawn = render_badge(of_run.make_badge(told, None)).partition("<g ")[2]
+    assert badge_message(told) in drawn
     assert "picked cases" in drawn
     assert f" {part}</text>" in drawn
 
@@ -251,16 +265,16 @@ def test_that_it_was_forced_is_on_the_badge_whatever_else_is_told(
 
 def test_a_certificate_is_a_look_and_a_bundle_that_stays_reveals(store: SqliteStore, run: Run) -> None:
     certified = certify(store, run)
-    assert looked_at(store, run, certified, stays=False) == 1
-    assert looked_at(store, run, certified, stays=True) == 3
-    assert [look.kind for look in store.looks(run.suite.digest)] == ["rate", "rate", "reveal"]
+    assert record_certificate_access(store, run, certified, stays=False) == 1
+    assert record_certificate_access(store, run, certified, stays=True) == 3
+    assert [look.kind for look in store.holdout_accesses(run.suite.digest)] == ["rate", "rate", "reveal"]
 
 
 async def test_looks_before_the_run_are_told(make: Make, suite: Any, store: SqliteStore, run: Run) -> None:
-    looked_at(store, run, certify(store, run), stays=False)
+    record_certificate_access(store, run, certify(store, run), stays=False)
     (done,) = await make(suite(*TESTS), holdout=0.5)
-    with bundle_of(store, done.run, Path("c"), None):
-        certified = certify_bundle(Path("c"), {}, Terms(), force=False)
+    with new_bundle(store, done.run, Path("c"), None):
+        certified = certify_bundle(Path("c"), {}, CertificationTerms(), force=False)
     assert certified.statement.looks.rate == 1
 
 
@@ -272,14 +286,14 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "certificate"
 def test_the_graders_of_today_still_derive_the_certificate_of_the_example(folder: Path) -> None:
     pem = (EXAMPLE / "maker.pub.pem").read_text(encoding="utf-8")
     maker, _ = trust(folder / "keys", pem, "maker", datetime(2026, 3, 1, tzinfo=UTC))
-    certified = certify_bundle(EXAMPLE / "bundle", {maker.id: maker}, Terms(), force=False)
+    certified = certify_bundle(EXAMPLE / "bundle", {maker.id: maker}, CertificationTerms(), force=False)
     kept = json.loads((EXAMPLE / "certificate.json").read_text(encoding="utf-8"))
-    made = of_run.data(certified)
+    made = of_run.to_dict(certified)
     kept["looks"]["until_now"] = None  # a bundle does not know it
     kept["proctor"] = made["proctor"] = ""
     assert json.loads(json.dumps(made)) == kept
     assert (kept["word"], kept["cases"], kept["part"]) == ("verified", 40, "holdout")
-    assert svg(of_run.badge_of(certified, "bundle")) == (EXAMPLE / "badge.svg").read_text("utf-8")
+    assert render_badge(of_run.make_badge(certified, "bundle")) == (EXAMPLE / "badge.svg").read_text("utf-8")
 
 
 def test_the_example_is_small_and_has_no_private_key() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.bundles.keys import new_key
-from proctor.bundles.reader import opened
-from proctor.bundles.trust_store import Trusted, trust, trusted
+from proctor.bundles.keys import create_key
+from proctor.bundles.reader import open_bundle
+from proctor.bundles.trust_store import TrustedKey, load_trusted_keys, trust
 from proctor.codec import judged_digest, sent_digest, suite_digest
 from proctor.errors import BundleError, ProctorError, UsageError
 from proctor.model import (
@@ -29,20 +29,20 @@ from proctor.model import (
     Verdict,
     Workspace,
 )
-from proctor.plan import Indexer
+from proctor.plan import CaseIndexer
 from proctor.protocols import Store
 from proctor.services import events
-from proctor.services.analysis.compare import runs_of
+from proctor.services.analysis.compare import resolve_runs
 from proctor.services.bundles.attest import attest
-from proctor.services.bundles.import_bundle import Imported, import_bundle
-from proctor.services.bundles.import_records import ImportOptions, read_cases, read_trials, verified
+from proctor.services.bundles.import_bundle import ImportResult, import_bundle
+from proctor.services.bundles.import_records import ImportOptions, read_cases, read_trials, verify_for_import
 from proctor.services.bundles.side_effects import SideEffectCheck
-from proctor.services.runs.execution.session import Session
-from proctor.services.runs.reading.report import reported
+from proctor.services.runs.execution.session import RunSession
+from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.request import Request
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 Attested = Callable[..., Path]
 TESTS = [("a", "yes", "yes"), ("b", "no", "yes"), ("c", "yes", "yes")]
 
@@ -66,7 +66,7 @@ def attested(store: SqliteStore, folder: Path) -> Attested:
     return write
 
 
-def take(store: Store, path: Path, **wants: Any) -> Imported:
+def take(store: Store, path: Path, **wants: Any) -> ImportResult:
     return import_bundle(store, path, ImportOptions(**wants))
 
 
@@ -87,17 +87,17 @@ async def made(make: Make, word: str, **fields: Any) -> Run:
 
 def stored(store: Store, run: Run, cases: list[Case], **fields: Any) -> Run:
     """A run as somebody could have written it straight into a store, of those cases, each with an echo."""
-    writer = store.saving()
+    writer = store.open_suite_writer()
     digests = []
     for case in cases:
         digests.append((case.id, sent_digest(case), judged_digest(case)))
         writer.add(case, digests[-1][1])
     header = replace(run.suite, case_count=len(cases), version=None, split_rule=None)
     header = replace(header, **fields.pop("suite", {}))
-    suite = writer.keep(replace(header, digest=suite_digest(header, digests)))
+    suite = writer.commit(replace(header, digest=suite_digest(header, digests)))
     why = fields.pop("why", "No.")
     run = replace(run, suite=suite, planned=len(cases), **fields)
-    store.begin(run)
+    store.add_run(run)
     for place, case in enumerate(cases):
         trial = Trial(
             case_id=case.id,
@@ -107,8 +107,8 @@ def stored(store: Store, run: Run, cases: list[Case], **fields: Any) -> Run:
             failure=Failure(stage="target", kind="http", message=why),
             target=case.target,
         )
-        store.record(run.id, trial, Verdict.ERROR)
-    store.update(run)
+        store.save_trial(run.id, trial, Verdict.ERROR)
+    store.update_run(run)
     return run
 
 
@@ -129,14 +129,14 @@ async def test_a_run_arrives_with_all_that_it_has(
 ) -> None:
     run = await made(make, suite(*TESTS))
     done = take(other, attested(run))
-    assert done.new
+    assert done.is_new
     there = other.run(run.id)
     assert there == done.run
     assert (there.imported, there.tags, there.status) == ("unsigned", ("imported-unsigned",), "finished")
     assert list(other.trials(run.id)) == list(store.trials(run.id))
     assert list(other.cases(there.suite.content)) == list(store.cases(run.suite.content))
     assert (there.suite.digest, there.suite.folder) == (run.suite.digest, "")
-    assert reported(other, there).tally.all.passed == 2
+    assert build_report(other, there).tally.all.passed == 2
     (version,) = other.versions()
     assert (version.suite.name, version.suite.version) == ("s", "v1")
 
@@ -147,7 +147,7 @@ async def test_importing_again_changes_nothing(
     path = attested(await made(make, suite(*TESTS)))
     take(other, path)
     before = everything(other)
-    assert not take(other, path).new
+    assert not take(other, path).is_new
     assert everything(other) == before
 
 
@@ -156,9 +156,9 @@ async def test_whoever_made_a_bundle_has_its_run_already(
 ) -> None:
     run = await made(make, suite(*TESTS))
     path = attested(run)
-    store.update(replace(run, tags=("baseline",)))
+    store.update_run(replace(run, tags=("baseline",)))
     before = everything(store)
-    assert not take(store, path).new
+    assert not take(store, path).is_new
     assert everything(store) == before
 
 
@@ -166,17 +166,17 @@ async def test_whoever_made_a_bundle_has_its_run_already(
 async def test_how_a_bundle_is_signed_stays_with_its_run(
     make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore, folder: Path, signed: str
 ) -> None:
-    key = new_key(folder / "keys", "maker", {})
+    key = create_key(folder / "keys", "maker", {})
     path = attested(await made(make, suite(*TESTS)), key=None if signed == "unsigned" else key)
-    known: dict[str, Trusted] = {}
+    known: dict[str, TrustedKey] = {}
     if signed == "trusted":
         trust(folder / "mine", key.public_pem, "maker", (await made(make, suite(*TESTS))).started_at)
-        known = trusted(folder / "mine")
+        known = load_trusted_keys(folder / "mine")
     if signed != "trusted":
         with pytest.raises(BundleError, match="signature by a trusted key is required"):
-            take(other, path, trusted=known, require_signature=True)
+            take(other, path, trusted_keys=known, require_signature=True)
         assert everything(other) == ([], [], [])
-    done = take(other, path, trusted=known, require_signature=signed == "trusted")
+    done = take(other, path, trusted_keys=known, require_signature=signed == "trusted")
     assert done.run.imported == signed
     assert done.run.tags == (f"imported-{signed}",)
 
@@ -193,8 +193,8 @@ async def test_an_imported_run_is_graded_again_and_stays_imported(
 
     run = await made(make, suite(*TESTS))
     take(other, attested(run))
-    (done,) = await Session(other, environ, told.append, folder=folder).run(Request(regrade=run.id))
-    assert (done.tally.all.passed, done.tally.asked) == (2, 0)
+    (done,) = await RunSession(other, environ, told.append, folder=folder).run(Request(regrade=run.id))
+    assert (done.tally.all.passed, done.tally.asked_count) == (2, 0)
     for imported in (run.id, done.run.id):
         with pytest.raises(UsageError, match="were imported"):
             attest(other, other.run(imported), folder / "again", public=False, key=None)
@@ -336,13 +336,13 @@ async def test_what_changes_while_it_is_read_is_not_taken(
     make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)), name="b")
-    found = verified(path, ImportOptions())
+    found = verify_for_import(path, ImportOptions())
     for name, read in (("suite.jsonl", read_cases), ("trials.jsonl", read_trials)):
         file = path / name
         before = file.read_bytes()
         for changed in (before.replace(b"yes", b"yet"), b"".join(before.splitlines(keepends=True)[:-1])):
             file.write_bytes(changed)
-            with opened(path) as bundle, pytest.raises(BundleError, match="changed while it was read"):
+            with open_bundle(path) as bundle, pytest.raises(BundleError, match="changed while it was read"):
                 list(read(bundle, found.statement))
         file.write_bytes(before)
 
@@ -353,10 +353,10 @@ async def test_what_changes_while_it_is_read_is_not_taken(
 class Interrupted(SqliteStore):
     """Is interrupted when a trial is recorded."""
 
-    def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
+    def save_trial(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
         if trial.position == 1:
             raise KeyboardInterrupt
-        super().record(run_id, trial, verdict)
+        super().save_trial(run_id, trial, verdict)
 
 
 async def test_an_import_that_is_interrupted_leaves_nothing(
@@ -368,7 +368,7 @@ async def test_an_import_that_is_interrupted_leaves_nothing(
         take(breaking, path)
     breaking.close()
     assert everything(other) == ([], [], [])
-    assert take(other, path).new
+    assert take(other, path).is_new
 
 
 class Late(SqliteStore):
@@ -376,11 +376,11 @@ class Late(SqliteStore):
 
     bundle: Path
 
-    def begin(self, run: Run) -> None:
+    def add_run(self, run: Run) -> None:
         sooner = SqliteStore.open_file(self.path)
         take(sooner, self.bundle)
         sooner.close()
-        super().begin(run)
+        super().add_run(run)
 
 
 async def test_who_imports_a_run_too_late_leaves_it_to_who_was_sooner(
@@ -396,7 +396,7 @@ async def test_who_imports_a_run_too_late_leaves_it_to_who_was_sooner(
     (run,) = other.runs()
     assert run.status == "finished"
     assert len(list(other.trials(run.id))) == 3
-    assert not take(other, path).new
+    assert not take(other, path).is_new
 
 
 async def test_an_import_that_was_killed_is_made_anew(
@@ -409,7 +409,7 @@ async def test_an_import_that_was_killed_is_made_anew(
     stored(killed, half, [asking()])
     killed.close()
     again = SqliteStore.open_file(str(folder / "third.db"))
-    assert take(again, path).new
+    assert take(again, path).is_new
     assert again.run(run.id).status == "finished"
     assert list(again.trials(run.id)) == list(store.trials(run.id))
     again.close()
@@ -421,12 +421,12 @@ async def test_what_a_name_means_here_stays_what_it_was(
     run = replace(await made(make, suite(*TESTS)), id="20260301-120000-abcdef")
     run = stored(store, run, [asking(tags=("theirs",))])
     path = attested(run)
-    writer = other.saving()
+    writer = other.open_suite_writer()
     writer.add(asking(tags=("mine",)), run.suite.digest)
-    mine = writer.keep(replace(run.suite, version=None))
-    writer = other.saving()
+    mine = writer.commit(replace(run.suite, version=None))
+    writer = other.open_suite_writer()
     writer.add(asking("later"), run.suite.digest)
-    later = writer.keep(replace(run.suite, version=None, digest="sha256:" + "ab" * 32))
+    later = writer.commit(replace(run.suite, version=None, digest="sha256:" + "ab" * 32))
     take(other, path)
     assert other.suite("s") == later
     assert other.suite("s", "v1") == mine
@@ -438,9 +438,9 @@ async def test_other_content_under_a_name_is_its_next_version_and_not_the_curren
     make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)))
-    writer = other.saving()
+    writer = other.open_suite_writer()
     writer.add(asking(), "sha256:" + "ab" * 32)
-    mine = writer.keep(Suite(name="s", dialect="meridian", digest="sha256:" + "ab" * 32))
+    mine = writer.commit(Suite(name="s", dialect="meridian", digest="sha256:" + "ab" * 32))
     done = take(other, path)
     assert done.run.suite.version == "v2"
     assert other.suite("s") == mine
@@ -490,17 +490,17 @@ async def test_a_suite_that_would_act_here_is_named_and_refused(
     assert f"case 'a' {told_as}" in str(error.value)
     assert "--allow-programs" in str(error.value)
     assert everything(other) == ([], [], [])
-    assert take(other, path, allow_programs=True).new
+    assert take(other, path, allow_programs=True).is_new
     assert not (folder / "ran").exists()
 
 
 def test_of_a_held_out_case_no_command_is_shown() -> None:
-    foreign, indexer = SideEffectCheck(()), Indexer(Selection(), None)
+    foreign, indexer = SideEffectCheck(()), CaseIndexer(Selection(), None)
     for place, case_id in enumerate("abcde"):
         case = asking(id=case_id, assertions=(PROGRAM,))
         foreign.add(place, case)
         indexer.add(case)
-    index = indexer.index(SplitRule(ratio=0.4))
+    index = indexer.build(SplitRule(ratio=0.4))
     assert index.holdout is not None
     with pytest.raises(UsageError) as error:
         foreign.check(index)
@@ -534,7 +534,7 @@ async def test_nobody_is_asked_by_what_a_bundle_says(
         Request(retry_errors=run.id, suites=("s@v1",), targets=("echo",)),
     ):
         with pytest.raises(UsageError):
-            await Session(other, environ, told.append, folder=folder).run(request)
+            await RunSession(other, environ, told.append, folder=folder).run(request)
     assert not (folder / "ran").exists()
 
 
@@ -553,11 +553,11 @@ async def test_imported_answers_are_never_taken_for_ones_own(
     request = Request(
         suites=(word,), targets=("echo",), settings=Settings(reuse=True), explicit=frozenset({"reuse"})
     )
-    session = Session(other, environ, told.append, folder=folder)
+    session = RunSession(other, environ, told.append, folder=folder)
     (done,) = await session.run(request)
-    assert (done.tally.asked, done.tally.reused) == (3, 0)
+    assert (done.tally.asked_count, done.tally.reused_count) == (3, 0)
     (done,) = await session.run(request)
-    assert (done.tally.asked, done.tally.reused) == (0, 3)
+    assert (done.tally.asked_count, done.tally.reused_count) == (0, 3)
 
 
 async def test_a_run_from_elsewhere_joins_no_group_of_ones_own(
@@ -565,16 +565,16 @@ async def test_a_run_from_elsewhere_joins_no_group_of_ones_own(
 ) -> None:
     own = [one.run for one in await make(suite(*TESTS), "echo mock")]
     forged = replace(own[0], id="20260301-120000-abcdef")
-    store.begin(forged)
+    store.add_run(forged)
     for one in store.trials(own[0].id):
-        store.record(forged.id, one.trial, one.verdict or Verdict.ERROR)
-    store.update(forged)
+        store.save_trial(forged.id, one.trial, one.verdict or Verdict.ERROR)
+    store.update_run(forged)
     path = attested(forged)
-    store.delete(forged.id)
+    store.delete_run(forged.id)
     take(store, path)
     take(other, path)
     for word in (own[0].group, own[1].id):
-        assert [run.id for run in runs_of(store, [word])] == [run.id for run in own]
+        assert [run.id for run in resolve_runs(store, [word])] == [run.id for run in own]
     for theirs, word in ((store, forged.id), (other, forged.group)):
         with pytest.raises(UsageError, match="is one run, and nothing was run together with it"):
-            runs_of(theirs, [word])
+            resolve_runs(theirs, [word])

@@ -11,34 +11,34 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.errors import BundleError, ExitCode, NothingSelected, UsageError
-from proctor.model import Defaults, Params, Run, Selection, Settings
-from proctor.proof.replay_comparison import Replayed
+from proctor.model import Params, Run, Selection, Settings, SuiteDefaults
+from proctor.proof.replay_comparison import ReplayComparison
 from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.import_records import ImportOptions
-from proctor.services.bundles.replay import Asking, Who, asking, compared
-from proctor.services.runs.execution.session import Session
+from proctor.services.bundles.replay import ReplayOptions, ReplayPlan, compare_with_bundle, plan_replay
+from proctor.services.runs.execution.session import RunSession
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
-Again = Callable[..., Awaitable[tuple[Asking, Run, Replayed]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
+Again = Callable[..., Awaitable[tuple[ReplayPlan, Run, ReplayComparison]]]
 ANYTHING = ImportOptions()
 TESTS = [(name, f"say {name}", f"say {name}") for name in "abcdefghij"]
 
 
 @pytest.fixture
-def again(store: SqliteStore, session: Callable[[], Session], folder: Path) -> Again:
+def again(store: SqliteStore, session: Callable[[], RunSession], folder: Path) -> Again:
     """Attests a run and asks its questions again."""
 
     async def ask(
         run: Run, target: str = "echo", *, public: bool = False, wants: ImportOptions = ANYTHING, **who: Any
-    ) -> tuple[Asking, Run, Replayed]:
+    ) -> tuple[ReplayPlan, Run, ReplayComparison]:
         path = folder / f"{run.id}.{public}.zip"
         if not path.exists():
             attest(store, run, path, public=public, key=None)
-        asked = asking(store, path, wants, Who(target=target, **who))
+        asked = plan_replay(store, path, wants, ReplayOptions(target=target, **who))
         (done,) = await session().run(asked.request)
-        return asked, done.run, compared(store, asked, done.run)
+        return asked, done.run, compare_with_bundle(store, asked, done.run)
 
     return ask
 
@@ -105,9 +105,11 @@ async def test_who_is_asked_and_how_fast_is_for_the_user_to_say(
     make: Make, suite: Callable[..., str], again: Again, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS), settings=Settings(reuse=True, cache=True, budget_usd=5.0))
-    wishes = Defaults(targets=("command:touch ran",), concurrency=1, reuse=True, cache=True, budget_usd=0.1)
+    wishes = SuiteDefaults(
+        targets=("command:touch ran",), concurrency=1, reuse=True, cache=True, budget_usd=0.1
+    )
     run = replace(run, suite=replace(run.suite, defaults=wishes))
-    store.update(run)
+    store.update_run(run)
     _, now, _ = await again(run, settings=Settings(concurrency=7))
     settings = now.settings
     assert (settings.concurrency, settings.reuse, settings.cache, settings.budget_usd) == (
@@ -116,7 +118,7 @@ async def test_who_is_asked_and_how_fast_is_for_the_user_to_say(
         False,
         None,
     )
-    assert now.suite.defaults == Defaults()
+    assert now.suite.defaults == SuiteDefaults()
     assert all(stored.trial.source_run is None for stored in store.trials(now.id))
 
 
@@ -172,11 +174,11 @@ async def test_the_rate_of_a_holdout_is_a_look(
 ) -> None:
     run = await made(make, suite(*TESTS), holdout=0.3)
     await again(run, split="dev")
-    before = len(store.looks(run.suite.digest))
+    before = len(store.holdout_accesses(run.suite.digest))
     await again(run, split="dev")
-    assert len(store.looks(run.suite.digest)) == before
+    assert len(store.holdout_accesses(run.suite.digest)) == before
     _, now, _ = await again(run)
-    looks = store.looks(run.suite.digest)[before:]
+    looks = store.holdout_accesses(run.suite.digest)[before:]
     assert [(look.run, look.kind) for look in looks] == [(now.id, "rate")]
 
 
@@ -189,10 +191,10 @@ async def test_a_bundle_that_does_not_verify_asks_nobody(
     file.write_bytes(file.read_bytes().replace(b"say a", b"say z"))
     runs, versions = list(store.runs()), store.versions()
     with pytest.raises(BundleError):
-        asking(store, folder / "b", ImportOptions(), Who(target="echo"))
+        plan_replay(store, folder / "b", ImportOptions(), ReplayOptions(target="echo"))
     attest(store, run, folder / "c", public=False, key=None)
     with pytest.raises(BundleError, match="signature by a trusted key is required"):
-        asking(store, folder / "c", ImportOptions(require_signature=True), Who(target="echo"))
+        plan_replay(store, folder / "c", ImportOptions(require_signature=True), ReplayOptions(target="echo"))
     assert (list(store.runs()), store.versions()) == (runs, versions)
 
 

@@ -10,28 +10,28 @@ from typing import Any
 
 import pytest
 
-from proctor.bundles.keys import signing_key
+from proctor.bundles.keys import get_signing_key
 from proctor.bundles.reader import Bundle
 from proctor.errors import BundleError, UsageError
 from proctor.model import Run, Selection, Settings
-from proctor.proof.canonical import canonical, data_of
-from proctor.proof.merkle import leaf, root_of
+from proctor.proof.canonical import canonical_json, parse_json
+from proctor.proof.merkle import leaf_hash, merkle_root
 from proctor.services import progress_lines
 from proctor.services.bundles import regrade
 from proctor.services.bundles.attest import attest
-from proctor.services.bundles.verify import Verified, verify
+from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.services.grading import worker_pool
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[Any]]
-Verify = Callable[..., Verified]
+Verify = Callable[..., VerifiedBundle]
 
 
 @pytest.fixture
 def verified(store: SqliteStore, folder: Path) -> Verify:
     """Attests a run and verifies that."""
 
-    def check(run: Run, *, public: bool = False) -> Verified:
+    def check(run: Run, *, public: bool = False) -> VerifiedBundle:
         path = folder / f"bundle-{len(list(folder.glob('bundle-*')))}"
         attest(store, run, path, public=public, key=None)
         return verify(path, {})
@@ -44,25 +44,25 @@ def edited(path: Path, name: str, change: Callable[[list[Any]], object]) -> Path
     from base64 import b64decode, b64encode
     from hashlib import sha256
 
-    lines = [data_of(line) for line in (path / name).read_bytes().splitlines()]
+    lines = [parse_json(line) for line in (path / name).read_bytes().splitlines()]
     change(lines)
-    written = [canonical(line) for line in lines]
+    written = [canonical_json(line) for line in lines]
     (path / name).write_bytes(b"".join(line + b"\n" for line in written))
-    envelope = data_of((path / "envelope.json").read_bytes().rstrip())
-    statement = data_of(b64decode(envelope["payload"]))
+    envelope = parse_json((path / "envelope.json").read_bytes().rstrip())
+    statement = parse_json(b64decode(envelope["payload"]))
     own = statement["predicate"]["proctor_attestation"]
     if name.endswith(".jsonl"):
         tree, skip = ("cases", 1) if name == "suite.jsonl" else ("trials", 0)
         own[tree] = {
-            "root": root_of([leaf(line) for line in written[skip:]]).hex(),
+            "root": merkle_root([leaf_hash(line) for line in written[skip:]]).hex(),
             "size": len(written) - skip,
         }
     for subject in statement["subject"]:
         subject["digest"]["sha256"] = sha256((path / subject["name"]).read_bytes()).hexdigest()
     config = sha256((path / "config.json").read_bytes()).hexdigest()
     statement["predicate"]["configuration"][1]["digest"]["sha256"] = config
-    envelope |= {"payload": b64encode(canonical(statement)).decode(), "signatures": []}
-    (path / "envelope.json").write_bytes(canonical(envelope) + b"\n")
+    envelope |= {"payload": b64encode(canonical_json(statement)).decode(), "signatures": []}
+    (path / "envelope.json").write_bytes(canonical_json(envelope) + b"\n")
     return path
 
 
@@ -514,7 +514,7 @@ async def test_a_signed_bundle_needs_cryptography_and_an_unsigned_one_does_not(
     make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (done,) = await make(suite(*TESTS))
-    attest(store, done.run, folder / "signed", public=False, key=signing_key(folder / "keys", None))
+    attest(store, done.run, folder / "signed", public=False, key=get_signing_key(folder / "keys", None))
     attest(store, done.run, folder / "unsigned", public=False, key=None)
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(UsageError, match=r"pip install 'proctor\[sign\]'"):

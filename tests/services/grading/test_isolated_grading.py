@@ -21,9 +21,9 @@ import pytest
 
 from patience import PATIENCE_S, wait_until
 from proctor.errors import GraderBroke, TimeLimitExceeded
-from proctor.grading import isolated, score
-from proctor.model import Assertion, Case, Mark, Output, Verdict
-from proctor.protocols import Graded, Grading
+from proctor.grading import run_isolated, score
+from proctor.model import Assertion, Case, GraderResult, Output, Verdict
+from proctor.protocols import BaseGrader, GradingInput
 from proctor.services.grading import worker_pool
 from proctor.services.grading.isolated_grading import MAX_INLINE_SIZE, BlockingIsolation, EventLoopIsolation
 from proctor.services.grading.worker_pool import GradingProcess
@@ -186,12 +186,12 @@ def test_a_process_whose_time_was_up_as_its_reply_came_gets_no_other_job(process
     assert not process.is_alive
 
 
-class _Slow(Grading, frozen=True):
-    waits: ClassVar[bool] = True
+class _Slow(BaseGrader, frozen=True):
+    is_async: ClassVar[bool] = True
 
-    async def grade(self, graded: Graded) -> Mark:
-        value = await isolated(graded, IN_C, MAX_INLINE_SIZE + 1)
-        return Mark(value=float(value), passed=True, reason="It ended.")
+    async def grade(self, graded: GradingInput) -> GraderResult:
+        value = await run_isolated(graded, IN_C, MAX_INLINE_SIZE + 1)
+        return GraderResult(value=float(value), passed=True, reason="It ended.")
 
 
 @needs_timer
@@ -201,7 +201,7 @@ async def test_a_part_of_a_grader_that_does_not_end_is_told_with_its_name_and_th
     monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
     isolation = EventLoopIsolation()
     try:
-        graded = Graded(case=Case(id="c", input=()), output=Output(text=""), isolation=isolation)
+        graded = GradingInput(case=Case(id="c", input=()), output=Output(text=""), isolation=isolation)
         result = await score(Assertion(grader="slow"), graded, lambda _name: _Slow)
     finally:
         isolation.close()

@@ -13,16 +13,24 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from patience import PATIENCE_S
-from proctor.calibration import agreement, bias, changed, consistency, net, sensitivity, specificity
-from proctor.engines.retries import Patience
+from proctor.calibration import (
+    agreement,
+    bias,
+    changed_share,
+    consistency,
+    net_shift,
+    sensitivity,
+    specificity,
+)
+from proctor.engines.retries import RetryPolicy
 from proctor.model import Params
 from proctor.services import events
-from proctor.services.judges.calibrate import Calibrated, Calibrating, prompt_variants
+from proctor.services.judges.calibrate import CalibrationResult, JudgeCalibrator, prompt_variants
 from proctor.services.judges.label_files import read_labels
 from proctor.services.judges.labelled_answers import find_answers
-from proctor.services.runs.execution.target_pool import Reach, load_prices
-from proctor.services.runs.planning.target_names import Names
-from proctor.services.runs.reading.report import calibrations_of, reported
+from proctor.services.runs.execution.target_pool import TargetPool, load_prices
+from proctor.services.runs.planning.target_names import TargetNames
+from proctor.services.runs.reading.report import build_report, find_calibrations
 from proctor.stores.sqlite.store import SqliteStore
 
 Judges = Callable[[str, str, int], bool | None]
@@ -100,20 +108,20 @@ def labels(folder: Path) -> Callable[..., str]:
 @pytest.fixture
 def calibrate(
     store: SqliteStore, environ: dict[str, str], folder: Path
-) -> Callable[..., Awaitable[Calibrated]]:
-    async def run(word: str, path: str, run_id: str | None = None, repeats: int = 3) -> Calibrated:
+) -> Callable[..., Awaitable[CalibrationResult]]:
+    async def run(word: str, path: str, run_id: str | None = None, repeats: int = 3) -> CalibrationResult:
         found = find_answers(read_labels(path), store, run_id, environ)
-        reach = Reach(
+        reach = TargetPool(
             environ,
             concurrency=8,
-            patience=Patience(timeout_s=PATIENCE_S, retries=0),
+            patience=RetryPolicy(timeout_s=PATIENCE_S, retries=0),
             prices=load_prices(environ, folder),
             notify=lambda _message: None,
         )
         told: list[int] = []
         try:
-            calibrating = Calibrating(
-                reach, Names(environ).spec(word, Params()), lambda done, _spent: told.append(done)
+            calibrating = JudgeCalibrator(
+                reach, TargetNames(environ).get_spec(word, Params()), lambda done, _spent: told.append(done)
             )
             done = await calibrating.calibrate(found.answers, repeats=repeats, workers=8)
         finally:
@@ -124,7 +132,7 @@ def calibrate(
     return run
 
 
-Calibrate = Callable[..., Awaitable[Calibrated]]
+Calibrate = Callable[..., Awaitable[CalibrationResult]]
 Write = Callable[..., str]
 
 
@@ -137,11 +145,11 @@ async def test_a_fair_judge_agrees_and_nothing_sways_it(
     assert (sensitivity(found), specificity(found), consistency(found)) == ((10, 10), (10, 10), (20, 20))
     for sway in (found.position, found.length):
         assert sway is not None
-        assert (changed(sway), bias(sway)) == ((0, 20), None)
+        assert (changed_share(sway), bias(sway)) == ((0, 20), None)
     assert done.differences == ()
-    assert done.spent.calls == len(judge.asked) == 20 * len(prompt_variants(3)) == 100
-    assert (done.spent.input_tokens, done.spent.output_tokens) == (10_000, 1_000)
-    assert done.spent.cost_usd is None
+    assert done.usage.calls == len(judge.asked) == 20 * len(prompt_variants(3)) == 100
+    assert (done.usage.input_tokens, done.usage.output_tokens) == (10_000, 1_000)
+    assert done.usage.cost_usd is None
 
 
 async def test_a_judge_that_passes_what_it_is_shown_first_is_found_out(
@@ -154,7 +162,7 @@ async def test_a_judge_that_passes_what_it_is_shown_first_is_found_out(
     found = (await calibrate(judge.word, labels(answers()))).calibration
     assert agreement(found) == (20, 20)  # as a run asks, the answer stands last
     assert found.position is not None
-    assert (changed(found.position), net(found.position).value) == ((10, 20), 0.5)
+    assert (changed_share(found.position), net_shift(found.position).value) == ((10, 20), 0.5)
     assert (bias(found.position), bias(found.length)) == ("pass", None)
 
 
@@ -197,7 +205,7 @@ async def test_replies_without_a_verdict_are_unscored_and_no_fail(
     done = await calibrate(judge.word, labels(answers()))
     found = done.calibration
     assert (found.count, found.unscored, agreement(found)) == (18, 2, (18, 18))
-    assert [(one.said.value, one.case_id) for one in done.differences] == [
+    assert [(one.verdict.value, one.case_id) for one in done.differences] == [
         ("unscored", "line-1"),
         ("unscored", "line-4"),
     ]
@@ -208,7 +216,7 @@ async def test_a_judge_that_does_not_answer_has_no_verdicts(labels: Write, calib
     Path("none.jsonl").write_text('{"other": "YES"}', encoding="utf-8")
     done = await calibrate("scripted:none.jsonl", labels(answers()))
     assert (done.calibration.count, done.calibration.unscored) == (0, 20)
-    assert done.spent.calls == 0
+    assert done.usage.calls == 0
 
 
 async def test_a_judge_is_not_asked_where_people_are_divided_or_nothing_was_answered(
@@ -220,9 +228,9 @@ async def test_a_judge_is_not_asked_where_people_are_divided_or_nothing_was_answ
     rows.append({**rows[2], "output": "", "label": "fail"})
     done = await calibrate(judge.word, labels(rows))
     found = done.calibration
-    assert (found.count, done.divided, done.unasked) == (19, 1, 1)
+    assert (found.count, done.tied, done.not_judged) == (19, 1, 1)
     assert (found.people_twice, found.people_agreed) == (2, 1)
-    assert done.spent.calls == 19 * len(prompt_variants(3))
+    assert done.usage.calls == 19 * len(prompt_variants(3))
 
 
 async def test_a_prompt_of_the_suites_own_has_no_other_order(
@@ -255,15 +263,15 @@ tests:
 
 
 @pytest.fixture
-async def run(make: Callable[..., Any], judge: HttpJudge) -> events.Done:
+async def run(make: Callable[..., Any], judge: HttpJudge) -> events.RunFinished:
     Path("judged.eval.yaml").write_text(RUBRICS, encoding="utf-8")
     (done,) = await make("judged.eval.yaml", "mock:Oslo.", judges=(judge.word,))
-    made: events.Done = done
+    made: events.RunFinished = done
     return made
 
 
 async def test_a_judge_is_asked_what_the_run_asked_it_and_only_its_own_assertions_count(
-    judge: HttpJudge, labels: Write, calibrate: Calibrate, run: events.Done, store: SqliteStore
+    judge: HttpJudge, labels: Write, calibrate: Calibrate, run: events.RunFinished, store: SqliteStore
 ) -> None:
     in_run = list(judge.asked)
     path = labels([{"case_id": "capital", "label": "pass"}, {"case_id": "plain", "label": "fail"}])
@@ -272,20 +280,20 @@ async def test_a_judge_is_asked_what_the_run_asked_it_and_only_its_own_assertion
     found = (await calibrate(judge.word, path, "last", repeats=1)).calibration
     assert (found.count, found.agreed) == (1, 1)  # `contains` fails the trial, and not the judge's part
     assert in_run[0] in judge.asked[len(in_run) :]
-    assert set(found.prompts) == run.tally.judging.prompts[judge.word]
+    assert set(found.prompts) == run.tally.judge_stats.prompts[judge.word]
 
 
 async def test_the_newest_calibration_stands_beside_the_numbers_of_the_judges_runs(
-    judge: HttpJudge, labels: Write, calibrate: Calibrate, run: events.Done, store: SqliteStore
+    judge: HttpJudge, labels: Write, calibrate: Calibrate, run: events.RunFinished, store: SqliteStore
 ) -> None:
     path = labels([{"case_id": "capital", "label": "pass"}])
     first = (await calibrate(judge.word, path, "last")).calibration
-    assert reported(store, run.run).calibrations == ()
+    assert build_report(store, run.run).calibrations == ()
     judge.judges = lambda *_: False
     second = (await calibrate(judge.word, path, "last")).calibration
     for calibration in (first, second):
-        store.calibrate(calibration)
-    assert reported(store, run.run).calibrations == (second,) == calibrations_of(store, run.run)
+        store.add_calibration(calibration)
+    assert build_report(store, run.run).calibrations == (second,) == find_calibrations(store, run.run)
     assert (first.labels, first.judge, first.prompts) == (second.labels, second.judge, second.prompts)
     assert (first.agreed, second.agreed) == (1, 0)
 

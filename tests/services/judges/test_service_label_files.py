@@ -15,9 +15,9 @@ from proctor.errors import StoreError, SuiteError, UsageError
 from proctor.model import Message, Output
 from proctor.reports import REPORTS
 from proctor.services import events
-from proctor.services.judges.label_files import EXPORTED, OF_RUN, read_labels
-from proctor.services.judges.labelled_answers import Found, find_answers
-from proctor.services.runs.reading.report import reported, write
+from proctor.services.judges.label_files import EXPORT_FIELDS, RUN_LABEL_FIELDS, read_labels
+from proctor.services.judges.labelled_answers import AnswerSelection, find_answers
+from proctor.services.runs.reading.report import build_report, write_report
 from proctor.stores.sqlite.store import SqliteStore
 
 OWN = {"input": "2 + 2?", "output": "4", "expected": "4", "label": "pass"}
@@ -51,35 +51,35 @@ def problems(path: str) -> list[tuple[int | None, str]]:
 def test_an_answer_beside_its_label_is_judged_by_what_stands_there(
     fields: dict[str, Any], grader: str, params: dict[str, Any]
 ) -> None:
-    (one,) = read_labels(written({"input": "2 + 2?", "output": "4", "label": "pass", **fields})).labelled
-    assert one.own is not None
-    (assertion,) = one.own.case.assertions
+    (one,) = read_labels(written({"input": "2 + 2?", "output": "4", "label": "pass", **fields})).lines
+    assert one.standalone is not None
+    (assertion,) = one.standalone.case.assertions
     assert (assertion.grader, assertion.params) == (grader, params)
-    assert one.own.case.input == (Message(role="user", content="2 + 2?"),)
-    assert one.own.output == Output(text="4")
-    assert one.own.case.id == "line-1"
+    assert one.standalone.case.input == (Message(role="user", content="2 + 2?"),)
+    assert one.standalone.output == Output(text="4")
+    assert one.standalone.case.id == "line-1"
 
 
 @pytest.mark.parametrize(
     ("label", "passed"), [("pass", True), (" PASS ", True), ("fail", False), (True, True), (False, False)]
 )
 def test_a_label_is_pass_or_fail(label: Any, passed: bool) -> None:
-    (one,) = read_labels(written({**OWN, "label": label, "by": " ana ", "note": "n"})).labelled
+    (one,) = read_labels(written({**OWN, "label": label, "by": " ana ", "note": "n"})).lines
     assert (one.label.passed, one.label.by, one.label.note) == (passed, "ana", "n")
 
 
 def test_a_conversation_and_an_output_with_tool_calls_can_stand_there() -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}]
     output = {"text": "4", "tool_calls": [{"name": "add", "arguments": {"a": 2}}]}
-    (one,) = read_labels(written({**OWN, "input": messages, "output": output})).labelled
-    assert one.own is not None
-    assert [message.role for message in one.own.case.input] == ["system", "user"]
-    assert one.own.output.tool_calls[0].name == "add"
+    (one,) = read_labels(written({**OWN, "input": messages, "output": output})).lines
+    assert one.standalone is not None
+    assert [message.role for message in one.standalone.case.input] == ["system", "user"]
+    assert one.standalone.output.tool_calls[0].name == "add"
 
 
 def test_a_line_whose_label_is_blank_has_none_yet() -> None:
     found = read_labels(written({**OWN, "label": ""}, {**OWN, "label": None}, OWN))
-    assert ([one.line for one in found.labelled], found.open) == ([3], 2)
+    assert ([one.line for one in found.lines], found.unlabelled) == ([3], 2)
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_csv_says_the_same(separator: str) -> None:
     rows = [["Input", "output", "expected", "label", "by"], ['"2 + 2?\nQuick"', "4", "4", "PASS", "ana"]]
     text = "\r\n".join(separator.join(row) for row in rows)
     Path("l.csv").write_bytes(b"\xef\xbb\xbf" + text.encode("utf-8"))
-    (one,) = read_labels("l.csv").labelled
-    assert one.own is not None
-    assert one.own.case.input[0].content == "2 + 2?\nQuick"
-    assert (one.own.case.expected, one.label.passed, one.label.by, one.line) == ("4", True, "ana", 2)
+    (one,) = read_labels("l.csv").lines
+    assert one.standalone is not None
+    assert one.standalone.case.input[0].content == "2 + 2?\nQuick"
+    assert (one.standalone.case.expected, one.label.passed, one.label.by, one.line) == ("4", True, "ana", 2)
 
 
 @pytest.mark.parametrize(
@@ -176,16 +176,16 @@ tests:
 
 
 @pytest.fixture
-async def run(make: Callable[..., Any]) -> events.Done:
+async def run(make: Callable[..., Any]) -> events.RunFinished:
     Path("s.eval.yaml").write_text(SUITE, encoding="utf-8")
     Path("answers.jsonl").write_text('{"a": "=1", "b": "2"}', encoding="utf-8")
     Path("judge.jsonl").write_text('{"*": "{\\"score\\": 1}"}', encoding="utf-8")
     (done,) = await make("s.eval.yaml", "scripted:answers.jsonl", judges=("scripted:judge.jsonl",))
-    made: events.Done = done
+    made: events.RunFinished = done
     return made
 
 
-def found(path: str, store: SqliteStore, run: str | None = None) -> Found:
+def found(path: str, store: SqliteStore, run: str | None = None) -> AnswerSelection:
     return find_answers(read_labels(path), store, run, {})
 
 
@@ -195,20 +195,20 @@ def refused(path: str, store: SqliteStore, run: str | None = None) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-async def test_what_an_export_has_besides_is_known(run: events.Done, store: SqliteStore) -> None:
-    write("out.jsonl", [reported(store, run.run)])
-    write("out.csv", [reported(store, run.run)])
+async def test_what_an_export_has_besides_is_known(run: events.RunFinished, store: SqliteStore) -> None:
+    write_report("out.jsonl", [build_report(store, run.run)])
+    write_report("out.csv", [build_report(store, run.run)])
     fields = set(json.loads(Path("out.jsonl").read_text(encoding="utf-8").split("\n")[0]))
     fields |= set(Path("out.csv").read_bytes().decode("utf-8").split("\r\n")[0].split(","))
-    assert fields - {*OF_RUN} == EXPORTED
+    assert fields - {*RUN_LABEL_FIELDS} == EXPORT_FIELDS
     assert {".jsonl", ".csv"} <= {*REPORTS.names()}
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 async def test_an_exported_run_becomes_labels_with_one_more_field(
-    run: events.Done, store: SqliteStore, ending: str
+    run: events.RunFinished, store: SqliteStore, ending: str
 ) -> None:
-    write(f"out.{ending}", [reported(store, run.run)])
+    write_report(f"out.{ending}", [build_report(store, run.run)])
     lines = Path(f"out.{ending}").read_text(encoding="utf-8").splitlines()
     if ending == "jsonl":
         marked = [json.dumps({**json.loads(lines[0]), "label": "pass"}), *lines[1:]]
@@ -216,7 +216,7 @@ async def test_an_exported_run_becomes_labels_with_one_more_field(
         marked = ["label," + lines[0], "fail," + lines[1], *("," + line for line in lines[2:])]
     Path(f"labels.{ending}").write_text("\n".join(marked), encoding="utf-8")
     labels = read_labels(f"labels.{ending}")
-    assert (len(labels.labelled), labels.open) == (1, 2)
+    assert (len(labels.lines), labels.unlabelled) == (1, 2)
     (answer,) = found(f"labels.{ending}", store).answers
     assert answer.trial.output is not None
     assert (answer.trial.case_id, answer.trial.output.text) == ("a", "=1")
@@ -224,12 +224,12 @@ async def test_an_exported_run_becomes_labels_with_one_more_field(
     assert answer.run == run.run
 
 
-async def test_answers_are_in_the_order_of_the_file(run: events.Done, store: SqliteStore) -> None:
+async def test_answers_are_in_the_order_of_the_file(run: events.RunFinished, store: SqliteStore) -> None:
     path = written({"case_id": "b", "label": "pass"}, OWN, {"case_id": "a", "label": "fail"})
     assert [one.trial.case_id for one in found(path, store, "last").answers] == ["b", "line-2", "a"]
 
 
-async def test_lines_that_name_no_answer_are_told(run: events.Done, store: SqliteStore) -> None:
+async def test_lines_that_name_no_answer_are_told(run: events.RunFinished, store: SqliteStore) -> None:
     path = written(
         {"case_id": "z", "label": "pass"},
         {"case_id": "a", "label": "pass", "repeat": 1},
@@ -247,7 +247,7 @@ async def test_lines_that_name_no_answer_are_told(run: events.Done, store: Sqlit
 
 
 async def test_a_line_without_a_run_needs_one_and_must_not_name_another(
-    run: events.Done, store: SqliteStore, make: Callable[..., Any]
+    run: events.RunFinished, store: SqliteStore, make: Callable[..., Any]
 ) -> None:
     path = written({"case_id": "a", "label": "pass"})
     assert "Say whose answers these are" in refused(path, store)[0]
@@ -260,7 +260,7 @@ async def test_a_line_without_a_run_needs_one_and_must_not_name_another(
 
 
 async def test_several_people_may_label_an_answer_and_one_may_not_contradict_themselves(
-    run: events.Done, store: SqliteStore
+    run: events.RunFinished, store: SqliteStore
 ) -> None:
     rows = [{**OWN, "by": "ana"}, {**OWN, "by": "bo", "label": "fail"}, {**OWN, "by": "ana"}]
     (answer,) = found(written(*rows), store).answers

@@ -21,8 +21,15 @@ from proctor.model import (
     TargetSpec,
     Verdict,
 )
-from proctor.protocols import KeptLabel
-from proctor.services.judges.review import Answers, Review, Reviewable, ReviewCache, exam_sheet, reviewable
+from proctor.protocols import StoredLabel
+from proctor.services.judges.review import (
+    Review,
+    ReviewableAnswer,
+    ReviewAnswers,
+    ReviewCache,
+    describe_judging,
+    load_review_answers,
+)
 from proctor.stores import open_store
 
 Make = Callable[..., Any]
@@ -37,25 +44,28 @@ def a_run(**fields: Any) -> Run:
     return Run(**given | fields)
 
 
-def answers(number: int = 40, **fields: Any) -> list[Reviewable]:
+def answers(number: int = 40, **fields: Any) -> list[ReviewableAnswer]:
     given: dict[str, Any] = {"repeat": 0, "tags": (), "held_out": False, "said": True, "judged": True}
     given |= fields
-    return [Reviewable(position=place, case_id=f"c{place}", **given) for place in range(number)]
+    return [ReviewableAnswer(position=place, case_id=f"c{place}", **given) for place in range(number)]
 
 
-def said(one: Reviewable, passed: bool, by: str = "ana") -> KeptLabel:
+def said(one: ReviewableAnswer, passed: bool, by: str = "ana") -> StoredLabel:
     label = Label(run="r1", case_id=one.case_id, repeat=one.repeat, passed=passed, by=by)
-    return KeptLabel(number=next(NUMBERS), label=label, held_out=one.held_out, at=NOON)
+    return StoredLabel(number=next(NUMBERS), label=label, held_out=one.held_out, at=NOON)
 
 
 def review(
-    there: Sequence[Reviewable], labels: Sequence[KeptLabel] = (), by: str = "ana", revealed: bool = False
+    there: Sequence[ReviewableAnswer],
+    labels: Sequence[StoredLabel] = (),
+    by: str = "ana",
+    revealed: bool = False,
 ) -> Review:
-    return Review(a_run(), Answers(there), labels, by=by, revealed=revealed)
+    return Review(a_run(), ReviewAnswers(there), labels, by=by, revealed=revealed)
 
 
-def order(there: Sequence[Reviewable], by: str = "ana") -> list[int]:
-    return [one.position for one in Answers(there).order("r1", by)]
+def order(there: Sequence[ReviewableAnswer], by: str = "ana") -> list[int]:
+    return [one.position for one in ReviewAnswers(there).order("r1", by)]
 
 
 def test_the_order_is_fixed_for_a_person_and_another_for_the_next() -> None:
@@ -71,7 +81,7 @@ def test_the_order_does_not_tell_the_verdict() -> None:
 
 
 def test_every_answer_comes_once_and_then_none() -> None:
-    there, labels = answers(6), list[KeptLabel]()
+    there, labels = answers(6), list[StoredLabel]()
     seen = []
     while (one := review(there, labels).next(None, "unlabelled", "")) is not None:
         seen.append(one.position)
@@ -92,7 +102,7 @@ def test_what_is_skipped_comes_again_at_the_end() -> None:
 
 
 def test_filters_leave_out_what_is_not_wanted() -> None:
-    there = [*answers(2), *(Reviewable(**_fields(one, tags=("bus",))) for one in answers(4)[2:])]
+    there = [*answers(2), *(ReviewableAnswer(**_fields(one, tags=("bus",))) for one in answers(4)[2:])]
     made = review(there, [said(there[2], passed=False)])
     assert {made.next(one, "all", "bus") for one in there} == {there[2], there[3]}
     assert made.next(None, "unlabelled", "bus") == there[3]
@@ -101,12 +111,12 @@ def test_filters_leave_out_what_is_not_wanted() -> None:
     assert made.tags == ["bus"]
 
 
-def _fields(one: Reviewable, **others: Any) -> dict[str, Any]:
+def _fields(one: ReviewableAnswer, **others: Any) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__struct_fields__} | others
 
 
 def test_only_verdicts_of_judges_are_held_against_labels_where_a_judge_was_asked() -> None:
-    judged, unjudged = answers(1)[0], Reviewable(**_fields(answers(2)[1], judged=False))
+    judged, unjudged = answers(1)[0], ReviewableAnswer(**_fields(answers(2)[1], judged=False))
     labels = [said(judged, passed=False), said(unjudged, passed=False)]
     made = review([judged, unjudged], labels)
     assert made.who == "the judge"
@@ -123,7 +133,7 @@ def test_no_verdict_is_no_disagreement(verdict: bool | None, differs: bool) -> N
 
 
 def test_held_out_answers_are_left_out_until_they_are_revealed() -> None:
-    there = [*answers(2), *(Reviewable(**_fields(one, held_out=True)) for one in answers(5)[2:])]
+    there = [*answers(2), *(ReviewableAnswer(**_fields(one, held_out=True)) for one in answers(5)[2:])]
     labels = [said(one, passed=True) for one in there]
     sealed, revealed = review(there, labels), review(there, labels, revealed=True)
     assert (sealed.total, sealed.sealed, sealed.labelled) == (2, 3, 2)
@@ -135,7 +145,7 @@ def test_labels_are_counted_by_person_and_of_anybody_while_nobody_says_who_they_
     there = answers(5)
     labels = [said(there[0], passed=True), said(there[0], passed=False, by="bo"), said(there[1], True, "bo")]
     assert [review(there, labels, by=by).labelled for by in ("ana", "bo", "zoë", "")] == [1, 2, 0, 2]
-    assert [kept.label.by for kept in review(there, labels).of_others(there[0])] == ["bo"]
+    assert [kept.label.by for kept in review(there, labels).labels_of_others(there[0])] == ["bo"]
 
 
 def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_people() -> None:
@@ -155,18 +165,18 @@ def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_p
 def kept_run(tmp_path: Path, case: Make, trial: Make, score: Make) -> Iterator[tuple[Any, Run]]:
     """A run in a store: one judged answer, one by graders alone, one without an answer, one that waits."""
     store = open_store(str(tmp_path / "s.db"))
-    writer = store.saving()
+    writer = store.open_suite_writer()
     cases = [case(f"c{n}", tags=("t",)) for n in range(4)]
     for each in cases:
         writer.add(each, sent_digest(each))
-    run = a_run(suite=writer.keep(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=4)))
-    store.begin(run)
+    run = a_run(suite=writer.commit(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=4)))
+    store.add_run(run)
     judgment = Judgment(judge="j", prompt_digest="sha256:1")
     judged = trial("4", score(1.0, judgments=(judgment,)), score(0.0), case_id="c0", split="holdout")
-    store.record("r1", judged, Verdict.FAIL)
-    store.record("r1", trial("5", score(0.0), case_id="c1", position=1), Verdict.FAIL)
-    store.record("r1", trial(None, case_id="c2", position=2), Verdict.ERROR)
-    store.arrived("r1", trial("6", case_id="c3", position=3))
+    store.save_trial("r1", judged, Verdict.FAIL)
+    store.save_trial("r1", trial("5", score(0.0), case_id="c1", position=1), Verdict.FAIL)
+    store.save_trial("r1", trial(None, case_id="c2", position=2), Verdict.ERROR)
+    store.save_output("r1", trial("6", case_id="c3", position=3))
     store.flush()
     yield store, run
     store.close()
@@ -175,7 +185,7 @@ def kept_run(tmp_path: Path, case: Make, trial: Make, score: Make) -> Iterator[t
 def test_answers_that_are_finished_can_be_labelled_and_the_judges_word_counts(
     kept_run: tuple[Any, Run],
 ) -> None:
-    there = reviewable(*kept_run)
+    there = load_review_answers(*kept_run)
     assert len(there) == 2
     first, second = there.at(0, 0), there.at(1, 0)
     assert first is not None
@@ -190,17 +200,17 @@ def test_answers_are_read_anew_when_there_are_more(
 ) -> None:
     store, run = kept_run
     remembered = ReviewCache()
-    assert remembered.of(store, run) is remembered.of(store, run)
-    store.record("r1", trial("6", score(1.0), case_id="c3", position=3), Verdict.PASS)
+    assert remembered.get(store, run) is remembered.get(store, run)
+    store.save_trial("r1", trial("6", score(1.0), case_id="c3", position=3), Verdict.PASS)
     store.flush()
-    assert len(remembered.of(store, run)) == 3
+    assert len(remembered.get(store, run)) == 3
 
 
 def test_the_exam_sheet_says_how_an_answer_is_judged() -> None:
     rubric = Assertion(grader="rubric", params={"rubric": "Be\nright.", "empty": ""})
     never = Assertion(grader="contains", params={"words": ["a"]}, negated=True, label="no a")
     case = Case(id="c", input=(), criteria="Is right", expected=["x"], assertions=(rubric, never))
-    sheet = dict(exam_sheet(case))
+    sheet = dict(describe_judging(case))
     assert sheet["Criteria"] == "Is right"
     assert sheet["Expected"] == '[\n  "x"\n]'
     assert sheet["Checked by rubric"] == "rubric:\nBe\nright."

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from proctor.codec import sent_digest
 from proctor.errors import NothingSelected
 from proctor.model import Case, Run, Settings, Suite, TargetSpec, Verdict
-from proctor.services.runs.reading.case_detail import asked_case, same_case
+from proctor.services.runs.reading.case_detail import find_same_case, load_case_detail
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Any]
@@ -22,7 +22,7 @@ def begun(store: SqliteStore, case: Make, trial: Make) -> Callable[..., Run]:
     """A run of three cases that has begun; `ids` are theirs, and each asks its own question."""
 
     def make(run_id: str = "r1", ids: str = "abc", **fields: Any) -> Run:
-        writer = store.saving()
+        writer = store.open_suite_writer()
         cases: list[Case] = [case(name, f"Question {name}?") for name in ids]
         for each in cases:
             writer.add(each, sent_digest(each))
@@ -31,12 +31,12 @@ def begun(store: SqliteStore, case: Make, trial: Make) -> Callable[..., Run]:
         run = Run(
             id=run_id,
             group="g",
-            suite=writer.keep(replace(header, **how)),
+            suite=writer.commit(replace(header, **how)),
             target=TargetSpec(name="echo", kind="echo"),
             started_at=trial("").started_at,
             **{"planned": 3, **fields},
         )
-        store.begin(run)
+        store.add_run(run)
         return run
 
     return make
@@ -47,15 +47,15 @@ def test_all_repeats_come_in_order_with_what_they_are_together(
 ) -> None:
     run = begun(settings=Settings(repeats=2), repeats_rule="any")
     for repeat, value, verdict in ((1, 1.0, Verdict.PASS), (0, 0.0, Verdict.FAIL)):
-        store.record(run.id, trial("b", score(value), position=1, repeat=repeat), verdict)
+        store.save_trial(run.id, trial("b", score(value), position=1, repeat=repeat), verdict)
     store.flush()
-    found = asked_case(store, run, 1, reveal=False)
+    found = load_case_detail(store, run, 1, reveal=False)
     assert found.case.id == "b"
     assert [row.verdict for row in found.rows] == [Verdict.FAIL, Verdict.PASS]
     assert (found.planned, found.together) == (2, Verdict.PASS)
-    assert found.row(1).trial.repeat == 1
+    assert found.get_row(1).trial.repeat == 1
     with pytest.raises(NothingSelected, match="no finished repeat 2"):
-        found.row(2)
+        found.get_row(2)
 
 
 def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(
@@ -63,9 +63,9 @@ def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(
 ) -> None:
     for run_id, rule in (("r1", "any"), ("r2", "each")):
         run = begun(run_id, settings=Settings(repeats=2), repeats_rule=rule)
-        store.record(run.id, trial("a"), Verdict.UNSCORED)
+        store.save_trial(run.id, trial("a"), Verdict.UNSCORED)
         store.flush()
-        assert asked_case(store, run, 0, reveal=False).together is None
+        assert load_case_detail(store, run, 0, reveal=False).together is None
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_a_case_without_a_trial_says_why(
     store: SqliteStore, begun: Callable[..., Run], status: str, said: str
 ) -> None:
     with pytest.raises(NothingSelected, match=said):
-        asked_case(store, begun(status=status), 2, reveal=False)
+        load_case_detail(store, begun(status=status), 2, reveal=False)
 
 
 def test_an_answer_that_waits_for_its_judges_is_not_shown(
     store: SqliteStore, begun: Callable[..., Run], trial: Make
 ) -> None:
     run = begun()
-    store.arrived(run.id, trial("a"))
+    store.save_output(run.id, trial("a"))
     store.flush()
     with pytest.raises(NothingSelected, match="waits for its judges"):
-        asked_case(store, run, 0, reveal=False)
+        load_case_detail(store, run, 0, reveal=False)
 
 
 @pytest.mark.parametrize("position", [-1, 3, 2**63, 10**30])
@@ -98,20 +98,20 @@ def test_a_place_that_the_suite_does_not_have_is_a_sentence(
     store: SqliteStore, begun: Callable[..., Run], position: int
 ) -> None:
     with pytest.raises(NothingSelected, match="no case at place"):
-        asked_case(store, begun(), position, reveal=False)
+        load_case_detail(store, begun(), position, reveal=False)
 
 
 def test_what_is_held_out_is_sealed_unless_it_is_revealed(
     store: SqliteStore, begun: Callable[..., Run], trial: Make
 ) -> None:
     run = begun()
-    store.record(run.id, trial("a", split="holdout"), Verdict.UNSCORED)
+    store.save_trial(run.id, trial("a", split="holdout"), Verdict.UNSCORED)
     store.flush()
-    found = asked_case(store, run, 0, reveal=False)
-    assert (found.sealed, found.is_held_out) == (True, True)
+    found = load_case_detail(store, run, 0, reveal=False)
+    assert (found.is_sealed, found.is_held_out) == (True, True)
     assert found.case.input == ()
     assert found.rows[0].trial.output is None
-    assert asked_case(store, run, 0, reveal=True).case.input
+    assert load_case_detail(store, run, 0, reveal=True).case.input
 
 
 def test_other_runs_that_asked_the_same_are_told_newest_first(
@@ -119,12 +119,12 @@ def test_other_runs_that_asked_the_same_are_told_newest_first(
 ) -> None:
     runs = [begun(f"r{n}", ids) for n, ids in enumerate(("abc", "cba", "abd", "xyz"))]
     for run, position in zip(runs, (0, 2, 0, 0), strict=True):
-        store.record(run.id, trial("a", position=position), Verdict.PASS)
+        store.save_trial(run.id, trial("a", position=position), Verdict.PASS)
     store.flush()
-    found = asked_case(store, runs[0], 0, reveal=False)
+    found = load_case_detail(store, runs[0], 0, reveal=False)
     assert [(one.run.id, one.position) for one in found.history] == [("r2", 0), ("r1", 2)]
     assert found.history[0].verdicts == (Verdict.PASS,)
-    assert asked_case(store, runs[0], 0, reveal=False, history=0).history == ()
-    assert same_case(store, runs[0], 0, runs[1]) == 2
+    assert load_case_detail(store, runs[0], 0, reveal=False, history=0).history == ()
+    assert find_same_case(store, runs[0], 0, runs[1]) == 2
     with pytest.raises(NothingSelected, match="no case that is sent like"):
-        same_case(store, runs[0], 0, runs[3])
+        find_same_case(store, runs[0], 0, runs[3])

@@ -18,8 +18,8 @@ from proctor.errors import StoreError
 from proctor.model import (
     Calibration,
     Case,
+    HoldoutAccess,
     Judgment,
-    Look,
     Output,
     Run,
     Score,
@@ -32,11 +32,11 @@ from proctor.model import (
 )
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import run_row
-from proctor.services.runs.reading.catalogue_sync import Cataloguer, Looked
-from proctor.services.runs.reading.report import reported
+from proctor.services.runs.reading.catalogue_sync import CatalogueSync, RunSummary
+from proctor.services.runs.reading.report import build_report
 from proctor.stores import open_store
 from proctor.stores.catalogue.database import Catalogue
-from proctor.stores.catalogue.records import Wanted
+from proctor.stores.catalogue.records import TrialFilter
 
 Make = Callable[..., Any]
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -49,19 +49,19 @@ class Desk:
         self.path = str(folder / "kept.db")
         self.store = open_store(self.path)
         self.catalogue = Catalogue(f"{self.path}-catalogue")
-        self.cataloguer = Cataloguer(self.opens, self.catalogue)
+        self.cataloguer = CatalogueSync(self.opens, self.catalogue)
         self._case, self._trial, self._score = case, trial, score
         self.cases: list[Case] = []
 
     def opens(self) -> AbstractContextManager[Store]:
         return closing(open_store(self.path))
 
-    def another(self) -> Cataloguer:
+    def another(self) -> CatalogueSync:
         """That of another server over the same store."""
-        return Cataloguer(self.opens, Catalogue(self.catalogue.path))
+        return CatalogueSync(self.opens, Catalogue(self.catalogue.path))
 
     def begin(self, run_id: str = "r1", cases: int = 6, **fields: Any) -> Run:
-        writer = self.store.saving()
+        writer = self.store.open_suite_writer()
         self.cases = [
             self._case(f"c{place}", f"What is {place}?", tags=(f"t{place % 2}",), category=f"k{place % 3}")
             for place in range(cases)
@@ -71,10 +71,10 @@ class Desk:
         suite = Suite(
             name="s", dialect="meridian", digest="sha256:0", case_count=cases, split_rule=SplitRule()
         )
-        given: dict[str, Any] = {"id": run_id, "group": "g", "suite": writer.keep(suite), "planned": cases}
+        given: dict[str, Any] = {"id": run_id, "group": "g", "suite": writer.commit(suite), "planned": cases}
         target = TargetSpec(name="echo", kind="echo")
         run = Run(**given | {"target": target, "started_at": BEGAN} | fields)
-        self.store.begin(run)
+        self.store.add_run(run)
         return run
 
     def trial(self, position: int, verdict: Verdict = Verdict.PASS, **fields: Any) -> Trial:
@@ -89,12 +89,12 @@ class Desk:
     def record(
         self, position: int, verdict: Verdict = Verdict.PASS, run_id: str = "r1", **fields: Any
     ) -> None:
-        self.store.record(run_id, self.trial(position, verdict, **fields), verdict)
+        self.store.save_trial(run_id, self.trial(position, verdict, **fields), verdict)
         self.store.flush()
 
     def finish(self, run: Run) -> Run:
         run = replace(run, status="finished", finished_at=BEGAN + timedelta(seconds=9))
-        self.store.update(run)
+        self.store.update_run(run)
         self.store.close()  # whoever made it is gone
         self.store = open_store(self.path)
         return run
@@ -103,7 +103,7 @@ class Desk:
         """A finished run, every third trial of which failed."""
         run = self.begin(run_id, cases)
         for place in range(cases):
-            self.store.record(run_id, *self._one(place))
+            self.store.save_trial(run_id, *self._one(place))
         return self.finish(run)
 
     def _one(self, place: int) -> tuple[Trial, Verdict]:
@@ -125,8 +125,8 @@ def desk(tmp_path: Path, case: Make, trial: Make, score: Make) -> Iterator[Desk]
 def test_a_run_has_the_numbers_that_the_command_line_counts(desk: Desk) -> None:
     run = desk.made()
     for _ in range(3):  # counted; from memory or file; from the file alone
-        looked = desk.cataloguer.look("r1")
-        assert looked.summary == run_row(reported(desk.store, run))
+        looked = desk.cataloguer.refresh("r1")
+        assert looked.summary == run_row(build_report(desk.store, run))
         assert (looked.counts.passed, looked.counts.total, looked.counts.cases) == (4, 6, 6)
         assert (looked.done, looked.stored, looked.planned) == (6, 6, 6)
         assert (looked.whole, looked.alive, looked.status) == (True, False, "finished")
@@ -136,23 +136,23 @@ def test_a_run_has_the_numbers_that_the_command_line_counts(desk: Desk) -> None:
 
 def test_its_trials_are_lines_with_all_that_a_table_shows(desk: Desk) -> None:
     desk.made()
-    desk.cataloguer.look("r1")
-    line = desk.catalogue.page("r1", Wanted(case="c3")).lines[0]
+    desk.cataloguer.refresh("r1")
+    line = desk.catalogue.page("r1", TrialFilter(case="c3")).lines[0]
     assert (line.position, line.verdict, line.score, line.split) == (3, Verdict.FAIL, 0.0, "dev")
     assert (line.category, line.tags, line.sealed) == ("k0", ("t1",), False)
     assert (line.latency_ms, line.cost_usd) == (3.1, 0.1 * 3)
     assert (line.question, line.answer, line.why) == ("What is 3?", "It is 3.", "exact: not so")
-    assert desk.catalogue.page("r1", Wanted(missed=("exact",))).total == 2
-    found = desk.catalogue.page("r1", Wanted(text="WHAT IS 4")).lines
+    assert desk.catalogue.page("r1", TrialFilter(missed=("exact",))).total == 2
+    found = desk.catalogue.page("r1", TrialFilter(text="WHAT IS 4")).lines
     assert [one.case_id for one in found] == ["c4"]
 
 
 def test_what_is_held_out_is_not_in_its_lines_and_not_found(desk: Desk) -> None:
     desk.made()
-    desk.cataloguer.look("r1")
+    desk.cataloguer.refresh("r1")
     for revealed, total in ((False, 0), (True, 1)):
-        assert desk.catalogue.page("r1", Wanted(text="it is 5"), revealed=revealed).total == total
-    sealed = desk.catalogue.page("r1", Wanted(case="c5")).lines[0]
+        assert desk.catalogue.page("r1", TrialFilter(text="it is 5"), revealed=revealed).total == total
+    sealed = desk.catalogue.page("r1", TrialFilter(case="c5")).lines[0]
     assert (sealed.sealed, sealed.verdict) == (True, Verdict.PASS)
     assert (sealed.question, sealed.answer, sealed.why, sealed.latency_ms) == ("", "", "", None)
 
@@ -166,7 +166,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
     for place in range(6):
         desk.record(place, scores=(judged,))
     run = desk.finish(run)
-    before = desk.cataloguer.look("r1")
+    before = desk.cataloguer.refresh("r1")
     assert "Nobody has measured" in before.judges[0]
     assert before.summary["looks"] == 0
     digest = target_digest(run.judges[0])
@@ -181,11 +181,11 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
         true_passes=18,
         prompts=("sha256:1",),
     )
-    desk.store.calibrate(found)
-    desk.store.look(Look(suite=run.suite.digest, run="r1", kind="rate", at=BEGAN))
-    desk.store.update(replace(run, tags=("nightly",)))
-    after = desk.cataloguer.look("r1")
-    expected = run_row(reported(desk.store, desk.store.run("r1")))
+    desk.store.add_calibration(found)
+    desk.store.add_holdout_access(HoldoutAccess(suite=run.suite.digest, run="r1", kind="rate", at=BEGAN))
+    desk.store.update_run(replace(run, tags=("nightly",)))
+    after = desk.cataloguer.refresh("r1")
+    expected = run_row(build_report(desk.store, desk.store.run("r1")))
     assert after.summary == expected
     assert (after.summary["looks"], after.summary["tags"]) == (1, ["nightly"])
     assert "agrees with people" in after.judges[0]
@@ -204,24 +204,24 @@ def test_how_far_judges_agree_is_said_again_though_nothing_is_counted_again(desk
         desk.record(place, scores=(score,))
     desk.finish(run)
     for _ in range(3):
-        judges = desk.cataloguer.look("r1").judges
+        judges = desk.cataloguer.refresh("r1").judges
         assert judges[0] == "All judgments agree on 5 of 6 scores that several decided."
         desk.cataloguer = desk.another()
 
 
 def test_what_an_earlier_version_kept_is_counted_again(desk: Desk) -> None:
     run = desk.made()
-    counted = desk.cataloguer.look("r1").summary
-    stored, last = desk.store.reach("r1")
+    counted = desk.cataloguer.refresh("r1").summary
+    stored, last = desk.store.get_progress("r1")
     stamp = f"{run.status} {run.finished_at} {stored} {last}"
-    desk.catalogue.keep("r1", desk.catalogue.enter("r1").token, stamp, b"{}")
-    assert desk.another().look("r1").summary == counted
-    assert desk.catalogue.page("r1", Wanted(text="WHAT IS 4")).total == 1
+    desk.catalogue.mark_complete("r1", desk.catalogue.add_run("r1").token, stamp, b"{}")
+    assert desk.another().refresh("r1").summary == counted
+    assert desk.catalogue.page("r1", TrialFilter(text="WHAT IS 4")).total == 1
 
 
 def test_an_unknown_run_is_an_error(desk: Desk) -> None:
     with pytest.raises(StoreError, match="There is no run"):
-        desk.cataloguer.look("r9")
+        desk.cataloguer.refresh("r9")
 
 
 # --- a run that is being made ------------------------------------------------------------------------------
@@ -229,71 +229,71 @@ def test_an_unknown_run_is_an_error(desk: Desk) -> None:
 
 def test_a_run_that_is_being_made_is_followed_trial_by_trial(desk: Desk) -> None:
     run = desk.begin()
-    empty = desk.cataloguer.look("r1")
+    empty = desk.cataloguer.refresh("r1")
     assert (empty.done, empty.planned, empty.whole, empty.alive) == (0, 6, True, True)
     assert (empty.status, empty.summary["pass_rate"]) == ("running", None)
     for done, place in enumerate((4, 0, 5, 1, 2, 3), 1):
         desk.record(place, Verdict.FAIL if place == 4 else Verdict.PASS)
-        looked = desk.cataloguer.look("r1")
+        looked = desk.cataloguer.refresh("r1")
         assert (looked.done, looked.counts.passed, looked.alive) == (done, done - 1, True)
-    assert [line.position for line in desk.catalogue.page("r1", Wanted()).lines] == [0, 1, 2, 3, 4, 5]
+    assert [line.position for line in desk.catalogue.page("r1", TrialFilter()).lines] == [0, 1, 2, 3, 4, 5]
     run = desk.finish(run)
-    assert desk.cataloguer.look("r1").summary["passed"] == 5
-    assert desk.cataloguer.look("r1").alive is False
+    assert desk.cataloguer.refresh("r1").summary["passed"] == 5
+    assert desk.cataloguer.refresh("r1").alive is False
 
 
 def test_an_answer_that_waits_for_its_judge_counts_when_it_is_judged(desk: Desk) -> None:
     desk.begin()
-    desk.store.arrived("r1", desk.trial(0))
+    desk.store.save_output("r1", desk.trial(0))
     desk.record(1)
-    waiting = desk.cataloguer.look("r1")
+    waiting = desk.cataloguer.refresh("r1")
     assert (waiting.done, waiting.stored) == (1, 2)
     assert waiting.notes == ()
-    assert desk.catalogue.page("r1", Wanted()).total == 1
+    assert desk.catalogue.page("r1", TrialFilter()).total == 1
     desk.record(0, Verdict.FAIL)
-    judged = desk.cataloguer.look("r1")
+    judged = desk.cataloguer.refresh("r1")
     assert (judged.done, judged.stored, judged.counts.failed) == (2, 2, 1)
 
 
 def test_a_run_whose_process_died_is_interrupted_and_tells_what_is_missing(desk: Desk) -> None:
     desk.begin()
     desk.record(0)
-    assert desk.cataloguer.look("r1").alive
+    assert desk.cataloguer.refresh("r1").alive
     desk.store.close()
-    died = desk.cataloguer.look("r1")
+    died = desk.cataloguer.refresh("r1")
     assert (died.run.status, died.alive, died.status) == ("running", False, "interrupted")
     assert any("5 of 6 trials are missing" in note for note in died.notes)
-    assert desk.another().look("r1").summary == died.summary
+    assert desk.another().refresh("r1").summary == died.summary
 
 
 def test_a_run_that_is_taken_up_again_is_seen_again(desk: Desk) -> None:
     run = desk.begin()
     desk.record(0)
     stopped = replace(run, status="interrupted", finished_at=BEGAN)
-    desk.store.update(stopped)
+    desk.store.update_run(stopped)
     desk.store.close()
-    assert desk.cataloguer.look("r1").done == 1
+    assert desk.cataloguer.refresh("r1").done == 1
     desk.store = open_store(desk.path)
-    desk.store.claim("r1")
-    desk.store.update(replace(run, status="running"))
+    desk.store.lock_run("r1")
+    desk.store.update_run(replace(run, status="running"))
     desk.record(1)
-    again = desk.cataloguer.look("r1")
+    again = desk.cataloguer.refresh("r1")
     assert (again.done, again.alive) == (2, True)
     for place in range(2, 6):
         desk.record(place)
     desk.finish(run)
-    assert desk.cataloguer.look("r1").summary["passed"] == 6
-    assert desk.catalogue.page("r1", Wanted()).total == 6
+    assert desk.cataloguer.refresh("r1").summary["passed"] == 6
+    assert desk.catalogue.page("r1", TrialFilter()).total == 6
 
 
 def test_what_the_numbers_come_to_in_the_end_is_not_said_before(desk: Desk) -> None:
     run = desk.begin(settings=Settings(min_pass_rate=0.9))
     desk.record(0, Verdict.FAIL)
-    assert not any("gate" in note for note in desk.cataloguer.look("r1").notes)
+    assert not any("gate" in note for note in desk.cataloguer.refresh("r1").notes)
     for place in range(1, 6):
         desk.record(place)
     desk.finish(run)
-    assert "The gate did not hold: 83.33% passed and 90.00% had to." in desk.cataloguer.look("r1").notes
+    assert "The gate did not hold: 83.33% passed and 90.00% had to." in desk.cataloguer.refresh("r1").notes
 
 
 # --- slices and several at once ----------------------------------------------------------------------------
@@ -301,17 +301,17 @@ def test_what_the_numbers_come_to_in_the_end_is_not_said_before(desk: Desk) -> N
 
 def test_whoever_has_no_patience_is_told_how_far_it_is_until_all_is_there(desk: Desk) -> None:
     run = desk.made(cases=700)
-    seen: list[Looked] = []
+    seen: list[RunSummary] = []
     while not seen or not seen[-1].whole:
-        seen.append(desk.cataloguer.look("r1", patience_s=0.0))
+        seen.append(desk.cataloguer.refresh("r1", patience_s=0.0))
         assert seen[-1].stored == 700
     done = [one.done for one in seen]
     assert len(done) > 2
     assert done == sorted(set(done))
     assert seen[0].counts.total == done[0]
     assert not any("missing" in note for one in seen for note in one.notes)  # it is finished
-    assert seen[-1].summary == run_row(reported(desk.store, run))
-    assert desk.catalogue.page("r1", Wanted()).total == 700
+    assert seen[-1].summary == run_row(build_report(desk.store, run))
+    assert desk.catalogue.page("r1", TrialFilter()).total == 700
 
 
 def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> None:
@@ -319,9 +319,9 @@ def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> No
     others = [desk.cataloguer, desk.another()]
     problems: list[BaseException] = []
 
-    def look(mine: Cataloguer) -> None:
+    def look(mine: CatalogueSync) -> None:
         try:
-            while not mine.look("r1", patience_s=0.001).whole:
+            while not mine.refresh("r1", patience_s=0.001).whole:
                 pass
         except BaseException as error:  # noqa: BLE001  # handed to the test
             problems.append(error)
@@ -332,25 +332,25 @@ def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> No
     for thread in threads:
         thread.join()
     assert problems == []
-    expected = run_row(reported(desk.store, run))
-    assert [one.look("r1").summary for one in others] == [expected] * 2
-    assert desk.catalogue.page("r1", Wanted()).total == 300
+    expected = run_row(build_report(desk.store, run))
+    assert [one.refresh("r1").summary for one in others] == [expected] * 2
+    assert desk.catalogue.page("r1", TrialFilter()).total == 300
 
 
 def test_a_catalogue_that_is_deleted_is_made_again(desk: Desk) -> None:
     run = desk.begin()
     desk.record(0)
-    desk.cataloguer.look("r1")
+    desk.cataloguer.refresh("r1")
     for path in Path(desk.path).parent.glob("*-catalogue*"):
         path.unlink()
     desk.record(1)
-    assert desk.cataloguer.look("r1").done == 2
-    assert desk.catalogue.page("r1", Wanted()).total == 2
+    assert desk.cataloguer.refresh("r1").done == 2
+    assert desk.catalogue.page("r1", TrialFilter()).total == 2
     desk.finish(run)
-    desk.cataloguer.look("r1")
+    desk.cataloguer.refresh("r1")
     Path(f"{desk.path}-catalogue").unlink()
-    assert desk.cataloguer.look("r1").summary["passed"] == 2
-    assert desk.catalogue.page("r1", Wanted()).total == 2
+    assert desk.cataloguer.refresh("r1").summary["passed"] == 2
+    assert desk.catalogue.page("r1", TrialFilter()).total == 2
 
 
 # --- lists -------------------------------------------------------------------------------------------------
@@ -359,11 +359,11 @@ def test_a_catalogue_that_is_deleted_is_made_again(desk: Desk) -> None:
 def test_a_list_has_the_numbers_of_runs_that_were_counted_before(desk: Desk) -> None:
     desk.made("r1")
     desk.made("r2")
-    desk.cataloguer.look("r1")
+    desk.cataloguer.refresh("r1")
     runs = list(desk.store.runs())
-    known = desk.another().summaries(desk.store, runs, patience_s=0.0)
+    known = desk.another().summarize(desk.store, runs, patience_s=0.0)
     assert {name: one.summary["passed"] for name, one in known.items()} == {"r1": 4}
-    every = desk.cataloguer.summaries(desk.store, runs, patience_s=30)
+    every = desk.cataloguer.summarize(desk.store, runs, patience_s=30)
     assert {name: (one.summary["passed"], one.whole) for name, one in every.items()} == {
         "r1": (4, True),
         "r2": (4, True),
@@ -374,11 +374,11 @@ def test_runs_that_are_deleted_leave_the_catalogue(desk: Desk) -> None:
     desk.made("r1")
     desk.made("r2")
     for run in ("r1", "r2"):
-        desk.cataloguer.look(run)
-    desk.store.delete("r1")
-    desk.cataloguer.tidy([run.id for run in desk.store.runs()])
-    assert set(desk.catalogue.seen()) == {"r2"}
-    assert desk.catalogue.page("r1", Wanted()).total == 0
+        desk.cataloguer.refresh(run)
+    desk.store.delete_run("r1")
+    desk.cataloguer.prune([run.id for run in desk.store.runs()])
+    assert set(desk.catalogue.runs()) == {"r2"}
+    assert desk.catalogue.page("r1", TrialFilter()).total == 0
     desk.made("r1")
-    assert desk.cataloguer.look("r1").summary["passed"] == 4
-    assert desk.catalogue.page("r1", Wanted()).total == 6
+    assert desk.cataloguer.refresh("r1").summary["passed"] == 4
+    assert desk.catalogue.page("r1", TrialFilter()).total == 6

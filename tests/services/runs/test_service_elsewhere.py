@@ -14,11 +14,11 @@ import pytest
 from proctor.engines import ENGINES
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.model import Settings, Verdict
-from proctor.plan import Planned
+from proctor.plan import PlannedTrial
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
 OTHER_PROCESS = """
 import asyncio, os, pickle, sys
@@ -26,19 +26,19 @@ from pathlib import Path
 
 from proctor.engines import ENGINES
 from proctor.engines.protocol import TrialWriter
-from proctor.engines.retries import Patience
-from proctor.services.runs.execution.target_pool import Reach, load_prices
+from proctor.engines.retries import RetryPolicy
+from proctor.services.runs.execution.target_pool import TargetPool, load_prices
 from proctor.services.runs.execution.worker import open_worker
-from proctor.verdicts import rules_of, verdict_of
+from proctor.verdicts import pass_rules_for, decide_verdict
 
 
 class Collector(TrialWriter):
     def __init__(self, run):
-        self.rules, self.trials = rules_of(run), []
+        self.rules, self.trials = pass_rules_for(run), []
 
     def store_trial(self, trial, planned_trial):
         self.trials.append((planned_trial, trial))
-        return verdict_of(trial, self.rules(planned_trial.case))
+        return decide_verdict(trial, self.rules(planned_trial.case))
 
 
 def fail(message):
@@ -47,10 +47,10 @@ def fail(message):
 
 async def make(work, planned_trials):
     settings = work.run.settings
-    pool = Reach(
+    pool = TargetPool(
         os.environ,
         concurrency=work.max_concurrency,
-        patience=Patience(timeout_s=settings.timeout_s, retries=settings.retries),
+        patience=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
         prices=load_prices(os.environ, Path()),
         notify=print,
     )
@@ -92,13 +92,13 @@ class Elsewhere:
     def __init__(self, work: RunWork, _worker: TrialWorker, writer: TrialWriter) -> None:
         self._work = work
         self._writer = writer
-        self.stopped = False
+        self.is_stopped = False
         self.stop_reason: str | None = None
 
     def stop(self, reason: str | None = None) -> None:
-        self.stopped, self.stop_reason = True, reason
+        self.is_stopped, self.stop_reason = True, reason
 
-    async def run(self, planned_trials: Iterator[Planned]) -> None:
+    async def run(self, planned_trials: Iterator[PlannedTrial]) -> None:
         self.works.append(self._work)
         done = subprocess.run(
             [sys.executable, "-c", OTHER_PROCESS],
@@ -115,7 +115,7 @@ def elsewhere() -> Iterator[None]:
     ENGINES.add("elsewhere", Elsewhere)
     yield
     Elsewhere.works.clear()
-    for table in (ENGINES._where, ENGINES._instances):
+    for table in (ENGINES._locations, ENGINES._instances):
         del table["elsewhere"]
 
 

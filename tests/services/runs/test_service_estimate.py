@@ -13,8 +13,8 @@ from proctor.errors import SuiteError, UsageError
 from proctor.model import Params, Selection, Settings
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.plan_runs import plan_runs
-from proctor.services.runs.reading.estimate import estimated
-from proctor.services.runs.reading.estimate_record import Estimate, dollars
+from proctor.services.runs.reading.estimate import estimate_request
+from proctor.services.runs.reading.estimate_record import Estimate, format_approximate_usd
 from proctor.services.runs.request import Request
 from proctor.stores.sqlite.store import SqliteStore
 
@@ -33,8 +33,8 @@ def guess(store: SqliteStore, environ: dict[str, str], folder: Path) -> Guess:
     """What a request for suites of the store would come to."""
 
     def of(stored: str = "thirty", targets: str = "echo", **fields: Any) -> Estimate:
-        request = Request(stored=tuple(stored.split()), targets=tuple(targets.split()), **fields)
-        return estimated(store, request, environ, folder=folder)
+        request = Request(stored_names=tuple(stored.split()), targets=tuple(targets.split()), **fields)
+        return estimate_request(store, request, environ, folder=folder)
 
     return of
 
@@ -105,7 +105,7 @@ async def test_without_an_earlier_run_tokens_are_guessed_from_the_text(
     await make("long.jsonl")
     priced(folder, **{"openai:m": (1.0, 10.0)})
     (share,) = guess("long", "openai:m").shares
-    assert (share.usage.input_tokens, share.usage.output_tokens, share.counted) == (2000, 400, False)
+    assert (share.usage.input_tokens, share.usage.output_tokens, share.is_measured) == (2000, 400, False)
     (short,) = guess("long", "openai:m", params=Params(max_tokens=7)).shares
     assert short.usage.output_tokens == 14
 
@@ -152,7 +152,7 @@ async def test_the_calls_are_those_that_the_runs_then_make(
     targets: str,
 ) -> None:
     await make(thirty)
-    request = Request(stored=("thirty",), targets=tuple(targets.split()), settings=settings)
+    request = Request(stored_names=("thirty",), targets=tuple(targets.split()), settings=settings)
     runs = plan_runs(request, PlanningContext(store, environ, lambda _event: None, None))
     assert guess(targets=targets, settings=settings).calls == sum(planned.run.planned for planned in runs)
 
@@ -183,7 +183,7 @@ tests:
 def test_a_built_in_suite_is_estimated_without_being_saved(
     store: SqliteStore, environ: dict[str, str], folder: Path
 ) -> None:
-    told = estimated(store, Request(suites=("cheap",), targets=("echo",)), environ, folder=folder)
+    told = estimate_request(store, Request(suites=("cheap",), targets=("echo",)), environ, folder=folder)
     assert told.sentence == "10 cases × 1 target = 10 calls, no cost, about 1 s"
     assert (store.versions(), list(store.runs())) == ([], [])
 
@@ -218,10 +218,10 @@ async def test_tokens_are_those_of_this_suite_and_speed_is_that_of_any(
     suite(("o", "other", "x"), name="other.jsonl")
     await make("other.jsonl", "echo")
     (share,) = guess("other", "mine").shares
-    assert not share.counted
+    assert not share.is_measured
     assert share.seconds == pytest.approx(1.0)
     (share,) = guess("thirty", "mine", settings=Settings(concurrency=10)).shares
-    assert (share.counted, share.usage.input_tokens) == (True, 270)
+    assert (share.is_measured, share.usage.input_tokens) == (True, 270)
     assert share.seconds == pytest.approx(3.0)
 
 
@@ -236,7 +236,7 @@ async def test_other_parameters_and_another_name_are_the_same_target(
     )
     await make(thirty, "first", params=Params(temperature=0.7))
     (share,) = guess(targets="second").shares
-    assert (share.counted, share.usage.input_tokens) == (True, 300)
+    assert (share.is_measured, share.usage.input_tokens) == (True, 300)
 
 
 def test_what_cannot_be_estimated_is_refused(guess: Guess, store: SqliteStore, folder: Path) -> None:
@@ -245,7 +245,7 @@ def test_what_cannot_be_estimated_is_refused(guess: Guess, store: SqliteStore, f
     targets(folder, {"name": "keyed", "provider": "openai", "model": "m", "api_key": "${{ NOT_SET_KEY }}"})
     request = Request(suites=("cheap",), targets=("keyed",))
     with pytest.raises(SuiteError, match="NOT_SET_KEY"):
-        estimated(store, request, {}, folder=folder)
+        estimate_request(store, request, {}, folder=folder)
 
 
 @pytest.mark.parametrize(
@@ -253,4 +253,4 @@ def test_what_cannot_be_estimated_is_refused(guess: Guess, store: SqliteStore, f
     [(0.041, "$0.04"), (0.00123, "$0.0012"), (1234.5, "$1,234"), (0.00001, "less than $0.0001")],
 )
 def test_sums_have_the_digits_that_they_need(usd: float, words: str) -> None:
-    assert dollars(usd) == words
+    assert format_approximate_usd(usd) == words

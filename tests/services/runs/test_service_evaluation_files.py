@@ -15,16 +15,16 @@ from proctor.model import Score, Trial
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
 
 class Came:
     """What the trials of a run came to."""
 
-    def __init__(self, done: list[events.Done], store: SqliteStore, told: list[events.Event]) -> None:
+    def __init__(self, done: list[events.RunFinished], store: SqliteStore, told: list[events.Event]) -> None:
         self.done = done
         self.trials = [stored for one in done for stored in store.trials(one.run.id)]
-        self.warnings = [event.message for event in told if isinstance(event, events.Warned)]
+        self.warnings = [event.message for event in told if isinstance(event, events.WarningMessage)]
 
     @property
     def verdicts(self) -> dict[str, str]:

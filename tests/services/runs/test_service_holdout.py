@@ -11,16 +11,21 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Selection, Settings, SplitRule, Suite, Verdict
-from proctor.plan import Indexer
+from proctor.plan import CaseIndexer
 from proctor.services import events
-from proctor.services.runs.planning.judge_choice import Wanted
-from proctor.services.runs.reading.report import has_holdout, looked_at, reported, rows_of
+from proctor.services.runs.planning.judge_choice import RequiredTargets
+from proctor.services.runs.reading.report import (
+    build_report,
+    has_holdout,
+    read_trial_rows,
+    record_report_access,
+)
 from proctor.services.runs.request import Request
-from proctor.services.suites.load import Loaded
-from proctor.services.suites.split import as_asked
+from proctor.services.suites.load import LoadedSuite
+from proctor.services.suites.split import apply_split
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
 
 @pytest.fixture
@@ -69,7 +74,7 @@ async def test_a_run_that_is_taken_up_again_keeps_its_split(
         "retry_errors": {"retry_errors": done.run.id},
     }[how]
     if how == "resume-newest":
-        store.update(replace(done.run, status="interrupted"))
+        store.update_run(replace(done.run, status="interrupted"))
     else:
         words["targets"] = ""
     (again,) = await make(**words)
@@ -82,10 +87,10 @@ async def test_the_newest_run_with_another_split_is_not_continued(
     make: Make, store: SqliteStore, ten: str, told: list[events.Event]
 ) -> None:
     (done,) = await make(ten, holdout=0.3)
-    store.update(replace(done.run, status="interrupted"))
+    store.update_run(replace(done.run, status="interrupted"))
     (again,) = await make(ten, resume="")
     assert again.run.id != done.run.id
-    assert any(isinstance(one, events.Warned) and "a new one begins" in one.message for one in told)
+    assert any(isinstance(one, events.WarningMessage) and "a new one begins" in one.message for one in told)
 
 
 @pytest.mark.parametrize("flag", ["resume", "retry_errors"])
@@ -109,21 +114,21 @@ async def test_answers_that_are_graded_again_by_a_changed_suite_stay_where_they_
 
 
 def test_a_built_in_suite_from_the_store_is_not_split_either() -> None:
-    loaded = Loaded(
+    loaded = LoadedSuite(
         path="builtin:cheap@v1",
         suite=Suite(name="builtin:cheap", dialect="pramana"),
-        indexer=Indexer(Selection(), None),
-        wanted=Wanted(),
+        indexer=CaseIndexer(Selection(), None),
+        required=RequiredTargets(),
         problems=(),
     )
-    assert as_asked(loaded, Request()) is loaded
+    assert apply_split(loaded, Request()) is loaded
     with pytest.raises(UsageError, match="Built-in suites are not split"):
-        as_asked(loaded, Request(holdout=0.2))
+        apply_split(loaded, Request(holdout=0.2))
 
 
 async def test_a_run_plans_what_it_tells(make: Make, ten: str, told: list[events.Event]) -> None:
     await make(ten, holdout=0.5)
-    (planned,) = (one for one in told if isinstance(one, events.Planned))
+    (planned,) = (one for one in told if isinstance(one, events.RunStarted))
     assert (planned.dev, planned.holdout) == (5, 5)
 
 
@@ -131,16 +136,16 @@ async def test_rows_are_sealed_at_the_source_and_numbers_are_of_whole_trials(
     make: Make, store: SqliteStore, ten: str
 ) -> None:
     (done,) = await make(ten)
-    whole = list(rows_of(store, done.run, reveal=True))
-    shut = list(rows_of(store, done.run))
+    whole = list(read_trial_rows(store, done.run, reveal=True))
+    shut = list(read_trial_rows(store, done.run))
     assert [row.verdict for row in shut] == [row.verdict for row in whole]
     assert [row.sealed for row in shut] == [row.trial.split == "holdout" for row in whole]
     assert all((row.trial.output is None) == row.sealed for row in shut)
     assert not any(row.sealed or row.trial.output is None for row in whole)
-    assert list(reported(store, done.run).rows()) == shut
-    assert list(reported(store, done.run, reveal=True).rows()) == whole
-    counted = reported(store, done.run).tally
-    assert (counted.all.passed, counted.all.failed, counted.asked) == (1, 9, 10)
+    assert list(build_report(store, done.run).rows()) == shut
+    assert list(build_report(store, done.run, reveal=True).rows()) == whole
+    counted = build_report(store, done.run).tally
+    assert (counted.all.passed, counted.all.failed, counted.asked_count) == (1, 9, 10)
     assert counted.latency_ms()["mean"] is not None
 
 
@@ -154,20 +159,20 @@ async def test_grading_and_stores_see_whole_trials(make: Make, store: SqliteStor
 
 async def test_a_look_is_kept_with_its_run_and_suite(make: Make, store: SqliteStore, ten: str) -> None:
     (done,) = await make(ten)
-    shown = reported(store, done.run, done.tally)
+    shown = build_report(store, done.run, done.tally)
     assert shown.looks == 0
-    assert looked_at(store, shown, reveal=False).looks == 1
-    assert looked_at(store, shown, reveal=True).looks == 3
-    kept = [(look.suite, look.run, look.kind) for look in store.looks(done.run.suite.digest)]
+    assert record_report_access(store, shown, reveal=False).looks == 1
+    assert record_report_access(store, shown, reveal=True).looks == 3
+    kept = [(look.suite, look.run, look.kind) for look in store.holdout_accesses(done.run.suite.digest)]
     assert kept == [(done.run.suite.digest, done.run.id, kind) for kind in ("rate", "rate", "reveal")]
 
 
 async def test_where_nothing_is_held_out_nobody_can_look(make: Make, store: SqliteStore, ten: str) -> None:
     settings = Settings(selection=Selection(split="dev"))
     (dev,) = await make(ten, settings=settings)
-    shown = reported(store, dev.run)
-    assert looked_at(store, shown, reveal=True) is shown
-    assert store.looks(dev.run.suite.digest) == []
+    shown = build_report(store, dev.run)
+    assert record_report_access(store, shown, reveal=True) is shown
+    assert store.holdout_accesses(dev.run.suite.digest) == []
     assert not has_holdout(store, dev.run)
     (all_of_it,) = await make(ten)
     assert has_holdout(store, all_of_it.run)

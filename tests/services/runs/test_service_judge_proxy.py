@@ -17,7 +17,7 @@ from proctor.model import Score, Settings
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
 CLIENT = '''
 import json, os, socket
@@ -46,7 +46,7 @@ PAID = {"text": "YES", "usage": {"input_tokens": 9, "output_tokens": 1}, "cost_u
 class Graded:
     """What one run with one program came to."""
 
-    def __init__(self, done: events.Done, scores: Sequence[Score]) -> None:
+    def __init__(self, done: events.RunFinished, scores: Sequence[Score]) -> None:
         self.tally = done.tally
         self.run = done.run
         self.scores = scores
@@ -105,8 +105,8 @@ async def test_a_program_asks_the_judge_and_that_counts_as_judging(grade: Grade)
     assert reply["tokenUsage"] == {"input": 9, "output": 1, "cached": 0}
     (judgment,) = came.score.judgments
     assert (judgment.judge, judgment.raw, judgment.nth) == ("scripted:judge.jsonl", "YES", 0)
-    assert (came.tally.spent_judging.calls, came.tally.spent_judging.input_tokens) == (1, 9)
-    assert (came.tally.spent.cost_usd, came.tally.spent_judging.cost_usd) == (1.0, 0.25)
+    assert (came.tally.judge_usage.calls, came.tally.judge_usage.input_tokens) == (1, 9)
+    assert (came.tally.target_usage.cost_usd, came.tally.judge_usage.cost_usd) == (1.0, 0.25)
 
 
 async def test_the_names_of_agentv_work_and_nulls_mean_nothing(grade: Grade) -> None:
@@ -193,7 +193,7 @@ async def test_what_is_refused_costs_nothing_and_says_why(
 
 async def test_what_a_program_asked_is_counted_though_it_failed(grade: Grade) -> None:
     came = await grade('ask("/invoke", {"question": "Salty?"}); sys.exit("lost")')
-    assert (came.score.outcome.value, came.tally.spent_judging.cost_usd) == ("unscored", 0.25)
+    assert (came.score.outcome.value, came.tally.judge_usage.cost_usd) == ("unscored", 0.25)
     assert [judgment.raw for judgment in came.score.judgments] == ["YES"]
 
 
@@ -216,7 +216,9 @@ async def test_without_a_judge_the_answered_target_is_asked_and_a_warning_says_s
 ) -> None:
     came = await grade('done(*ask("/invoke", {"question": "Salty?"}))', judge_word="")
     assert came.seen[1]["rawText"] == "Rivers."
-    assert any("judges its own answers" in one.message for one in told if isinstance(one, events.Warned))
+    assert any(
+        "judges its own answers" in one.message for one in told if isinstance(one, events.WarningMessage)
+    )
 
 
 async def test_the_suite_may_name_the_judge(grade: Grade, folder: Path) -> None:
@@ -276,4 +278,4 @@ async def test_the_budget_of_the_run_holds_for_what_programs_ask(grade: Grade, f
     )
     assert [status for status, _ in came.seen] == [200, 200, 502, 502]
     assert "budget" in came.seen[2][1]["error"]
-    assert came.tally.spent_judging.cost_usd == 0.5
+    assert came.tally.judge_usage.cost_usd == 0.5

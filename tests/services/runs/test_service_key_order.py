@@ -12,17 +12,17 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from proctor.codec import in_order, judged_digest, suite_digest, unordered_digest
+from proctor.codec import json_in_key_order, judged_digest, suite_digest, unordered_digest
 from proctor.model import Settings
 from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.import_bundle import import_bundle
 from proctor.services.bundles.import_records import ImportOptions
-from proctor.services.bundles.replay import Who, asking
-from proctor.services.runs.execution.session import Session
+from proctor.services.bundles.replay import ReplayOptions, plan_replay
+from proctor.services.runs.execution.session import RunSession
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 FIRST, LAST = ("reasoning", "answer"), ("answer", "reasoning")
 
 
@@ -99,7 +99,7 @@ async def test_answers_of_an_earlier_version_are_taken_where_the_order_is_the_sa
     (again,) = await make(suite(folder, FIRST), asked.word, **reuse)
     assert asked == [FIRST, LAST]
     (trial,) = [stored.trial for stored in store.trials(again.run.id)]
-    (wanted,) = [stored.sent for stored in store.cases(again.run.suite.content)]
+    (wanted,) = [stored.sent_digest for stored in store.cases(again.run.suite.content)]
     assert trial.sent == wanted
 
 
@@ -120,11 +120,11 @@ async def test_a_bundle_has_the_order_and_a_replay_asks_in_it(
     assert tuple(json.loads(json.loads(line)["written"])[1]["schema"]["properties"]) == FIRST
 
     imported = import_bundle(other, folder / "b", ImportOptions()).run
-    assert [(one.sent, in_order(one.case)) for one in other.cases(imported.suite.content)] == [
-        (one.sent, in_order(one.case)) for one in store.cases(done.run.suite.content)
-    ]
-    replay = asking(other, folder / "b", ImportOptions(), Who(target=asked.word))
-    await Session(other, environ, lambda _event: None, folder=folder).run(replay.request)
+    assert [
+        (one.sent_digest, json_in_key_order(one.case)) for one in other.cases(imported.suite.content)
+    ] == [(one.sent_digest, json_in_key_order(one.case)) for one in store.cases(done.run.suite.content)]
+    replay = plan_replay(other, folder / "b", ImportOptions(), ReplayOptions(target=asked.word))
+    await RunSession(other, environ, lambda _event: None, folder=folder).run(replay.request)
     assert asked == [FIRST, FIRST]
 
 
@@ -140,7 +140,7 @@ async def test_a_bundle_of_a_run_by_an_earlier_version_has_no_order_and_verifies
         "UPDATE trials SET body = CAST(json_set(CAST(body AS TEXT), '$.sent', ?) AS BLOB)", (sent,)
     )
     run = replace(done.run, suite=replace(done.run.suite, digest=digest))
-    store.update(run)
+    store.update_run(run)
     attest(store, run, folder / "b", public=False, key=None)
     assert "written" not in (folder / "b" / "suite.jsonl").read_text(encoding="utf-8")
     assert import_bundle(other, folder / "b", ImportOptions()).run.suite.digest == digest

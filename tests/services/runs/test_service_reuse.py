@@ -15,7 +15,7 @@ from proctor.model import Params, Settings, Verdict
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
 SOURCE = """
 import json
@@ -50,12 +50,12 @@ class Made(NamedTuple):
     """Calls of the target."""
     judged: int
     """Calls of judges."""
-    done: events.Done
+    done: events.RunFinished
 
     @property
     def numbers(self) -> tuple[int, int, int]:
         tally = self.done.tally
-        return tally.asked, tally.graded, tally.reused
+        return tally.asked_count, tally.graded_count, tally.reused_count
 
 
 class Bench:
@@ -208,7 +208,7 @@ async def test_one_judge_more_is_asked_alone(bench: Bench, store: SqliteStore) -
         for score in stored.trial.scores
     ]
     assert judgments[1] == [(":judge", True), ("strict", False)]
-    assert both.done.tally.spent_judging.calls == 2
+    assert both.done.tally.judge_usage.calls == 2
 
 
 async def test_judgments_of_several_runs_are_put_together(bench: Bench) -> None:
@@ -296,7 +296,7 @@ async def test_judgments_are_kept_where_a_score_over_all_repeats_is_new(bench: B
     await bench.run(both())
     other = await bench.run(both(expected="one"))
     assert (other.judged, other.numbers) == (0, (0, 2, 2))
-    assert other.done.tally.spent_judging.cached == 2
+    assert other.done.tally.judge_usage.cached == 2
 
 
 async def test_what_failed_or_could_not_be_read_is_tried_again(bench: Bench) -> None:
@@ -323,7 +323,7 @@ async def test_what_a_program_graded_is_graded_again_as_the_program_may_be_anoth
     await make("s.eval.yaml", bench.target("answer"), **given)
     (folder / "check.py").write_text("print('{\"score\": 0}')", encoding="utf-8")
     (done,) = await make("s.eval.yaml", bench.target("answer"), **given)
-    assert (done.tally.asked, done.tally.graded, done.tally.reused) == (0, 1, 1)
+    assert (done.tally.asked_count, done.tally.graded_count, done.tally.reused_count) == (0, 1, 1)
     assert done.tally.all.failed == 1
 
 
@@ -338,7 +338,7 @@ async def test_a_regrade_asks_judges_and_no_target(bench: Bench, store: SqliteSt
     assert again.done.run.id != first.done.run.id
     verdicts = [stored.verdict for stored in store.trials(again.done.run.id)]
     assert verdicts == [Verdict.PASS, Verdict.FAIL, Verdict.FAIL]
-    assert store.counts(first.done.run.id) == {Verdict.PASS: 3}
+    assert store.count_verdicts(first.done.run.id) == {Verdict.PASS: 3}
 
 
 async def test_a_regrade_without_a_judge_asks_those_of_the_run(bench: Bench) -> None:
@@ -393,7 +393,7 @@ async def test_a_regrade_that_was_cut_short_goes_on_where_it_stopped(
         )
     (done,) = await make(resume=run_id)
     assert done.run.id == run_id
-    assert store.counts(run_id) == {Verdict.PASS: 3}
+    assert store.count_verdicts(run_id) == {Verdict.PASS: 3}
     assert bench.calls("asked") == 3
 
 

@@ -13,12 +13,12 @@ import pytest
 from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError
 from proctor.model import Params, Selection, Settings, Verdict
 from proctor.services import events
-from proctor.services.runs.execution.session import Session
+from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
 from proctor.stores import open_store
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 Write = Callable[..., str]
 
 
@@ -31,10 +31,10 @@ async def test_events_come_in_order_and_the_last_has_the_numbers(
     make: Make, three: str, told: list[events.Event]
 ) -> None:
     (done,) = await make(three)
-    assert [type(event).__name__ for event in told] == ["Planned", *["Finished"] * 3, "Done"]
+    assert [type(event).__name__ for event in told] == ["RunStarted", *["TrialFinished"] * 3, "RunFinished"]
     assert told[-1] is done
     planned = told[0]
-    assert isinstance(planned, events.Planned)
+    assert isinstance(planned, events.RunStarted)
     assert (planned.total, planned.dev, planned.holdout) == (3, 2, 1)
     assert (done.tally.all.passed, done.tally.all.failed) == (2, 1)
     assert (done.run.status, done.run.planned) == ("finished", 3)
@@ -60,7 +60,7 @@ async def test_a_run_remembers_what_it_was_made_with(make: Make, three: str) -> 
 async def test_the_same_suite_is_kept_once(make: Make, three: str, store: SqliteStore) -> None:
     first, second = [(await make(three))[0].run for _ in range(2)]
     assert first.suite == second.suite
-    store.delete(first.id)
+    store.delete_run(first.id)
     assert len(list(store.cases(second.suite.content))) == 3
 
 
@@ -112,11 +112,11 @@ async def test_stopping_keeps_what_finished_and_the_next_session_does_the_rest(
 
     def stop_at_ten(event: events.Event) -> None:
         nonlocal finished
-        finished += isinstance(event, events.Finished)
+        finished += isinstance(event, events.TrialFinished)
         if finished == 10:
             session.stop()
 
-    session = Session(store, {}, stop_at_ten, folder=folder)
+    session = RunSession(store, {}, stop_at_ten, folder=folder)
     request = Request(suites=(many,), targets=(f"function:{name}:f",), settings=Settings(concurrency=2))
     (cut,) = await session.run(request)
     assert cut.run.status == "interrupted"
@@ -127,16 +127,16 @@ async def test_stopping_keeps_what_finished_and_the_next_session_does_the_rest(
 
 
 async def test_a_session_that_was_stopped_before_it_runs_asks_nothing(
-    session: Callable[[], Session], three: str, told: list[events.Event]
+    session: Callable[[], RunSession], three: str, told: list[events.Event]
 ) -> None:
     stopped = session()
     stopped.stop()
     assert await stopped.run(Request(suites=(three,), targets=("echo",))) == []
-    assert not any(isinstance(event, events.Finished) for event in told)
+    assert not any(isinstance(event, events.TrialFinished) for event in told)
 
 
 async def test_a_session_cancelled_at_once_tells_and_stores_that_it_was(
-    session: Callable[[], Session], three: str, module: Write, store: SqliteStore
+    session: Callable[[], RunSession], three: str, module: Write, store: SqliteStore
 ) -> None:
     name = module(
         "import asyncio\nstarted = asyncio.Event()\nasync def f(prompt):\n"
@@ -192,7 +192,7 @@ async def test_two_sessions_of_two_stores_on_one_file_do_not_disturb_each_other(
 ) -> None:
     many = suite(*((f"c{n}", "x", "x") for n in range(200)))
     other = open_store(str(folder / "kept.db"))
-    silent = Session(other, {}, lambda _event: None, folder=folder)
+    silent = RunSession(other, {}, lambda _event: None, folder=folder)
     request = Request(suites=(many,), targets=("echo",))
     results = await asyncio.gather(make(many), silent.run(request))
     assert [done.tally.all.passed for (done,) in results] == [200, 200]

@@ -13,11 +13,11 @@ from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from patience import PATIENCE_S
-from proctor.engines.retries import Patience, Patient
+from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec
-from proctor.protocols import Answers
-from proctor.services.runs.execution.target_pool import Prices, Reach
+from proctor.protocols import Answerer
+from proctor.services.runs.execution.target_pool import Prices, TargetPool
 from proctor.stores.sqlite.location import SqliteLocation
 from proctor.targets.targets_file import TargetsFile
 
@@ -69,14 +69,14 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-async def reach(tmp_path: Path, told: list[str]) -> AsyncIterator[Callable[..., Reach]]:
-    opened: list[Reach] = []
+async def reach(tmp_path: Path, told: list[str]) -> AsyncIterator[Callable[..., TargetPool]]:
+    opened: list[TargetPool] = []
 
-    def make(environ: dict[str, str] | None = None, **own: Price) -> Reach:
-        made = Reach(
+    def make(environ: dict[str, str] | None = None, **own: Price) -> TargetPool:
+        made = TargetPool(
             environ or {},
             concurrency=32,
-            patience=Patience(timeout_s=10, retries=1),
+            patience=RetryPolicy(timeout_s=10, retries=1),
             prices=Prices(shipped={"gpt-x": PRICE}, own=own),
             notify=told.append,
             open_cache=SqliteLocation(str(tmp_path / "proctor.db")).open_answer_cache,
@@ -89,7 +89,7 @@ async def reach(tmp_path: Path, told: list[str]) -> AsyncIterator[Callable[..., 
         await one.aclose()
 
 
-async def ask(target: Answers, *questions: str) -> list[Output | str]:
+async def ask(target: Answerer, *questions: str) -> list[Output | str]:
     """The answers to questions that are asked at once; of a failure its kind."""
 
     async def once(question: str) -> Output | str:
@@ -110,14 +110,14 @@ QUESTIONS = [f"question {number}" for number in range(20)]
 
 
 async def test_where_nothing_is_asked_for_a_target_is_only_patient(
-    server: Server, reach: Callable[..., Reach]
+    server: Server, reach: Callable[..., TargetPool]
 ) -> None:
     opened = reach()
     for _ in range(2):
-        target = await opened.target(server.spec())
-        assert type(target) is Patient
-        assert await opened.target(replace(server.spec(), name="the same")) is target
-        opened.begin()
+        target = await opened.open_target(server.spec())
+        assert type(target) is RetryingTarget
+        assert await opened.open_target(replace(server.spec(), name="the same")) is target
+        opened.start_run()
     assert opened.notes() == []
 
 
@@ -126,76 +126,78 @@ async def test_where_nothing_is_asked_for_a_target_is_only_patient(
 
 @pytest.mark.parametrize(("budget", "answered"), [(200, 20), (65, 7), (70, 7), (5, 1)])
 async def test_calls_that_are_made_at_once_overshoot_the_budget_by_one_at_most(
-    server: Server, reach: Callable[..., Reach], budget: float, answered: int
+    server: Server, reach: Callable[..., TargetPool], budget: float, answered: int
 ) -> None:
     opened = reach(m=PRICE)
-    opened.begin(budget_usd=budget)
-    outputs = texts(await ask(await opened.target(server.spec()), *QUESTIONS))
+    opened.start_run(budget_usd=budget)
+    outputs = texts(await ask(await opened.open_target(server.spec()), *QUESTIONS))
     assert (server.asked, outputs.count("budget")) == (answered, 20 - answered)
 
 
 async def test_judges_and_fallbacks_pay_too_and_each_run_has_a_budget_of_its_own(
-    server: Server, reach: Callable[..., Reach]
+    server: Server, reach: Callable[..., TargetPool]
 ) -> None:
     opened = reach(m=PRICE, j=PRICE, down=PRICE)
     for _ in range(2):
-        opened.begin(budget_usd=25)
-        target = await opened.target(server.spec("down", retries=0, fallbacks=(server.spec(),)))
-        judge = await opened.target(server.spec("j"), judging=True)
+        opened.start_run(budget_usd=25)
+        target = await opened.open_target(server.spec("down", retries=0, fallbacks=(server.spec(),)))
+        judge = await opened.open_target(server.spec("j"), judging=True)
         assert texts(await ask(target, "a")) == ["a"]
         assert texts(await ask(judge, "b")) == ["b"]
         assert texts(await ask(target, "c")) == ["c"]
         assert texts([*await ask(target, "d"), *await ask(judge, "e")]) == ["budget", "budget"]
 
 
-async def test_what_a_run_has_cost_before_counts(server: Server, reach: Callable[..., Reach]) -> None:
+async def test_what_a_run_has_cost_before_counts(server: Server, reach: Callable[..., TargetPool]) -> None:
     opened = reach(m=PRICE)
-    opened.begin(budget_usd=25, spent_usd=10)
-    outputs = texts(await ask(await opened.target(server.spec()), *QUESTIONS))
+    opened.start_run(budget_usd=25, spent_usd=10)
+    outputs = texts(await ask(await opened.open_target(server.spec()), *QUESTIONS))
     assert outputs.count("budget") == 18
 
 
 async def test_an_answer_without_tokens_is_charged_and_told(
-    reach: Callable[..., Reach], told: list[str]
+    reach: Callable[..., TargetPool], told: list[str]
 ) -> None:
     opened = reach(agent=PRICE)
-    opened.begin(budget_usd=10)
+    opened.start_run(budget_usd=10)
     spec = TargetSpec(name="agent", kind="command", model="echo 4", params=Params(max_tokens=6))
-    target = await opened.target(spec)
+    target = await opened.open_target(spec)
     assert texts(await ask(target, "a", "b", "c")) == ["4", "4", "budget"]
     (note,) = opened.notes()
     assert note.startswith("2 calls did not tell the cost, and the budget counts for each the most that ")
 
 
-async def test_of_a_program_the_first_call_goes_alone(reach: Callable[..., Reach], tmp_path: Path) -> None:
+async def test_of_a_program_the_first_call_goes_alone(
+    reach: Callable[..., TargetPool], tmp_path: Path
+) -> None:
     opened, log = reach(agent=PRICE), tmp_path / "log"
-    opened.begin(budget_usd=100)
+    opened.start_run(budget_usd=100)
     others = f"until test $(grep -c + {log}) = 3; do sleep 0.01; done"  # the second and third are together
     wait = f"test $(grep -c + {log}) = 1 && sleep 0.1 || {others}"
     line = f"sh -c 'echo + >> {log}; {wait}; echo - >> {log}; echo 4'"
     spec = TargetSpec(name="agent", kind="command", model=line, params=Params(max_tokens=1))
-    await ask(await opened.target(spec), "a", "b", "c")
+    await ask(await opened.open_target(spec), "a", "b", "c")
     assert "".join(log.read_text(encoding="utf-8").split()) == "+-++--"
 
 
 @pytest.mark.parametrize(("instruction", "at_once"), [("", 4), ("x" * 1000, 1)])
 async def test_a_targets_own_instruction_is_paid_for(
-    server: Server, reach: Callable[..., Reach], instruction: str, at_once: int
+    server: Server, reach: Callable[..., TargetPool], instruction: str, at_once: int
 ) -> None:
     opened = reach(m=Price(input=1_000_000.0, output=0.0))
-    opened.begin(budget_usd=2500)
-    target = await opened.target(server.spec(options={"system_prompt": instruction}))
+    opened.start_run(budget_usd=2500)
+    target = await opened.open_target(server.spec(options={"system_prompt": instruction}))
     await ask(target, *QUESTIONS[:6])
     assert server.most_under_way == at_once
 
 
-async def test_a_command_line_that_tells_its_cost_needs_no_price(reach: Callable[..., Reach]) -> None:
+async def test_a_command_line_that_tells_its_cost_needs_no_price(reach: Callable[..., TargetPool]) -> None:
     opened = reach()
     line = """echo '{"text": "4", "cost_usd": 2}'"""
     spec = TargetSpec(name="agent", kind="cli", model=line)
     opened.require_prices([spec])
-    opened.begin(budget_usd=5)
-    outputs = await ask(await opened.target(spec), "a", "b", "c", "d", "e")
+    opened.start_run(budget_usd=5)
+    outputs = await ask(await opened.open_target(spec), "a", "b", "c", "d", "e")
     assert [output if isinstance(output, str) else output.cost_usd for output in outputs] == [
         *(2, 2, 2),
         *("budget", "budget"),
@@ -228,7 +230,7 @@ COMMAND = TargetSpec(name="agent", kind="command", model="./agent")
     ],
 )
 async def test_a_budget_names_everybody_whose_price_is_not_known(
-    reach: Callable[..., Reach], specs: list[TargetSpec], own: dict[str, Price], unknown: list[str]
+    reach: Callable[..., TargetPool], specs: list[TargetSpec], own: dict[str, Price], unknown: list[str]
 ) -> None:
     opened = reach(**own)
     if not unknown:
@@ -238,9 +240,9 @@ async def test_a_budget_names_everybody_whose_price_is_not_known(
     said = rf"that of {', '.join(unknown)} is not known\. Add to a prices\.toml beside the store {tables}, "
     with pytest.raises(UsageError, match=said):
         opened.require_prices(specs)
-    opened.begin(budget_usd=1)
+    opened.start_run(budget_usd=1)
     with pytest.raises(UsageError, match=r"prices\.toml"):
-        await opened.target(specs[-1])
+        await opened.open_target(specs[-1])
 
 
 # --- one process for all cases -----------------------------------------------------------------------------
@@ -248,24 +250,24 @@ async def test_a_budget_names_everybody_whose_price_is_not_known(
 BATCH = TargetSpec(name="batch", kind="cli", options={"provider_batching": True})
 
 
-async def test_a_process_for_all_cases_is_one_a_run(reach: Callable[..., Reach], tmp_path: Path) -> None:
+async def test_a_process_for_all_cases_is_one_a_run(reach: Callable[..., TargetPool], tmp_path: Path) -> None:
     log = tmp_path / "log"
     records = "".join(f' \'{{"id": "{one}", "text": "4"}}\'' for one in ("a", "b"))
     spec = replace(BATCH, model=f"echo + >> {log}; printf '%s\\n'{records}")
     opened = reach()
     for runs in (1, 2):
-        opened.begin()
-        outputs = await ask(await opened.target(spec), "a", "b")
+        opened.start_run()
+        outputs = await ask(await opened.open_target(spec), "a", "b")
         assert [output.text for output in outputs if isinstance(output, Output)] == ["4", "4"]
         assert log.read_text(encoding="utf-8") == "+\n" * runs
 
 
 async def test_a_process_for_all_cases_can_neither_judge_nor_keep_to_a_budget(
-    reach: Callable[..., Reach],
+    reach: Callable[..., TargetPool],
 ) -> None:
     opened = reach(batch=PRICE)
     with pytest.raises(UsageError, match=r"'batch' .*one process answers all cases .* cannot judge.*--judge"):
-        await opened.target(BATCH, judging=True)
+        await opened.open_target(BATCH, judging=True)
     with pytest.raises(UsageError, match=r"'batch' .*one process answers all cases, and a budget"):
         opened.require_prices([replace(ECHO, fallbacks=(BATCH,))])
 
@@ -274,62 +276,64 @@ async def test_a_process_for_all_cases_can_neither_judge_nor_keep_to_a_budget(
 
 
 async def test_a_second_command_asks_nobody_and_says_why_it_does(
-    server: Server, reach: Callable[..., Reach], told: list[str]
+    server: Server, reach: Callable[..., TargetPool], told: list[str]
 ) -> None:
     first = reach(m=PRICE)
-    first.begin(cached=True)
-    fresh = await ask(await first.target(server.spec()), "a", "b")
+    first.start_run(cached=True)
+    fresh = await ask(await first.open_target(server.spec()), "a", "b")
     assert first.notes() == ["0 answers came from the cache, 2 did not: 2 never asked before."]
     await first.aclose()
 
     second = reach()
-    second.begin(cached=True)
-    kept = await ask(await second.target(server.spec()), "a", "b")
+    second.start_run(cached=True)
+    kept = await ask(await second.open_target(server.spec()), "a", "b")
     assert [
         replace(output, queue_ms=0.0, cached=True) for output in fresh if isinstance(output, Output)
     ] == kept
     assert server.asked == 2
     warm = server.spec(params=Params(max_tokens=10, temperature=0.7))
-    await ask(await second.target(warm), "a")
-    judge = await second.target(server.spec(), judging=True)
+    await ask(await second.open_target(warm), "a")
+    judge = await second.open_target(server.spec(), judging=True)
     await judge.answer(Prompt(messages=(Message(role="user", content="Is it right?"),), case_id="a"))
     (note,) = second.notes()
     assert note == (
         "2 answers came from the cache, 2 did not: 1 asked before with temperature 0 instead of 0.7, "
         "1 never asked before."
     )
-    second.begin(cached=True)
+    second.start_run(cached=True)
     assert second.notes() == []
     assert told == []
 
 
-async def test_what_the_cache_answers_costs_no_budget(server: Server, reach: Callable[..., Reach]) -> None:
+async def test_what_the_cache_answers_costs_no_budget(
+    server: Server, reach: Callable[..., TargetPool]
+) -> None:
     opened = reach(m=PRICE)
-    opened.begin(budget_usd=10, cached=True)
-    target = await opened.target(server.spec())
+    opened.start_run(budget_usd=10, cached=True)
+    target = await opened.open_target(server.spec())
     assert texts(await ask(target, "a")) == ["a"]
     assert texts(await ask(target, "a", "b")) == ["a", "budget"]
 
 
 async def test_a_run_without_the_cache_neither_uses_nor_fills_it(
-    server: Server, reach: Callable[..., Reach], tmp_path: Path
+    server: Server, reach: Callable[..., TargetPool], tmp_path: Path
 ) -> None:
     opened = reach()
-    opened.begin()
-    await ask(await opened.target(server.spec()), "a")
+    opened.start_run()
+    await ask(await opened.open_target(server.spec()), "a")
     assert not (tmp_path / "cache.db").exists()
     for cached, asked in ((True, 2), (False, 3), (True, 3)):
-        opened.begin(cached=cached)
-        await ask(await opened.target(server.spec()), "a")
+        opened.start_run(cached=cached)
+        await ask(await opened.open_target(server.spec()), "a")
         assert server.asked == asked
 
 
 async def test_the_fallback_is_asked_again_next_time(
-    server: Server, reach: Callable[..., Reach], told: list[str]
+    server: Server, reach: Callable[..., TargetPool], told: list[str]
 ) -> None:
     opened = reach()
-    opened.begin(cached=True)
-    target = await opened.target(server.spec("down", retries=0, fallbacks=(server.spec(),)))
+    opened.start_run(cached=True)
+    target = await opened.open_target(server.spec("down", retries=0, fallbacks=(server.spec(),)))
     for _ in range(2):
         (output,) = await ask(target, "a")
         assert isinstance(output, Output)
@@ -339,12 +343,12 @@ async def test_the_fallback_is_asked_again_next_time(
 
 
 async def test_an_answer_that_repeats_a_secret_is_not_kept(
-    server: Server, reach: Callable[..., Reach], tmp_path: Path
+    server: Server, reach: Callable[..., TargetPool], tmp_path: Path
 ) -> None:
     opened = reach({"TOKEN": "hunter-2-hunter"})
-    opened.hide(["TOKEN", "UNSET"])
-    opened.begin(cached=True)
-    await ask(await opened.target(server.spec()), "say hunter-2-hunter", "plain")
+    opened.add_secrets(["TOKEN", "UNSET"])
+    opened.start_run(cached=True)
+    await ask(await opened.open_target(server.spec()), "say hunter-2-hunter", "plain")
     await opened.aclose()
     files = b"".join(file.read_bytes() for file in tmp_path.iterdir())
     assert b"plain" in files
@@ -353,13 +357,13 @@ async def test_an_answer_that_repeats_a_secret_is_not_kept(
 
 @pytest.mark.parametrize(("variable", "asked"), [("KEY", 1), ("WHO", 2)])
 async def test_a_new_key_asks_nothing_anew_and_a_new_instruction_everything(
-    server: Server, reach: Callable[..., Reach], variable: str, asked: int
+    server: Server, reach: Callable[..., TargetPool], variable: str, asked: int
 ) -> None:
     options = {"api_key": "${{ KEY }}", "system_prompt": "You are ${{ WHO }}."}
     for value in ("one", "two"):
         opened = reach({"KEY": "k", "WHO": "w"} | {variable: value})
-        opened.begin(cached=True)
-        await ask(await opened.target(server.spec(options=options)), "a")
+        opened.start_run(cached=True)
+        await ask(await opened.open_target(server.spec(options=options)), "a")
         await opened.aclose()
     assert server.asked == asked
 
@@ -368,40 +372,40 @@ async def test_a_new_key_asks_nothing_anew_and_a_new_instruction_everything(
 
 
 async def test_a_target_has_no_more_places_than_its_workers(
-    server: Server, reach: Callable[..., Reach]
+    server: Server, reach: Callable[..., TargetPool]
 ) -> None:
-    target = await reach().target(server.spec(workers=3))
+    target = await reach().open_target(server.spec(workers=3))
     await ask(target, *QUESTIONS)
     assert server.most_under_way == 3
 
 
 @pytest.mark.parametrize(("retries", "asked"), [(None, 2), (0, 1)])
 async def test_a_targets_own_retries_count(
-    server: Server, reach: Callable[..., Reach], retries: int | None, asked: int
+    server: Server, reach: Callable[..., TargetPool], retries: int | None, asked: int
 ) -> None:
-    target = await reach().target(server.spec("down", retries=retries))
+    target = await reach().open_target(server.spec("down", retries=retries))
     assert await ask(target, "a") == ["http"]
     assert server.asked == asked
 
 
-async def test_a_targets_own_time_limit_counts(server: Server, reach: Callable[..., Reach]) -> None:
-    target = await reach().target(server.spec("slow", options={"timeout_seconds": 0.05}))
+async def test_a_targets_own_time_limit_counts(server: Server, reach: Callable[..., TargetPool]) -> None:
+    target = await reach().open_target(server.spec("slow", options={"timeout_seconds": 0.05}))
     assert await ask(target, "a") == ["timeout"]
 
 
 async def test_a_program_that_may_take_longer_than_the_run_allows_does(
-    reach: Callable[..., Reach], tmp_path: Path
+    reach: Callable[..., TargetPool], tmp_path: Path
 ) -> None:
-    opened = Reach(
+    opened = TargetPool(
         {},
         concurrency=1,
-        patience=Patience(timeout_s=0.05),
+        patience=RetryPolicy(timeout_s=0.05),
         prices=Prices(shipped={}, own={}),
         notify=lambda _message: None,
     )
     line = "sleep 0.3 && echo 4"
     spec = TargetSpec(name="agent", kind="cli", model=line, options={"timeout_seconds": PATIENCE_S})
-    assert texts(await ask(await opened.target(spec), "a")) == ["4"]
+    assert texts(await ask(await opened.open_target(spec), "a")) == ["4"]
     await opened.aclose()
 
 
@@ -426,9 +430,9 @@ async def test_an_address_from_a_variable_is_told_as_it_is_written(
     entry = form.replace("URL", written).replace("PORT", port)
     file = TargetsFile(f"targets: [{{name: t, {entry}}}]", "targets.yaml", "/project")
     prices = Prices(shipped={}, own={})
-    patience = Patience(timeout_s=5, retries=0)
-    reach = Reach(environ, concurrency=1, patience=patience, prices=prices, notify=lambda _message: None)
-    target = await reach.target(file.spec("t", Params(), environ))
+    patience = RetryPolicy(timeout_s=5, retries=0)
+    reach = TargetPool(environ, concurrency=1, patience=patience, prices=prices, notify=lambda _message: None)
+    target = await reach.open_target(file.get_spec("t", Params(), environ))
     with pytest.raises(TargetError) as caught:
         await target.answer(PROMPT)
     await reach.aclose()

@@ -18,10 +18,10 @@ from proctor.errors import UsageError
 from proctor.model import Settings, TargetSpec
 from proctor.services import events
 from proctor.services.bundles.attest import attest
-from proctor.services.runs.execution.variable_values import variables_of
+from proctor.services.runs.execution.variable_values import target_variables
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 SOURCE = """
 import json
 asked = []
@@ -69,7 +69,7 @@ class Bench:
         self._folder = folder
         self._environ = environ
 
-    async def run(self, text: str, who: str, **fields: Any) -> events.Done:
+    async def run(self, text: str, who: str, **fields: Any) -> events.RunFinished:
         self._environ["WHO"] = who
         if text:
             (self._folder / "t.eval.yaml").write_text(text, encoding="utf-8")
@@ -116,7 +116,7 @@ async def test_an_answer_to_one_value_is_none_to_another(bench: Bench) -> None:
     for who in ("alice", "bob", "alice", "bob"):
         done = await bench.run(ASKED, who)
     assert len(bench.asked) == 2
-    assert (done.tally.asked, done.tally.reused) == (0, 1)
+    assert (done.tally.asked_count, done.tally.reused_count) == (0, 1)
     assert ["alice" in prompt for prompt in bench.asked] == [True, False]
 
 
@@ -134,28 +134,28 @@ async def test_the_cache_has_an_answer_for_each_value(bench: Bench, folder: Path
 async def test_a_value_that_only_graders_see_leaves_the_answer_and_not_the_grade(bench: Bench) -> None:
     assert (await bench.run(GRADED, "ans")).tally.all.passed == 1
     again = (await bench.run(GRADED, "someone else")).tally
-    assert (len(bench.asked), again.graded, again.reused, again.all.passed) == (1, 1, 1, 0)
-    assert (await bench.run(GRADED, "ans")).tally.graded == 0
+    assert (len(bench.asked), again.graded_count, again.reused_count, again.all.passed) == (1, 1, 1, 0)
+    assert (await bench.run(GRADED, "ans")).tally.graded_count == 0
 
 
 async def test_an_answer_that_repeats_a_value_is_not_read_with_another_one(bench: Bench) -> None:
     """It is stored with the reference in the place of the value."""
     assert (await bench.run(GRADED, "answer")).tally.all.passed == 1
     again = (await bench.run(GRADED, "question")).tally
-    assert (len(bench.asked), again.reused, again.all.passed) == (2, 0, 0)
+    assert (len(bench.asked), again.reused_count, again.all.passed) == (2, 0, 0)
 
 
 async def test_a_judge_whose_prompt_has_another_value_is_asked_again(bench: Bench) -> None:
     for who in ("alice", "bob", "alice"):
         done = await bench.run(JUDGED, who)
-    assert (len(bench.asked), bench.judged, done.tally.graded) == (1, 2, 0)
+    assert (len(bench.asked), bench.judged, done.tally.graded_count) == (1, 2, 0)
 
 
 async def test_a_target_that_is_set_up_with_another_value_is_asked_again(bench: Bench, folder: Path) -> None:
     text = "targets:\n  - {name: a, provider: mock, response: 'answer of ${{ WHO }}'}\n"
     (folder / "targets.yaml").write_text(text, encoding="utf-8")
     suite = ASKED.replace("${{ WHO }}", "somebody")
-    reused = [(await bench.run(suite, who, targets="a")).tally.reused for who in ("x", "y", "x", "y")]
+    reused = [(await bench.run(suite, who, targets="a")).tally.reused_count for who in ("x", "y", "x", "y")]
     assert reused == [0, 0, 1, 1]
 
 
@@ -168,7 +168,7 @@ def test_keys_and_addresses_do_not_make_another_target() -> None:
     }
     spec = TargetSpec(name="a", kind="cli", model="${{ LINE }}", options=options)
     other = replace(spec, fallbacks=(TargetSpec(name="b", kind="mock", options={"response": "${{ B }}"}),))
-    assert variables_of([other]) == {"LINE", "NAME", "WHO", "B"}
+    assert target_variables([other]) == {"LINE", "NAME", "WHO", "B"}
 
 
 async def test_a_run_of_an_earlier_version_has_no_values_and_serves_no_answer(
@@ -176,8 +176,8 @@ async def test_a_run_of_an_earlier_version_has_no_values_and_serves_no_answer(
 ) -> None:
     first = await bench.run(ASKED, "alice")
     store._db.execute("DELETE FROM variables")
-    assert (await bench.run(ASKED, "alice")).tally.asked == 1
-    store.update(replace(first.run, status="interrupted"))
+    assert (await bench.run(ASKED, "alice")).tally.asked_count == 1
+    store.update_run(replace(first.run, status="interrupted"))
     assert (await bench.run("", "alice", resume=first.run.id)).tally.all.total == 1
 
 
@@ -186,9 +186,9 @@ async def test_a_value_is_in_the_store_only_as_a_keyed_digest_and_in_no_bundle(
     bench: Bench, store: SqliteStore, folder: Path
 ) -> None:
     done = await bench.run(ASKED, "pin-1234")
-    (digest,) = store.variables(done.run.id).values()
+    (digest,) = store.variable_digests(done.run.id).values()
     again = await bench.run(ASKED, "pin-1234")
-    assert list(store.variables(again.run.id).values()) != [digest]  # the key is the run's own
+    assert list(store.variable_digests(again.run.id).values()) != [digest]  # the key is the run's own
     store.flush()
     store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     kept = (folder / "kept.db").read_bytes()
@@ -200,14 +200,14 @@ async def test_a_value_is_in_the_store_only_as_a_keyed_digest_and_in_no_bundle(
         assert digest not in text
         assert digest.hex().encode() not in text
         assert store.secret(done.run.id).hex().encode() not in text
-    store.delete(done.run.id)
+    store.delete_run(done.run.id)
     assert store._db.execute("SELECT count(*) FROM variables").fetchone() == (1,)
 
 
 @pytest.mark.parametrize("flag", ["resume", "retry_errors"])
 async def test_a_run_is_not_taken_up_with_another_value(bench: Bench, store: SqliteStore, flag: str) -> None:
     done = await bench.run(ASKED, "alice")
-    store.update(replace(done.run, status="interrupted"))
+    store.update_run(replace(done.run, status="interrupted"))
     with pytest.raises(UsageError, match="the variable WHO: it had another value"):
         await bench.run("", "bob", **{flag: done.run.id})
     assert len(bench.asked) == 1
@@ -216,7 +216,7 @@ async def test_a_run_is_not_taken_up_with_another_value(bench: Bench, store: Sql
 
 async def test_the_newest_run_with_another_value_is_not_continued(bench: Bench, store: SqliteStore) -> None:
     done = await bench.run(ASKED, "alice")
-    store.update(replace(done.run, status="interrupted"))
+    store.update_run(replace(done.run, status="interrupted"))
     assert (await bench.run(ASKED, "bob", resume="")).run.id != done.run.id
     assert (await bench.run(ASKED, "alice", resume="")).run.id == done.run.id
 
@@ -264,7 +264,7 @@ async def test_similarity_by_another_model_is_measured_again_on_the_stored_answe
     for model in ("same", "other", "other", "same"):
         environ["PROCTOR_EMBEDDINGS"] = embeddings(model)
         done = await bench.run("", "x", suites="s.jsonl")
-        told.append((done.tally.asked, done.tally.graded, done.tally.all.passed))
+        told.append((done.tally.asked_count, done.tally.graded_count, done.tally.all.passed))
         assert done.run.embedder == embeddings(model)
     assert told == [(1, 1, 1), (0, 1, 0), (0, 0, 0), (0, 0, 1)]
 
@@ -275,7 +275,7 @@ async def test_a_run_is_not_continued_with_another_embedding_model(
     _similar(folder)
     environ["PROCTOR_EMBEDDINGS"] = embeddings("same")
     done = await bench.run("", "x", suites="s.jsonl")
-    store.update(replace(done.run, status="interrupted"))
+    store.update_run(replace(done.run, status="interrupted"))
     environ["PROCTOR_EMBEDDINGS"] = embeddings("other")
     with pytest.raises(UsageError, match=r"the embedding model: .*\n.*\n.*proctor regrade"):
         await bench.run("", "x", resume=done.run.id)

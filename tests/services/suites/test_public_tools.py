@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.bundles.keys import signing_key
+from proctor.bundles.keys import get_signing_key
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def changed_statement(bundle: Path) -> None:
 
 
 def other_key(bundle: Path) -> None:
-    key = signing_key(bundle.parent / "keys", None)
+    key = get_signing_key(bundle.parent / "keys", None)
     (bundle.parent / "maker.pub.pem").write_text(key.public_pem, encoding="utf-8")
 
 

@@ -12,21 +12,21 @@ from msgspec.structs import replace
 
 from proctor.codec import decode, encode
 from proctor.dialects import DIALECTS, writable_names
-from proctor.dialects.shared.losses import Unsaid
+from proctor.dialects.shared.losses import LossReport
 from proctor.errors import UnknownName, UsageError
 from proctor.model import (
     Assertion,
     Case,
-    Form,
     Message,
     PassRule,
     Problem,
+    ResponseFormat,
     Suite,
     Workspace,
 )
-from proctor.protocols import Dialect, Head, Placed, Rendered, Renderer, Source
-from proctor.services.suites.convert import MAIN, Converted, converted
-from proctor.services.suites.write_files import write
+from proctor.protocols import CaseAtLine, Dialect, FileHead, RenderedFile, Renderer, SuiteSource
+from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_suite
+from proctor.services.suites.write_files import write_suite_files
 
 SUITE = Suite(name="tides", dialect="meridian")
 
@@ -51,11 +51,11 @@ class Careless(Dialect):
         self.change = change
         self.rule = rule
 
-    def recognises(self, head: Head) -> None:
+    def recognises(self, head: FileHead) -> None:
         return None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        for line, data in enumerate(source.lines(), 1):
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
+        for line, data in enumerate(source.read_lines(), 1):
             if line == 1:
                 row = json.loads(data)
                 rule = PassRule(threshold=row["threshold"])
@@ -63,28 +63,28 @@ class Careless(Dialect):
             elif not data.startswith(b"{"):
                 yield Problem(code="bad", message="It is broken.", path=source.path, line=line, case="a")
             else:
-                yield Placed(decode(data, Case), line)
+                yield CaseAtLine(decode(data, Case), line)
 
-    def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+    def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
         rule = suite.pass_rule if self.rule is None else self.rule
-        yield Rendered("", encode({"threshold": rule.threshold, "rule": suite.repeats_rule}) + b"\n")
+        yield RenderedFile("", encode({"threshold": rule.threshold, "rule": suite.repeats_rule}) + b"\n")
         for one in cases:
             changed = self.change(one)
             if changed is not None:
-                yield Rendered("", encode(changed) + b"\n")
+                yield RenderedFile("", encode(changed) + b"\n")
 
 
 @pytest.fixture
-def careless() -> Iterator[Callable[..., Converted]]:
+def careless() -> Iterator[Callable[..., ConvertedSuite]]:
     """Converts cases by a renderer that makes a mistake."""
 
-    def convert(change: Change, *cases: Case, suite: Suite = SUITE, **fields: Any) -> Converted:
+    def convert(change: Change, *cases: Case, suite: Suite = SUITE, **fields: Any) -> ConvertedSuite:
         dialect = Careless(change, fields.get("rule"))
         DIALECTS.add("careless", dialect)
-        return converted(suite, cases, "careless", lossy=fields.get("lossy", False))
+        return convert_suite(suite, cases, "careless", lossy=fields.get("lossy", False))
 
     yield convert
-    for place in (DIALECTS._where, DIALECTS._instances):
+    for place in (DIALECTS._locations, DIALECTS._instances):
         place.pop("careless", None)
 
 
@@ -102,10 +102,10 @@ def same(one: Case) -> Case:
 # --- what is seen ------------------------------------------------------------------------------------------
 
 
-def test_a_suite_that_comes_back_as_it_was_has_no_problem(careless: Callable[..., Converted]) -> None:
+def test_a_suite_that_comes_back_as_it_was_has_no_problem(careless: Callable[..., ConvertedSuite]) -> None:
     made = careless(same, case("a"), case("b"))
-    assert (made.problems, made.failed) == ([], False)
-    assert (list(made.files), made.name_hint) == ([MAIN], "tides.jsonl")
+    assert (made.problems, made.has_errors) == ([], False)
+    assert (list(made.files), made.name_hint) == ([MAIN_FILE], "tides.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_suite_that_comes_back_as_it_was_has_no_problem(careless: Callable[...
         ),
         ({"pass_rule": PassRule(threshold=0.5)}, {"pass_rule": None}, "pass_rule"),
         ({"target": "t"}, {"target": None}, "target"),
-        ({"form": Form(json=True)}, {"form": Form()}, "form.json"),
+        ({"form": ResponseFormat(json=True)}, {"form": ResponseFormat()}, "form.json"),
         ({"workspace": Workspace(template="t")}, {"metadata": {"new": 1}}, "metadata.new"),
         ({"tags": ("x", "y")}, {"tags": ("x",)}, "tags"),
         ({"category": "c"}, {"category": None}, "category"),
@@ -140,7 +140,7 @@ def test_a_suite_that_comes_back_as_it_was_has_no_problem(careless: Callable[...
     ],
 )
 def test_what_changes_in_silence_is_an_error_that_names_the_case_and_the_field(
-    careless: Callable[..., Converted], whole: dict[str, Any], change: dict[str, Any], field: str
+    careless: Callable[..., ConvertedSuite], whole: dict[str, Any], change: dict[str, Any], field: str
 ) -> None:
     made = careless(lambda one: replace(one, **change), case("tide-7", **whole))
     (problem,) = made.problems
@@ -152,7 +152,7 @@ def test_what_changes_in_silence_is_an_error_that_names_the_case_and_the_field(
     )
     assert problem.message.startswith("Case 'tide-7': dialect careless cannot say it: ")
     assert problem.path == "tides"
-    assert made.failed
+    assert made.has_errors
 
 
 @pytest.mark.parametrize(
@@ -164,60 +164,60 @@ def test_what_changes_in_silence_is_an_error_that_names_the_case_and_the_field(
     ],
 )
 def test_labels_more_metadata_and_another_way_to_write_a_number_change_nothing(
-    careless: Callable[..., Converted], change: dict[str, Any]
+    careless: Callable[..., ConvertedSuite], change: dict[str, Any]
 ) -> None:
     assert careless(lambda one: replace(one, **change), case(metadata={"kept": 1})).problems == []
 
 
-def test_a_case_that_disappears_is_named(careless: Callable[..., Converted]) -> None:
+def test_a_case_that_disappears_is_named(careless: Callable[..., ConvertedSuite]) -> None:
     made = careless(lambda one: None if one.id == "b" else one, case("a"), case("b"))
     assert [(problem.case, "not there any more" in problem.message) for problem in made.problems] == [
         ("b", True)
     ]
 
 
-def test_a_case_that_gets_another_id_is_named_under_both(careless: Callable[..., Converted]) -> None:
+def test_a_case_that_gets_another_id_is_named_under_both(careless: Callable[..., ConvertedSuite]) -> None:
     made = careless(lambda one: replace(one, id="z"), case("a"))
     assert sorted(problem.case or "" for problem in made.problems) == ["a", "z"]
 
 
-def test_a_rule_of_the_suite_that_changes_is_named(careless: Callable[..., Converted]) -> None:
+def test_a_rule_of_the_suite_that_changes_is_named(careless: Callable[..., ConvertedSuite]) -> None:
     made = careless(same, case(), rule=PassRule(threshold=0.1))
     assert [(problem.case, problem.field) for problem in made.problems] == [(None, "pass_rule")]
 
 
-def test_what_was_told_as_lost_is_not_told_again(careless: Callable[..., Converted]) -> None:
+def test_what_was_told_as_lost_is_not_told_again(careless: Callable[..., ConvertedSuite]) -> None:
     made = careless(same, case())
     assert made.problems == []
 
-    def lossy(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+    def lossy(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
         dialect = Careless(lambda one: replace(one, criteria=None, tags=()))
         for one in cases:
-            unsaid = Unsaid(one, "careless", lossy=lossy)
+            unsaid = LossReport(one, "careless", lossy=lossy)
             unsaid.note("criteria", "no.")
             yield from unsaid.problems
         yield from dialect.render(suite, cases, lossy=lossy)
 
     render_by(lossy)
-    whole = converted(SUITE, [case(criteria="C.")], "careless", lossy=True)
+    whole = convert_suite(SUITE, [case(criteria="C.")], "careless", lossy=True)
     assert [(problem.level, problem.field) for problem in whole.problems] == [("warning", "criteria")]
-    silent = converted(SUITE, [case(criteria="C.", tags=("t",))], "careless", lossy=True)
+    silent = convert_suite(SUITE, [case(criteria="C.", tags=("t",))], "careless", lossy=True)
     assert [problem.field for problem in silent.problems if problem.level == "error"] == ["tags"]
 
 
-def test_what_cannot_be_read_again_is_an_error(careless: Callable[..., Converted]) -> None:
-    def breaking(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-        yield Rendered("", b'{"threshold": null, "rule": "each"}\n')
-        yield Rendered("", b"broken\n")
+def test_what_cannot_be_read_again_is_an_error(careless: Callable[..., ConvertedSuite]) -> None:
+    def breaking(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
+        yield RenderedFile("", b'{"threshold": null, "rule": "each"}\n')
+        yield RenderedFile("", b"broken\n")
 
     careless(same)
     render_by(breaking)
-    (problem,) = converted(SUITE, [case()], "careless", lossy=False).problems
+    (problem,) = convert_suite(SUITE, [case()], "careless", lossy=False).problems
     assert (problem.case, problem.level) == ("a", "error")
     assert problem.message.endswith("what is written cannot be read: It is broken.")
 
 
-def test_a_suite_of_no_cases_is_one_of_no_cases(careless: Callable[..., Converted]) -> None:
+def test_a_suite_of_no_cases_is_one_of_no_cases(careless: Callable[..., ConvertedSuite]) -> None:
     assert careless(same).problems == []
 
 
@@ -227,26 +227,26 @@ def test_a_suite_of_no_cases_is_one_of_no_cases(careless: Callable[..., Converte
 def test_a_dialect_that_is_only_read_says_what_can_be_written() -> None:
     (only_read, *_) = sorted(set(DIALECTS.names()) - set(writable_names()))
     with pytest.raises(UsageError, match=rf"'{only_read}' is only read.*meridian.*proctor"):
-        converted(SUITE, [case()], only_read, lossy=False)
+        convert_suite(SUITE, [case()], only_read, lossy=False)
 
 
 def test_an_unknown_dialect_is_an_error_with_the_nearest() -> None:
     with pytest.raises(UnknownName, match=r"Unknown dialect 'meridan'. Did you mean 'meridian'\?"):
-        converted(SUITE, [case()], "meridan", lossy=False)
+        convert_suite(SUITE, [case()], "meridan", lossy=False)
 
 
 def test_where_a_suite_came_from_is_no_reason_to_refuse_it() -> None:
     suite = Suite(name="s", dialect="proctor", notes={"from": "pramana", "suite_hash": "sha256:1"})
-    made = converted(suite, [case(expected="x")], "meridian", lossy=False)
+    made = convert_suite(suite, [case(expected="x")], "meridian", lossy=False)
     assert [problem for problem in made.problems if problem.level == "error"] == []
 
 
 # --- writing -----------------------------------------------------------------------------------------------
 
 
-def of(**files: str) -> Converted:
+def of(**files: str) -> ConvertedSuite:
     named = {name.replace("__", "/").replace("main", ""): data.encode() for name, data in files.items()}
-    return Converted(files=named, problems=[], stem="tides", ending=".jsonl")
+    return ConvertedSuite(files=named, problems=[], stem="tides", ending=".jsonl")
 
 
 def there(folder: Path) -> dict[str, str]:
@@ -273,7 +273,7 @@ def test_files_go_where_one_expects(
     folder: Path, output: str, files: dict[str, str], found: dict[str, str]
 ) -> None:
     (folder / "old").mkdir()
-    paths = write(of(**files), output)
+    paths = write_suite_files(of(**files), output)
     assert there(folder) == found
     assert {path.as_posix() for path in paths} == found.keys()
 
@@ -282,9 +282,9 @@ def test_a_file_that_is_there_stays_unless_forced(folder: Path) -> None:
     (folder / "b").write_text("mine")
     files = {"a": "1", "b": "2"}
     with pytest.raises(UsageError, match=r"Already there: b\. Nothing was written; --force replaces"):
-        write(of(main="m", **files), "x.jsonl")
+        write_suite_files(of(main="m", **files), "x.jsonl")
     assert there(folder) == {"b": "mine"}
-    write(of(main="m", **files), "x.jsonl", force=True)
+    write_suite_files(of(main="m", **files), "x.jsonl", force=True)
     assert there(folder) == {"x.jsonl": "m", **files}
 
 
@@ -292,17 +292,17 @@ def test_a_suite_that_is_a_folder_does_not_go_among_other_files(folder: Path) ->
     (folder / "notes").mkdir()
     (folder / "notes" / "mine.md").write_text("mine")
     with pytest.raises(UsageError, match="is not empty"):
-        write(of(a="1"), "notes")
+        write_suite_files(of(a="1"), "notes")
     assert there(folder) == {"notes/mine.md": "mine"}
-    write(of(a="1"), "notes", force=True)
+    write_suite_files(of(a="1"), "notes", force=True)
     assert there(folder) == {"notes/a": "1", "notes/mine.md": "mine"}
 
 
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
 def test_no_file_goes_outside(folder: Path, path: str) -> None:
-    made = Converted(files={path: b"x"}, problems=[], stem="t")
+    made = ConvertedSuite(files={path: b"x"}, problems=[], stem="t")
     with pytest.raises(UsageError, match="would lie outside"):
-        write(made, "new")
+        write_suite_files(made, "new")
     assert there(folder) == {}
 
 
@@ -311,18 +311,18 @@ def test_no_file_goes_outside(folder: Path, path: str) -> None:
 def test_only_a_file_is_replaced(folder: Path, output: str, force: bool) -> None:
     (folder / "old" / "tides.jsonl").mkdir(parents=True)
     with pytest.raises(UsageError, match=r"is empty\. Is a variable|exists and is not a file"):
-        write(of(main="m"), output, force=force)
+        write_suite_files(of(main="m"), output, force=force)
     assert there(folder) == {}
     assert Path("/dev/null").is_char_device()
 
 
 def test_a_file_may_have_the_longest_name_that_there_is(folder: Path) -> None:
-    write(of(**{"a" * 255: "1"}), "new")
+    write_suite_files(of(**{"a" * 255: "1"}), "new")
     assert there(folder) == {f"new/{'a' * 255}": "1"}
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(folder: Path) -> None:
     (folder / "file").write_text("mine")
     with pytest.raises(UsageError, match="cannot be written"):
-        write(of(main="m"), "file/x.jsonl")
+        write_suite_files(of(main="m"), "file/x.jsonl")
     assert there(folder) == {"file": "mine"}

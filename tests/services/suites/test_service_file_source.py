@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from proctor.errors import UsageError
-from proctor.protocols import Source
-from proctor.services.suites.file_source import source_of
-from proctor.services.suites.load import load
-from proctor.services.suites.suite_argument import Locator
+from proctor.protocols import SuiteSource
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.load import load_suite
+from proctor.services.suites.suite_argument import SuiteLocator
 
 
 @pytest.fixture
@@ -31,12 +31,12 @@ def write(root: Path, name: str, text: str = "x") -> Path:
     return path
 
 
-def suite(here: Path) -> Source:
-    return source_of(here / "repo/evals/deep/s.yaml", {"A": "b"})
+def suite(here: Path) -> SuiteSource:
+    return source_from_path(here / "repo/evals/deep/s.yaml", {"A": "b"})
 
 
-def seen(source: Source, reference: str) -> str | None:
-    found = source.find(reference)
+def seen(source: SuiteSource, reference: str) -> str | None:
+    found = source.find_file(reference)
     return None if found is None else found.path
 
 
@@ -46,13 +46,13 @@ def seen(source: Source, reference: str) -> str | None:
 @pytest.mark.parametrize("word", ["office", "office.eval"])
 def test_a_name_stands_for_a_file_in_suites_without_its_endings(word: str, here: Path) -> None:
     write(here, "elsewhere/suites/office.eval.yaml", "tests: []")
-    assert [path.name for path in Locator().find(word).paths] == ["office.eval.yaml"]
+    assert [path.name for path in SuiteLocator().find(word).paths] == ["office.eval.yaml"]
 
 
 def test_what_goes_with_a_suite_is_not_a_second_suite_of_its_name(here: Path) -> None:
     write(here, "elsewhere/suites/office.jsonl", "{}")
     write(here, "elsewhere/suites/office.yaml", "name: x\n")
-    assert [path.name for path in Locator().find("office").paths] == ["office.jsonl"]
+    assert [path.name for path in SuiteLocator().find("office").paths] == ["office.jsonl"]
 
 
 # --- files of a suite --------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_a_file_is_looked_for_from_the_suites_folder_up_to_the_repositorys_then_
     assert seen(suite(here), "p.md") is None
     for name, shown in wanted.items():
         write(here, name, name)
-        found = suite(here).find("p.md")
+        found = suite(here).find_file("p.md")
         assert found is not None
         assert (found.path, found.data) == (shown, name.encode())
 
@@ -83,8 +83,8 @@ def test_without_a_repository_only_the_suites_folder_and_the_working_one_are_loo
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    outside = source_of(write(tmp_path, "a/b/s.yaml"))
-    inside = source_of(write(tmp_path, "here/a/b/s.yaml"))
+    outside = source_from_path(write(tmp_path, "a/b/s.yaml"))
+    inside = source_from_path(write(tmp_path, "here/a/b/s.yaml"))
     write(tmp_path, "a/p.md")
     write(tmp_path, "here/a/p.md")
     write(tmp_path, "here/q.md")
@@ -116,7 +116,7 @@ def test_a_backslash_parts_folders_as_well(here: Path) -> None:
 def test_a_glob_begins_at_the_suites_folder_and_its_files_are_sorted(here: Path) -> None:
     for name in ("b.yaml", "a.yaml", "c/x/d.yaml", "c/e.txt", ".hidden.yaml", ".dot/f.yaml", "../up.yaml"):
         write(here, f"repo/evals/deep/{name}")
-    expand = suite(here).expand
+    expand = suite(here).expand_glob
     assert expand("*.yaml") == ["a.yaml", "b.yaml", "s.yaml"]
     assert expand("./[ab].yaml") == ["a.yaml", "b.yaml"]
     assert expand("**/*.yaml") == ["a.yaml", "b.yaml", "c/x/d.yaml", "s.yaml"]
@@ -133,7 +133,7 @@ def test_a_glob_begins_at_the_suites_folder_and_its_files_are_sorted(here: Path)
 
 def test_a_glob_that_ends_in_a_slash_matches_folders(here: Path) -> None:
     write(here, "repo/evals/deep/c/x/d.yaml")
-    expand = suite(here).expand
+    expand = suite(here).expand_glob
     assert (expand("*/"), expand("c/*/"), expand("c/"), expand("s.yaml/")) == (["c"], ["c/x"], ["c"], [])
 
 
@@ -141,14 +141,14 @@ def test_a_glob_that_ends_in_a_slash_matches_folders(here: Path) -> None:
     "pattern", ["", "/", "none/*.yaml", "*.none", "[", "a\0*", "***", "x" * 5000, "../../../../*/*"]
 )
 def test_any_other_glob_gives_a_list(pattern: str, here: Path) -> None:
-    assert isinstance(suite(here).expand(pattern), list)
+    assert isinstance(suite(here).expand_glob(pattern), list)
 
 
 def test_links_in_a_circle_end(here: Path) -> None:
     folder = here / "repo/evals/deep"
     (folder / "round").symlink_to(folder)
     (folder / "self.yaml").symlink_to(folder / "self.yaml")
-    assert suite(here).expand("**/*.yaml") == ["s.yaml", "self.yaml"]
+    assert suite(here).expand_glob("**/*.yaml") == ["s.yaml", "self.yaml"]
     assert seen(suite(here), "self.yaml") is None
 
 
@@ -156,7 +156,7 @@ def test_a_file_that_cannot_be_read_is_an_error_and_no_test_that_is_missing(here
     path = write(here, "repo/evals/deep/s.yaml", "tests: ['file://c/*.yaml']")
     write(here, "repo/evals/deep/c/a.yaml", "- {id: a, input: x, criteria: y}")
     (here / "repo/evals/deep/c/b.yaml").symlink_to("gone")
-    loaded = load(path)
+    loaded = load_suite(path)
     assert [problem.code for problem in loaded.errors] == ["missing-file"]
     assert "c/b.yaml" in loaded.errors[0].message
 
@@ -165,14 +165,14 @@ def test_a_file_that_cannot_be_read_is_an_error_and_no_test_that_is_missing(here
 
 
 def test_a_grader_is_a_python_file_or_a_program_of_that_name_the_nearest_first(here: Path) -> None:
-    program = suite(here).program
+    program = suite(here).find_program
     assert program("polite") is None
     write(here, "repo/.agentv/assertions/polite.py")
-    assert suite(here).program("polite") == ("python", "../../.agentv/assertions/polite.py")
+    assert suite(here).find_program("polite") == ("python", "../../.agentv/assertions/polite.py")
     write(here, "repo/evals/.agentv/assertions/polite.sh").chmod(0o755)
-    assert suite(here).program("polite") == ("../.agentv/assertions/polite.sh",)
+    assert suite(here).find_program("polite") == ("../.agentv/assertions/polite.sh",)
     write(here, "repo/evals/.proctor/assertions/polite").chmod(0o755)
-    assert suite(here).program("polite") == ("../.proctor/assertions/polite",)
+    assert suite(here).find_program("polite") == ("../.proctor/assertions/polite",)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs file modes")
@@ -182,10 +182,10 @@ def test_a_file_that_may_not_be_run_is_no_grader_and_that_is_said_where_there_is
     with pytest.raises(
         UsageError, match=r"'\.\./\.proctor/assertions/polite\.js' is not executable.*chmod \+x"
     ):
-        suite(here).program("polite")
-    assert suite(here).program("loud") is None
+        suite(here).find_program("polite")
+    assert suite(here).find_program("loud") is None
     write(here, "repo/.agentv/assertions/polite.py")
-    assert suite(here).program("polite") == ("python", "../../.agentv/assertions/polite.py")
+    assert suite(here).find_program("polite") == ("python", "../../.agentv/assertions/polite.py")
 
 
 # --- the rest ----------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_a_file_that_may_not_be_run_is_no_grader_and_that_is_said_where_there_is
 
 def test_a_suite_knows_its_folder_and_the_environment(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(here / "repo")
-    source = source_of(Path("evals/deep/s.yaml"), {"A": "b"})
+    source = source_from_path(Path("evals/deep/s.yaml"), {"A": "b"})
     assert (source.folder, source.environ) == (str(here / "repo/evals/deep"), {"A": "b"})
     assert source.path == "evals/deep/s.yaml"
 
@@ -204,7 +204,7 @@ def test_a_suite_knows_its_folder_and_the_environment(here: Path, monkeypatch: p
 def test_a_file_within_the_folder_is_read_and_named_from_there(here: Path) -> None:
     write(here, "repo/evals/deep/data/a.txt", "letters")
     for reference in ("data/a.txt", "./data/a.txt", "data\\a.txt", "data/../data/a.txt"):
-        found = suite(here).within(reference)
+        found = suite(here).find_within(reference)
         assert found is not None
         assert (found.path, found.data) == ("data/a.txt", b"letters")
 
@@ -230,13 +230,13 @@ def test_no_path_and_no_link_leads_out_of_the_folder(here: Path, reference: str)
     (deep / "link.txt").symlink_to(outside)
     (deep / "up").symlink_to(outside.parent)
     (deep / "loop").symlink_to(deep / "loop")
-    assert suite(here).within(reference) is None
+    assert suite(here).find_within(reference) is None
 
 
 def test_a_link_that_stays_within_the_folder_is_followed(here: Path) -> None:
     target = write(here, "repo/evals/deep/data/a.txt")
     (here / "repo/evals/deep/near.txt").symlink_to(target)
-    found = suite(here).within("near.txt")
+    found = suite(here).find_within("near.txt")
     assert found is not None
     assert found.data == b"x"
 
@@ -244,6 +244,6 @@ def test_a_link_that_stays_within_the_folder_is_followed(here: Path) -> None:
 def test_a_suite_that_is_reached_by_a_link_has_the_folder_of_the_link(here: Path) -> None:
     write(here, "repo/evals/deep/a.txt", "beside")
     (here / "short").symlink_to(here / "repo/evals/deep")
-    found = source_of(here / "short/s.yaml").within("a.txt")
+    found = source_from_path(here / "short/s.yaml").find_within("a.txt")
     assert found is not None
     assert found.data == b"beside"

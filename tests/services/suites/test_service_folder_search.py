@@ -13,7 +13,7 @@ import pytest
 from proctor.errors import SuiteError, UsageError
 from proctor.services import events
 from proctor.services.suites.save_and_open import Suites
-from proctor.services.suites.suite_argument import Located, Locator
+from proctor.services.suites.suite_argument import LocatedSuites, SuiteLocator
 from proctor.stores.sqlite.store import SqliteStore
 
 ROW = '{"id": "a", "input": "?", "expected": "x"}\n'
@@ -35,8 +35,8 @@ def write(folder: Path) -> Callable[..., None]:
     return make
 
 
-def located(**options: Any) -> Located:
-    return Locator(**options).find("all")
+def located(**options: Any) -> LocatedSuites:
+    return SuiteLocator(**options).find("all")
 
 
 def suites(**options: Any) -> list[str]:
@@ -71,7 +71,7 @@ def test_hidden_folders_packages_bundles_and_virtual_environments_are_left_out(
     write({f"{name}/c.jsonl": ROW for name in inside})
     assert suites() == ["a.jsonl", "envy/b.jsonl"]
     assert located().warnings == ()
-    assert Locator().find("all/env").paths == (Path("all/env/c.jsonl"),)
+    assert SuiteLocator().find("all/env").paths == (Path("all/env/c.jsonl"),)
 
 
 def test_links_to_folders_are_not_followed_and_links_to_files_are(
@@ -102,7 +102,7 @@ def test_tests_in_a_file_of_their_own_are_not_run_a_second_time(write: Callable[
     assert (
         note == "Not run on their own, because other suites read them: all/data/q.csv, all/data/rows.jsonl."
     )
-    assert Locator().find("all/data").paths == (Path("all/data/q.csv"), Path("all/data/rows.jsonl"))
+    assert SuiteLocator().find("all/data").paths == (Path("all/data/q.csv"), Path("all/data/rows.jsonl"))
 
 
 def test_an_attachment_is_no_stray_file(write: Callable[..., None]) -> None:
@@ -197,7 +197,7 @@ async def test_a_mixed_folder_runs_and_says_what_it_left_out(
     write({"a.jsonl": ROW, "package.json": '{"name": "x"}', "deep/b.jsonl": ROW})
     done = await make("all all/a.jsonl")
     assert [one.run.suite.name for one in done] == ["a", "b"]
-    warned = [event.message for event in told if isinstance(event, events.Warned)]
+    warned = [event.message for event in told if isinstance(event, events.WarningMessage)]
     assert warned[0] == "Skipped 1 file that no suite format recognises: all/package.json."
     with pytest.raises(SuiteError) as caught:
         await make("all", strict=True)

@@ -12,14 +12,14 @@ import pytest
 
 from proctor.errors import ExitCode, SuiteError
 from proctor.model import JudgeRule, Settings
-from proctor.reports.runs.serialize import Reported, about_judges
+from proctor.reports.runs.serialize import RunReport, judge_notes
 from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.config import load_config
 from proctor.stores.sqlite.store import SqliteStore
 
-Make = Callable[..., Awaitable[list[events.Done]]]
+Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
 JUDGE = '{"pass": true, "feedback": ""}'
 
@@ -37,7 +37,7 @@ class Folder:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    async def run(self, **fields: Any) -> events.Done:
+    async def run(self, **fields: Any) -> events.RunFinished:
         given: dict[str, Any] = {
             "suites": "tests",
             "targets": f"function:{self._module}:answer",
@@ -60,12 +60,17 @@ def judge(prompt):
     return Folder(make, folder, name)
 
 
-def numbers(done: events.Done) -> dict[str, int]:
+def numbers(done: events.RunFinished) -> dict[str, int]:
     tally = done.tally
-    return {"asked": tally.asked, "graded": tally.graded, "reused": tally.reused, "total": tally.all.total}
+    return {
+        "asked": tally.asked_count,
+        "graded": tally.graded_count,
+        "reused": tally.reused_count,
+        "total": tally.all.total,
+    }
 
 
-def sent(store: SqliteStore, done: events.Done) -> dict[str, list[tuple[str, str]]]:
+def sent(store: SqliteStore, done: events.RunFinished) -> dict[str, list[tuple[str, str]]]:
     return {
         stored.case.id: [(message.role, message.content) for message in stored.case.input]
         for stored in store.cases(done.run.suite.content)
@@ -116,7 +121,7 @@ async def test_comments_are_sent_as_they_are_and_warned_of(
     tests.write("tests/a.md", "# 👤\n\n<!-- be quick -->\nHi\n\n---\n\nMust greet.\n")
     done = await tests.run()
     assert sent(store, done)["a"] == [("user", "<!-- be quick -->\nHi")]
-    assert any("comment" in event.message for event in told if isinstance(event, events.Warned))
+    assert any("comment" in event.message for event in told if isinstance(event, events.WarningMessage))
 
 
 async def test_a_modified_test_is_asked_and_a_former_run_keeps_its_version(
@@ -130,7 +135,7 @@ async def test_a_modified_test_is_asked_and_a_former_run_keeps_its_version(
     assert numbers(second) == {"asked": 1, "graded": 1, "reused": 1, "total": 2}
     assert (first.run.suite.version, second.run.suite.version) == ("v1", "v2")
     assert sent(store, first)["capital"][0][1].startswith("Which")
-    assert store.counts(first.run.id)
+    assert store.count_verdicts(first.run.id)
 
 
 async def test_modified_instructions_are_judged_on_the_answer_that_is_there(
@@ -173,9 +178,9 @@ async def test_only_an_evaluator_that_is_new_or_edited_judges_again(tests: Folde
     tests.write("prompts/kind.md", text.format("kind"))
     added = await tests.run()
     assert numbers(added) == {"asked": 0, "graded": 1, "reused": 1, "total": 1}
-    assert added.tally.spent_judging.calls == 1
+    assert added.tally.judge_usage.calls == 1
     tests.write("prompts/kind.md", text.format("kind").replace("For", "Only for"))
-    assert (await tests.run()).tally.spent_judging.calls == 1
+    assert (await tests.run()).tally.judge_usage.calls == 1
 
 
 @pytest.mark.parametrize("tag", ["_json_mode", "_has_tools", "_tools_only"])
@@ -184,10 +189,10 @@ async def test_a_special_tag_makes_a_new_version_each_time_it_comes_or_goes(test
     await tests.run()
     tests.write("tests/capital.md", CAPITAL.replace("[geography]", f"[geography, {tag}]"))
     tagged = await tests.run()
-    assert (tagged.run.suite.version, tagged.tally.asked) == ("v2", 1)
+    assert (tagged.run.suite.version, tagged.tally.asked_count) == ("v2", 1)
     tests.write("tests/capital.md", CAPITAL)
     untagged = await tests.run()
-    assert (untagged.run.suite.version, untagged.tally.asked) == ("v1", 0)
+    assert (untagged.run.suite.version, untagged.tally.asked_count) == ("v1", 0)
 
 
 async def test_an_ordinary_tag_makes_none(tests: Folder) -> None:
@@ -195,7 +200,7 @@ async def test_an_ordinary_tag_makes_none(tests: Folder) -> None:
     await tests.run()
     tests.write("tests/capital.md", CAPITAL.replace("[geography]", "[geography, cities]"))
     tagged = await tests.run()
-    assert (tagged.run.suite.version, tagged.tally.asked, tagged.tally.reused) == ("v1", 0, 1)
+    assert (tagged.run.suite.version, tagged.tally.asked_count, tagged.tally.reused_count) == ("v1", 0, 1)
     assert set(tagged.tally.tags) == {"geography", "cities"}
 
 
@@ -449,10 +454,10 @@ async def test_a_run_tells_on_how_many_answers_its_judges_agree(
     tests.write("yes.jsonl", json.dumps({"*": JUDGE}))
     tests.write("mixed.jsonl", json.dumps({"two": json.dumps({"pass": False, "feedback": ""}), "*": JUDGE}))
     alone = await tests.run(judges=("scripted:yes.jsonl",))
-    assert not any(line.startswith("All judgments") for line in about_judges(reported(alone)))
+    assert not any(line.startswith("All judgments") for line in judge_notes(reported(alone)))
     both = await tests.run(judges=("scripted:yes.jsonl", "scripted:mixed.jsonl"))
-    assert about_judges(reported(both))[0] == "All judgments agree on 2 of 3 scores that several decided."
+    assert judge_notes(reported(both))[0] == "All judgments agree on 2 of 3 scores that several decided."
 
 
-def reported(done: events.Done) -> Reported:
-    return Reported(run=done.run, tally=done.tally, exit_code=ExitCode.OK, rows=lambda: iter(()))
+def reported(done: events.RunFinished) -> RunReport:
+    return RunReport(run=done.run, tally=done.tally, exit_code=ExitCode.OK, rows=lambda: iter(()))

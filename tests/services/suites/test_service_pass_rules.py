@@ -16,20 +16,20 @@ from proctor.graders import GRADERS
 from proctor.model import (
     Assertion,
     Case,
-    Defaults,
     Message,
     Output,
     PassRule,
     Problem,
     Score,
     Suite,
+    SuiteDefaults,
     Trial,
     Verdict,
 )
-from proctor.services.suites.convert import converted
-from proctor.services.suites.pass_rules import CODE, restate_rules
+from proctor.services.suites.convert import convert_suite
+from proctor.services.suites.pass_rules import RESTATED_CODE, restate_rules
 from proctor.stats import reaches
-from proctor.verdicts import verdict_of
+from proctor.verdicts import decide_verdict
 
 
 def restated(held: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case], list[Problem]]:
@@ -88,7 +88,7 @@ def test_a_rule_is_said_otherwise_where_both_are_the_same(
     assert cases == [case(*checks)]
     changed = threshold != becomes
     assert [(one.level, one.code, one.case, one.field) for one in problems] == changed * [
-        ("warning", CODE, None, "pass_rule")
+        ("warning", RESTATED_CODE, None, "pass_rule")
     ]
 
 
@@ -141,7 +141,7 @@ def test_no_answer_gets_another_verdict(checks: list[Assertion], threshold: floa
             scores=tuple(map(score_of, checks, values)),
             started_at=datetime(2024, 1, 1, tzinfo=UTC),
         )
-        assert verdict_of(trial, before.pass_rule) is verdict_of(trial, after.pass_rule)
+        assert decide_verdict(trial, before.pass_rule) is decide_verdict(trial, after.pass_rule)
 
 
 def score_of(one: Assertion, value: float | None) -> Score:
@@ -165,16 +165,16 @@ def score_of(one: Assertion, value: float | None) -> Score:
 @pytest.mark.parametrize(("threshold", "to"), [(None, "agentv"), (1.0, "meridian")])
 def test_it_is_converted_and_told(threshold: float | None, to: str) -> None:
     asked = case(check(params={"value": "x", "ignore_case": True}), expected="x")
-    made = converted(suite(threshold), [asked], to, lossy=False)
-    assert not made.failed
-    assert CODE in [problem.code for problem in made.problems]
+    made = convert_suite(suite(threshold), [asked], to, lossy=False)
+    assert not made.has_errors
+    assert RESTATED_CODE in [problem.code for problem in made.problems]
 
 
 def test_what_would_change_verdicts_is_still_refused() -> None:
     called = Assertion(
         grader="tool_trajectory", params={"mode": "any_order", "minimums": {"go": 1}}, pass_at=0.8
     )
-    made = converted(suite(), [case(WHOLE, called)], "agentv", lossy=False)
+    made = convert_suite(suite(), [case(WHOLE, called)], "agentv", lossy=False)
     assert [(one.level, one.field) for one in made.problems] == [("error", "pass_rule")]
 
 
@@ -208,26 +208,26 @@ def test_a_pattern_that_knows_all_of_unicode_is_told_to_know_less(pattern: str, 
     made, (said,), problems = restated(suite(1.0), [held], "agentv")
     assert (made, said.assertions[0].params) == (suite(1.0), {"pattern": narrow})
     assert [(one.level, one.code, one.field) for one in problems] == [
-        ("warning", CODE, "assertions[0].params.pattern")
+        ("warning", RESTATED_CODE, "assertions[0].params.pattern")
     ]
     assert restated(made, [said], "agentv")[2] == []
     assert restated(suite(1.0), [held], "proctor")[1] == [held]
-    assert not converted(suite(1.0), [held], "agentv", lossy=False).failed
+    assert not convert_suite(suite(1.0), [held], "agentv", lossy=False).has_errors
 
 
 def test_a_rule_for_judgments_that_is_left_to_the_run_is_the_mean_in_markdown() -> None:
     left = case(Assertion(grader="instructions"), criteria="It greets.")
-    header = replace(suite(), defaults=Defaults(reuse=True))
+    header = replace(suite(), defaults=SuiteDefaults(reuse=True))
     made, said, problems = restated(header, [left, replace(left, id="b")], "ai_tester")
     assert (made, [one.assertions[0].params for one in said]) == (header, [{"rule": "mean"}] * 2)
     (problem,) = problems
-    assert (problem.level, problem.code, problem.field) == ("warning", CODE, "assertions")
+    assert (problem.level, problem.code, problem.field) == ("warning", RESTATED_CODE, "assertions")
     assert problem.message == (
         "Suite 'tides': several judgments of an answer come to their mean in dialect ai_tester, and their "
         "rule was left to the run. It is the same for one judgment."
     )
     assert restated(made, said, "ai_tester")[2] == []
-    assert not converted(header, [left], "ai_tester", lossy=False).failed
+    assert not convert_suite(header, [left], "ai_tester", lossy=False).has_errors
     assert restated(header, [left], "pramana")[1] == [left]
     made, _, problems = restated(replace(header, pass_rule=SCORE), [left], "ai_tester")
     assert (made.pass_rule, [one.field for one in problems]) == (ALL, ["pass_rule", "assertions"])

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from proctor.errors import StoreError, SuiteError, UsageError
-from proctor.services.suites.convert import MAIN, converted
-from proctor.services.suites.save_and_open import SaveResult, Suites, stored_suite
-from proctor.services.suites.suite_argument import Locator
+from proctor.services.suites.convert import MAIN_FILE, convert_suite
+from proctor.services.suites.save_and_open import SaveResult, Suites, find_stored_suite
+from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Any]
@@ -29,15 +29,15 @@ def save(suites: Suites, word: str, **options: Any) -> list[tuple[str | None, st
 
 
 def opened(suites: Suites, word: str) -> tuple[str, str | None, list[str]]:
-    with suites.opened(word) as found:
+    with suites.open_suite(word) as found:
         return found.suite.name, found.suite.version, [one.case.id for one in found.cases()]
 
 
 def converted_text(suites: Suites, word: str) -> str:
     """A suite in dialect proctor."""
-    with suites.opened(word) as found:
+    with suites.open_suite(word) as found:
         cases = (one.case for one in found.cases())
-        return converted(found.suite, cases, "proctor", lossy=False).files[MAIN].decode()
+        return convert_suite(found.suite, cases, "proctor", lossy=False).files[MAIN_FILE].decode()
 
 
 # --- saving ------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_one_name_is_for_one_suite(suites: Suites, suite: Make) -> None:
 def test_a_file_named_like_a_built_in_suite_is_a_suite_of_its_own(
     suites: Suites, suite: Make, folder: Path, store: SqliteStore
 ) -> None:
-    (builtin,) = Locator().find("cheap").paths
+    (builtin,) = SuiteLocator().find("cheap").paths
     assert save(suites, "cheap") == [("v1", "new")]
     assert save(suites, suite(("a", "?", "x"), name="cheap.jsonl")) == [("v1", "new")]
     assert [one.suite.name for one in store.versions()] == ["builtin:cheap", "cheap"]
@@ -208,9 +208,9 @@ def test_a_version_is_named_by_number_or_digest(suites: Suites, suite: Make, sto
         save(suites, suite(*((letter, "?", "x") for letter in cases)))
     for one in store.versions("s"):
         for word in (f"s@{one.suite.version}", f"s@{one.suite.digest}", f"s@{one.suite.digest[:15]}"):
-            assert stored_suite(store, word) == one.suite
-    assert stored_suite(store, "s") == store.suite("s", "v2")
-    assert stored_suite(store, "nobody") is None
+            assert find_stored_suite(store, word) == one.suite
+    assert find_stored_suite(store, "s") == store.suite("s", "v2")
+    assert find_stored_suite(store, "nobody") is None
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_version_that_is_not_there_is_told_with_those_that_are(
     for cases in ("a", "ab"):
         save(suites, suite(*((letter, "?", "x") for letter in cases)))
     save(suites, suite(("a", "?", "x")), name="mine")
-    for find_it in (lambda: stored_suite(store, word), lambda: opened(suites, word)):
+    for find_it in (lambda: find_stored_suite(store, word), lambda: opened(suites, word)):
         with pytest.raises((UsageError, StoreError), match=told):
             find_it()
 
@@ -260,7 +260,7 @@ def test_an_unknown_word_is_told_with_what_is_in_the_store(suites: Suites, suite
 @pytest.mark.parametrize("with_store", [True, False])
 def test_a_file_is_opened_without_being_saved(suite: Make, store: SqliteStore, with_store: bool) -> None:
     path = suite(*((f"c{number}", f"{number}?", "x") for number in range(1500)))
-    with Suites(store if with_store else None, {}).opened(path) as found:
+    with Suites(store if with_store else None, {}).open_suite(path) as found:
         assert found.suite.version is None
         assert found.source is not None
         twice = [[one.case.id for one in found.cases()] for _ in range(2)]
@@ -271,7 +271,7 @@ def test_a_file_is_opened_without_being_saved(suite: Make, store: SqliteStore, w
 def test_a_file_that_is_wrong_is_not_opened(suites: Suites, folder: Path) -> None:
     row = {"id": "a", "input": "?", "expected": "x", "scorer": "exact"}
     (folder / "odd.jsonl").write_text(json.dumps(row) + "\n{}\n", "utf-8")
-    with pytest.raises(SuiteError) as caught, suites.opened("odd.jsonl"):
+    with pytest.raises(SuiteError) as caught, suites.open_suite("odd.jsonl"):
         pass
     assert {problem.line for problem in caught.value.problems} == {2}
 
@@ -279,5 +279,5 @@ def test_a_file_that_is_wrong_is_not_opened(suites: Suites, folder: Path) -> Non
 def test_a_folder_of_several_suites_is_not_one(suites: Suites, suite: Make) -> None:
     for name in ("a", "b"):
         suite((name, "?", "x"), name=f"all/{name}.jsonl")
-    with pytest.raises(UsageError, match=r"2 suites: all/a\.jsonl, all/b\.jsonl"), suites.opened("all"):
+    with pytest.raises(UsageError, match=r"2 suites: all/a\.jsonl, all/b\.jsonl"), suites.open_suite("all"):
         pass

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.services.suites.save_and_open import Suites
-from proctor.services.suites.saved_names import names_of
+from proctor.services.suites.saved_names import candidate_names
 from proctor.stores import open_store
 from proctor.stores.sqlite.store import SqliteStore
 
@@ -202,7 +202,7 @@ def test_processes_that_save_at_once_give_no_two_files_one_name(write: Write) ->
 )
 @pytest.mark.skipif(os.name == "nt", reason="paths there begin with a drive")
 def test_a_file_may_have_these_names(path: str, name: str, names: list[str]) -> None:
-    assert names_of(Path(path), name) == names
+    assert candidate_names(Path(path), name) == names
 
 
 PARTS = st.lists(st.sampled_from("ab"), min_size=1, max_size=4)
@@ -210,5 +210,5 @@ PARTS = st.lists(st.sampled_from("ab"), min_size=1, max_size=4)
 
 @given(st.lists(PARTS.map(lambda parts: f"/{'/'.join(parts)}/t.jsonl"), min_size=2, max_size=5, unique=True))
 def test_no_two_files_have_all_names_in_common(paths: list[str]) -> None:
-    longest = [names_of(Path(path), "t")[-1] for path in paths]
+    longest = [candidate_names(Path(path), "t")[-1] for path in paths]
     assert len(set(longest)) == len(paths)

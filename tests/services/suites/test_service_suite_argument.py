@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from proctor.errors import UsageError
-from proctor.services.runs.reading.report import check_endings, write
+from proctor.services.runs.reading.report import check_report_paths, write_report
 from proctor.services.suites.builtin_suites import TIERS
-from proctor.services.suites.file_source import source_of
-from proctor.services.suites.suite_argument import Locator, NoSuchSuite
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.suite_argument import NoSuchSuite, SuiteLocator
 
 
 def _touch(*paths: str) -> None:
@@ -23,22 +23,22 @@ def _touch(*paths: str) -> None:
 
 
 def test_a_path_comes_before_a_name_and_the_users_own_before_a_built_in_suite(folder: Path) -> None:
-    (builtin,) = Locator().find("cheap").paths
+    (builtin,) = SuiteLocator().find("cheap").paths
     assert builtin.parent.name == "v1.0"
     with pytest.raises(NoSuchSuite, match=r"in the store.*`builtin:cheap`"):
-        Locator(is_saved=lambda word: word == "cheap").find("cheap")
+        SuiteLocator(is_saved=lambda word: word == "cheap").find("cheap")
     _touch("suites/cheap.jsonl", "suites/mine.jsonl")
-    assert Locator(is_saved=lambda _word: True).find("cheap").paths == (Path("suites/cheap.jsonl"),)
-    assert Locator().find("mine").paths == (Path("suites/mine.jsonl"),)
+    assert SuiteLocator(is_saved=lambda _word: True).find("cheap").paths == (Path("suites/cheap.jsonl"),)
+    assert SuiteLocator().find("mine").paths == (Path("suites/mine.jsonl"),)
     _touch("cheap", "mine")
-    assert Locator().find("cheap").paths == (Path("cheap"),)
-    assert Locator().find("mine").paths == (Path("mine"),)
-    assert Locator().find("builtin:cheap").paths == (builtin,)
+    assert SuiteLocator().find("cheap").paths == (Path("cheap"),)
+    assert SuiteLocator().find("mine").paths == (Path("mine"),)
+    assert SuiteLocator().find("builtin:cheap").paths == (builtin,)
 
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_every_tier_is_a_file(tier: str) -> None:
-    assert [path.suffix for path in Locator().find(tier).paths] == [".jsonl"]
+    assert [path.suffix for path in SuiteLocator().find(tier).paths] == [".jsonl"]
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,22 @@ def test_every_tier_is_a_file(tier: str) -> None:
 def test_a_word_for_nothing_says_what_there_is(folder: Path, word: str, hint: str) -> None:
     _touch("suites/mine.jsonl", "suites/twice.jsonl", "suites/twice.csv", "all/notes.md")
     with pytest.raises(UsageError) as caught:
-        Locator().find(word)
+        SuiteLocator().find(word)
     assert hint in str(caught.value)
 
 
 def test_a_source_can_be_read_again_and_again_and_sees_its_neighbours(folder: Path) -> None:
     _touch("one/a.jsonl", "one/b.toml")
-    source = source_of(Path("one/a.jsonl"))
-    assert [list(source.lines()) for _ in range(2)] == [[b"x\n"]] * 2
-    assert source.neighbour("b.toml") == b"x\n"
-    assert source.neighbour("c.toml") is None
+    source = source_from_path(Path("one/a.jsonl"))
+    assert [list(source.read_lines()) for _ in range(2)] == [[b"x\n"]] * 2
+    assert source.read_sibling("b.toml") == b"x\n"
+    assert source.read_sibling("c.toml") is None
 
 
 def test_a_source_that_cannot_be_opened_or_named_is_told(folder: Path) -> None:
     for path in (Path("missing"), folder / "missing", Path(os.fsdecode(b"\xe9"))):
         with pytest.raises(UsageError):
-            source_of(path)
+            source_from_path(path)
 
 
 # --- files that are written --------------------------------------------------------------------------------
@@ -78,14 +78,14 @@ def test_a_source_that_cannot_be_opened_or_named_is_told(folder: Path) -> None:
 def test_what_cannot_be_written_is_known_beforehand(folder: Path, path: str) -> None:
     Path("folder.json").mkdir()
     with pytest.raises(UsageError) as caught:
-        check_endings(["fine.json", path])
+        check_report_paths(["fine.json", path])
     assert repr(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("path", ["x.json", "X.JSONL", "a b.csv", "deep/x.md", "x.xml", "x.html"])
 def test_what_can_be_written_passes(folder: Path, path: str) -> None:
     Path("deep").mkdir()
-    check_endings([path])
+    check_report_paths([path])
 
 
 class _Breaking:
@@ -107,9 +107,9 @@ def test_a_file_stays_as_it_was_when_the_new_one_cannot_be_finished(
 ) -> None:
     good = reported((trial("4", score(0.0)), case()))
     path = f"out.{ending}"
-    write(path, [good])
+    write_report(path, [good])
     before = Path(path).read_bytes()
     with pytest.raises(UsageError, match="No space left"):
-        write(path, [_Breaking(good)])  # type: ignore[list-item]  # has what a report looks at
+        write_report(path, [_Breaking(good)])  # type: ignore[list-item]  # has what a report looks at
     assert Path(path).read_bytes() == before
     assert [entry.name for entry in folder.iterdir()] == [path]

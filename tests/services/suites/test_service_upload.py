@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from proctor.errors import SuiteError, UsageError
 from proctor.protocols import Store
-from proctor.services.suites.save_upload import CODE, draft_of, save
+from proctor.services.suites.save_upload import PAGE_CODE, check_upload, save_draft
 from proctor.services.suites.trash import Trash
-from proctor.services.suites.upload import FOLDER, chosen, of_files, of_text, source_of
+from proctor.services.suites.upload import (
+    FOLDER_CHOICE,
+    choose_suite,
+    source_from_upload,
+    upload_from_files,
+    upload_from_text,
+)
 from proctor.stores import open_store
 
 LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
@@ -31,7 +37,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def codes(text: str, **settings: object) -> list[tuple[str, str, int | None]]:
-    draft = draft_of(of_text(text), **settings)  # type: ignore[arg-type]
+    draft = check_upload(upload_from_text(text), **settings)  # type: ignore[arg-type]
     return [(one.level, one.code, one.line) for one in draft.problems]
 
 
@@ -45,17 +51,19 @@ def codes(text: str, **settings: object) -> list[tuple[str, str, int | None]]:
     ],
 )
 def test_the_dialect_of_a_pasted_text_is_found_from_its_content(text: str, dialect: str, ending: str) -> None:
-    upload = of_text(text)
-    draft = draft_of(upload)
+    upload = upload_from_text(text)
+    draft = check_upload(upload)
     assert (draft.suite and draft.suite.dialect, draft.errors) == (dialect, [])
     assert upload.main.endswith(ending)
-    assert draft_of(of_text(f"\ufeff{text}")).suite == draft.suite, "a byte order mark changes nothing"
+    assert check_upload(upload_from_text(f"\ufeff{text}")).suite == draft.suite, (
+        "a byte order mark changes nothing"
+    )
 
 
 def test_a_text_that_took_the_place_of_another_in_the_editor_is_read_as_what_it_is() -> None:
-    assert of_text(JSONL, "tests.csv").main == "tests.jsonl"
-    assert of_text(YAML, "suite.yml").main == "suite.yml"
-    assert of_text(CSV, "../../etc/passwd.csv").main == "passwd.csv"
+    assert upload_from_text(JSONL, "tests.csv").main == "tests.jsonl"
+    assert upload_from_text(YAML, "suite.yml").main == "suite.yml"
+    assert upload_from_text(CSV, "../../etc/passwd.csv").main == "passwd.csv"
 
 
 @pytest.mark.parametrize(
@@ -64,19 +72,19 @@ def test_a_text_that_took_the_place_of_another_in_the_editor_is_read_as_what_it_
 )
 def test_what_is_no_text_is_refused_with_a_sentence(data: str, word: str) -> None:
     with pytest.raises(UsageError, match=word):
-        of_text(data)
+        upload_from_text(data)
 
 
 def test_files_that_are_not_utf_8_are_refused_with_the_line() -> None:
     with pytest.raises(UsageError, match="line 2"):
-        draft_of(of_files({"a.jsonl": b"{}\n\xff\n"}))
+        check_upload(upload_from_files({"a.jsonl": b"{}\n\xff\n"}))
     with pytest.raises(UsageError, match="UTF-16"):
-        draft_of(of_files({"a.jsonl": JSONL.encode("utf-16")}))
+        check_upload(upload_from_files({"a.jsonl": JSONL.encode("utf-16")}))
 
 
 def test_every_problem_is_at_its_line_and_the_words_are_those_of_the_linter() -> None:
     text = (LINE % ("leaky", "the answer is 42", "42")) + '{"id": "e", "input": "x", "scorer": "llm_judge"}\n'
-    draft = draft_of(of_text(text))
+    draft = check_upload(upload_from_text(text))
     assert ("warning", "leak", 1) in codes(text)
     assert ("error", "missing-rubric", 2) in codes(text)
     assert any(
@@ -87,9 +95,9 @@ def test_every_problem_is_at_its_line_and_the_words_are_those_of_the_linter() ->
 
 
 def test_a_suite_from_a_page_is_always_split_in_80_and_20() -> None:
-    draft = draft_of(of_text(JSONL))
+    draft = check_upload(upload_from_text(JSONL))
     assert (len(draft.holdout), draft.suite and draft.suite.case_count) == (2, 10)
-    plain = draft_of(of_text(YAML))
+    plain = check_upload(upload_from_text(YAML))
     assert plain.suite is not None
     assert plain.suite.split_rule is not None
     assert plain.suite.split_rule.ratio == 0.2
@@ -97,7 +105,7 @@ def test_a_suite_from_a_page_is_always_split_in_80_and_20() -> None:
 
 def test_a_suite_from_a_page_is_split_as_its_header_or_else_the_form_says() -> None:
     def share(text: str, holdout: float | None = None) -> float | None:
-        suite = draft_of(of_text(text), holdout=holdout).suite
+        suite = check_upload(upload_from_text(text), holdout=holdout).suite
         assert suite is not None
         assert suite.no_holdout is (suite.split_rule is None)
         return None if suite.split_rule is None else suite.split_rule.ratio
@@ -109,7 +117,7 @@ def test_a_suite_from_a_page_is_split_as_its_header_or_else_the_form_says() -> N
     assert share(header % "0.5" + JSONL, 0) is None
     assert share(YAML, 0) is None
     with pytest.raises(UsageError, match=r"The share held out is 1\.5; give a share below 1"):
-        draft_of(of_text(JSONL), holdout=1.5)
+        check_upload(upload_from_text(JSONL), holdout=1.5)
 
 
 # --- what a page may not say -------------------------------------------------------------------------------
@@ -149,29 +157,31 @@ FORBIDDEN = {
 
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_what_acts_on_this_machine_is_an_error_at_its_line_and_is_not_saved(what: str, store: Store) -> None:
-    upload = of_text(FORBIDDEN[what])
-    found = [one for one in draft_of(upload).errors if one.code == CODE]
-    assert found, draft_of(upload).problems
+    upload = upload_from_text(FORBIDDEN[what])
+    found = [one for one in check_upload(upload).errors if one.code == PAGE_CODE]
+    assert found, check_upload(upload).problems
     assert all(one.line is not None and one.line > 1 for one in found)
     assert "proctor suites save" in found[0].message
     with pytest.raises(SuiteError):
-        save(store, upload)
+        save_draft(store, upload)
     assert store.versions() == []
 
 
 def test_targets_and_judges_of_the_server_may_be_named(store: Store) -> None:
     for what in ("a judge in proctor", "a target in proctor"):
-        upload = of_text(FORBIDDEN[what].replace("cli:x", "known").replace("python:os:system", "known"))
-        assert draft_of(upload, own_targets=["known"]).errors == []
-        assert save(store, upload, name=what, own_targets=["known"]).suite.version == "v1"
+        upload = upload_from_text(
+            FORBIDDEN[what].replace("cli:x", "known").replace("python:os:system", "known")
+        )
+        assert check_upload(upload, own_targets=["known"]).errors == []
+        assert save_draft(store, upload, name=what, own_targets=["known"]).suite.version == "v1"
 
 
 def test_targets_that_a_suite_wants_to_be_run_on_are_left_out_with_a_warning(store: Store) -> None:
     wants = '"name": "p", "defaults": {"targets": ["cli:rm -rf /", "known"]}'
     text = f"{HEADER}{ASKED}{EXACT}".replace('"name": "p"', wants)
-    draft = draft_of(of_text(text), own_targets=["known"])
-    assert [one.level for one in draft.problems if one.code == CODE] == ["warning"]
-    saved = save(store, of_text(text), name="one", own_targets=["known"])
+    draft = check_upload(upload_from_text(text), own_targets=["known"])
+    assert [one.level for one in draft.problems if one.code == PAGE_CODE] == ["warning"]
+    saved = save_draft(store, upload_from_text(text), name="one", own_targets=["known"])
     assert saved.suite.defaults.targets == ("known",)
 
 
@@ -179,14 +189,16 @@ def test_an_upload_sees_no_file_of_this_machine(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     (tmp_path / "secret.md").write_text("secret", encoding="utf-8")
     text = "# 👤\n\n{{_file: secret.md}}\n\n---\n\nx\n"
-    assert [one.code for one in draft_of(of_text(text)).errors] == ["missing-file"]
-    source = source_of(of_files({"a/suite.jsonl": JSONL.encode(), "b.md": b"here"}))
+    assert [one.code for one in check_upload(upload_from_text(text)).errors] == ["missing-file"]
+    source = source_from_upload(upload_from_files({"a/suite.jsonl": JSONL.encode(), "b.md": b"here"}))
     assert source.folder == ""
     assert not source.environ
     for path in ("secret.md", "../secret.md", str(tmp_path / "secret.md"), "/etc/hostname", "a\0b"):
-        assert source.find(path) is None
-    assert source.expand("../../**/*") == source.expand("/../*") == source.expand("../../*") == []
-    assert source.expand("../*") == ["../b.md"]
+        assert source.find_file(path) is None
+    assert (
+        source.expand_glob("../../**/*") == source.expand_glob("/../*") == source.expand_glob("../../*") == []
+    )
+    assert source.expand_glob("../*") == ["../b.md"]
 
 
 # --- saving ------------------------------------------------------------------------------------------------
@@ -197,23 +209,23 @@ def test_saving_numbers_versions_as_the_command_line_does(store: Store) -> None:
     states = [
         (saved.suite.version, saved.state)
         for saved in (
-            save(store, of_text(JSONL), name="mine"),
-            save(store, of_text(JSONL), name="mine"),
-            save(store, of_text(other), name="mine"),
-            save(store, of_text(JSONL), name="mine"),
+            save_draft(store, upload_from_text(JSONL), name="mine"),
+            save_draft(store, upload_from_text(JSONL), name="mine"),
+            save_draft(store, upload_from_text(other), name="mine"),
+            save_draft(store, upload_from_text(JSONL), name="mine"),
         )
     ]
     assert states == [("v1", "new"), ("v1", "same"), ("v2", "new"), ("v1", "earlier")]
 
 
 def test_a_suite_may_be_called_as_a_built_in_one(store: Store) -> None:
-    assert save(store, of_text(JSONL), name="cheap").suite.title == "cheap v1"
+    assert save_draft(store, upload_from_text(JSONL), name="cheap").suite.title == "cheap v1"
 
 
 @pytest.mark.parametrize("name", ["builtin:cheap", "a@v2", "x" * 201, "two\nlines"])
 def test_names_that_cannot_be_had_are_refused(name: str, store: Store) -> None:
     with pytest.raises(UsageError):
-        save(store, of_text(JSONL), name=name)
+        save_draft(store, upload_from_text(JSONL), name=name)
     assert store.versions() == []
 
 
@@ -222,9 +234,9 @@ def test_names_that_cannot_be_had_are_refused(name: str, store: Store) -> None:
 
 def test_a_folder_of_markdown_is_one_suite_and_is_called_as_it_is() -> None:
     files = {"mine/a.md": MARKDOWN.encode(), "mine/b/c.md": MARKDOWN.encode(), "mine/README.md": b"# About"}
-    upload = of_files(files)
-    draft = draft_of(upload)
-    assert (upload.main, draft.errors) == (FOLDER, [])
+    upload = upload_from_files(files)
+    draft = check_upload(upload)
+    assert (upload.main, draft.errors) == (FOLDER_CHOICE, [])
     assert draft.suite is not None
     assert (draft.suite.name, draft.suite.dialect, draft.suite.case_count) == ("mine", "ai_tester", 2)
 
@@ -234,24 +246,28 @@ def test_a_file_that_the_suite_refers_to_is_no_other_suite() -> None:
     inner = (
         '{"id": "a", "input": "hi", "criteria": "x", "assertions": [{"type": "contains", "value": "x"}]}\n'
     )
-    upload = of_files({"s/suite.eval.yaml": outer.encode(), "s/cases.jsonl": inner.encode()})
+    upload = upload_from_files({"s/suite.eval.yaml": outer.encode(), "s/cases.jsonl": inner.encode()})
     assert (upload.main, upload.choices) == ("suite.eval.yaml", ())
-    draft = draft_of(upload)
+    draft = check_upload(upload)
     assert draft.errors == []
     assert draft.read == 1
 
 
 def test_of_several_suites_the_user_chooses() -> None:
-    upload = of_files({"a.jsonl": JSONL.encode(), "b.csv": CSV.encode(), "n/t.md": MARKDOWN.encode()})
-    assert upload.choices == ("a.jsonl", "b.csv", FOLDER)
-    assert draft_of(chosen(upload, "b.csv")).read == 2
-    assert draft_of(chosen(upload, FOLDER)).read == 1
+    upload = upload_from_files(
+        {"a.jsonl": JSONL.encode(), "b.csv": CSV.encode(), "n/t.md": MARKDOWN.encode()}
+    )
+    assert upload.choices == ("a.jsonl", "b.csv", FOLDER_CHOICE)
+    assert check_upload(choose_suite(upload, "b.csv")).read == 2
+    assert check_upload(choose_suite(upload, FOLDER_CHOICE)).read == 1
     with pytest.raises(UsageError, match="no suite of this upload"):
-        chosen(upload, "../c.csv")
+        choose_suite(upload, "../c.csv")
     with pytest.raises(UsageError, match="no suite in the upload"):
-        of_files({"picture.png": b"\x89PNG"})
+        upload_from_files({"picture.png": b"\x89PNG"})
     with pytest.raises(UsageError, match="Save its sheet as CSV"):
-        of_files({"[Content_Types].xml": b"", "xl/workbook.xml": b"", "xl/worksheets/sheet1.xml": b""})
+        upload_from_files(
+            {"[Content_Types].xml": b"", "xl/workbook.xml": b"", "xl/worksheets/sheet1.xml": b""}
+        )
 
 
 @given(
@@ -259,10 +275,10 @@ def test_of_several_suites_the_user_chooses() -> None:
 )
 def test_no_reference_and_no_glob_leaves_the_upload(reference: str, parts: list[str]) -> None:
     files = {"a/suite.jsonl": JSONL.encode(), "a/b.md": b"1", "c/a/b.md": b"2", ".x/b.md": b"3"}
-    source = source_of(of_files(files))
-    found = source.find(reference)
+    source = source_from_upload(upload_from_files(files))
+    found = source.find_file(reference)
     assert found is None or found.data in files.values()
-    for path in source.expand("/".join(parts)):
+    for path in source.expand_glob("/".join(parts)):
         assert path.rstrip("/") in {
             "b.md",
             "suite.jsonl",
@@ -277,14 +293,14 @@ def test_no_reference_and_no_glob_leaves_the_upload(reference: str, parts: list[
 
 
 def test_globs_match_as_on_a_disk(tmp_path: Path) -> None:
-    from proctor.services.suites.file_source import source_of as on_disk
+    from proctor.services.suites.file_source import source_from_path as on_disk
 
     names = ["suite.jsonl", "a.md", "x/b.md", "x/y/c.md", "x/.z/d.md", ".git/e.md", "x/y/f.csv"]
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(JSONL, encoding="utf-8")
     disk = on_disk(tmp_path / "suite.jsonl")
-    memory = source_of(of_files(dict.fromkeys(names, JSONL.encode()), main="suite.jsonl"))
+    memory = source_from_upload(upload_from_files(dict.fromkeys(names, JSONL.encode()), main="suite.jsonl"))
     for pattern in (
         "*",
         "*.md",
@@ -300,9 +316,9 @@ def test_globs_match_as_on_a_disk(tmp_path: Path) -> None:
         "?.md",
         "./x/../a.md",
     ):
-        assert memory.expand(pattern) == disk.expand(pattern), pattern
+        assert memory.expand_glob(pattern) == disk.expand_glob(pattern), pattern
     for path in ("a.md", "x/b.md", "nowhere.md", "x\\b.md", "/a.md"):
-        there, here = disk.find(path), memory.find(path)
+        there, here = disk.find_file(path), memory.find_file(path)
         assert (there and there.path) == (here and here.path), path
 
 
@@ -318,7 +334,7 @@ def test_having_back_what_was_deleted_leaves_all_as_it_was(
     trash = Trash(store, lambda: _closing(folder / "trash.db"))
     texts = [JSONL, JSONL + LINE % ("u", "x", "y"), JSONL + LINE % ("v", "x", "y")]
     for text in data.draw(st.lists(st.sampled_from(texts), min_size=1, max_size=5)):
-        save(store, of_text(text), name="mine")
+        save_draft(store, upload_from_text(text), name="mine")
     before = _all_of(store)
     versions = [str(one.suite.version) for one in store.versions("mine")]
     doomed = data.draw(st.lists(st.sampled_from(versions), unique=True, min_size=1))
@@ -328,16 +344,16 @@ def test_having_back_what_was_deleted_leaves_all_as_it_was(
     for version in data.draw(st.permutations(doomed)):
         assert trash.restore("mine", version).version == version
     assert _all_of(store) == before
-    assert trash.discarded() == []
+    assert trash.list_deleted() == []
     store.close()
 
 
 def test_what_was_saved_after_deleting_stays_the_current_version(tmp_path: Path, store: Store) -> None:
     trash = Trash(store, lambda: _closing(tmp_path / "trash.db"))
-    save(store, of_text(JSONL), name="mine")
+    save_draft(store, upload_from_text(JSONL), name="mine")
     trash.discard("mine")
-    assert [(one.name, one.version) for one in trash.discarded()] == [("mine", "v1")]
-    save(store, of_text(JSONL + LINE % ("u", "x", "y")), name="mine")
+    assert [(one.name, one.version) for one in trash.list_deleted()] == [("mine", "v1")]
+    save_draft(store, upload_from_text(JSONL + LINE % ("u", "x", "y")), name="mine")
     trash.restore("mine", "v1")
     assert [(one.suite.version, one.current) for one in store.versions("mine")] == [
         ("v1", False),
@@ -351,10 +367,10 @@ def test_what_was_saved_after_deleting_stays_the_current_version(tmp_path: Path,
 
 def test_a_version_that_was_saved_again_is_left_as_it_is(tmp_path: Path, store: Store) -> None:
     trash = Trash(store, lambda: _closing(tmp_path / "trash.db"))
-    save(store, of_text(JSONL), name="mine")
+    save_draft(store, upload_from_text(JSONL), name="mine")
     trash.discard("mine")
     tagged = JSONL.replace('"scorer"', '"tags": "new", "scorer"')
-    save(store, of_text(tagged), name="mine")
+    save_draft(store, upload_from_text(tagged), name="mine")
     before = _all_of(store)
     trash.restore("mine", "v1")
     assert _all_of(store) == before
@@ -371,9 +387,11 @@ def _all_of(store: Store) -> list[object]:
 
 
 def test_an_upload_has_within_its_suites_folder_what_was_uploaded_there() -> None:
-    source = source_of(of_files({"a/suite.jsonl": JSONL.encode(), "a/b.md": b"here", "c.md": b"above"}))
-    found = source.within("b.md")
+    source = source_from_upload(
+        upload_from_files({"a/suite.jsonl": JSONL.encode(), "a/b.md": b"here", "c.md": b"above"})
+    )
+    found = source.find_within("b.md")
     assert found is not None
     assert (found.path, found.data) == ("b.md", b"here")
     for reference in ("../c.md", "/c.md", "c.md", "", "/etc/hostname"):
-        assert source.within(reference) is None
+        assert source.find_within(reference) is None

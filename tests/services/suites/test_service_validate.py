@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from proctor.services.events import Event, Reading, Searching
+from proctor.services.events import Event, ReadProgress, SearchProgress
 from proctor.services.suites.builtin_suites import TIERS
-from proctor.services.suites.suite_argument import Locator
-from proctor.services.suites.validate import check
+from proctor.services.suites.suite_argument import SuiteLocator
+from proctor.services.suites.validate import validate_suite
 
 
 def test_how_far_reading_and_searching_are_is_told(tmp_path: Path) -> None:
@@ -19,10 +19,10 @@ def test_how_far_reading_and_searching_are_is_told(tmp_path: Path) -> None:
     suite.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     other.write_text("sea and sand\n" * 50_000, encoding="utf-8")
     told: list[Event] = []
-    checked = check(suite, against=[other], listen=told.append)
+    checked = validate_suite(suite, against=[other], listen=told.append)
     assert checked.problems == ()
-    assert [one.cases for one in told if isinstance(one, Reading)] == [1000, 2000]
-    searched = [one.characters for one in told if isinstance(one, Searching)]
+    assert [one.cases for one in told if isinstance(one, ReadProgress)] == [1000, 2000]
+    searched = [one.characters for one in told if isinstance(one, SearchProgress)]
     assert len(searched) > 1
     assert searched == sorted(searched)
     assert searched[-1] == 650_000
@@ -30,5 +30,5 @@ def test_how_far_reading_and_searching_are_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_of_a_built_in_suite_nothing_is_doubtful(tier: str) -> None:
-    (path,) = Locator().find(tier).paths
-    assert check(path).problems == ()
+    (path,) = SuiteLocator().find(tier).paths
+    assert validate_suite(path).problems == ()

@@ -84,9 +84,9 @@ REFUSED = {
     "nested": (archive(("a.zip", archive(("b", b"x")))), "archive in the archive"),
     "nested by another name": (archive(("a.txt", archive(("b", b"x")))), "archive in the archive"),
     "bomb": (archive(("a", b"0" * (8 * 2**20))), "times its size"),
-    "too large": (archive(("a", b"0" * (zip_upload.MOST_BYTES + 1))), "are read"),
+    "too large": (archive(("a", b"0" * (zip_upload.MAX_BYTES + 1))), "are read"),
     "too many": (
-        archive(*((f"{n}", b"") for n in range(zip_upload.MOST_FILES + 1)), how=ZIP_STORED),
+        archive(*((f"{n}", b"") for n in range(zip_upload.MAX_FILES + 1)), how=ZIP_STORED),
         "too many",
     ),
     "unusual": (archive(("a", b"x"), how=ZIP_BZIP2), "unusual"),

@@ -11,7 +11,7 @@ import pytest
 
 from proctor.errors import SuiteError, UsageError
 from proctor.protocols import MAX_LINE_BYTES
-from proctor.services.suites.load import load
+from proctor.services.suites.load import load_suite
 from proctor.targets.replay import first_case
 
 ROW = json.dumps({"id": "a", "input": "q", "expected": "x"})
@@ -36,7 +36,7 @@ def sparse(path: Path, head: bytes, size: int) -> Path:
 def test_a_line_over_64_mib_is_an_error_with_its_file_and_number(tmp_path: Path, name: str) -> None:
     path = sparse(tmp_path / name, HEADS[name], MAX_LINE_BYTES + 1)
     with pytest.raises(SuiteError) as caught:
-        load(path)
+        load_suite(path)
     (problem,) = caught.value.problems
     assert (problem.code, problem.path) == ("line-too-long", str(path))
     assert problem.line == HEADS[name].count(b"\n") + 1
@@ -51,7 +51,7 @@ def test_a_file_over_64_mib_that_is_read_as_a_whole_is_an_error(tmp_path: Path, 
         for _ in range(65):
             file.write(b"#" * (2**20 - 1) + b"\n")
     with pytest.raises(SuiteError, match="more than 64 MiB, and a file of this kind is read as a whole"):
-        load(path)
+        load_suite(path)
 
 
 def test_a_file_over_64_mib_that_a_suite_refers_to_is_an_error_with_its_name(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_file_over_64_mib_that_a_suite_refers_to_is_an_error_with_its_name(tmp
         encoding="utf-8",
     )
     with pytest.raises(SuiteError, match=r"large\.txt.*more than 64 MiB"):
-        load(tmp_path / "s.eval.yaml")
+        load_suite(tmp_path / "s.eval.yaml")
 
 
 def test_a_line_over_64_mib_of_a_recording_is_an_error_with_its_number(tmp_path: Path) -> None:

@@ -12,28 +12,36 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S
-from proctor.conformance import Check, CheckVerdict, Conformance, Question, Reply, checks, conformance
-from proctor.engines.retries import Patience
+from proctor.conformance import (
+    CheckVerdict,
+    Conformance,
+    ConformanceCheck,
+    Question,
+    Reply,
+    make_checks,
+    score_checks,
+)
+from proctor.engines.retries import RetryPolicy
 from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Message, Output, Params, Prompt, TargetSpec, Usage
-from proctor.services.runs.execution.target_pool import Prices, Reach
-from proctor.services.runs.planning.target_names import Names
-from proctor.services.targets.conformance import MOST_TOKENS, replies_of, reply_of
+from proctor.services.runs.execution.target_pool import Prices, TargetPool
+from proctor.services.runs.planning.target_names import TargetNames
+from proctor.services.targets.conformance import DEFAULT_MAX_TOKENS, collect_replies, get_reply
 
 Probe = Callable[..., Awaitable[Conformance]]
 NO_PRICES = Prices(shipped={}, own={})
 
 
 def spec_of(word: str) -> TargetSpec:
-    return Names(os.environ).spec(word, Params(), judged=False)
+    return TargetNames(os.environ).get_spec(word, Params(), judged=False)
 
 
 @pytest.fixture
-async def reach() -> AsyncIterator[Reach]:
-    opened = Reach(
+async def reach() -> AsyncIterator[TargetPool]:
+    opened = TargetPool(
         os.environ,
         concurrency=4,
-        patience=Patience(timeout_s=5, retries=0),
+        patience=RetryPolicy(timeout_s=5, retries=0),
         prices=NO_PRICES,
         notify=lambda _line: None,
     )
@@ -42,12 +50,12 @@ async def reach() -> AsyncIterator[Reach]:
 
 
 @pytest.fixture
-def probe(reach: Reach) -> Probe:
+def probe(reach: TargetPool) -> Probe:
     """Puts a target to all checks."""
 
     async def put(word: str, seed: int = 7) -> Conformance:
-        asked = checks(seed)
-        return conformance(asked, await replies_of(reach, spec_of(word), asked))
+        asked = make_checks(seed)
+        return score_checks(asked, await collect_replies(reach, spec_of(word), asked))
 
     return put
 
@@ -60,7 +68,7 @@ def capable(folder: Path) -> str:
 
 async def test_a_capable_function_passes_all_14(probe: Probe, capable: str) -> None:
     found = await probe(capable)
-    assert [one.reason for one in found.checked] == [""] * 14
+    assert [one.reason for one in found.outcomes] == [""] * 14
     assert found.is_certified
 
 
@@ -82,19 +90,19 @@ async def test_who_knows_nothing_scores_nothing(probe: Probe, module: Any, sourc
 
 async def test_a_target_that_always_fails_is_not_measured(probe: Probe, module: Any) -> None:
     found = await probe(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
-    assert {one.verdict for one in found.checked} == {CheckVerdict.ERROR}
+    assert {one.verdict for one in found.outcomes} == {CheckVerdict.ERROR}
     assert not found.is_measured
 
 
 async def test_a_target_by_case_ids_knows_which_question_is_which(probe: Probe, folder: Path) -> None:
-    right = checks(7)[1].questions
-    lines = [f'{{"arithmetic {n}": "{one.expected.words}"}}' for n, one in enumerate(right, 1)]
+    right = make_checks(7)[1].questions
+    lines = [f'{{"arithmetic {n}": "{one.expected.description}"}}' for n, one in enumerate(right, 1)]
     (folder / "answers.jsonl").write_text("\n".join([*lines, '{"*": "x"}']), encoding="utf-8")
     found = await probe("scripted:answers.jsonl")
-    assert [one.check.name for one in found.checked if one.verdict is CheckVerdict.PASS] == ["arithmetic"]
+    assert [one.check.name for one in found.outcomes if one.verdict is CheckVerdict.PASS] == ["arithmetic"]
 
 
-async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: Reach, module: Any) -> None:
+async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: TargetPool, module: Any) -> None:
     name = module(
         "import threading\nnow = most = alone = 0\nlock = threading.Lock()\n"
         "def f(x):\n"
@@ -107,10 +115,10 @@ async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: Rea
         "    return 'x'\n"
     )
     told: list[tuple[int, int]] = []
-    await replies_of(
+    await collect_replies(
         reach,
         spec_of(f"function:{name}:f"),
-        checks(7),
+        make_checks(7),
         progress=lambda done, total: told.append((done, total)),
     )
     assert told == [(done, 14) for done in range(1, 15)]
@@ -120,20 +128,20 @@ async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: Rea
     assert (seen.alone, 1 < seen.most <= 4) == (1, True)
 
 
-async def test_no_fallback_answers_for_a_target(reach: Reach, module: Any) -> None:
+async def test_no_fallback_answers_for_a_target(reach: TargetPool, module: Any) -> None:
     broken = spec_of(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
     spec = TargetSpec(name="both", kind=broken.kind, model=broken.model, fallbacks=(spec_of("echo"),))
-    (first,) = (await replies_of(reach, spec, checks(7)[:1]))[0]
+    (first,) = (await collect_replies(reach, spec, make_checks(7)[:1]))[0]
     assert first.text is None
 
 
 async def test_what_cannot_be_asked_at_all_is_said_in_one_sentence() -> None:
     class Refusing:
-        async def target(self, _spec: TargetSpec) -> Scripted:
+        async def open_target(self, _spec: TargetSpec) -> Scripted:
             return Scripted(UsageError("The variable CODE is not set."))
 
     with pytest.raises(UsageError, match="CODE"):
-        await replies_of(Refusing(), spec_of("echo"), checks(1))  # type: ignore[arg-type]
+        await collect_replies(Refusing(), spec_of("echo"), make_checks(1))  # type: ignore[arg-type]
 
 
 # --- one question ------------------------------------------------------------------------------------------
@@ -160,7 +168,7 @@ QUESTION = Question(messages=(Message(role="user", content="?"),), json_answer=T
 
 
 async def asked(reply: Output | Exception) -> Reply:
-    return await reply_of(Scripted(reply), QUESTION, "c")
+    return await get_reply(Scripted(reply), QUESTION, "c")
 
 
 @pytest.mark.parametrize(
@@ -191,10 +199,10 @@ async def test_all_that_an_endpoint_tells_is_in_the_reply() -> None:
     reply = await asked(output)
     assert reply == Reply(
         text=reply.text,
-        declines=True,
+        is_refusal=True,
         latency_ms=12.5,
         output_tokens=7,
-        is_cut=True,
+        is_truncated=True,
         refused_params=("temperature",),
         cost_usd=0.25,
         model="m-1",
@@ -204,7 +212,7 @@ async def test_all_that_an_endpoint_tells_is_in_the_reply() -> None:
 
 async def test_a_question_is_asked_in_its_own_form() -> None:
     target = Scripted(Output(text="x"))
-    await reply_of(target, QUESTION, "JSON mode 1")
+    await get_reply(target, QUESTION, "JSON mode 1")
     assert target.asked == [
         Prompt(messages=QUESTION.messages, case_id="JSON mode 1", json_answer=True, temperature=0.0)
     ]
@@ -217,11 +225,11 @@ async def test_the_limit_of_a_question_is_that_of_its_target() -> None:
         def __init__(self) -> None:
             self.limits: list[int | None] = []
 
-        async def target(self, spec: TargetSpec) -> Scripted:
+        async def open_target(self, spec: TargetSpec) -> Scripted:
             self.limits.append(spec.params.max_tokens)
             return Scripted(Output(text="x"))
 
-    opening, limits = Opening(), {one.max_tokens for check in checks(1) for one in check.questions}
-    every: Sequence[Check] = checks(1)
-    await asyncio.wait_for(replies_of(opening, spec_of("echo"), every), PATIENCE_S)  # type: ignore[arg-type]
-    assert set(opening.limits) == {MOST_TOKENS if limit is None else limit for limit in limits}
+    opening, limits = Opening(), {one.max_tokens for check in make_checks(1) for one in check.questions}
+    every: Sequence[ConformanceCheck] = make_checks(1)
+    await asyncio.wait_for(collect_replies(opening, spec_of("echo"), every), PATIENCE_S)  # type: ignore[arg-type]
+    assert set(opening.limits) == {DEFAULT_MAX_TOKENS if limit is None else limit for limit in limits}

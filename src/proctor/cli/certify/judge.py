@@ -11,35 +11,35 @@ from contextlib import redirect_stdout, suppress
 from itertools import chain
 from typing import Any, NamedTuple
 
-from proctor.cli.certify.output import reach_of
+from proctor.cli.certify.output import make_target_pool
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import open_store, show, store_location
-from proctor.cli.output_files import check_outputs, drawn, ending_of, write_output
+from proctor.cli.output_files import check_outputs, draw_svg, file_ending, write_output
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Calibration, Params, TargetSpec
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.reports.certificates import of_judge
-from proctor.reports.formatting import as_json, cost
+from proctor.reports.formatting import cost, to_json
 from proctor.safe_text import one_line
 from proctor.services.judges.calibrate import (
-    Calibrated,
-    Calibrating,
-    Difference,
+    CalibrationResult,
+    JudgeCalibrator,
+    LabelDifference,
     needs_judge,
     prompt_variants,
     store_calibration,
 )
-from proctor.services.judges.label_export import no_labels, stored_labels
+from proctor.services.judges.label_export import load_stored_labels, no_labels_error
 from proctor.services.judges.label_files import read_labels
-from proctor.services.judges.labelled_answers import Found, find_answers
-from proctor.services.progress_lines import Pace
-from proctor.services.runs.execution.target_pool import Reach
-from proctor.services.runs.planning.target_names import Names
-from proctor.splits import SEALED
-from proctor.verdicts import Spent
+from proctor.services.judges.labelled_answers import AnswerSelection, find_answers
+from proctor.services.progress_lines import Throttle
+from proctor.services.runs.execution.target_pool import TargetPool
+from proctor.services.runs.planning.target_names import TargetNames
+from proctor.splits import SEALED_REASON
+from proctor.verdicts import UsageTotal
 
-REPEATS = 3
+DEFAULT_REPEATS = 3
 """The default number of judge votes per answer."""
 _MAX_LISTED = 10
 _MAX_LINE_LENGTH = 160
@@ -48,11 +48,11 @@ _MAX_LINE_LENGTH = 160
 class SkippedLabels(NamedTuple):
     """Labels that the calibration does not use."""
 
-    open: int
+    unlabelled: int
     """Lines without a label yet."""
     unjudged: int
     """Labelled answers of cases that have no judge."""
-    gone: int
+    deleted: int
     """Labels of runs that were deleted."""
 
 
@@ -66,9 +66,9 @@ def certify_judge(**options: Any) -> int:
     check_outputs(outputs)
     labels_of_file = None if options["labels"] is None else read_labels(options["labels"])
     if labels_of_file is None and options["run"] is None and not store_location(options["store"]).exists():
-        raise no_labels(None)
+        raise no_labels_error(None)
     with open_store(options["store"], must_exist=options["run"] is not None, writes=True) as store:
-        labels = labels_of_file or stored_labels(
+        labels = labels_of_file or load_stored_labels(
             store, None if options["run"] is None else store.run(options["run"])
         )
         selection = find_answers(labels, store, options["run"], os.environ)
@@ -76,50 +76,56 @@ def certify_judge(**options: Any) -> int:
         with redirect_stdout(sys.stderr):  # output of user-defined functions must not mix with ours
             result = asyncio.run(_calibrate(spec, selection, options))
         store_calibration(store, selection, result)
-    skipped = SkippedLabels(labels.open, selection.unjudged, labels.gone)
-    code = ExitCode.INTERRUPTED if result.left else _exit_code(result.calibration, options["allow_errors"])
+    skipped = SkippedLabels(labels.unlabelled, selection.unjudged, labels.orphaned)
+    code = (
+        ExitCode.INTERRUPTED if result.unfinished else _exit_code(result.calibration, options["allow_errors"])
+    )
     if options["as_json"]:
-        echo_json(as_json({**_data(result, skipped), "exit_code": int(code)}))
+        echo_json(to_json({**_to_dict(result, skipped), "exit_code": int(code)}))
     else:
-        show(_lines(result, skipped))
+        show(_text_lines(result, skipped))
     for path in outputs:
         _write(path, result, skipped)
     return code
 
 
-def _judge_spec(options: Mapping[str, Any], selection: Found) -> TargetSpec:
+def _judge_spec(options: Mapping[str, Any], selection: AnswerSelection) -> TargetSpec:
     """Returns the judge, resolved as in a run of the same suite, so that both have the same digest."""
-    names = Names(os.environ)
+    names = TargetNames(os.environ)
     if len(selection.runs) == 1:
-        names = names.near(selection.runs[0].suite.folder)
-    return names.spec(options["judge"], Params(temperature=options["judge_temperature"] or 0.0), judged=False)
+        names = names.for_folder(selection.runs[0].suite.folder)
+    return names.get_spec(
+        options["judge"], Params(temperature=options["judge_temperature"] or 0.0), judged=False
+    )
 
 
-async def _calibrate(spec: TargetSpec, selection: Found, options: Mapping[str, Any]) -> Calibrated:
+async def _calibrate(
+    spec: TargetSpec, selection: AnswerSelection, options: Mapping[str, Any]
+) -> CalibrationResult:
     progress = Progress(quiet=False, write_line=lambda _line: None)
-    targets = reach_of(options, progress)
-    repeats = options["repeats"] or REPEATS
+    targets = make_target_pool(options, progress)
+    repeats = options["repeats"] or DEFAULT_REPEATS
     answers = sum(map(needs_judge, selection.answers))
     total = answers * len(prompt_variants(repeats))
     try:
         if options["budget_usd"] is not None:
             targets.require_prices([spec])
-        targets.begin(budget_usd=options["budget_usd"], cached=options["cache"])
-        progress.tell(_describe_plan(targets, spec, answers, total))
-        calibration = Calibrating(targets, spec, _report_progress(total))
+        targets.start_run(budget_usd=options["budget_usd"], cached=options["cache"])
+        progress.notify(_describe_plan(targets, spec, answers, total))
+        calibration = JudgeCalibrator(targets, spec, _report_progress(total))
         _stop_on_interrupt(calibration, progress)
         result = await calibration.calibrate(
             selection.answers, repeats=repeats, workers=options["concurrency"]
         )
         for note in targets.notes():
-            progress.tell(note)
+            progress.notify(note)
         return result
     finally:
         await targets.aclose()
         progress.close()
 
 
-def _stop_on_interrupt(calibration: Calibrating, progress: Progress) -> None:
+def _stop_on_interrupt(calibration: JudgeCalibrator, progress: Progress) -> None:
     """Makes the first Ctrl-C stop further calls, and the second one stop at once."""
     loop = asyncio.get_running_loop()
 
@@ -132,22 +138,22 @@ def _stop_on_interrupt(calibration: Calibrating, progress: Progress) -> None:
         loop.add_signal_handler(signal.SIGINT, stop)
 
 
-def _describe_plan(targets: Reach, spec: TargetSpec, answers: int, total: int) -> str:
+def _describe_plan(targets: TargetPool, spec: TargetSpec, answers: int, total: int) -> str:
     """Describes the planned calls, with their price if it is known."""
-    price = targets.price(spec)
+    price = targets.get_price(spec)
     at = "; its price is not known"
     if price is not None:
         at = f", at ${price.input:g} in and ${price.output:g} out per million tokens"
-    calls = counted(total, "call")
-    about = f"Asking {one_line(spec.name)} about {counted(answers, 'answer')}"
+    calls = pluralize(total, "call")
+    about = f"Asking {one_line(spec.name)} about {pluralize(answers, 'answer')}"
     return f"{about}: {calls}, more where a reply cannot be read{at}."
 
 
-def _report_progress(total: int) -> Callable[[int, Spent], None]:
+def _report_progress(total: int) -> Callable[[int, UsageTotal], None]:
     """Returns a callback that prints progress and cost to stderr if the calibration takes long."""
-    pace = Pace()
+    pace = Throttle()
 
-    def report(count: int, usage: Spent) -> None:
+    def report(count: int, usage: UsageTotal) -> None:
         if pace.is_due() and count < total:
             echo_err(f"{count:,}/{total:,} asked · cost {cost(usage.cost_usd)}")
 
@@ -163,13 +169,13 @@ def _exit_code(calibration: Calibration, max_errors: int) -> ExitCode:
 # --- the report --------------------------------------------------------------------------------------------
 
 
-def _lines(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
+def _text_lines(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[str]:
     calibration = result.calibration
     if not calibration.count:
-        answers = counted(calibration.unscored, "answer")
+        answers = pluralize(calibration.unscored, "answer")
         yield one_line(f"The judge {calibration.name} gave no verdict on any of {answers}.")
     else:
-        yield from of_judge.lines(calibration)
+        yield from of_judge.render_text(calibration)
     yield from _describe_skipped(result, skipped)
     if result.differences:
         yield ""
@@ -178,62 +184,62 @@ def _lines(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
         if more > 0:
             yield f"…and {more:,} more: --json has all"
     yield ""
-    usage = result.spent
-    parts = [counted(usage.calls, "call")]
+    usage = result.usage
+    parts = [pluralize(usage.calls, "call")]
     parts += [f"{usage.cached:,} from the cache"] * bool(usage.cached)
     if usage.input_tokens or usage.output_tokens:
         parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
     yield " · ".join([*parts, f"cost {cost(usage.cost_usd)}"])
 
 
-def _describe_skipped(result: Calibrated, skipped: SkippedLabels) -> Iterator[str]:
+def _describe_skipped(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[str]:
     """Yields a line for each kind of answer that was left out."""
-    if result.left:
-        yield f"Stopped before all replies were in: {counted(result.left, 'answer')}."
-    if result.divided:
-        yield f"Not judged, because people disagree: {counted(result.divided, 'answer')}."
-    if result.unasked:
-        yield f"Not judged, because the answer is empty: {counted(result.unasked, 'answer')}."
+    if result.unfinished:
+        yield f"Stopped before all replies were in: {pluralize(result.unfinished, 'answer')}."
+    if result.tied:
+        yield f"Not judged, because people disagree: {pluralize(result.tied, 'answer')}."
+    if result.not_judged:
+        yield f"Not judged, because the answer is empty: {pluralize(result.not_judged, 'answer')}."
     if skipped.unjudged:
-        yield f"Not judged, because no assertion has a judge: {counted(skipped.unjudged, 'answer')}."
-    if skipped.open:
-        yield f"Without a label yet: {counted(skipped.open, 'line')}."
-    if skipped.gone:
-        yield f"Of runs that were deleted, and left out: {counted(skipped.gone, 'label')}."
+        yield f"Not judged, because no assertion has a judge: {pluralize(skipped.unjudged, 'answer')}."
+    if skipped.unlabelled:
+        yield f"Without a label yet: {pluralize(skipped.unlabelled, 'line')}."
+    if skipped.deleted:
+        yield f"Of runs that were deleted, and left out: {pluralize(skipped.deleted, 'label')}."
     if result.repeated_cases:
         yield (
-            f"Note: further repeats of a case: {counted(result.repeated_cases, 'answer')}. The intervals "
+            f"Note: further repeats of a case: {pluralize(result.repeated_cases, 'answer')}. The intervals "
             "take all as independent, and are too narrow."
         )
 
 
-def _difference_line(difference: Difference) -> str:
+def _difference_line(difference: LabelDifference) -> str:
     repeat = f" (repeat {difference.repeat})" if difference.repeat else ""
     people = "people pass it" if difference.label else "people fail it"
     notes = f" [{'; '.join(difference.notes)}]" if difference.notes else ""
     about = f"{one_line(f'{difference.case_id}{repeat}')}  {people}{notes and ' ' + one_line(notes)}"
-    line = f"{difference.said.value.upper():<8}  {about}: {one_line(difference.reason or SEALED)}"
+    line = f"{difference.verdict.value.upper():<8}  {about}: {one_line(difference.reason or SEALED_REASON)}"
     return line if len(line) <= _MAX_LINE_LENGTH else f"{line[: _MAX_LINE_LENGTH - 1]}…"
 
 
-def _data(result: Calibrated, skipped: SkippedLabels) -> dict[str, Any]:
-    usage = result.spent
+def _to_dict(result: CalibrationResult, skipped: SkippedLabels) -> dict[str, Any]:
+    usage = result.usage
     return {
-        "calibration": of_judge.row(result.calibration) if result.calibration.count else None,
+        "calibration": of_judge.calibration_row(result.calibration) if result.calibration.count else None,
         "unscored": result.calibration.unscored,
-        "left": result.left,
-        "divided": result.divided,
-        "unasked": result.unasked,
+        "left": result.unfinished,
+        "divided": result.tied,
+        "unasked": result.not_judged,
         "unjudged": skipped.unjudged,
-        "open": skipped.open,
-        "gone": skipped.gone,
+        "open": skipped.unlabelled,
+        "gone": skipped.deleted,
         "repeated_cases": result.repeated_cases,
         "differences": [
             {
                 "case_id": difference.case_id,
                 "repeat": difference.repeat,
                 "label": "pass" if difference.label else "fail",
-                "judge": difference.said.value,
+                "judge": difference.verdict.value,
                 "reason": difference.reason,
                 "notes": list(difference.notes),
             }
@@ -246,18 +252,18 @@ def _data(result: Calibrated, skipped: SkippedLabels) -> dict[str, Any]:
     }
 
 
-def _write(path: str, result: Calibrated, skipped: SkippedLabels) -> None:
-    calibration, ending = result.calibration, ending_of(path)
+def _write(path: str, result: CalibrationResult, skipped: SkippedLabels) -> None:
+    calibration, ending = result.calibration, file_ending(path)
     if ending == ".json":
-        text = as_json(_data(result, skipped)) + "\n"
+        text = to_json(_to_dict(result, skipped)) + "\n"
     elif not calibration.count:
         raise UsageError(f"{path!r} is not written: the judge gave no verdict.")
     elif ending == ".svg":
-        text = drawn(lambda: of_judge.chart(calibration))
+        text = draw_svg(lambda: of_judge.draw_chart(calibration))
     else:
         text = "".join(
             chain(
-                [of_judge.markdown(calibration)],
+                [of_judge.render_markdown(calibration)],
                 (f"\n{line}\n" for line in _describe_skipped(result, skipped)),
             )
         )

@@ -12,17 +12,17 @@ from msgspec import Struct
 
 from proctor.cli.echo import echo_json
 from proctor.cli.options import show, store_location
-from proctor.cli.output_files import ending_of, write_output
+from proctor.cli.output_files import file_ending, write_output
 from proctor.errors import ExitCode, UsageError
 from proctor.reports import formatting
-from proctor.reports.certificates.badge import Badge, picture, svg
+from proctor.reports.certificates.badge import Badge, render_badge, render_badge_markdown
 
 if TYPE_CHECKING:
     from proctor.cli.progress import Progress
-    from proctor.services.runs.execution.target_pool import Reach
+    from proctor.services.runs.execution.target_pool import TargetPool
 
 
-class Certificate(Struct, frozen=True, kw_only=True):
+class CertificateForms(Struct, frozen=True, kw_only=True):
     """A certificate in all formats."""
 
     lines: Callable[[], Iterable[str]]
@@ -34,7 +34,7 @@ class Certificate(Struct, frozen=True, kw_only=True):
     """Takes the address that it links to."""
 
 
-def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
+def make_target_pool(options: Mapping[str, Any], progress: Progress) -> TargetPool:
     """Returns a target pool with the settings of the command's flags.
 
     Args:
@@ -44,23 +44,23 @@ def reach_of(options: Mapping[str, Any], progress: Progress) -> Reach:
     Raises:
         UsageError: a file of prices cannot be read.
     """
-    from proctor.engines.retries import Patience
-    from proctor.services.runs.execution.target_pool import Reach, load_prices
+    from proctor.engines.retries import RetryPolicy
+    from proctor.services.runs.execution.target_pool import TargetPool, load_prices
 
     location = store_location(options["store"])
-    return Reach(
+    return TargetPool(
         os.environ,
         concurrency=options["concurrency"],
-        patience=Patience(timeout_s=options["timeout_s"], retries=options["retries"]),
+        patience=RetryPolicy(timeout_s=options["timeout_s"], retries=options["retries"]),
         prices=load_prices(os.environ, location.folder),
-        notify=progress.tell,
-        progress=progress.fetching,
+        notify=progress.notify,
+        progress=progress.show_download,
         open_cache=location.open_answer_cache,
         max_answer_bytes=options["max_answer_bytes"],
     )
 
 
-def check_outside(outputs: Sequence[str], bundle: Path) -> None:
+def check_outside_bundle(outputs: Sequence[str], bundle: Path) -> None:
     """Refuses output files inside a bundle, which would make it invalid.
 
     Raises:
@@ -91,7 +91,7 @@ def check_url(url: str | None) -> None:
 
 
 def write_certificate(
-    certificate: Certificate,
+    certificate: CertificateForms,
     outputs: Sequence[str],
     *,
     as_json: bool,
@@ -113,21 +113,23 @@ def write_certificate(
         UsageError: a file cannot be written.
     """
     if as_json:
-        echo_json(formatting.as_json({**certificate.data, "exit_code": int(code)}))
+        echo_json(formatting.to_json({**certificate.data, "exit_code": int(code)}))
     else:
         show(certificate.lines())
-    badge = next((path for path in outputs if ending_of(path) == ".svg"), None)
+    badge = next((path for path in outputs if file_ending(path) == ".svg"), None)
     for path in outputs:
         bundle_path = None if bundle is None else _relative_path(path, bundle)
         link = url or (None if bundle_path is None else quote(bundle_path))
-        ending = ending_of(path)
+        ending = file_ending(path)
         if ending == ".json":
-            text = formatting.as_json(certificate.data) + "\n"
+            text = formatting.to_json(certificate.data) + "\n"
         elif ending == ".svg":
-            text = svg(certificate.badge(link))
+            text = render_badge(certificate.badge(link))
         else:
             badge_link = None if badge is None else quote(_relative_path(path, Path(badge)))
-            badge_markdown = None if badge_link is None else picture(certificate.badge(link), badge_link)
+            badge_markdown = (
+                None if badge_link is None else render_badge_markdown(certificate.badge(link), badge_link)
+            )
             text = "".join(certificate.markdown(badge_markdown, bundle_path))
         write_output(path, text)
 

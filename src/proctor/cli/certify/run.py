@@ -10,10 +10,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from proctor.bundles.trust_store import trusted
-from proctor.certification import MIN_CASES, Terms
-from proctor.cli.certify.output import Certificate, check_outside, check_url, write_certificate
-from proctor.cli.commands.attest import is_bundle, name_of, own_key
+from proctor.bundles.trust_store import load_trusted_keys
+from proctor.certification import MIN_CASES, CertificationTerms
+from proctor.cli.certify.output import CertificateForms, check_outside_bundle, check_url, write_certificate
+from proctor.cli.commands.attest import bundle_name, is_bundle, load_signing_key
 from proctor.cli.echo import echo_err
 from proctor.cli.options import keys_path, open_store, store_location
 from proctor.cli.output_files import check_outputs
@@ -21,9 +21,9 @@ from proctor.errors import ExitCode, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.certificates import of_run
-from proctor.reports.certificates.of_run import Certified
-from proctor.services.bundles.attest import check_finished, shows_held_out
-from proctor.services.bundles.certify import bundle_of, certify_bundle, looked_at
+from proctor.reports.certificates.of_run import RunCertificate
+from proctor.services.bundles.attest import check_finished, includes_holdout
+from proctor.services.bundles.certify import certify_bundle, new_bundle, record_certificate_access
 
 
 def certify_run(**options: Any) -> int:
@@ -39,7 +39,7 @@ def certify_run(**options: Any) -> int:
         for name, flag in (("bundle", "--bundle"), ("sign_key", "--sign-key"), ("no_sign", "--no-sign")):
             if options[name]:
                 raise UsageError(f"{word!r} is a bundle already. Leave {flag} out.")
-        check_outside(options["outputs"], Path(word))
+        check_outside_bundle(options["outputs"], Path(word))
         with _open_store_if_any(options["store"]) as store:
             certificate = _certify(Path(word), options, store)
         _write(certificate, options, Path(word))
@@ -57,16 +57,18 @@ def _certify_stored(word: str, options: dict[str, Any]) -> None:
         path = _bundle_path(run, options)
         is_kept = path is not None
         if path is None:
-            path = Path(stack.enter_context(TemporaryDirectory(prefix="proctor-"))) / name_of(
+            path = Path(stack.enter_context(TemporaryDirectory(prefix="proctor-"))) / bundle_name(
                 run.id, public=False
             )
-        check_outside(options["outputs"], path)
-        key = None if options["no_sign"] else own_key(options["sign_key"], keys_path(options["keys"]))
-        with bundle_of(store, run, path, key, echo_err):
+        check_outside_bundle(options["outputs"], path)
+        key = (
+            None if options["no_sign"] else load_signing_key(options["sign_key"], keys_path(options["keys"]))
+        )
+        with new_bundle(store, run, path, key, echo_err):
             certificate = _certify(path, options, store)
-        looks = looked_at(store, run, certificate, stays=is_kept)
+        looks = record_certificate_access(store, run, certificate, stays=is_kept)
         certificate = replace(certificate, looks=looks, bundle=certificate.bundle if is_kept else None)
-    if is_kept and shows_held_out(run, certificate.statement):
+    if is_kept and includes_holdout(run, certificate.statement):
         echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
     _write(certificate, options, path if is_kept else None)
 
@@ -77,25 +79,25 @@ def _bundle_path(run: Run, options: dict[str, Any]) -> Path | None:
         return Path(options["bundle"])
     if not options["outputs"]:
         return None
-    return Path(options["outputs"][0]).parent / name_of(run.id, public=False)
+    return Path(options["outputs"][0]).parent / bundle_name(run.id, public=False)
 
 
-def _certify(path: Path, options: dict[str, Any], store: Store | None) -> Certified:
+def _certify(path: Path, options: dict[str, Any], store: Store | None) -> RunCertificate:
     min_cases = options["min_cases"]
-    terms = Terms(
+    terms = CertificationTerms(
         min_cases=MIN_CASES if min_cases is None else min_cases, allow_errors=options["allow_errors"]
     )
-    keys = trusted(keys_path(options["keys"]))
+    keys = load_trusted_keys(keys_path(options["keys"]))
     return certify_bundle(path, keys, terms, force=options["force"], store=store, notify=echo_err)
 
 
-def _write(certificate: Certified, options: dict[str, Any], bundle: Path | None) -> None:
+def _write(certificate: RunCertificate, options: dict[str, Any], bundle: Path | None) -> None:
     write_certificate(
-        Certificate(
-            lines=lambda: of_run.lines(certificate),
-            data=of_run.data(certificate),
-            markdown=lambda badge, path: of_run.markdown(certificate, badge, path),
-            badge=lambda link: of_run.badge_of(certificate, link),
+        CertificateForms(
+            lines=lambda: of_run.render_text(certificate),
+            data=of_run.to_dict(certificate),
+            markdown=lambda badge, path: of_run.render_markdown(certificate, badge, path),
+            badge=lambda link: of_run.make_badge(certificate, link),
         ),
         options["outputs"],
         as_json=options["as_json"],

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from proctor.bundles.keys import SigningKey, private_path, signing_key
+from proctor.bundles.keys import SigningKey, get_signing_key, private_path
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, open_store, show, store_option
 from proctor.errors import UsageError
@@ -18,23 +18,23 @@ from proctor.proof.statement import Claim, Statement
 from proctor.reports.formatting import interval, percent
 from proctor.safe_text import one_line
 
-FOLDER, PUBLIC = ".bundle", ".public.bundle"
+BUNDLE_SUFFIX, PUBLIC_SUFFIX = ".bundle", ".public.bundle"
 """Suffixes of a bundle's name after the id of its run."""
 
 
-def name_of(run_id: str, *, public: bool) -> str:
+def bundle_name(run_id: str, *, public: bool) -> str:
     """Returns the default name of a run's bundle."""
-    return run_id + (PUBLIC if public else FOLDER)
+    return run_id + (PUBLIC_SUFFIX if public else BUNDLE_SUFFIX)
 
 
-def own_key(name: str | None, folder: Path) -> SigningKey:
+def load_signing_key(name: str | None, folder: Path) -> SigningKey:
     """Returns the key of that name; without a name, the user's own, which is created if needed.
 
     Raises:
         UsageError: it does not exist or cannot be read, or `cryptography` is missing.
     """
-    key = signing_key(folder, name)
-    if key.made:
+    key = get_signing_key(folder, name)
+    if key.is_new:
         echo_err(
             f"Made your signing key {private_path(folder, key.name)}. Its fingerprint is {key.id}. "
             f"Keep the file to yourself; `proctor keys show{keys_flag(folder)}` prints what others need."
@@ -93,25 +93,27 @@ def is_bundle(word: str) -> bool:
         UsageError: it has the ending of a bundle, and no such file exists.
     """
     exists = os.path.lexists(word)
-    if not exists and word.endswith((".zip", FOLDER)):
+    if not exists and word.endswith((".zip", BUNDLE_SUFFIX)):
         raise UsageError(f"There is no bundle at {word}.")
     return exists
 
 
 def _attest(word: str, options: dict[str, Any]) -> None:
-    from proctor.services.bundles.attest import attest, check_finished, shows_held_out
+    from proctor.services.bundles.attest import attest, check_finished, includes_holdout
 
     public, case_id = options["public"], options["case_id"]
     with open_store(options["store"], must_exist=True) as store:
         run = store.run(word)
         if case_id is None:
-            path = Path(options["output"] or name_of(run.id, public=public))
+            path = Path(options["output"] or bundle_name(run.id, public=public))
         else:
             path = Path(options["output"] or f"{run.id}.proof.json")
             if path.suffix.lower() != ".json":
                 raise UsageError(f"A proof is JSON, so {str(path)!r} has to end in .json.")
         check_finished(store, run)
-        key = None if options["no_sign"] else own_key(options["sign_key"], keys_path(options["keys"]))
+        key = (
+            None if options["no_sign"] else load_signing_key(options["sign_key"], keys_path(options["keys"]))
+        )
         if case_id is None:
             statement = attest(store, run, path, public=public, key=key, notify=echo_err)
         else:
@@ -119,14 +121,14 @@ def _attest(word: str, options: dict[str, Any]) -> None:
 
             collector = ProofCollector(case_id, options["repeat_number"] or 0, path)
             statement = prove(store, run, collector, public=public, key=key, notify=echo_err)
-    if case_id is None and shows_held_out(run, statement):
+    if case_id is None and includes_holdout(run, statement):
         echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
     what = f"{statement.kind} bundle" if case_id is None else f"proof of case {case_id!r}"
     signed_by = () if key is None else (key.id,)
     if options["as_json"]:
         _print_json(path, statement, signed_by)
     else:
-        show(_lines(path, what, statement, signed_by))
+        show(_text_lines(path, what, statement, signed_by))
 
 
 def _countersign(path: str, options: dict[str, Any]) -> None:
@@ -134,26 +136,26 @@ def _countersign(path: str, options: dict[str, Any]) -> None:
         if options[name]:
             flag = {"case_id": "trial", "no_sign": "no-sign"}.get(name, name)
             raise UsageError(f"{path!r} is a bundle and only gets a signature. Leave --{flag} out.")
-    from proctor.bundles.trust_store import trusted
+    from proctor.bundles.trust_store import load_trusted_keys
     from proctor.services.bundles.countersign import countersign
 
     folder = keys_path(options["keys"])
-    key = own_key(options["sign_key"], folder)
-    result = countersign(Path(path), key, trusted(folder), echo_err)
+    key = load_signing_key(options["sign_key"], folder)
+    result = countersign(Path(path), key, load_trusted_keys(folder), echo_err)
     if not result.added:
         echo_err(f"{path} has a signature of your key {key.name!r} already. Nothing was written.")
     if options["as_json"]:
         _print_json(Path(path), result.statement, result.signed_by)
     else:
-        show(_lines(Path(path), f"{result.statement.kind} bundle", result.statement, result.signed_by))
+        show(_text_lines(Path(path), f"{result.statement.kind} bundle", result.statement, result.signed_by))
 
 
-def _lines(path: Path, what: str, statement: Statement, signed_by: tuple[str, ...]) -> Iterator[str]:
+def _text_lines(path: Path, what: str, statement: Statement, signed_by: tuple[str, ...]) -> Iterator[str]:
     """Yields the lines that a terminal shows."""
     title = " ".join(filter(None, (statement.suite.name, statement.suite.version)))
     yield one_line(f"{path}: {what} of run {statement.run}, {title} on {statement.target.name}")
     for split, claim in sorted(statement.claims.items()):
-        yield f"  {split:<8}  {_numbers(claim)}"
+        yield f"  {split:<8}  {_claim_text(claim)}"
     for key_id in signed_by:
         yield f"  signed by {key_id}"
     if not signed_by:
@@ -161,7 +163,7 @@ def _lines(path: Path, what: str, statement: Statement, signed_by: tuple[str, ..
     yield f"Others check it with: proctor verify {shlex.quote(str(path))}"
 
 
-def _numbers(claim: Claim) -> str:
+def _claim_text(claim: Claim) -> str:
     cases = "" if claim.cases == claim.total else f", {claim.cases:,} cases"
     rate = f"{percent(claim.pass_rate)}, 95% interval {interval(claim.ci95)}"
     return f"{claim.passed:,} of {claim.total:,} passed{cases}: {rate}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.echo import echo
-from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
+from proctor.cli.jsonl_tables import Table, file_labels, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import ExitCode, NothingSelected, UsageError
 from proctor.reports.formatting import NONE, seconds
@@ -17,7 +17,7 @@ from proctor.safe_text import one_line
 if TYPE_CHECKING:
     from proctor.charts import Chart
     from proctor.eval.bench.bench import Bench
-    from proctor.eval.bench.tables import Labelled
+    from proctor.eval.bench.tables import LabelledStatistics
 
 
 @click.command("bench")
@@ -41,20 +41,20 @@ def command(
     proctor bench small.json large.json --by kind --metric accuracy -o kinds.svg
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output, inputs=file)
-    benches = {path: _read(path) for path in dict.fromkeys(file)}
-    labelled = _select_metrics(_labelled(benches, by), metric)
+    benches = {path: _load_bench(path) for path in dict.fromkeys(file)}
+    labelled = _select_metrics(_labelled_statistics(benches, by), metric)
     data = {
         "benches": [_to_data(path, bench, by, metric) for path, bench in benches.items()],
         "exit_code": int(ExitCode.OK),
     }
-    tables = [_files(benches), *_tables(labelled)]
+    tables = [_files_table(benches), *_metric_tables(labelled)]
     write_outputs(
         output, as_data=as_data, chart=lambda: _chart(labelled, benches, metric), data=data, tables=tables
     )
     return ExitCode.OK
 
 
-def _read(path: str) -> Bench:
+def _load_bench(path: str) -> Bench:
     from proctor.eval.bench.bench import Bench
 
     with open_input(path) as where:
@@ -72,9 +72,9 @@ def _read(path: str) -> Bench:
     return bench
 
 
-def _labelled(benches: dict[str, Bench], by: str | None) -> Labelled:
+def _labelled_statistics(benches: dict[str, Bench], by: str | None) -> LabelledStatistics:
     """Returns the statistics of each file, or of each group of its calls, with labels."""
-    labels = labels_of(benches)
+    labels = file_labels(benches)
     if by is None:
         return [(label, bench.statistics()) for label, bench in zip(labels, benches.values(), strict=True)]
     groups_by_label = []
@@ -90,10 +90,10 @@ def _labelled(benches: dict[str, Bench], by: str | None) -> Labelled:
     return groups_by_label
 
 
-def _select_metrics(labelled: Labelled, metrics: Sequence[str]) -> Labelled:
-    from proctor.eval.bench.tables import names_of
+def _select_metrics(labelled: LabelledStatistics, metrics: Sequence[str]) -> LabelledStatistics:
+    from proctor.eval.bench.tables import list_metrics
 
-    metric_names = names_of(labelled)
+    metric_names = list_metrics(labelled)
     for name in metrics:
         if name not in metric_names:
             names_text = ", ".join(map(one_line, metric_names))
@@ -106,9 +106,9 @@ def _select_metrics(labelled: Labelled, metrics: Sequence[str]) -> Labelled:
 
 
 def _to_data(path: str, bench: Bench, by: str | None, metrics: Sequence[str]) -> dict[str, Any]:
-    from proctor.eval.json_files import plain
+    from proctor.eval.json_files import to_plain
 
-    def rows(labelled: Labelled) -> dict[str, Any]:
+    def rows(labelled: LabelledStatistics) -> dict[str, Any]:
         return {
             label: {
                 name: metric.to_dict()
@@ -118,7 +118,7 @@ def _to_data(path: str, bench: Bench, by: str | None, metrics: Sequence[str]) ->
             for label, statistics in labelled
         }
 
-    data: dict[str, Any] = plain(
+    data: dict[str, Any] = to_plain(
         {
             "path": path,
             "name": bench.name,
@@ -138,7 +138,7 @@ def _count_failed(bench: Bench) -> int:
     return sum(not call.success for call in bench.calls)
 
 
-def _files(benches: dict[str, Bench]) -> Table:
+def _files_table(benches: dict[str, Bench]) -> Table:
     rows = [
         [
             one_line(path),
@@ -153,27 +153,27 @@ def _files(benches: dict[str, Bench]) -> Table:
     return Table("", [["file", "bench", "calls", "failed", "took", "dropped lines"], *rows])
 
 
-def _tables(labelled: Labelled) -> Iterator[Table]:
+def _metric_tables(labelled: LabelledStatistics) -> Iterator[Table]:
     """Yields one table of all metrics, or one for each metric if several files or groups are compared."""
-    from proctor.eval.bench.tables import cells, columns, names_of
+    from proctor.eval.bench.tables import column_names, format_cells, list_metrics
 
-    head = columns(labelled)
+    head = column_names(labelled)
     if len(labelled) == 1:
         (_, statistics) = labelled[0]
-        rows = [[one_line(name), *cells(metric, labelled)] for name, metric in statistics.items()]
+        rows = [[one_line(name), *format_cells(metric, labelled)] for name, metric in statistics.items()]
         yield Table("", [["metric", *head], *rows])
         return
-    for name in names_of(labelled):
+    for name in list_metrics(labelled):
         rows = [
-            [label, *cells(statistics[name], labelled)]
+            [label, *format_cells(statistics[name], labelled)]
             for label, statistics in labelled
             if name in statistics
         ]
         yield Table(one_line(name), [["", *head], *rows])
 
 
-def _chart(labelled: Labelled, benches: dict[str, Bench], metrics: Sequence[str]) -> Chart:
-    from proctor.eval.bench.tables import chart
+def _chart(labelled: LabelledStatistics, benches: dict[str, Bench], metrics: Sequence[str]) -> Chart:
+    from proctor.eval.bench.tables import draw_chart
 
     title = one_line(next(iter(benches.values())).name) if len(benches) == 1 else "Benches"
-    return chart(labelled, metrics, title=title)
+    return draw_chart(labelled, metrics, title=title)

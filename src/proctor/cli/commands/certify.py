@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from proctor.cli.options import Number, keys_option, max_answer_bytes_option, store_option
+from proctor.cli.options import NumberRange, keys_option, max_answer_bytes_option, store_option
 from proctor.errors import UsageError
 
 _CERTIFIERS = {
@@ -16,13 +16,13 @@ _CERTIFIERS = {
     "target": "proctor.cli.certify.target:certify_target",
     "judge": "proctor.cli.certify.judge:certify_judge",
 }
-_CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes")
-_ONLY = {
+_CALL_OPTIONS = ("concurrency", "timeout_s", "retries", "max_answer_bytes")
+_KIND_OPTIONS = {
     "run": ("bundle", "sign_key", "no_sign", "keys", "min_cases", "allow_errors", "force", "url"),
-    "target": ("target", "seed", "max_latency_s", "url", *_CALLS),
+    "target": ("target", "seed", "max_latency_s", "url", *_CALL_OPTIONS),
     "judge": (
         *("judge", "labels", "repeats", "judge_temperature", "budget_usd", "cache"),
-        *("allow_errors", *_CALLS),
+        *("allow_errors", *_CALL_OPTIONS),
     ),
 }
 """The options that only some kinds of certificate take, by kind."""
@@ -38,24 +38,24 @@ _SECTIONS = {
 """The headings of options in the help, by the kinds that take them."""
 
 
-def _takers(option: click.Parameter) -> tuple[str, ...]:
+def _kinds_with(option: click.Parameter) -> tuple[str, ...]:
     """Returns the kinds of certificate that take an option; empty if all do."""
-    return tuple(kind for kind, names in _ONLY.items() if option.name in names)
+    return tuple(kind for kind, names in _KIND_OPTIONS.items() if option.name in names)
 
 
-class _InSections(click.Command):
+class _SectionedCommand(click.Command):
     """A command whose help groups options by kind of certificate."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options in sections."""
         for takers, heading in _SECTIONS.items():
             options = (option for option in self.get_params(ctx) if isinstance(option, click.Option))
-            records = [option.get_help_record(ctx) for option in options if _takers(option) == takers]
+            records = [option.get_help_record(ctx) for option in options if _kinds_with(option) == takers]
             with formatter.section(heading):
                 formatter.write_dl(list(filter(None, records)))
 
 
-@click.command("certify", cls=_InSections)
+@click.command("certify", cls=_SectionedCommand)
 @click.argument("run", required=False, metavar="[RUN|BUNDLE]")
 @click.option("--target", metavar="T", help="Put this target to 14 checks.")
 @click.option("--judge", metavar="T", help="Compare this judge with people.")
@@ -88,15 +88,15 @@ class _InSections(click.Command):
 @click.option(
     "--max-latency",
     "max_latency_s",
-    type=Number(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     metavar="S",
     help="The longest mean latency that passes, in seconds.  [default: 30]",
 )
 @click.option(
     "--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Judge votes per answer.  [default: 3]"
 )
-@click.option("--judge-temperature", type=Number(0), metavar="X", help="[default: 0]")
-@click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="Spend at most this.")
+@click.option("--judge-temperature", type=NumberRange(0), metavar="X", help="[default: 0]")
+@click.option("--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Spend at most this.")
 @click.option("--cache", is_flag=True, help="Take replies from the cache, and keep them there.")
 @click.option(
     "--concurrency",
@@ -109,7 +109,7 @@ class _InSections(click.Command):
 @click.option(
     "--timeout",
     "timeout_s",
-    type=Number(0, min_open=True),
+    type=NumberRange(0, min_open=True),
     default=120.0,
     metavar="S",
     show_default=True,
@@ -142,14 +142,14 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
     Exit codes: 0 certified, 1 not, 3 too much was not measured, 4 wrong usage or an unfinished run.
     """  # noqa: D301  # click wants the character \b itself
-    kind = _kind(options)
+    kind = _certificate_kind(options)
     _check_options(kind, ctx)
     module, name = _CERTIFIERS[kind].split(":")
     code: int = getattr(import_module(module), name)(**options)
     return code
 
 
-def _kind(options: dict[str, Any]) -> str:
+def _certificate_kind(options: dict[str, Any]) -> str:
     """Returns the kind of certificate: `run`, `target` or `judge`.
 
     Raises:
@@ -174,7 +174,7 @@ def _check_options(kind: str, ctx: click.Context) -> None:
         UsageError: there is one.
     """
     for option in ctx.command.params:
-        takers = _takers(option)
+        takers = _kinds_with(option)
         is_given = ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if is_given and takers and kind not in takers:
             of = " and ".join(f"of a {kind_name}" for kind_name in takers)

@@ -9,15 +9,15 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.echo import echo_err, echo_json
-from proctor.cli.options import Number, open_store, show, store_option
-from proctor.cli.output_files import check_outputs, drawn, ending_of, output_option, write_output
+from proctor.cli.options import NumberRange, open_store, show, store_option
+from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, write_output
 from proctor.errors import UsageError
 from proctor.safe_text import one_line
 
 if TYPE_CHECKING:
-    from proctor.comparison.gate import Rule
-    from proctor.comparison.outcomes import RunFacts
-    from proctor.reports.comparison.text import Compared
+    from proctor.comparison.gate import GateRule
+    from proctor.comparison.outcomes import RunOutcomes
+    from proctor.reports.comparison.text import ComparisonReport
 
 
 @click.command("compare")
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--gate", is_flag=True, help="Exit 1 when a regression is shown; the next four imply it.")
 @click.option(
     "--max-regression",
-    type=Number(0, 1),
+    type=NumberRange(0, 1),
     metavar="X",
     help="Exit 1 when the whole 95 % interval is below -X; 0.02 is two percentage points.  [default: 0]",
 )
@@ -76,7 +76,7 @@ def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
     """  # noqa: D301  # click wants the character \b itself
     outputs: tuple[str, ...] = options["output"]
     check_outputs(outputs)
-    rule = _rule(options)
+    rule = _parse_rule(options)
     report = _compare(runs, store, rule, options)
     for warning in report.warnings:
         echo_err(f"proctor: warning: {one_line(warning)}")
@@ -84,16 +84,16 @@ def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
     return report.exit_code
 
 
-def _rule(options: dict[str, Any]) -> Rule | None:
+def _parse_rule(options: dict[str, Any]) -> GateRule | None:
     """Returns the gate's rule; None without a gate."""
-    from proctor.comparison.gate import Rule
+    from proctor.comparison.gate import GateRule
 
     margin, allow_errors, partial = options["max_regression"], options["allow_errors"], options["partial"]
     if margin is not None and not 0 <= margin <= 1:  # which is not a number
         raise UsageError("--max-regression is a share between 0 and 1, such as 0.02.")
     if not (options["gate"] or options["strict"] or partial) and margin is None and allow_errors is None:
         return None
-    return Rule(
+    return GateRule(
         max_regression=margin or 0.0,
         strict=options["strict"],
         allow_errors=allow_errors or 0,
@@ -101,51 +101,53 @@ def _rule(options: dict[str, Any]) -> Rule | None:
     )
 
 
-def _compare(words: Sequence[str], store: str | None, rule: Rule | None, options: dict[str, Any]) -> Compared:
+def _compare(
+    words: Sequence[str], store: str | None, rule: GateRule | None, options: dict[str, Any]
+) -> ComparisonReport:
     from proctor.services.analysis import compare as comparing
-    from proctor.services.progress_lines import telling
+    from proctor.services.progress_lines import progress_reporter
 
     split, by_digest = options["split"], options["by_case_digest"]
     with open_store(store, must_exist=True) as run_store:
-        runs = comparing.runs_of(run_store, words)
+        runs = comparing.resolve_runs(run_store, words)
         comparing.check_comparable(run_store, runs, by_digest=by_digest)
-        facts: list[RunFacts] = comparing.load_outcomes(
-            run_store, runs, by_digest=by_digest, on_progress=telling(echo_err, "trials read")
+        facts: list[RunOutcomes] = comparing.load_outcomes(
+            run_store, runs, by_digest=by_digest, on_progress=progress_reporter(echo_err, "trials read")
         )
         report = comparing.compare_pairwise(facts, split=split, by=options["by"])
-        looks = comparing.looked_at(run_store, facts, split) if report.shows_rates else None
-        return replace(report, rule=rule, looks=looks, judges=comparing.about_judges(run_store, facts))
+        looks = comparing.record_comparison_access(run_store, facts, split) if report.shows_rates else None
+        return replace(report, rule=rule, looks=looks, judges=comparing.describe_judges(run_store, facts))
 
 
-def _print_and_write(report: Compared, outputs: Sequence[str], options: dict[str, Any]) -> None:
+def _print_and_write(report: ComparisonReport, outputs: Sequence[str], options: dict[str, Any]) -> None:
     """Prints the comparison, and writes each file in the format of its ending."""
-    from proctor.reports.comparison.text import lines
+    from proctor.reports.comparison.text import render_text
 
-    as_json = _json(report) if options["as_json"] else ""
+    as_json = _to_json(report) if options["as_json"] else ""
     if not as_json:
-        show(lines(report, options["flips"]))
+        show(render_text(report, options["flips"]))
     for path in outputs:
-        write_output(path, _FORMS[ending_of(path)](report))
+        write_output(path, _RENDERERS[file_ending(path)](report))
     if as_json:
         echo_json(as_json)
 
 
-def _json(report: Compared) -> str:
+def _to_json(report: ComparisonReport) -> str:
     from proctor.reports.comparison.json import render
 
     return render(report)
 
 
-def _markdown(report: Compared) -> str:
+def _to_markdown(report: ComparisonReport) -> str:
     from proctor.reports.comparison.markdown import render
 
     return "".join(render(report))
 
 
-def _svg(report: Compared) -> str:
-    from proctor.reports.comparison.chart import chart_of
+def _to_svg(report: ComparisonReport) -> str:
+    from proctor.reports.comparison.chart import draw_chart
 
-    return drawn(lambda: chart_of(report))
+    return draw_svg(lambda: draw_chart(report))
 
 
-_FORMS = {".json": _json, ".md": _markdown, ".svg": _svg}
+_RENDERERS = {".json": _to_json, ".md": _to_markdown, ".svg": _to_svg}

@@ -17,11 +17,11 @@ from proctor.cli.echo import echo, echo_document
 from proctor.cli.options import open_store, show, store_location, store_option
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Problem
-from proctor.plurals import counted
-from proctor.reports.problems import lines_of
-from proctor.services.suites.convert import MAIN, Converted, converted
+from proctor.plurals import pluralize
+from proctor.reports.problems import problem_lines
+from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_suite
 from proctor.services.suites.save_and_open import Suites
-from proctor.services.suites.write_files import write
+from proctor.services.suites.write_files import write_suite_files
 
 if TYPE_CHECKING:
     from proctor.services.suites.save_and_open import OpenedSuite
@@ -47,32 +47,32 @@ def command(
         has_store = is_named or store_location(store).exists()
         opened_store = stack.enter_context(open_store(store, must_exist=True)) if has_store else None
         source = stack.enter_context(
-            Suites(opened_store, os.environ, load_cli_config()).opened(suite, dialect=dialect)
+            Suites(opened_store, os.environ, load_cli_config()).open_suite(suite, dialect=dialect)
         )
         _print_problems(source.problems)
         cases = (stored_case.case for stored_case in source.cases())
-        result = converted(source.suite, cases, to, lossy=lossy, source=source.source)
+        result = convert_suite(source.suite, cases, to, lossy=lossy, source=source.source)
         _print_problems(replace(problem, path=suite) for problem in result.problems)
-        if result.failed:
+        if result.has_errors:
             _refuse(result, to, lossy)
             return ExitCode.USAGE
         if output is None:
             _print_suite(result, to)
             return ExitCode.OK
-        paths = write(result, output, force=force)
+        paths = write_suite_files(result, output, force=force)
         _print_problems(_moved_warning(source, suite, paths[0].parent))
-        _sum_up(paths, source.suite.case_count, to)
+        _print_summary(paths, source.suite.case_count, to)
     return ExitCode.OK
 
 
 def _print_problems(problems: Iterable[Problem]) -> None:
-    for line in lines_of(problems):
+    for line in problem_lines(problems):
         echo(line, err=True)
 
 
-def _refuse(result: Converted, to: str, lossy: bool) -> None:
+def _refuse(result: ConvertedSuite, to: str, lossy: bool) -> None:
     wrong = {problem.case for problem in result.problems if problem.level == "error"}
-    cases = counted(len(wrong - {None}), "case")
+    cases = pluralize(len(wrong - {None}), "case")
     what = (
         cases
         if None not in wrong
@@ -84,11 +84,11 @@ def _refuse(result: Converted, to: str, lossy: bool) -> None:
     echo(f"Nothing was written: dialect {to} cannot say everything of {what}.{hint}", err=True)
 
 
-def _print_suite(result: Converted, to: str) -> None:
-    if result.files.keys() != {MAIN}:
-        files = counted(len(result.files), "file")
+def _print_suite(result: ConvertedSuite, to: str) -> None:
+    if result.files.keys() != {MAIN_FILE}:
+        files = pluralize(len(result.files), "file")
         raise UsageError(f"As dialect {to} the suite is {files}. Name a folder for them with -o FOLDER/.")
-    echo_document(result.files[MAIN])
+    echo_document(result.files[MAIN_FILE])
 
 
 def _moved_warning(source: OpenedSuite, path: str, folder: Path) -> list[Problem]:
@@ -109,6 +109,6 @@ def _moved_warning(source: OpenedSuite, path: str, folder: Path) -> list[Problem
     return [Problem(level="warning", code="moved", message=message, path=path)]
 
 
-def _sum_up(paths: list[Path], cases: int, to: str) -> None:
-    more = f" and {counted(len(paths) - 1, 'file')} beside it" if len(paths) > 1 else ""
-    show([f"wrote {paths[0].as_posix()}{more}: {counted(cases, 'case')} of dialect {to}"])
+def _print_summary(paths: list[Path], cases: int, to: str) -> None:
+    more = f" and {pluralize(len(paths) - 1, 'file')} beside it" if len(paths) > 1 else ""
+    show([f"wrote {paths[0].as_posix()}{more}: {pluralize(cases, 'case')} of dialect {to}"])

@@ -11,11 +11,11 @@ import click
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import open_store, show, store_option
-from proctor.cli.output_files import check_outputs, drawn, ending_of, output_option, write_output
-from proctor.reports.drift.text import Drifted, lines
-from proctor.reports.formatting import as_json
-from proctor.services.analysis.drift import DriftQuery, DriftRequest, moment
-from proctor.services.progress_lines import telling
+from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, write_output
+from proctor.reports.drift.text import DriftReport, render_text
+from proctor.reports.formatting import to_json
+from proctor.services.analysis.drift import DriftQuery, DriftRequest, parse_moment
+from proctor.services.progress_lines import progress_reporter
 
 
 @click.command("drift")
@@ -59,28 +59,28 @@ def command(
     request = DriftRequest(
         suite=suite,
         target=target,
-        since=None if since is None else moment(since, now),
-        until=None if until is None else moment(until, now, ends=True),
+        since=None if since is None else parse_moment(since, now),
+        until=None if until is None else parse_moment(until, now, ends=True),
         baseline=baseline,
     )
     with open_store(store, must_exist=True) as run_store:
         query = DriftQuery(run_store, os.environ, load_cli_config())
-        report = query.read(query.find(request), telling(echo_err, "runs read"))
+        report = query.read(query.find(request), progress_reporter(echo_err, "runs read"))
     if as_json:
-        echo_json(_forms(report)[".json"]())
+        echo_json(_get_renderers(report)[".json"]())
     else:
-        show(lines(report))
+        show(render_text(report))
     for path in output:
-        write_output(path, _forms(report)[ending_of(path)]())
+        write_output(path, _get_renderers(report)[file_ending(path)]())
     return report.drift.exit_code
 
 
-def _forms(report: Drifted) -> dict[str, Callable[[], str]]:
-    from proctor.reports.drift.chart import chart
-    from proctor.reports.drift.json_and_markdown import data, markdown
+def _get_renderers(report: DriftReport) -> dict[str, Callable[[], str]]:
+    from proctor.reports.drift.chart import draw_chart
+    from proctor.reports.drift.json_and_markdown import render_markdown, to_dict
 
     return {
-        ".json": lambda: as_json(data(report)) + "\n",
-        ".md": lambda: "".join(markdown(report)),
-        ".svg": lambda: drawn(lambda: chart(report)),
+        ".json": lambda: to_json(to_dict(report)) + "\n",
+        ".md": lambda: "".join(render_markdown(report)),
+        ".svg": lambda: draw_svg(lambda: draw_chart(report)),
     }

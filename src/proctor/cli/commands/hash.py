@@ -7,12 +7,19 @@ import os
 import click
 
 from proctor.cli.config_defaults import load_cli_config
-from proctor.cli.options import is_saved, open_store, show, store_location, store_option, tell_located
+from proctor.cli.options import (
+    open_store,
+    print_located,
+    saved_suite_check,
+    show,
+    store_location,
+    store_option,
+)
 from proctor.dialects import DIALECTS
 from proctor.errors import SuiteError
-from proctor.services.suites.file_source import source_of
-from proctor.services.suites.load import dialect_of, load_source
-from proctor.services.suites.suite_argument import Locator, NoSuchSuite
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.load import detect_dialect, load_source
+from proctor.services.suites.suite_argument import NoSuchSuite, SuiteLocator
 
 
 @click.command("hash")
@@ -26,17 +33,19 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
     formats it is the digest over the inputs and how answers are graded. Neither depends on the order of the
     cases or on spaces.
     """
-    locator = Locator(is_saved=is_saved(store), environ=os.environ, config=load_cli_config(), dialect=dialect)
+    locator = SuiteLocator(
+        is_saved=saved_suite_check(store), environ=os.environ, config=load_cli_config(), dialect=dialect
+    )
     for word in suite:
         try:
             located = locator.find(word)
         except NoSuchSuite as missing:
             show([f"{_stored_digest(word, store, missing)}  {word}"])
             continue
-        tell_located(located)
+        print_located(located)
         for path in located.paths:
-            source = source_of(path, os.environ, load_cli_config().reading(path))
-            name = dialect or dialect_of(source)
+            source = source_from_path(path, os.environ, load_cli_config().source_options(path))
+            name = dialect or detect_dialect(source)
             load_result = load_source(source, dialect=name)
             published_hash = DIALECTS.get(name).published_hash(source)
             if published_hash is not None:  # even invalid files have one, to publish a new version
@@ -49,12 +58,12 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
 
 def _stored_digest(word: str, store: str | None, missing: NoSuchSuite) -> str:
     """Returns the hash of a saved suite, else its digest; raises `missing` where there is no such suite."""
-    from proctor.services.suites.save_and_open import stored_suite
+    from proctor.services.suites.save_and_open import find_stored_suite
 
     if not store_location(store).exists():
         raise missing
     with open_store(store) as store_with_suite:
-        suite = stored_suite(store_with_suite, word)
+        suite = find_stored_suite(store_with_suite, word)
     if suite is None:
         raise missing
     return suite.suite_hash or suite.digest

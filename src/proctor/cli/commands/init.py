@@ -37,13 +37,13 @@ def command(folder: str, force: bool) -> None:
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
     if existing and not force:
         raise UsageError(f"Already there: {', '.join(existing)}. Nothing was written; --force replaces them.")
-    templates, values = files("proctor") / "templates", {"PROJECT": folder, "PROGRAM": _program()}
+    templates, values = files("proctor") / "templates", {"PROJECT": folder, "PROGRAM": _find_program()}
     for name, template in _FILES.items():
         path = Path(folder) / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             text = (templates / template).read_text(encoding="utf-8")
-            text = re.sub("|".join(values), lambda match: _for_cron(values[match[0]]), text)
+            text = re.sub("|".join(values), lambda match: _quote_for_cron(values[match[0]]), text)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
@@ -59,13 +59,13 @@ def command(folder: str, force: bool) -> None:
     )
 
 
-def _program() -> str:
+def _find_program() -> str:
     """Returns the path of this program: cron looks in `/usr/bin` and `/bin` only."""
     own_folder = str(Path(sys.executable).parent)
     places = os.pathsep.join([own_folder, os.environ.get("PATH", os.defpath)])
     return which("proctor", path=places) or sys.argv[0]
 
 
-def _for_cron(path: str) -> str:
+def _quote_for_cron(path: str) -> str:
     """Returns the absolute path quoted for a shell and for cron, where a bare `%` ends the command."""
     return quote(str(Path(path).absolute())).replace("%", "\\%")

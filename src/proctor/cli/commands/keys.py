@@ -14,11 +14,11 @@ import click
 
 from proctor.bundles import keys as keyring
 from proctor.bundles import trust_store
-from proctor.bundles.private_files import contents
+from proctor.bundles.private_files import read_private
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, show
 from proctor.errors import UsageError, suggestion
-from proctor.reports.formatting import utc
+from proctor.reports.formatting import format_utc
 
 
 @click.group("keys")
@@ -30,7 +30,7 @@ def command() -> None:
 
 
 @command.command("new")
-@click.argument("name", default=keyring.DEFAULT)
+@click.argument("name", default=keyring.DEFAULT_NAME)
 @keys_option
 def new(name: str, keys: str | None) -> None:
     """Make a key to sign with, called NAME or else `default`.
@@ -38,12 +38,12 @@ def new(name: str, keys: str | None) -> None:
     It is encrypted when the environment variable PROCTOR_KEY_PASSWORD has a password.
     """
     folder = keys_path(keys)
-    key = keyring.new_key(folder, name)
+    key = keyring.create_key(folder, name)
     lines = [f"Made the key {key.name!r} in {folder}.", f"Fingerprint: {key.id}"]
-    if not os.environ.get(keyring.PASSWORD):
+    if not os.environ.get(keyring.PASSWORD_VARIABLE):
         lines.append(
             f"It is not encrypted: whoever reads {keyring.private_path(folder, name)} can sign as you. "
-            f"To encrypt a new key, set {keyring.PASSWORD} first."
+            f"To encrypt a new key, set {keyring.PASSWORD_VARIABLE} first."
         )
     show_command = f"proctor keys show {key.name}{keys_flag(folder)}"
     lines.append(f"Hand out what `{show_command}` prints, and the fingerprint by another way.")
@@ -59,23 +59,23 @@ def list_keys(as_json: bool, keys: str | None) -> None:
     Your own are trusted too.
     """
     folder = keys_path(keys)
-    trusted_keys = list(trust_store.trusted(folder).values())
+    trusted_keys = list(trust_store.load_trusted_keys(folder).values())
     if as_json:
         echo_json(
             json.dumps(
-                {"folder": str(folder), "keys": list(map(_row, trusted_keys)), "exit_code": 0}, indent=2
+                {"folder": str(folder), "keys": list(map(_key_row, trusted_keys)), "exit_code": 0}, indent=2
             )
         )
     else:
         none = f"No key is in {folder}. `proctor keys new{keys_flag(folder)}` makes one."
-        show(_lines(trusted_keys) if trusted_keys else [none])
+        show(_key_lines(trusted_keys) if trusted_keys else [none])
 
 
-def _row(key: trust_store.Trusted) -> dict[str, Any]:
-    return {"name": key.name, "id": key.id, "yours": key.yours, "since": utc(key.since)}
+def _key_row(key: trust_store.TrustedKey) -> dict[str, Any]:
+    return {"name": key.name, "id": key.id, "yours": key.is_own, "since": format_utc(key.since)}
 
 
-def _lines(trusted_keys: list[trust_store.Trusted]) -> Iterator[str]:
+def _key_lines(trusted_keys: list[trust_store.TrustedKey]) -> Iterator[str]:
     width = max(len(key.name) for key in trusted_keys)
     yield f"{'key':<{width}}  since       fingerprint"
     for key in trusted_keys:
@@ -83,12 +83,12 @@ def _lines(trusted_keys: list[trust_store.Trusted]) -> Iterator[str]:
 
 
 @command.command("show")
-@click.argument("name", default=keyring.DEFAULT)
+@click.argument("name", default=keyring.DEFAULT_NAME)
 @keys_option
 def show_key(name: str, keys: str | None) -> None:
     """Print the public key NAME, your own or one that you trust."""
     folder = keys_path(keys)
-    trusted_keys = trust_store.trusted(folder)
+    trusted_keys = trust_store.load_trusted_keys(folder)
     for key in trusted_keys.values():
         if name in (key.id, key.name, key.own_name):
             echo(key.public_pem.removesuffix("\n"))
@@ -111,7 +111,7 @@ def trust(file: str, name: str | None, keys: str | None) -> None:
     folder = keys_path(keys)
     text = _read_public_key(file)
     try:
-        trusted_key = trust_store.trusted(folder).get(keyring.fingerprint(text))
+        trusted_key = trust_store.load_trusted_keys(folder).get(keyring.fingerprint(text))
     except ValueError as error:
         raise UsageError(f"{file!r} has no public key to trust: {error}.") from None
     if trusted_key is None or name is not None:
@@ -150,7 +150,7 @@ def _read_public_key(file: str) -> str:
             f"{file!r} is a bundle or a folder. Trust cannot come from the bundle that it is for: whoever "
             "forges a bundle puts a key of their own into it. Get the key from its owner, as a file."
         )
-    data = sys.stdin.buffer.read(1 << 20) if file == "-" else contents(path)
+    data = sys.stdin.buffer.read(1 << 20) if file == "-" else read_private(path)
     if data is None:
         raise UsageError(f"There is no file {file!r}.")
     text = data.decode("utf-8", "replace")

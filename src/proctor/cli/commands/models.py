@@ -10,7 +10,7 @@ import click
 from proctor.cli.echo import echo
 from proctor.cli.options import show
 from proctor.cli.progress import Progress
-from proctor.targets.local.weights import CHAT_MODEL, cache_folder, catalogue, fetch
+from proctor.targets.local.weights import CHAT_MODEL, cache_folder, fetch_model, get_models
 
 
 @click.group("models")
@@ -22,9 +22,9 @@ def command() -> None:
 def list_models() -> None:
     """Every model that can be fetched, and whether it is here."""
     show(
-        f"{model.name:<24}  {model.bytes / 1e6:>4.0f} MB  {model.licence:<11}  "
-        f"{model.path or 'not fetched'}  ({model.what})"
-        for model in catalogue(os.environ)
+        f"{model.name:<24}  {model.size / 1e6:>4.0f} MB  {model.licence:<11}  "
+        f"{model.path or 'not fetched'}  ({model.description})"
+        for model in get_models(os.environ)
     )
 
 
@@ -39,7 +39,7 @@ def pull(model: tuple[str, ...]) -> None:
     progress = Progress(quiet=False, write_line=echo)
     try:
         for name in model or (CHAT_MODEL,):
-            files = fetch(name, os.environ, partial(progress.fetching, name))
+            files = fetch_model(name, os.environ, partial(progress.show_download, name))
             progress.close()
             show(f"{file}" for file in files)
     finally:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from proctor.cli.echo import echo
-from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
+from proctor.cli.jsonl_tables import Table, file_labels, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import CannotScore, ExitCode, NothingSelected, UsageError
 from proctor.reports.formatting import NONE, interval, percent
@@ -21,9 +21,9 @@ from proctor.safe_text import one_line
 if TYPE_CHECKING:
     from proctor.charts import Chart
     from proctor.eval.passk.estimators import PassAtKResult
-    from proctor.eval.passk.files import AnswerFile, Answers
+    from proctor.eval.passk.files import AnswerFile, RunAnswers
 
-_MAX_NAMED = 5
+_MAX_NAMED_TASKS = 5
 """Maximum number of tasks that a warning names."""
 _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0
@@ -34,7 +34,7 @@ class Column(NamedTuple):
 
     label: str
     file: AnswerFile
-    answers: Answers
+    answers: RunAnswers
     result: PassAtKResult
 
 
@@ -89,8 +89,8 @@ def command(
         raise UsageError(
             "Workers and limits are for grading. Name the problems to grade by: --problems FILE."
         )
-    graded_by = None if problems is None else _problems(problems)
-    files = [_read(path, graded_by) for path in dict.fromkeys(file)]
+    graded_by = None if problems is None else _load_problems(problems)
+    files = [_load_answers(path, graded_by) for path in dict.fromkeys(file)]
     _check_ks(files, requested_ks)
     code = _grade(files, workers or os.cpu_count() or 1, limits)
     columns = _columns(files, requested_ks)
@@ -113,7 +113,7 @@ def _parse_ks(ks: str) -> list[int]:
 # --- reading and grading -----------------------------------------------------------------------------------
 
 
-def _problems(path: str) -> dict[str, dict[str, Any]]:
+def _load_problems(path: str) -> dict[str, dict[str, Any]]:
     from proctor.eval.jsonl_rows import DroppedRow
     from proctor.eval.passk.files import read_problems
 
@@ -128,7 +128,7 @@ def _problems(path: str) -> dict[str, dict[str, Any]]:
     return problems
 
 
-def _read(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -> AnswerFile:
+def _load_answers(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -> AnswerFile:
     from proctor.eval.passk.files import read_answers
 
     with open_input(path) as where:
@@ -146,7 +146,7 @@ def _read(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -> Answer
     for answers in answer_file.answers:
         _warn(
             path,
-            answers.pooled,
+            answers.pooled_tasks,
             "is there in several rows, which are put together",
             "are there in several rows",
         )
@@ -159,9 +159,9 @@ def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], singular: str, pl
     if len(names) == 1:
         echo(f"{path}: warning: Task {names[0]!r} {singular}.", err=True)
     elif names:
-        more = ", …" if len(names) > _MAX_NAMED else ""
+        more = ", …" if len(names) > _MAX_NAMED_TASKS else ""
         echo(
-            f"{path}: warning: {len(names):,} tasks {plural}: {', '.join(names[:_MAX_NAMED])}{more}.",
+            f"{path}: warning: {len(names):,} tasks {plural}: {', '.join(names[:_MAX_NAMED_TASKS])}{more}.",
             err=True,
         )
 
@@ -177,7 +177,7 @@ def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any])
     code = ExitCode.OK
     try:
         for file, answers in answer_sets:
-            _run(file, answers, workers, limits)
+            _grade_answers(file, answers, workers, limits)
     except KeyboardInterrupt:
         if not any(answers.counts for _, answers in answer_sets):
             raise
@@ -185,8 +185,10 @@ def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any])
         remaining = sum(len(answers.completions) for _, answers in answer_sets)
         echo(f"Interrupted: {remaining:,} completions are not graded, and do not count.", err=True)
     for file, answers in answer_sets:
-        answers.give_up("The grading was interrupted.")
-        _warn(file.path, answers.left_out, "has no graded answer and is left out", "have no graded answer")
+        answers.discard_completions("The grading was interrupted.")
+        _warn(
+            file.path, answers.ungraded_tasks, "has no graded answer and is left out", "have no graded answer"
+        )
     for file in files:
         if code is ExitCode.OK and not any(answers.counts for answers in file.answers):
             why = one_line(file.answers[0].ungraded[0].reason)
@@ -194,18 +196,18 @@ def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any])
     return code
 
 
-def _run(file: AnswerFile, answers: Answers, workers: int, limits: Mapping[str, Any]) -> None:
+def _grade_answers(file: AnswerFile, answers: RunAnswers, workers: int, limits: Mapping[str, Any]) -> None:
     if not answers.completions:
         return
     from proctor.eval.passk.files import grade_completions
     from proctor.eval.sandbox.sandbox import CodeSandbox, humaneval_run
 
-    progress = Progress(file.path, len(answers.completions))
+    progress = GradingProgress(file.path, len(answers.completions))
     grader = partial(humaneval_run, sandbox=CodeSandbox(**limits))
     grade_completions(answers, grader, workers=workers, on_graded=progress)
 
 
-class Progress:
+class GradingProgress:
     """Prints the progress of grading on stderr, once it has taken a while."""
 
     def __init__(self, path: str, total: int, patience_s: float = _FIRST_LINE_S) -> None:
@@ -233,13 +235,13 @@ class Progress:
 
 
 def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) -> list[Column]:
-    ks = requested_ks or _default_ks([answers.fewest for file in files for answers in file.answers])
+    ks = requested_ks or _default_ks([answers.min_answers for file in files for answers in file.answers])
     columns = []
-    for label, file in zip(labels_of([file.path for file in files]), files, strict=True):
+    for label, file in zip(file_labels([file.path for file in files]), files, strict=True):
         for answers in file.answers:
             run = one_line(answers.run) if len(file.answers) > 1 else ""
             columns.append(Column(f"{label} {run}".rstrip(), file, answers, answers.result(ks)))
-    _tell_missing(columns, ks)
+    _warn_missing(columns, ks)
     return columns
 
 
@@ -254,14 +256,14 @@ def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
     Raises:
         UsageError: no file has enough answers for any of them.
     """
-    max_answers = max(answers.fewest for file in files for answers in file.answers)
+    max_answers = max(answers.min_answers for file in files for answers in file.answers)
     if ks and 0 < max_answers < ks[0]:
         raise UsageError(
             f"There is no pass@{ks[0]}: some task has only {max_answers:,} graded answers. Lower --k."
         )
 
 
-def _tell_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
+def _warn_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
     """Prints a warning for each column that has too few answers for some k."""
     for column in columns:
         count = column.result.samples_per_problem
@@ -274,14 +276,14 @@ def _tell_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
 
 
 def _to_data(column: Column) -> dict[str, Any]:
-    from proctor.eval.json_files import plain
+    from proctor.eval.json_files import to_plain
 
-    data: dict[str, Any] = plain(
+    data: dict[str, Any] = to_plain(
         {
             "path": column.file.path,
             "run": column.answers.run or None,
             **column.result.to_dict(),
-            "statistics": {**column.result.statistics(), "ungraded_tasks": column.answers.left_out},
+            "statistics": {**column.result.statistics(), "ungraded_tasks": column.answers.ungraded_tasks},
             "ungraded": column.answers.ungraded,
             "unanswered": column.file.unanswered,
             "dropped": column.file.dropped,
@@ -292,48 +294,53 @@ def _to_data(column: Column) -> dict[str, Any]:
 
 def _tables(columns: Sequence[Column]) -> Iterator[Table]:
     labels = [column.label for column in columns]
-    yield Table("", [["", *labels], *_figures(columns)])
+    yield Table("", [["", *labels], *_figure_rows(columns)])
     ks = sorted({k for column in columns for k in column.result.pass_at})
     if not ks:
         return
     if len(columns) == 1:
         head = ["k", "pass@k", "95 % interval", "pass^k", "95 % interval"]
         result = columns[0].result
-        yield Table("", [head, *([str(k), *_pass_at(result, k), *_pass_hat(result, k)] for k in ks)])
+        yield Table(
+            "", [head, *([str(k), *_pass_at_cells(result, k), *_pass_hat_cells(result, k)] for k in ks)]
+        )
         return
-    for title, cells in (("pass@k, one of k answers passes", _pass_at), ("pass^k, all k pass", _pass_hat)):
+    for title, cells in (
+        ("pass@k, one of k answers passes", _pass_at_cells),
+        ("pass^k, all k pass", _pass_hat_cells),
+    ):
         rows = [[str(k), *(_join_cells(cells(column.result, k)) for column in columns)] for k in ks]
         yield Table(title, [["k", *labels], *rows])
 
 
-def _figures(columns: Sequence[Column]) -> Iterator[list[str]]:
+def _figure_rows(columns: Sequence[Column]) -> Iterator[list[str]]:
     counts = [[task.n for task in column.answers.counts] for column in columns]
     yield ["tasks", *(f"{len(sizes):,}" for sizes in counts)]
     yield ["graded answers", *(f"{sum(sizes):,}" for sizes in counts)]
-    yield ["  of each task", *(_range(min(sizes, default=0), max(sizes, default=0)) for sizes in counts)]
+    yield ["  of each task", *(_range_text(min(sizes, default=0), max(sizes, default=0)) for sizes in counts)]
     if any(column.answers.ungraded for column in columns):
-        yield ["not counted", *(_kinds(column.answers) for column in columns)]
-    if any(column.answers.left_out for column in columns):
-        yield ["tasks left out", *(f"{len(column.answers.left_out):,}" for column in columns)]
+        yield ["not counted", *(_ungraded_text(column.answers) for column in columns)]
+    if any(column.answers.ungraded_tasks for column in columns):
+        yield ["tasks left out", *(f"{len(column.answers.ungraded_tasks):,}" for column in columns)]
     if any(column.file.dropped for column in columns):
         yield ["dropped lines", *(f"{len(column.file.dropped):,}" for column in columns)]
 
 
-def _range(low: int, high: int) -> str:
+def _range_text(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _kinds(answers: Answers) -> str:
-    return ", ".join(f"{count:,} {kind}" for kind, count in answers.why_ungraded.items()) or "0"
+def _ungraded_text(answers: RunAnswers) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in answers.ungraded_counts.items()) or "0"
 
 
-def _pass_at(result: PassAtKResult, k: int) -> list[str]:
+def _pass_at_cells(result: PassAtKResult, k: int) -> list[str]:
     if k > result.samples_per_problem:
         return [NONE, NONE]
     return [percent(result.estimate(k)), interval(result.interval(k))]
 
 
-def _pass_hat(result: PassAtKResult, k: int) -> list[str]:
+def _pass_hat_cells(result: PassAtKResult, k: int) -> list[str]:
     if k > result.samples_per_problem:
         return [NONE, NONE]
     return [percent(result.pass_hat(k)), interval(result.pass_hat_interval(k))]
@@ -345,6 +352,6 @@ def _join_cells(cells: Sequence[str]) -> str:
 
 
 def _chart(columns: Sequence[Column]) -> Chart:
-    from proctor.eval.passk.result import curves
+    from proctor.eval.passk.result import draw_curves
 
-    return curves({column.label: column.result for column in columns})
+    return draw_curves({column.label: column.result for column in columns})

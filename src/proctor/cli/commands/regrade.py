@@ -8,13 +8,13 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand
-from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
-from proctor.cli.run_and_report import make_and_tell
+from proctor.cli.options import NumberRange, max_answer_bytes_option, reveal_option, store_option
+from proctor.cli.run_and_report import run_and_report
 from proctor.model import Params, Settings
 from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request
 
-_SHARE = Number(0, 1)
+_SHARE = NumberRange(0, 1)
 _SETTINGS = (
     *("judge_repeats", "judge_rule", "threshold", "min_pass_rate", "allow_errors", "budget_usd"),
     *("concurrency", "timeout_s", "retries", "max_answer_bytes"),
@@ -27,13 +27,13 @@ _SETTINGS = (
 @click.option("--judge", "judges", multiple=True, metavar="T", help="Use this judge. May be repeated.")
 @click.option("--judge-repeat", "judge_repeats", type=click.IntRange(1), default=1, metavar="N")
 @click.option("--judge-rule", type=click.Choice(["majority", "all", "any"]), default="majority")
-@click.option("--judge-temperature", type=Number(0), default=0.0, metavar="X")
+@click.option("--judge-temperature", type=NumberRange(0), default=0.0, metavar="X")
 @click.option("--threshold", type=_SHARE, help="A case passes at this weighted score.")
 @click.option("--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1.")
 @click.option("--allow-errors", type=click.IntRange(0), default=0, metavar="N")
-@click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="For judges.")
+@click.option("--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="For judges.")
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True)
-@click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
+@click.option("--timeout", "timeout_s", type=NumberRange(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
 @max_answer_bytes_option
 @click.option("--dialect", metavar="D", help="The format of --suite.")
@@ -65,7 +65,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         dialect=options["dialect"],
         config=ctx.obj or Config(),
     )
-    return make_and_tell(
+    return run_and_report(
         request,
         options["store"],
         outputs=options["outputs"],

@@ -10,29 +10,29 @@ from typing import Any
 
 import click
 
-from proctor.cli.bundle_options import bundle_options, wants_of
+from proctor.cli.bundle_options import bundle_options, get_import_options
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import (
-    Number,
+    NumberRange,
     max_answer_bytes_option,
     open_store,
     show,
     store_location,
     store_option,
 )
-from proctor.cli.output_files import check_outputs, ending_of, write_output
+from proctor.cli.output_files import check_outputs, file_ending, write_output
 from proctor.cli.progress import Progress
 from proctor.cli.run_and_report import run_session
 from proctor.errors import ExitCode
 from proctor.model import Settings
 from proctor.reports import replay as replay_report
-from proctor.reports.formatting import as_json
+from proctor.reports.formatting import to_json
 from proctor.services.bundles.import_records import describe_signatures
-from proctor.services.bundles.replay import Asking, Who, asking, compared
-from proctor.services.runs.execution.session import Session
+from proctor.services.bundles.replay import ReplayOptions, ReplayPlan, compare_with_bundle, plan_replay
+from proctor.services.runs.execution.session import RunSession
 
 _ENDINGS = (".json", ".md")
-_CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd")
+_CALL_OPTIONS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd")
 
 
 @click.command("replay")
@@ -49,11 +49,11 @@ _CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd
 @click.option(
     "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Maximum concurrent calls."
 )
-@click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
+@click.option("--timeout", "timeout_s", type=NumberRange(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
 @max_answer_bytes_option
 @click.option(
-    "--budget-usd", type=Number(0, min_open=True), metavar="X", help="Stop when this much is spent."
+    "--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Stop when this much is spent."
 )
 @bundle_options
 @store_option
@@ -79,21 +79,21 @@ def command(bundle: str, **options: Any) -> int:
     proctor replay release.zip --target local --split dev -o again.md
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(options["outputs"], endings=_ENDINGS)
-    settings = Settings(**{name: options[name] for name in _CALLS})
-    replay_options = Who(
+    settings = Settings(**{name: options[name] for name in _CALL_OPTIONS})
+    replay_options = ReplayOptions(
         target=options["target"], judges=options["judges"], split=options["split"], settings=settings
     )
     return _replay(bundle, replay_options, options)
 
 
-def _replay(bundle: str, replay_options: Who, options: dict[str, Any]) -> int:
+def _replay(bundle: str, replay_options: ReplayOptions, options: dict[str, Any]) -> int:
     plain = not options["as_json"] and not options["quiet"]
-    import_options = wants_of(options, judged=bool(replay_options.judges))
+    import_options = get_import_options(options, judged=bool(replay_options.judges))
     progress = Progress(quiet=options["quiet"], write_line=lambda _line: None)
     try:
         with open_store(options["store"], writes=True) as store:
-            plan = asking(store, Path(bundle), import_options, replay_options, progress.tell)
-            session = Session(store, os.environ, progress, folder=store_location(options["store"]).folder)
+            plan = plan_replay(store, Path(bundle), import_options, replay_options, progress.notify)
+            session = RunSession(store, os.environ, progress, folder=store_location(options["store"]).folder)
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 (finished,) = run_session(session, plan.request, progress)
             if finished.run.status != "finished":
@@ -104,33 +104,35 @@ def _replay(bundle: str, replay_options: Who, options: dict[str, Any]) -> int:
                     err=True,
                 )
                 return ExitCode.NOT_MEASURED if finished.run.stopped else ExitCode.INTERRUPTED
-            replay = _to_report(bundle, plan, finished.run.id, compared(store, plan, finished.run))
+            replay = _to_report(bundle, plan, finished.run.id, compare_with_bundle(store, plan, finished.run))
     finally:
         progress.close()
     if plain:
-        show(replay_report.lines(replay))
+        show(replay_report.render_text(replay))
     if options["as_json"]:
-        echo_json(as_json(replay_report.data(replay)))
+        echo_json(to_json(replay_report.to_dict(replay)))
     for path in options["outputs"]:
-        is_json = ending_of(path) == ".json"
+        is_json = file_ending(path) == ".json"
         text = (
-            as_json(replay_report.data(replay)) + "\n" if is_json else "".join(replay_report.markdown(replay))
+            to_json(replay_report.to_dict(replay)) + "\n"
+            if is_json
+            else "".join(replay_report.render_markdown(replay))
         )
         write_output(path, text)
-    return replay.found.exit_code
+    return replay.comparison.exit_code
 
 
-def _to_report(bundle: str, plan: Asking, run_id: str, result: Any) -> replay_report.Replay:
-    statement = plan.verified.statement
-    return replay_report.Replay(
+def _to_report(bundle: str, plan: ReplayPlan, run_id: str, result: Any) -> replay_report.ReplayReport:
+    statement = plan.verification.statement
+    return replay_report.ReplayReport(
         bundle=bundle,
         run=statement.run,
         target=statement.target.name,
         suite=statement.suite.name,
-        standing=plan.verified.standing,
-        signed=describe_signatures(plan.verified),
-        again=run_id,
-        target_now=plan.request.targets[0],
+        signature_status=plan.verification.standing,
+        signature=describe_signatures(plan.verification),
+        replay_run=run_id,
+        replay_target=plan.request.targets[0],
         notes=plan.notes,
-        found=result,
+        comparison=result,
     )

@@ -10,8 +10,8 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand
-from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
-from proctor.cli.run_and_report import make_and_tell
+from proctor.cli.options import NumberRange, max_answer_bytes_option, reveal_option, store_option
+from proctor.cli.run_and_report import run_and_report
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
 from proctor.services.runs.config import Config
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
 """Flags whose value may be left out, with the value that they then have."""
-_BEHIND = "proctor.behind"
+_FOLLOWING_WORDS = "proctor.behind"
 """The key in the context's `meta` for the words that follow such flags, each with its flag."""
 
 
@@ -31,7 +31,7 @@ class _RunCommand(ConfigDefaultsCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
-        ctx.meta[_BEHIND] = {word: flag for flag, word in pairwise(args) if flag in _OPTIONAL_VALUES}
+        ctx.meta[_FOLLOWING_WORDS] = {word: flag for flag, word in pairwise(args) if flag in _OPTIONAL_VALUES}
         return super().parse_args(ctx, plain)
 
 
@@ -42,7 +42,7 @@ _SETTINGS = (
     "engine",
 )
 """Parameters that are fields of `Settings`."""
-_SHARE = Number(0, 1)
+_SHARE = NumberRange(0, 1)
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("suite", nargs=-1),
     click.option(
@@ -88,7 +88,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         show_default=True,
         help="How many judge votes an answer needs to pass.",
     ),
-    click.option("--judge-temperature", type=Number(0), default=0.0, show_default=True, metavar="X"),
+    click.option("--judge-temperature", type=NumberRange(0), default=0.0, show_default=True, metavar="X"),
     click.option("--repeat", "repeats", type=click.IntRange(1), help="Trials of each case.  [default: 1]"),
     click.option(
         "--concurrency",
@@ -106,7 +106,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--holdout",
-        type=Number(0, 1, max_open=True),
+        type=NumberRange(0, 1, max_open=True),
         metavar="SHARE",
         help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in format meridian]",
     ),
@@ -131,13 +131,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--category", "categories", multiple=True, help="Only cases of this category."),
     click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
     click.option("--limit", type=click.IntRange(1), help="Maximum number of cases."),
-    click.option("--temperature", type=Number(0), default=0.0, show_default=True),
+    click.option("--temperature", type=NumberRange(0), default=0.0, show_default=True),
     click.option("--seed", type=int, default=42, show_default=True, help="Repeat r uses seed + r."),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
     click.option(
         "--timeout",
         "timeout_s",
-        type=Number(0, min_open=True),
+        type=NumberRange(0, min_open=True),
         default=120.0,
         show_default=True,
         metavar="S",
@@ -162,7 +162,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--budget-usd",
-        type=Number(0, min_open=True),
+        type=NumberRange(0, min_open=True),
         metavar="X",
         help="What a run may cost, in US dollars; then no more requests are sent.",
     ),
@@ -261,7 +261,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
     """  # noqa: D301  # click wants the character \b itself
-    return make_and_tell(
+    return run_and_report(
         _request(ctx, options),
         options["store"],
         outputs=options["outputs"],
@@ -306,7 +306,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         ]  # the project's default suites do not apply if something else is named
     return Request(
         suites=suites,
-        stored=options["saved"],
+        stored_names=options["saved"],
         targets=options["targets"],
         judges=options["judges"],
         params=Params(
@@ -317,7 +317,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
-        behind=ctx.meta[_BEHIND],
+        words_after_flags=ctx.meta[_FOLLOWING_WORDS],
         store=options["store"],
         dialect=options["dialect"],
         strict=options["strict"],

@@ -13,33 +13,33 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from proctor.cli.bundle_options import bundle_options, wants_of
+from proctor.cli.bundle_options import bundle_options, get_import_options
 from proctor.cli.config_defaults import ConfigDefaultsCommand
-from proctor.cli.echo import echo, echo_err, echo_json, warning
+from proctor.cli.echo import echo, echo_err, echo_json, format_warning
 from proctor.cli.options import open_store, reveal_option, show, store_option
 from proctor.cli.output_files import check_outputs, write_output
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run, Verdict
 from proctor.plan import matches_id
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.runs import console, json, listing, trial_text
-from proctor.reports.runs.serialize import Row
+from proctor.reports.runs.serialize import TrialResult
 from proctor.safe_text import json_text, one_line
-from proctor.services.judges.label_export import exported_labels, no_labels
+from proctor.services.judges.label_export import export_label_lines, no_labels_error
 from proctor.services.runs.execution.workspaces import workspaces_folder
-from proctor.services.runs.reading.listing import Filter, fitting, listed
+from proctor.services.runs.reading.listing import RunFilter, find_runs, summarize_run
 from proctor.services.runs.reading.report import (
-    check_endings,
+    build_report,
+    check_report_paths,
     has_holdout,
-    keep_look,
-    keep_looks,
-    looked_at,
-    reported,
-    rows_of,
-    write,
+    read_trial_rows,
+    record_holdout_access,
+    record_holdout_accesses,
+    record_report_access,
+    write_report,
 )
-from proctor.verdicts import rules_of
+from proctor.verdicts import pass_rules_for
 
 
 @click.group("runs")
@@ -62,17 +62,17 @@ def command() -> None:
 def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, store: str | None) -> None:
     """One line a run, newest first."""
     with open_store(store, must_exist=True) as run_store:
-        runs = list(islice(fitting(run_store, Filter(suite=suite, tag=tag)), limit + 1))
+        runs = list(islice(find_runs(run_store, RunFilter(suite=suite, tag=tag)), limit + 1))
         more = len(runs) > limit
-        rows = [listed(run_store, run) for run in runs[:limit]]
+        rows = [summarize_run(run_store, run) for run in runs[:limit]]
     if as_json:
         echo_json(listing.render(rows, more=more))
         return
-    lines = [listing.HEAD, *map(listing.line, rows), *[f"…more: --limit {limit * 5}"] * more]
+    lines = [listing.HEAD, *map(listing.entry_line, rows), *[f"…more: --limit {limit * 5}"] * more]
     show(lines if rows else ["No run is stored here that fits."])
 
 
-_STANDING_TEXTS = {
+_SIGNATURE_TEXTS = {
     "trusted": "signed by a trusted key",
     "unknown": "signed by unknown keys alone",
     "unsigned": "not signed: anyone could have made it",
@@ -99,23 +99,25 @@ def show_run(
     with open_store(store, must_exist=True) as run_store:
         stored_run = run_store.run(run)
         if not cases and not failures:
-            report = looked_at(run_store, reported(run_store, stored_run, reveal=reveal), reveal=reveal)
+            report = record_report_access(
+                run_store, build_report(run_store, stored_run, reveal=reveal), reveal=reveal
+            )
             if as_json:
-                echo_json(json.summary([report]))
+                echo_json(json.render_summary([report]))
             else:
-                warnings = (warning(one_line(message)) for message in stored_run.warnings)
-                show(chain(console.lines(report), warnings, _describe_origin(stored_run)))
+                warnings = (format_warning(one_line(message)) for message in stored_run.warnings)
+                show(chain(console.render_text(report), warnings, _describe_origin(stored_run)))
             return
         rows = _select_rows(run_store, stored_run, cases, failures=failures, reveal=reveal)
         if as_json:
-            echo_json(json.trials(stored_run, rows))
+            echo_json(json.render_trials(stored_run, rows))
         else:
             show(chain(_trial_lines(stored_run, rows), _describe_origin(stored_run)))
 
 
 def _select_rows(
     store: Store, run: Run, cases: Sequence[str], *, failures: bool, reveal: bool
-) -> Iterable[Row]:
+) -> Iterable[TrialResult]:
     """Returns the trials of some cases, or of all; with `failures` only those that did not pass.
 
     The failures of a holdout reveal its pass rate and count as an access; the verdict of one case does not.
@@ -123,10 +125,10 @@ def _select_rows(
     if cases:
         _record_accesses(store, run, cases, reveal=reveal)
     elif has_holdout(store, run):
-        keep_looks(store, run, reveal=reveal)
+        record_holdout_accesses(store, run, reveal=reveal)
     return (
         row
-        for row in rows_of(store, run, reveal=reveal)
+        for row in read_trial_rows(store, run, reveal=reveal)
         if (not cases or matches_id(row.trial.case_id, cases))
         and not (failures and row.verdict is Verdict.PASS)
     )
@@ -150,16 +152,16 @@ def _record_accesses(store: Store, run: Run, cases: Sequence[str], *, reveal: bo
         )
     held_out = [split for split in splits.values() if split == "holdout"]
     if len(held_out) > 1:
-        keep_looks(store, run, reveal=reveal)
+        record_holdout_accesses(store, run, reveal=reveal)
     elif held_out and reveal:
-        keep_look(store, run, "reveal")
+        record_holdout_access(store, run, "reveal")
 
 
-def _trial_lines(run: Run, rows: Iterable[Row]) -> Iterator[str]:
-    rules, is_empty = rules_of(run), True
+def _trial_lines(run: Run, rows: Iterable[TrialResult]) -> Iterator[str]:
+    rules, is_empty = pass_rules_for(run), True
     for row in rows:
         is_empty = False
-        yield from trial_text.lines(row, rules(row.case))
+        yield from trial_text.render_text(row, rules(row.case))
     if is_empty:
         yield "Every trial passed."
 
@@ -167,7 +169,7 @@ def _trial_lines(run: Run, rows: Iterable[Row]) -> Iterator[str]:
 def _describe_origin(run: Run) -> Iterator[str]:
     """Yields whether the run was imported, and where its workspaces are."""
     if run.imported is not None:
-        yield f"Imported from a bundle that is {_STANDING_TEXTS[run.imported]}."
+        yield f"Imported from a bundle that is {_SIGNATURE_TEXTS[run.imported]}."
     folder = workspaces_folder(os.environ) / run.id
     if folder.is_dir():
         yield f"Workspaces that were kept are in {folder}."
@@ -182,11 +184,11 @@ def _describe_origin(run: Run) -> Iterator[str]:
 @store_option
 def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -> None:
     """Write every trial of each RUN to a file, as its ending says."""
-    check_endings([output])
+    check_report_paths([output])
     with open_store(store, must_exist=True) as run_store:
-        runs = [reported(run_store, run_store.run(word), reveal=reveal) for word in run]
-        runs = [looked_at(run_store, report, reveal=reveal) for report in runs]
-        write(output, runs)
+        runs = [build_report(run_store, run_store.run(word), reveal=reveal) for word in run]
+        runs = [record_report_access(run_store, report, reveal=reveal) for report in runs]
+        write_report(output, runs)
         total = sum(report.tally.all.total for report in runs)
         echo(f"{total:,} trials written to {output}", err=True)
 
@@ -209,14 +211,14 @@ def export_labels(run: str, output: str | None, reveal: bool, store: str | None)
         stored_run = _run_with_labels(run_store, run)
         labels = run_store.labels(run if stored_run is None else stored_run.id)
         if not labels:
-            raise no_labels(stored_run)
-        lines = exported_labels(run_store, stored_run, labels, reveal=reveal)
+            raise no_labels_error(stored_run)
+        lines = export_label_lines(run_store, stored_run, labels, reveal=reveal)
         if output is None:
             for line in lines:
                 echo(json_text(line))
             return
         write_output(output, "".join(f"{line}\n" for line in lines))
-    echo(f"{counted(len(labels), 'label')} written to {output}", err=True)
+    echo(f"{pluralize(len(labels), 'label')} written to {output}", err=True)
 
 
 def _run_with_labels(store: Store, word: str) -> Run | None:
@@ -224,7 +226,7 @@ def _run_with_labels(store: Store, word: str) -> Run | None:
     try:
         return store.run(word)
     except StoreError:
-        if word not in store.labelled():
+        if word not in store.count_labelled_answers():
             raise
         return None
 
@@ -243,16 +245,21 @@ def import_run(bundle: str, as_json: bool, store: str | None, **options: Any) ->
     from proctor.services.bundles.import_bundle import import_bundle
     from proctor.services.bundles.import_records import describe_signatures
 
-    import_options = wants_of(options)
+    import_options = get_import_options(options)
     with open_store(store, writes=True) as run_store:
         result = import_bundle(run_store, Path(bundle), import_options, echo_err)
-    run, signature_text = result.run, describe_signatures(result.verified)
+    run, signature_text = result.run, describe_signatures(result.verification)
     if as_json:
-        row = {"run": run.id, "new": result.new, "standing": result.verified.standing, "tags": list(run.tags)}
+        row = {
+            "run": run.id,
+            "new": result.is_new,
+            "standing": result.verification.standing,
+            "tags": list(run.tags),
+        }
         echo_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
         return
     what = f"{run.id}: {run.planned:,} trials of {run.suite.title} on {run.target.name}"
-    outcome = "Imported" if result.new else "This run is stored already, and nothing was changed"
+    outcome = "Imported" if result.is_new else "This run is stored already, and nothing was changed"
     show([one_line(f"{outcome}. {what}"), f"The bundle is {signature_text}"])
 
 
@@ -272,7 +279,7 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
         stored_run = run_store.run(run)
         tags = set(stored_run.tags) - set(tag) if remove else set(stored_run.tags) | set(tag)
         if tag:
-            run_store.update(replace(stored_run, tags=tuple(sorted(tags))))
+            run_store.update_run(replace(stored_run, tags=tuple(sorted(tags))))
         show([f"{stored_run.id}: {', '.join(sorted(tags)) or 'no tags'}"])
         for name in () if remove else tag:
             if (newest_id := run_store.run(name).id) != stored_run.id:
@@ -301,13 +308,17 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
                     raise UsageError(
                         "Deleting needs a confirmation, and there is no terminal here. Add --yes."
                     )
-                click.confirm(f"Delete {listing.line(listed(run_store, stored_run))}?", abort=True, err=True)
-            label_count = run_store.labelled().get(stored_run.id, 0)
-            run_store.delete(stored_run.id)
+                click.confirm(
+                    f"Delete {listing.entry_line(summarize_run(run_store, stored_run))}?",
+                    abort=True,
+                    err=True,
+                )
+            label_count = run_store.count_labelled_answers().get(stored_run.id, 0)
+            run_store.delete_run(stored_run.id)
             echo(f"Deleted {stored_run.id}.", err=True)
             if label_count:
                 echo(
-                    f"The labels of {counted(label_count, 'answer')} of it stay: `proctor runs labels "
+                    f"The labels of {pluralize(label_count, 'answer')} of it stay: `proctor runs labels "
                     f"{stored_run.id}` writes them, and they count again when the run is imported from a "
                     "bundle.",
                     err=True,

@@ -14,8 +14,8 @@ from proctor.cli.echo import echo, echo_err
 from proctor.cli.options import open_store, store_location, store_option
 from proctor.errors import UsageError
 
-_PORT = 7357
-_MIN_LENGTH = 16
+_DEFAULT_PORT = 7357
+_MIN_TOKEN_LENGTH = 16
 """Minimum length of a token that the user chooses."""
 
 _FEW_FILES_WARNING = (
@@ -38,8 +38,8 @@ _TYPED_TOKEN_WARNING = (
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=_PORT,
-    help=f"0 takes any.  [default: {_PORT}, or the next free one]",
+    default=_DEFAULT_PORT,
+    help=f"0 takes any.  [default: {_DEFAULT_PORT}, or the next free one]",
 )
 @click.option(
     "--token",
@@ -147,9 +147,10 @@ def _check_token(token: str | None, *, loopback: bool) -> str | None:
                 "token of your own."
             )
         return None
-    if len(token) < _MIN_LENGTH or not token.isascii() or not token.isprintable():
+    if len(token) < _MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable():
         raise UsageError(
-            f"A token has at least {_MIN_LENGTH} printable ASCII characters. `--token random` makes one."
+            f"A token has at least {_MIN_TOKEN_LENGTH} printable ASCII characters. `--token random` makes "
+            "one."
         )
     return token
 

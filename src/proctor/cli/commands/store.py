@@ -15,8 +15,8 @@ import click
 from proctor.cli.echo import echo, echo_err, echo_json, echo_line
 from proctor.cli.options import open_store, show, store_location, store_option
 from proctor.errors import ExitCode, UsageError
-from proctor.plurals import counted, format_size
-from proctor.services.progress_lines import telling
+from proctor.plurals import format_size, pluralize
+from proctor.services.progress_lines import progress_reporter
 
 if TYPE_CHECKING:
     from proctor.services.store_cleanup import Garbage
@@ -54,7 +54,7 @@ def check(as_json: bool, store: str | None) -> int:
     Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
     Changes nothing; runs may continue meanwhile.
     """
-    report = _store_files(store).check(telling(echo_err, "rows checked"))
+    report = _store_files(store).check(progress_reporter(echo_err, "rows checked"))
     code = ExitCode.FAILED if report.problems else ExitCode.OK
     if as_json:
         echo_json(_report_json(report, code))
@@ -66,10 +66,10 @@ def check(as_json: bool, store: str | None) -> int:
 def _report_lines(report: StoreReport) -> list[str]:
     size = format_size(sum(report.sizes.values()))
     rows = report.rows
-    counts = [counted(rows.get(name, 0), noun) for name, noun in _NOUNS.items()] if rows else []
+    counts = [pluralize(rows.get(name, 0), noun) for name, noun in _NOUNS.items()] if rows else []
     totals = ", ".join([*counts, size])
     lines = [f"{problem.message} {problem.remedy}" for problem in report.problems]
-    count = counted(len(lines), "problem")
+    count = pluralize(len(lines), "problem")
     head = f"{report.path} has {count}" if lines else f"{report.path} is sound"
     return [f"{head}: {totals}.", *lines, *report.notes]
 
@@ -96,8 +96,8 @@ def backup(file: str, store: str | None) -> None:
     checked and complete on disk. To go back to it, name it with --store, or put it in the store's place.
     """
     to = Path(file)
-    rows = _store_files(store).back_up(to, telling(echo_err, "pages copied"))
-    totals = ", ".join(counted(rows.get(name, 0), noun) for name, noun in _NOUNS.items())
+    rows = _store_files(store).back_up(to, progress_reporter(echo_err, "pages copied"))
+    totals = ", ".join(pluralize(rows.get(name, 0), noun) for name, noun in _NOUNS.items())
     echo_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
 
 
@@ -112,7 +112,7 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
     damaged store is not changed. A run that lost trials is unfinished in the new store; `run --resume`
     completes it. Exits with 0 when nothing is known to be lost, else with 1.
     """
-    result = _store_files(store).repair(Path(newfile), telling(echo_err, "pages read"))
+    result = _store_files(store).repair(Path(newfile), progress_reporter(echo_err, "pages read"))
     code = ExitCode.FAILED if result.lost or result.runs or result.suites else ExitCode.OK
     if as_json:
         runs = [
@@ -139,7 +139,7 @@ def _repair_lines(to: str, result: SalvageResult) -> Iterator[str]:
         yield f"{table:<{width}}  {kept_count:>10,}  {result.lost.get(table, 0):>10,}"
     for run, trial_count, planned_count in result.runs:
         yield (
-            f"Run {run} has {trial_count:,} of {counted(planned_count, 'trial')} and is unfinished now: "
+            f"Run {run} has {trial_count:,} of {pluralize(planned_count, 'trial')} and is unfinished now: "
             f"`proctor run --resume={run} --store {shlex.quote(to)}` completes it."
         )
     for suite in result.suites:
@@ -168,13 +168,13 @@ def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, stor
     have no run; suite versions deleted over 30 days ago; caches that are damaged or unused for 30 days; rows
     that nothing refers to. What a running process may be using is never removed.
     """
-    from proctor.services.store_cleanup import KINDS, find_garbage
+    from proctor.services.store_cleanup import GARBAGE_KINDS, find_garbage
 
     if yes and dry_run:
         raise UsageError("--dry-run removes nothing, and --yes does. Give one of them.")
     with open_store(store, must_exist=True, writes=not dry_run) as store_opened:
         garbage = find_garbage(store_opened, store_location(store), os.environ)
-        items = [item for item in garbage if item.kind in (only or KINDS)]
+        items = [item for item in garbage if item.kind in (only or GARBAGE_KINDS)]
         if not as_json:
             show(_garbage_lines(items))
         confirmed = bool(items) and (yes or (not dry_run and not as_json and _confirm()))
@@ -191,7 +191,7 @@ def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, stor
         ]
         echo_json(dumps({"items": rows, "exit_code": 0}, indent=2))
     elif confirmed:
-        echo(f"Removed {counted(len(removed_items), 'item')}, {_total(removed_items)}.", err=True)
+        echo(f"Removed {pluralize(len(removed_items), 'item')}, {_total_size(removed_items)}.", err=True)
     elif items and not dry_run:
         echo("Nothing was removed. Add --yes to remove what is listed.", err=True)
 
@@ -204,10 +204,10 @@ def _garbage_lines(items: Sequence[Garbage]) -> list[str]:
         f"{item.kind:<{width}}  {format_size(item.size) if item.size else '':>9}  {item.description}"
         for item in items
     ]
-    return [*lines, f"{counted(len(items), 'item')}, {_total(items)}"]
+    return [*lines, f"{pluralize(len(items), 'item')}, {_total_size(items)}"]
 
 
-def _total(items: Sequence[Garbage]) -> str:
+def _total_size(items: Sequence[Garbage]) -> str:
     return format_size(sum(item.size for item in items))
 
 
@@ -218,12 +218,12 @@ def _confirm() -> bool:
 def _remove(items: Sequence[Garbage]) -> list[Garbage]:
     """Removes items; warns of those that cannot be removed, and returns the others."""
     from proctor.errors import StoreError
-    from proctor.services.store_cleanup import remove
+    from proctor.services.store_cleanup import remove_garbage
 
     removed_items = []
     for item in items:
         try:
-            remove(item)
+            remove_garbage(item)
         except StoreError as error:  # somebody uses it now
             echo_err(f"proctor: warning: {error}")
         else:

@@ -11,19 +11,19 @@ import click
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import open_store, show, store_location, store_option, tell_located
+from proctor.cli.options import open_store, print_located, show, store_location, store_option
 from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import suites as reports
-from proctor.reports.problems import lines_of
-from proctor.reports.suites import Kept
+from proctor.reports.problems import problem_lines
+from proctor.reports.suites import VersionEntry
 from proctor.safe_text import one_line
-from proctor.services.suites.overview import described, kept
-from proctor.services.suites.save_and_open import OpenedSuite, SaveResult, Suites, stored_suite
-from proctor.services.suites.saved_names import versioned
-from proctor.suite_diff import diff
+from proctor.services.suites.overview import describe_version, list_saved_versions
+from proctor.services.suites.save_and_open import OpenedSuite, SaveResult, Suites, find_stored_suite
+from proctor.services.suites.saved_names import split_version
+from proctor.suite_diff import diff_suites
 
 _STATES = {
     "new": "",
@@ -59,7 +59,7 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
         raise UsageError("Several suites cannot have one name. Save them one by one, or leave --name out.")
     problems: list[Problem] = []
     with open_store(store, writes=True) as suite_store:
-        suites = Suites(suite_store, os.environ, load_cli_config(), tell_located)
+        suites = Suites(suite_store, os.environ, load_cli_config(), print_located)
         for word in suite:
             try:
                 for saved in suites.save(word, dialect=dialect, name=name):
@@ -73,12 +73,12 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
 
 def _saved_line(saved: SaveResult) -> str:
     suite = saved.suite
-    cases = counted(suite.case_count, "case")
+    cases = pluralize(suite.case_count, "case")
     return f"{one_line(suite.name)} {suite.version}{_STATES[saved.state]}: {cases} from {saved.path}"
 
 
 def _print_problems(problems: tuple[Problem, ...]) -> None:
-    for line in lines_of(problems):
+    for line in problem_lines(problems):
         echo(line, err=True)
 
 
@@ -88,11 +88,11 @@ def _print_problems(problems: tuple[Problem, ...]) -> None:
 def list_suites(as_json: bool, store: str | None) -> None:
     """One line for each saved suite."""
     with open_store(store, must_exist=True) as suite_store:
-        rows = kept(suite_store)
+        rows = list_saved_versions(suite_store)
         if as_json:
-            echo_json(reports.list_json(rows))
+            echo_json(reports.render_list_json(rows))
         else:
-            show(reports.listed(rows))
+            show(reports.render_list(rows))
 
 
 @command.command("versions")
@@ -102,13 +102,13 @@ def list_suites(as_json: bool, store: str | None) -> None:
 def list_versions(name: str, as_json: bool, store: str | None) -> None:
     """One line for each version of the suite NAME, oldest first."""
     with open_store(store, must_exist=True) as suite_store:
-        rows = kept(suite_store, name)
+        rows = list_saved_versions(suite_store, name)
         if not rows:
             raise _no_such_suite(suite_store, name)
         if as_json:
-            echo_json(reports.history_json(rows))
+            echo_json(reports.render_history_json(rows))
         else:
-            show(reports.history(rows))
+            show(reports.render_history(rows))
 
 
 @command.command("show")
@@ -122,12 +122,12 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
     Cases are counted by category and tag; the accesses to its holdout are shown too.
     """
     with open_store(store, must_exist=True) as suite_store:
-        detail = described(suite_store, _find_version(suite_store, name))
+        detail = describe_version(suite_store, _find_version(suite_store, name))
         cases_of_version = suite_store.cases(detail.saved.suite.content) if cases else None
         if as_json:
-            echo_json(reports.described_json(detail, cases_of_version))
+            echo_json(reports.render_detail_json(detail, cases_of_version))
         else:
-            show(chain(reports.described(detail), reports.case_lines(detail, cases_of_version or ())))
+            show(chain(reports.render_detail(detail), reports.case_lines(detail, cases_of_version or ())))
 
 
 @command.command("diff")
@@ -150,10 +150,10 @@ def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str 
             f"There is no store at {store_location(store).address}, so there are no versions to compare."
         )
     if not is_there:
-        library = Suites(None, os.environ, load_cli_config(), tell_located)
+        library = Suites(None, os.environ, load_cli_config(), print_located)
         return _compare(library, suites, as_json=as_json, use_exit_code=exit_code)
     with open_store(store) as suite_store:
-        library = Suites(suite_store, os.environ, load_cli_config(), tell_located)
+        library = Suites(suite_store, os.environ, load_cli_config(), print_located)
         return _compare(library, _parse_pair(suite_store, suites), as_json=as_json, use_exit_code=exit_code)
 
 
@@ -181,19 +181,19 @@ def _parse_pair(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _is_version(word: str) -> bool:
-    return versioned(f"suite@{word}") == ("suite", word)
+    return split_version(f"suite@{word}") == ("suite", word)
 
 
 def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_code: bool) -> ExitCode:
     """Prints how two suites differ; with `use_exit_code` the exit code is 1 if they do."""
-    with suites.opened(words[0]) as old, suites.opened(words[1]) as new:
+    with suites.open_suite(words[0]) as old, suites.open_suite(words[1]) as new:
         _print_problems((*old.problems, *new.problems))
-        difference = diff(old.suite, _cases(old), new.suite, _cases(new))
+        difference = diff_suites(old.suite, _cases(old), new.suite, _cases(new))
         code = ExitCode.OK if difference.is_empty or not use_exit_code else ExitCode.FAILED
         if as_json:
-            echo_json(reports.compared_json(old.suite, new.suite, difference, int(code)))
+            echo_json(reports.render_diff_json(old.suite, new.suite, difference, int(code)))
         else:
-            show(reports.compared(_display_name(old, words[0]), _display_name(new, words[1]), difference))
+            show(reports.render_diff(_display_name(old, words[0]), _display_name(new, words[1]), difference))
     return code
 
 
@@ -253,22 +253,22 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
                     )
                 click.confirm(f"Delete {what}?", abort=True, err=True)
             for version in versions:
-                suite_store.forget(version.saved.suite.name, version.saved.suite.digest)
+                suite_store.delete_version(version.saved.suite.name, version.saved.suite.digest)
             echo(f"Deleted {what}.", err=True)
 
 
-def _versions_to_delete(store: Store, word: str) -> list[Kept]:
+def _versions_to_delete(store: Store, word: str) -> list[VersionEntry]:
     """Returns the versions that a word names."""
     suite = _find_version(store, word)
-    versions = kept(store, suite.name)
+    versions = list_saved_versions(store, suite.name)
     if word == suite.name:
         return versions
     return [version for version in versions if version.saved.suite.digest == suite.digest]
 
 
-def _check_without_runs(versions: list[Kept]) -> None:
+def _check_without_runs(versions: list[VersionEntry]) -> None:
     in_use = [
-        f"{version.saved.suite.version} has {counted(version.runs, 'run')}"
+        f"{version.saved.suite.version} has {pluralize(version.runs, 'run')}"
         for version in versions
         if version.runs
     ]
@@ -288,7 +288,7 @@ def _find_version(store: Store, word: str) -> Suite:
     Raises:
         UsageError: there is none.
     """
-    suite = stored_suite(store, word)
+    suite = find_stored_suite(store, word)
     if suite is None:
         raise _no_such_suite(store, word)
     return suite

@@ -7,18 +7,18 @@ import os
 
 import click
 
-from proctor.cli.options import Number, max_answer_bytes_option, show, store_location
+from proctor.cli.options import NumberRange, max_answer_bytes_option, show, store_location
 from proctor.errors import ExitCode, ProctorError, SuiteError, UsageError
 from proctor.model import Message, Output, Params, Prompt, Settings, TargetSpec
 from proctor.reports.formatting import cost, milliseconds
-from proctor.reports.problems import lines_of
-from proctor.safe_text import cut, one_line, padded
+from proctor.reports.problems import problem_lines
+from proctor.safe_text import one_line, pad_to_width, truncate
 from proctor.services.runs.execution.target_pool import probe
-from proctor.services.runs.planning.target_names import Names
+from proctor.services.runs.planning.target_names import TargetNames
 from proctor.targets import get_kind, iter_kinds
-from proctor.targets.targets_file import Listed
+from proctor.targets.targets_file import TargetSummary
 
-_QUESTION = (Message(role="user", content="Reply with the word ready."),)
+_PROBE_MESSAGES = (Message(role="user", content="Reply with the word ready."),)
 _MAX_SHOWN = 60
 
 
@@ -43,41 +43,47 @@ def list_targets() -> None:
     show(
         [*lines, "", "Another host gets the key in PROCTOR_API_KEY, if that is set, and never another one's."]
     )
-    names = Names(os.environ)
+    names = TargetNames(os.environ)
     if names.file is not None:
         show(
-            ["", f"{names.file.path}:", *(_describe_entry(entry) for entry in names.file.listed(os.environ))]
+            [
+                "",
+                f"{names.file.path}:",
+                *(_describe_entry(entry) for entry in names.file.list_targets(os.environ)),
+            ]
         )
-        show(lines_of(names.file.warnings))
+        show(problem_lines(names.file.warnings))
         if names.file.errors:
             raise SuiteError(names.file.errors)
 
 
-def _describe_entry(entry: Listed) -> str:
-    variables = ", ".join(f"{name} {'not set' if name in entry.unset else 'set'}" for name in entry.variables)
-    what = cut(entry.what, _MAX_SHOWN)
-    return f"{padded(one_line(entry.name), 22)}  {f'{entry.kind} {what}'.strip()}" + (
+def _describe_entry(entry: TargetSummary) -> str:
+    variables = ", ".join(
+        f"{name} {'not set' if name in entry.unset_variables else 'set'}" for name in entry.variables
+    )
+    what = truncate(entry.details, _MAX_SHOWN)
+    return f"{pad_to_width(one_line(entry.name), 22)}  {f'{entry.kind} {what}'.strip()}" + (
         f"  ({variables})" if variables else ""
     )
 
 
 @command.command("check")
 @click.argument("target", nargs=-1)
-@click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=30.0, show_default=True)
+@click.option("--timeout", "timeout_s", type=NumberRange(0, min_open=True), default=30.0, show_default=True)
 @max_answer_bytes_option
 def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> int:
     """Send each TARGET one short question.
 
     Exit code 3 when one does not answer. Without TARGET every target of the targets file is checked.
     """
-    names = Names(os.environ)
+    names = TargetNames(os.environ)
     params = Params(max_tokens=16)
     specs = [(word, _find_spec(names, word, params)) for word in target or names.names()]
     if not specs:
         raise UsageError("Name a target, such as `proctor targets check local`: no targets.yaml names any.")
     code = ExitCode.OK
     for word, spec in specs:
-        output = spec if isinstance(spec, ProctorError) else _answer(spec, timeout_s, max_answer_bytes)
+        output = spec if isinstance(spec, ProctorError) else _probe_target(spec, timeout_s, max_answer_bytes)
         if isinstance(output, ProctorError):
             code = ExitCode.NOT_MEASURED
             show([f"{word}: no answer: {one_line(str(output))}"])
@@ -89,20 +95,20 @@ def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> i
     return code
 
 
-def _find_spec(names: Names, word: str, params: Params) -> TargetSpec | SuiteError:
+def _find_spec(names: TargetNames, word: str, params: Params) -> TargetSpec | SuiteError:
     """Returns a target, or its error, so that the others are still checked."""
     names.names()  # raises if the file cannot be read, which affects all targets
     try:
-        return names.spec(word, params)
+        return names.get_spec(word, params)
     except SuiteError as error:
         return error
 
 
-def _answer(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> Output | ProctorError:
+def _probe_target(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> Output | ProctorError:
     """Sends one short prompt; returns the answer or the error."""
     prices_folder = store_location(None).folder
     try:
-        prompt = Prompt(messages=_QUESTION, case_id=_find_case_id(spec))
+        prompt = Prompt(messages=_PROBE_MESSAGES, case_id=_find_case_id(spec))
         calls = Settings(timeout_s=timeout_s, max_answer_bytes=max_answer_bytes)
         return asyncio.run(probe(spec, prompt, os.environ, calls=calls, prices_folder=prices_folder))
     except ProctorError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.jsonl_tables import Table, labels_of, open_input, warn_dropped, write_outputs
+from proctor.cli.jsonl_tables import Table, file_labels, open_input, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import ExitCode, NothingSelected
 from proctor.reports.formatting import NONE, percent
@@ -19,10 +19,10 @@ from proctor.safe_text import one_line
 if TYPE_CHECKING:
     from proctor.eval.trajectory import Trajectory
 
-Named = Mapping[str, "Trajectory"]
+TrajectoriesByPath = Mapping[str, "Trajectory"]
 
 _MAX_CURVE_WIDTH = 40
-_STEPS = "▁▂▃▄▅▆▇█"
+_BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 @click.command("trajectories")
@@ -62,7 +62,9 @@ def command(
     proctor trajectories search.jsonl --score-field loss -o search.svg
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(output, inputs=file)
-    trajectories = {path: _read(path, score_field, higher_is_better) for path in dict.fromkeys(file)}
+    trajectories = {
+        path: _load_trajectory(path, score_field, higher_is_better) for path in dict.fromkeys(file)
+    }
     summaries = [
         {"path": path, **trajectory.summary(window=window)} for path, trajectory in trajectories.items()
     ]
@@ -72,14 +74,14 @@ def command(
     return ExitCode.OK
 
 
-def _read(path: str, score_field: str, higher_is_better: bool) -> Trajectory:
+def _load_trajectory(path: str, score_field: str, higher_is_better: bool) -> Trajectory:
     from proctor.eval.trajectory import Trajectory
 
     with open_input(path) as where:
         trajectory = Trajectory.from_jsonl(
             where, score_field=score_field, lower_is_better=not higher_is_better
         )
-        fields = "" if trajectory.iters else ", ".join(_fields_of_numbers(where))
+        fields = "" if trajectory.iters else ", ".join(_numeric_fields(where))
     warn_dropped(path, trajectory.dropped)
     if trajectory.iters:
         return trajectory
@@ -93,58 +95,63 @@ def _read(path: str, score_field: str, higher_is_better: bool) -> Trajectory:
     )
 
 
-def _fields_of_numbers(path: str) -> list[str]:
+def _numeric_fields(path: str) -> list[str]:
     """Returns numeric fields of the iterations, which could be the score, most frequent first."""
-    from proctor.eval.jsonl_rows import objects_of
+    from proctor.eval.jsonl_rows import read_object_rows
 
     counts: Counter[str] = Counter()
-    for _, row in objects_of(path, []):
+    for _, row in read_object_rows(path, []):
         if "iter" in row:
             numbers = (name for name, value in row.items() if isinstance(value, float | int))
             counts.update(name for name in numbers if not isinstance(row[name], bool))
     return [one_line(name) for name, _ in counts.most_common(9) if name != "iter"][:8]
 
 
-def _chart(trajectories: Named) -> Any:
+def _chart(trajectories: TrajectoriesByPath) -> Any:
     if len(trajectories) == 1:
         return next(iter(trajectories.values())).chart()
     from proctor.eval.trajectory import best_chart
 
-    return best_chart(dict(zip(labels_of(trajectories), trajectories.values(), strict=True)))
+    return best_chart(dict(zip(file_labels(trajectories), trajectories.values(), strict=True)))
 
 
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def _tables(trajectories: Named, window: int | None, top: int) -> Iterator[Table]:
-    names = labels_of(trajectories)
-    yield Table("", [["", *names], *_figures(list(trajectories.values()))])
+def _tables(trajectories: TrajectoriesByPath, window: int | None, top: int) -> Iterator[Table]:
+    names = file_labels(trajectories)
+    yield Table("", [["", *names], *_figure_rows(list(trajectories.values()))])
     field = one_line(next(iter(trajectories.values())).score_field)
-    curves = _curves(list(trajectories.values()))
+    curves = _draw_curves(list(trajectories.values()))
     yield Table(
         f"Best {field} so far", [["", "first", "", "last"], *map(list, zip(names, *curves, strict=True))]
     )
     knobs = sum((Counter(trajectory.knob_coverage()) for trajectory in trajectories.values()), Counter())
     if knobs:
-        yield Table(_title("Knobs", len(knobs), top), [["knob", *names], *_knobs(trajectories, knobs, top)])
-        yield _modes(trajectories, names, top)
+        yield Table(
+            _title("Knobs", len(knobs), top), [["knob", *names], *_knob_rows(trajectories, knobs, top)]
+        )
+        yield _mode_table(trajectories, names, top)
     if window is not None:
-        rows = list(_windows(list(trajectories.values()), window))
+        rows = list(_window_rows(list(trajectories.values()), window))
         yield Table(f"Repeats in each {window} iterations", [["places", *names], *rows])
 
 
-def _figures(trajectories: Sequence[Trajectory]) -> Iterator[list[str]]:
+def _figure_rows(trajectories: Sequence[Trajectory]) -> Iterator[list[str]]:
     best = [trajectory.best() for trajectory in trajectories]
     yield ["iterations", *(f"{len(trajectory.iters):,}" for trajectory in trajectories)]
-    yield ["baseline", *(_number(trajectory.baseline) for trajectory in trajectories)]
-    yield ["best score", *(NONE if trajectory is None else _number(trajectory.score) for trajectory in best)]
+    yield ["baseline", *(_number_text(trajectory.baseline) for trajectory in trajectories)]
+    yield [
+        "best score",
+        *(NONE if trajectory is None else _number_text(trajectory.score) for trajectory in best),
+    ]
     yield ["  at iteration", *(NONE if trajectory is None else str(trajectory.iter) for trajectory in best)]
     yield [
         "  by",
         *(
             NONE
             if trajectory is None or not trajectory.knob
-            else _proposal(trajectory.knob, trajectory.value)
+            else _proposal_text(trajectory.knob, trajectory.value)
             for trajectory in best
         ),
     ]
@@ -164,7 +171,7 @@ def _figures(trajectories: Sequence[Trajectory]) -> Iterator[list[str]]:
     yield ["dropped lines", *(f"{len(trajectory.dropped):,}" for trajectory in trajectories)]
 
 
-def _curves(trajectories: Sequence[Trajectory]) -> tuple[list[str], list[str], list[str]]:
+def _draw_curves(trajectories: Sequence[Trajectory]) -> tuple[list[str], list[str], list[str]]:
     """Returns the first best scores, the curves and the last best scores; all curves share a scale."""
     bests = [
         [score for score in trajectory.cumulative_best() if isfinite(score)] for trajectory in trajectories
@@ -173,25 +180,25 @@ def _curves(trajectories: Sequence[Trajectory]) -> tuple[list[str], list[str], l
     all_scores = [score for scores in bests for score in scores]
     low, high = (min(all_scores), max(all_scores)) if all_scores else (0.0, 0.0)
     width = min(_MAX_CURVE_WIDTH, max(map(len, bests)))
-    curves = [_curve(scores, low, high).ljust(width) for scores in bests]
-    return [_number(first) for first, _ in ends], curves, [_number(last) for _, last in ends]
+    curves = [_draw_curve(scores, low, high).ljust(width) for scores in bests]
+    return [_number_text(first) for first, _ in ends], curves, [_number_text(last) for _, last in ends]
 
 
-def _curve(scores: Sequence[float], low: float, high: float) -> str:
+def _draw_curve(scores: Sequence[float], low: float, high: float) -> str:
     """Draws scores as a row of blocks of matching height; long rows are thinned."""
     count = min(_MAX_CURVE_WIDTH, len(scores))
     thinned = (scores[(step + 1) * len(scores) // count - 1] for step in range(count))
     span = high - low
-    return "".join(_STEPS[round((score / 2 - low / 2) / (span / 2) * 7) if span else 0] for score in thinned)
+    return "".join(_BLOCKS[round((score / 2 - low / 2) / (span / 2) * 7) if span else 0] for score in thinned)
 
 
-def _knobs(trajectories: Named, knobs: Mapping[str, int], top: int) -> Iterator[list[str]]:
+def _knob_rows(trajectories: TrajectoriesByPath, knobs: Mapping[str, int], top: int) -> Iterator[list[str]]:
     coverage = [trajectory.knob_coverage() for trajectory in trajectories.values()]
     for knob in _most_frequent(knobs, top):
         yield [one_line(knob), *(f"{counts.get(knob, 0):,}" for counts in coverage)]
 
 
-def _modes(trajectories: Named, names: Sequence[str], top: int) -> Table:
+def _mode_table(trajectories: TrajectoriesByPath, names: Sequence[str], top: int) -> Table:
     from proctor.eval.trajectory import Mode
 
     modes_by_file = [
@@ -203,7 +210,7 @@ def _modes(trajectories: Named, names: Sequence[str], top: int) -> Table:
         totals.update({mode: row["n"] for mode, row in modes.items()})
     rows = [
         [
-            _proposal(*mode),
+            _proposal_text(*mode),
             *(
                 f"{modes[mode]['n']:,} ({percent(modes[mode]['share'])})" if mode in modes else "0"
                 for modes in modes_by_file
@@ -214,7 +221,7 @@ def _modes(trajectories: Named, names: Sequence[str], top: int) -> Table:
     return Table(_title("Modes", len(totals), top), [["knob = value", *names], *rows])
 
 
-def _windows(trajectories: Sequence[Trajectory], window: int) -> Iterator[list[str]]:
+def _window_rows(trajectories: Sequence[Trajectory], window: int) -> Iterator[list[str]]:
     windows = [trajectory.repeat_rate(window=window) for trajectory in trajectories]
     longest = max(windows, key=len)
     for index, longest_window in enumerate(longest):
@@ -238,10 +245,10 @@ def _title(what: str, count: int, top: int) -> str:
     return what if count <= top else f"{what}, the {top} most frequent of {count:,}"
 
 
-def _number(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return NONE if value is None else f"{value:.6g}"
 
 
-def _proposal(knob: str, value: Any) -> str:
+def _proposal_text(knob: str, value: Any) -> str:
     text = one_line(f"{knob} = {json.dumps(value, ensure_ascii=False)}")
     return text if len(text) <= 50 else f"{text[:49]}…"

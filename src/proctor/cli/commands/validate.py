@@ -9,15 +9,15 @@ import click
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand, load_cli_config
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import is_saved, show, tell_located
+from proctor.cli.options import print_located, saved_suite_check, show
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode
 from proctor.lint.linter import check_codes
-from proctor.plurals import counted
-from proctor.reports.problems import lines_of
+from proctor.plurals import pluralize
+from proctor.reports.problems import problem_lines
 from proctor.reports.runs import json
-from proctor.services.suites.suite_argument import Locator
-from proctor.services.suites.validate import Checked, check, files_of
+from proctor.services.suites.suite_argument import SuiteLocator
+from proctor.services.suites.validate import ValidationResult, find_text_files, validate_suite
 
 
 class _CommandWithFileList(ConfigDefaultsCommand):
@@ -25,10 +25,10 @@ class _CommandWithFileList(ConfigDefaultsCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses arguments, with the flag repeated before each of its files."""
-        return super().parse_args(ctx, _spread(args, "--against"))
+        return super().parse_args(ctx, _repeat_flag(args, "--against"))
 
 
-def _spread(args: list[str], flag: str) -> list[str]:
+def _repeat_flag(args: list[str], flag: str) -> list[str]:
     words: list[str] = []
     is_file_list = False
     for index, word in enumerate(args):
@@ -71,56 +71,56 @@ def command(
     (with --strict: or has a warning, or a file in a folder is no suite).
     """
     check_codes(ignored)
-    others = files_of(against)
+    others = find_text_files(against)
     config = load_cli_config()
-    locator = Locator(
-        is_saved=is_saved(None), environ=os.environ, config=config, dialect=dialect, strict=strict
+    locator = SuiteLocator(
+        is_saved=saved_suite_check(None), environ=os.environ, config=config, dialect=dialect, strict=strict
     )
     words = [locator.find(word) for word in suite]
     for located in words:
-        tell_located(located)
+        print_located(located)
     paths = dict.fromkeys(path for located in words for path in located.paths)
     progress = Progress(quiet=False, write_line=echo)
     results = [
-        check(
+        validate_suite(
             path,
             dialect=dialect,
             ignored=ignored,
             against=others,
-            options=config.reading(path),
+            options=config.source_options(path),
             listen=progress,
         )
         for path in paths
     ]
     unrecognised = dict.fromkeys(problem for located in words for problem in located.problems)
-    results += [Checked(problem.path, None, (problem,)) for problem in unrecognised]
-    wrong = any(result.of_level("error") or (strict and result.problems) for result in results)
+    results += [ValidationResult(problem.path, None, (problem,)) for problem in unrecognised]
+    wrong = any(result.problems_of_level("error") or (strict and result.problems) for result in results)
     code = ExitCode.USAGE if wrong else ExitCode.OK
     if as_json:
-        echo_json(json.validation([_row(result) for result in results], code))
+        echo_json(json.render_validation([_row(result) for result in results], code))
         return code
     for result in results:
-        for line in lines_of(result.problems):
+        for line in problem_lines(result.problems):
             echo(line, err=True)
     show(_line(result) for result in results)
     return code
 
 
-def _row(result: Checked) -> dict[str, Any]:
-    suite = result.loaded.suite if result.loaded else None
+def _row(result: ValidationResult) -> dict[str, Any]:
+    suite = result.loaded_suite.suite if result.loaded_suite else None
     return {
         "path": result.path,
         "dialect": suite.dialect if suite else None,
         "cases": suite.case_count if suite else 0,
-        "errors": [json.problem_row(problem) for problem in result.of_level("error")],
-        "warnings": [json.problem_row(problem) for problem in result.of_level("warning")],
+        "errors": [json.problem_row(problem) for problem in result.problems_of_level("error")],
+        "warnings": [json.problem_row(problem) for problem in result.problems_of_level("warning")],
     }
 
 
-def _line(result: Checked) -> str:
-    errors, warnings = len(result.of_level("error")), len(result.of_level("warning"))
-    counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
-    if result.loaded is None:
+def _line(result: ValidationResult) -> str:
+    errors, warnings = len(result.problems_of_level("error")), len(result.problems_of_level("warning"))
+    counts = f"{pluralize(errors, 'error')}, {pluralize(warnings, 'warning')}"
+    if result.loaded_suite is None:
         return f"{result.path}: {counts}"
-    suite = result.loaded.suite
-    return f"{result.path}: {counted(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"
+    suite = result.loaded_suite.suite
+    return f"{result.path}: {pluralize(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"

@@ -10,18 +10,18 @@ import click
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from proctor.bundles.trust_store import trusted
+from proctor.bundles.trust_store import load_trusted_keys
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_option, keys_path, show
 from proctor.errors import BundleError, ExitCode, ProctorError
-from proctor.model import Standing
+from proctor.model import SignatureStatus
 from proctor.proof.statement import Claim, Statement
-from proctor.reports.formatting import interval, percent, utc
+from proctor.reports.formatting import format_utc, interval, percent
 from proctor.safe_text import one_line
-from proctor.services.bundles.verify import CheckedSignature, Verified, verify
+from proctor.services.bundles.verify import CheckedSignature, VerifiedBundle, verify
 from proctor.services.bundles.verify_proof import VerifiedProof, may_be_proof, verify_proof
-from proctor.services.runs.planning.judge_choice import judges_of
-from proctor.verdicts import worst
+from proctor.services.runs.planning.judge_choice import all_judges
+from proctor.verdicts import worst_exit_code
 
 
 @click.command("verify")
@@ -51,19 +51,19 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
             verification = _verify(path, keys, passed_checks.append)
             rows.append({**_row(verification), "checks": passed_checks})
             if not as_json:
-                show([*([""] if index else []), *_lines(verification)])
+                show([*([""] if index else []), *_text_lines(verification)])
             if require_signature and verification.standing != "trusted":
-                standing_text = _STANDING_TEXTS[verification.standing]
+                standing_text = _SIGNATURE_TEXTS[verification.standing]
                 raise BundleError(
                     f"{path} is {standing_text}, and --require-signature wants a key that you trust."
                 )
         except ProctorError as error:
             codes.append(error.exit_code)
             errors.append(
-                {"path": path, "code": _code(error), "message": str(error), "checks": passed_checks}
+                {"path": path, "code": _error_code(error), "message": str(error), "checks": passed_checks}
             )
             echo_err(f"proctor: error: {one_line(str(error))}")
-    code = worst(codes)
+    code = worst_exit_code(codes)
     if as_json:
         echo_json(json.dumps({"bundles": rows, "errors": errors, "exit_code": int(code)}, indent=2))
     return code
@@ -72,7 +72,7 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
 _MAX_LINE_LENGTH = 400
 """Maximum length of a line that lists parts of a bundle."""
 _RELEVANT_SETTINGS = ("repeats", "min_pass_rate", "allow_errors", "judge_repeats", "judge_rule")
-_DEFAULTS = {
+_DEFAULT_SETTINGS = {
     "repeats_rule": "each",
     "allow_errors": 0,
     "judge_repeats": 1,
@@ -80,38 +80,38 @@ _DEFAULTS = {
     "split": "all",
 }
 """Default values, which are not printed."""
-_STANDING_TEXTS = {
+_SIGNATURE_TEXTS = {
     "unknown": "signed by an unknown key",
     "unsigned": "unsigned",
 }
 
 
-def _verify(path: str, keys: str | None, on_check: Callable[[str], None]) -> Verified | VerifiedProof:
-    trusted_keys = trusted(keys_path(keys))
+def _verify(path: str, keys: str | None, on_check: Callable[[str], None]) -> VerifiedBundle | VerifiedProof:
+    trusted_keys = load_trusted_keys(keys_path(keys))
     if may_be_proof(path):
         return verify_proof(path, trusted_keys)
     return verify(path, trusted_keys, echo_err, on_check)
 
 
-def _code(error: ProctorError) -> str:
+def _error_code(error: ProctorError) -> str:
     return "bundle" if isinstance(error, BundleError) else "usage"
 
 
 # --- text --------------------------------------------------------------------------------------------------
 
 
-def _lines(verification: Verified | VerifiedProof) -> Iterator[str]:
+def _text_lines(verification: VerifiedBundle | VerifiedProof) -> Iterator[str]:
     return (
         _proof_lines(verification) if isinstance(verification, VerifiedProof) else _bundle_lines(verification)
     )
 
 
-def _bundle_lines(verification: Verified) -> Iterator[str]:
+def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
     statement = verification.statement
     summary = "every score, verdict and number follows from the answers"
     if verification.recounted or verification.hidden:
         summary = "all that could be derived again is right"
-    yield from _open_question(verification.standing)
+    yield from _signature_caveat(verification.standing)
     yield f"{one_line(verification.path)} holds: {summary}."
     yield ""
     yield f"{'':9}{'passed':>8}{'total':>8}{'rate':>9}   95% interval"
@@ -122,7 +122,7 @@ def _bundle_lines(verification: Verified) -> Iterator[str]:
     yield from _describe_run(statement)
     yield f"cases      {_describe_cases(verification)}"
     if verification.run.suite.split_rule is not None:
-        yield f"accesses   {_describe_looks(statement)}"
+        yield f"accesses   {_describe_accesses(statement)}"
     yield from _describe_sources(verification)
     yield f"derived    {verification.graded_again:,} scores, by grading the answers again"
     if verification.recounted:
@@ -137,7 +137,7 @@ def _proof_lines(verification: VerifiedProof) -> Iterator[str]:
     proved = verification.proved
     trial = proved.trial.trial
     trial_name = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
-    yield from _open_question(verification.standing)
+    yield from _signature_caveat(verification.standing)
     yield f"{one_line(verification.path)} holds: this trial is in the bundle that it names."
     yield ""
     yield f"trial      {trial_name}: {proved.trial.verdict.value}"
@@ -145,11 +145,11 @@ def _proof_lines(verification: VerifiedProof) -> Iterator[str]:
     yield from _describe_signatures(verification.standing, verification.signatures)
 
 
-def _open_question(status: Standing) -> Iterator[str]:
+def _signature_caveat(status: SignatureStatus) -> Iterator[str]:
     """Yields a line on what a missing trusted signature leaves open."""
     if status != "trusted":
         yield (
-            f"{_STANDING_TEXTS[status].capitalize()}: anyone could have made all of it, so nothing shows "
+            f"{_SIGNATURE_TEXTS[status].capitalize()}: anyone could have made all of it, so nothing shows "
             "whether this target gave these answers, or when."
         )
 
@@ -157,14 +157,14 @@ def _open_question(status: Standing) -> Iterator[str]:
 def _describe_run(statement: Statement) -> Iterator[str]:
     suite, target = statement.suite, statement.target
     start, end = (
-        utc(moment.replace(microsecond=0)) for moment in (statement.started_at, statement.finished_at)
+        format_utc(moment.replace(microsecond=0)) for moment in (statement.started_at, statement.finished_at)
     )
     yield f"run        {one_line(statement.run)}, {start} to {end}"
     yield f"suite      {one_line(f'{suite.name} {suite.version or str()}')}, {one_line(suite.digest)}"
     yield f"target     {one_line(target.name)}, {one_line(target.digest)}"
 
 
-def _describe_cases(verification: Verified) -> str:
+def _describe_cases(verification: VerifiedBundle) -> str:
     """Returns how many cases were run, with the settings that select them and decide when they pass."""
     run, case_count = verification.run, verification.statement.claims["all"].cases
     settings, suite, rule = run.settings, run.suite, run.suite.split_rule
@@ -177,22 +177,22 @@ def _describe_cases(verification: Verified) -> str:
     rules += [
         f"{name.replace('_', ' ')} {', '.join(value) if isinstance(value, tuple) else value}"
         for name, value in values.items()
-        if value not in (None, ()) and _DEFAULTS.get(name) != value
+        if value not in (None, ()) and _DEFAULT_SETTINGS.get(name) != value
     ]
     return _clip("; ".join((f"{case_count:,} of {suite.case_count:,} were run", *rules)))
 
 
-def _describe_sources(verification: Verified) -> Iterator[str]:
+def _describe_sources(verification: VerifiedBundle) -> Iterator[str]:
     """Yields the sources of reused answers, and the judges."""
-    if verification.taken_over:
+    if verification.reused_trials:
         origin = (
             "earlier runs"
             if verification.run.regrade_of is None
             else f"run {verification.run.regrade_of}, graded again"
         )
-        yield f"answers    {verification.taken_over:,} are those of {one_line(origin)}"
+        yield f"answers    {verification.reused_trials:,} are those of {one_line(origin)}"
     if verification.run.judges:
-        names = dict.fromkeys(spec.name for spec in judges_of(verification.run))
+        names = dict.fromkeys(spec.name for spec in all_judges(verification.run))
         yield f"judges     {_clip(', '.join(names))}"
 
 
@@ -201,7 +201,7 @@ def _clip(text: str) -> str:
     return line if len(line) <= _MAX_LINE_LENGTH else f"{line[: _MAX_LINE_LENGTH - 1]}…"
 
 
-def _describe_looks(statement: Statement) -> str:
+def _describe_accesses(statement: Statement) -> str:
     looks = statement.looks
     if not looks.rate + looks.reveal:
         return "none to the suite's holdout before the run, according to its maker"
@@ -211,7 +211,7 @@ def _describe_looks(statement: Statement) -> str:
     )
 
 
-def _describe_signatures(status: Standing, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
+def _describe_signatures(status: SignatureStatus, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
     for signature in sorted(
         signatures, key=lambda signature: signature.name is not None
     ):  # trusted ones last
@@ -227,7 +227,7 @@ def _describe_signatures(status: Standing, signatures: tuple[CheckedSignature, .
 # --- JSON --------------------------------------------------------------------------------------------------
 
 
-def _row(verification: Verified | VerifiedProof) -> dict[str, Any]:
+def _row(verification: VerifiedBundle | VerifiedProof) -> dict[str, Any]:
     if isinstance(verification, VerifiedProof):
         proved = verification.proved
         trial = proved.trial.trial
@@ -257,9 +257,9 @@ def _row(verification: Verified | VerifiedProof) -> dict[str, Any]:
         "pass_rule": to_builtins(verification.run.suite.pass_rule),
         "repeats_rule": verification.run.suite.repeats_rule,
         "seat": to_builtins(verification.run.seat),
-        "judges": [spec.name for spec in judges_of(verification.run)],
+        "judges": [spec.name for spec in all_judges(verification.run)],
         "regrade_of": verification.run.regrade_of,
-        "taken_over": verification.taken_over,
+        "taken_over": verification.reused_trials,
         "claims": {split: _claim_row(claim) for split, claim in statement.claims.items()},
         "looks": {"rate": statement.looks.rate, "reveal": statement.looks.reveal},
         "graded_again": verification.graded_again,
@@ -279,8 +279,8 @@ def _statement_row(statement: Statement) -> dict[str, Any]:
         "suite_digest": statement.suite.digest,
         "target": statement.target.name,
         "target_digest": statement.target.digest,
-        "started_at": utc(statement.started_at),
-        "finished_at": utc(statement.finished_at),
+        "started_at": format_utc(statement.started_at),
+        "finished_at": format_utc(statement.finished_at),
     }
 
 
@@ -288,6 +288,6 @@ def _claim_row(claim: Claim) -> dict[str, Any]:
     return {name: getattr(claim, name) for name in claim.__struct_fields__}
 
 
-def _signature_rows(verification: Verified | VerifiedProof) -> dict[str, Any]:
+def _signature_rows(verification: VerifiedBundle | VerifiedProof) -> dict[str, Any]:
     signatures = [{"id": signature.id, "name": signature.name} for signature in verification.signatures]
     return {"standing": verification.standing, "signatures": signatures}

@@ -11,66 +11,70 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from proctor.dialects.agentv.syntax import TESTS, YAML
-from proctor.dialects.shared.jsonl import whole
-from proctor.dialects.shared.non_suite_yaml import kind_of_yaml
+from proctor.dialects.agentv.syntax import TESTS_NAMES, YAML_ENDINGS
+from proctor.dialects.shared.jsonl import read_all
+from proctor.dialects.shared.non_suite_yaml import detect_non_suite
 from proctor.dialects.shared.signatures import (
-    is_of_agent_skills,
-    is_of_deepeval,
-    is_of_evals_registry,
-    is_of_promptfoo,
+    is_agent_skills,
+    is_deepeval,
+    is_evals_registry,
+    is_promptfoo,
 )
 from proctor.model import PassRule, Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
+from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 
-_OWN: Final = (
+_OWN_FIELDS: Final = (
     *("criteria", "expected_output", "input_files", "expected_outcome", "input_messages"),
-    *("expected_messages", "rubrics", *TESTS),
+    *("expected_messages", "rubrics", *TESTS_NAMES),
 )
 """Fields that only this dialect has."""
-_ONCE: Final = frozenset(("no-effect", "deprecated"))
-_PLACES: Final = re.compile(r"\[\d+\]")
-_TESTS: Final = re.compile(rf"^(\{{\s*)?[\"']?({'|'.join(TESTS)})[\"']?[ \t]*:".encode(), re.MULTILINE)
+_REPORTED_ONCE: Final = frozenset(("no-effect", "deprecated"))
+_LIST_INDEX: Final = re.compile(r"\[\d+\]")
+_TESTS_LINE: Final = re.compile(
+    rf"^(\{{\s*)?[\"']?({'|'.join(TESTS_NAMES)})[\"']?[ \t]*:".encode(), re.MULTILINE
+)
 
 
 class AgentV(Dialect):
     """Reads AgentV evaluation files."""
 
-    endings = (*YAML, ".jsonl", ".ndjson", ".json")
+    endings = (*YAML_ENDINGS, ".jsonl", ".ndjson", ".json")
     pass_rule = PassRule(threshold=1.0)
     has_js_patterns = True
     renderer = "proctor.dialects.agentv.write.suite:render"
-    written_ending = ".eval.yaml"
-    written_form = "YAML"
+    output_ending = ".eval.yaml"
+    output_format = "YAML"
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises a field that only this dialect has, or YAML with fields of a suite."""
         names = {name for row in head.rows for name in row}
-        if is_of_promptfoo(head) or is_of_evals_registry(head) or is_of_agent_skills(head):
+        if is_promptfoo(head) or is_evals_registry(head) or is_agent_skills(head):
             return None
-        for name in () if is_of_deepeval(head) else _OWN:
+        for name in () if is_deepeval(head) else _OWN_FIELDS:
             if name in names:
                 return f"it has `{name}`"
         if any(isinstance(row.get("assertions"), list) for row in head.rows):
             return "its lines have a list as `assertions`"
         return "it is YAML with fields of a suite" if _has_suite_fields(head, names) else None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.agentv.read.document import suite_of  # most runs use another dialect
+        from proctor.dialects.agentv.read.document import parse_suite  # most runs use another dialect
 
         reported_keys: set[tuple[str, str, str]] = set()
-        for item in suite_of(source):
-            if isinstance(item, Problem) and item.code in _ONCE:
-                key = (item.path, item.code, _PLACES.sub("", item.field or ""))
+        for item in parse_suite(source):
+            if isinstance(item, Problem) and item.code in _REPORTED_ONCE:
+                key = (item.path, item.code, _LIST_INDEX.sub("", item.field or ""))
                 if key in reported_keys:
                     continue
                 reported_keys.add(key)
             yield item
 
-    def may_be_suite(self, source: Source) -> bool:
+    def may_be_suite(self, source: SuiteSource) -> bool:
         """Returns False for YAML without a field of tests, which may belong to any program."""
-        return not source.path.lower().endswith(YAML) or _TESTS.search(whole(source)) is not None
+        return (
+            not source.path.lower().endswith(YAML_ENDINGS) or _TESTS_LINE.search(read_all(source)) is not None
+        )
 
     def assertion_types(self) -> Collection[str]:
         """Returns the types of the format's assertions."""
@@ -79,13 +83,16 @@ class AgentV(Dialect):
         return TYPES
 
 
-def _has_suite_fields(head: Head, names: set[str]) -> bool:
+def _has_suite_fields(head: FileHead, names: set[str]) -> bool:
     """Whether YAML may be a suite whose tests are missing: at least half of its fields are a suite's."""
-    if not head.path.lower().endswith(YAML) or kind_of_yaml(head) is not None:
+    if not head.path.lower().endswith(YAML_ENDINGS) or detect_non_suite(head) is not None:
         return False
-    from proctor.dialects.agentv.read.suite import SUITE, WITHOUT_EFFECT  # most runs use another dialect
+    from proctor.dialects.agentv.read.suite import (  # most runs use another dialect
+        SUITE_FIELDS,
+        UNUSED_FIELDS,
+    )
 
-    suite_fields = names & {*SUITE, *WITHOUT_EFFECT, "targets"}
+    suite_fields = names & {*SUITE_FIELDS, *UNUSED_FIELDS, "targets"}
     return 2 * len(suite_fields) >= len(names)
 
 

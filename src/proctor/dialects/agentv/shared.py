@@ -11,21 +11,21 @@ from msgspec.structs import replace
 
 from proctor.codec import decode
 from proctor.env_vars import REFERENCE
-from proctor.protocols import Found, Source
-from proctor.validation import Fields, Notes
-from proctor.yaml12 import Map, like, rewritten
+from proctor.protocols import SourceFile, SuiteSource
+from proctor.validation import FieldReader, ProblemLog
+from proctor.yaml12 import YamlMap, empty_like, map_strings
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,15})?")
-_SCALARS: Final = frozenset(
+_SCALAR_FIELDS: Final = frozenset(
     (
         *("workers", "threshold", "count", "cache", "skip_defaults", "skipDefaults", "enabled"),
         *("budget_usd", "budgetUsd", "total_budget_usd", "totalBudgetUsd", "timeout_ms", "ancestor", "depth"),
     )
 )
 """Fields that hold a number or a boolean."""
-_AGAIN: Final = frozenset(("assert",))
+_REINSTATED_NAMES: Final = frozenset(("assert",))
 """Old names that a later version reintroduced."""
-PROSE: Final = frozenset(("description",))
+PROSE_FIELDS: Final = frozenset(("description",))
 """Fields of any object that are only for readers: they are not sent, and use no variables."""
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
@@ -33,30 +33,30 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 # --- fields ------------------------------------------------------------------------------------------------
 
 
-def named(fields: Fields, name: str, *aliases: str) -> str:
+def resolve_alias(fields: FieldReader, name: str, *aliases: str) -> str:
     """Returns the name under which a field is written. Warns about an old name; two names are an error."""
     spellings = [spelling for spelling in (name, *aliases) if spelling in fields]
     for other in spellings[1:]:
-        fields.take(other)
+        fields.pop(other)
         fields.error(
             "conflicting-fields", other, f"and `{spellings[0]}` mean the same; keep `{spellings[0]}` only."
         )
     if not spellings or spellings[0] == name:
         return name
-    if spellings[0] in _AGAIN:
+    if spellings[0] in _REINSTATED_NAMES:
         return spellings[0]
     fields.warn("deprecated", spellings[0], f"is an old name; write `{name}`.")
     return spellings[0]
 
 
-def finish(fields: Fields, allowed: Sequence[str]) -> None:
+def finish(fields: FieldReader, allowed: Sequence[str]) -> None:
     """Notes the remaining fields as unknown, except `description`, which is ignored."""
-    fields.forgive_null("description")
+    fields.drop_null("description")
     fields.text("description")
     fields.finish(allowed)
 
 
-def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
+def read_texts(fields: FieldReader, name: str) -> tuple[str, ...]:
     """Reads a list of texts; other items are errors and left out."""
     return tuple([text for text in fields.texts(name) if isinstance(text, str)])
 
@@ -64,12 +64,14 @@ def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
 # --- `${{ NAME }}` -----------------------------------------------------------------------------------------
 
 
-def resolved(value: Any, source: Source, notes: Notes, field: str, keep: Collection[str] = ()) -> Any:
+def resolve_references(
+    value: Any, source: SuiteSource, notes: ProblemLog, field: str, keep: Collection[str] = ()
+) -> Any:
     """Fills in the references in a value, except in the fields to keep; an unset variable is an error.
 
     In a field for a number or boolean, a text that is a single reference becomes one.
     """
-    if not _refers(value):
+    if not _has_reference(value):
         return value
 
     def fill(text: str, name: str) -> Any:
@@ -77,25 +79,35 @@ def resolved(value: Any, source: Source, notes: Notes, field: str, keep: Collect
             return text
         for variable in REFERENCE.findall(text):
             if variable not in source.environ:
-                unset(variable, notes, *(place_of(value, variable, field) or (field, None)))
+                note_unset_variable(
+                    variable, notes, *(find_reference(value, variable, field) or (field, None))
+                )
         resolved_text = REFERENCE.sub(lambda match: source.environ.get(match[1], match[0]), text)
-        return as_scalar(resolved_text) if name in _SCALARS and REFERENCE.fullmatch(text) else resolved_text
+        return (
+            parse_scalar(resolved_text)
+            if name in _SCALAR_FIELDS and REFERENCE.fullmatch(text)
+            else resolved_text
+        )
 
-    return rewritten(value, fill, keep)
+    return map_strings(value, fill, keep)
 
 
-def resolved_row(row: dict[str, Any], names: Iterable[str], source: Source, notes: Notes) -> dict[str, Any]:
+def resolve_row(
+    row: dict[str, Any], names: Iterable[str], source: SuiteSource, notes: ProblemLog
+) -> dict[str, Any]:
     """Returns the object with the references in these fields filled in."""
-    referring = [name for name in names if _refers(row.get(name))]
+    referring = [name for name in names if _has_reference(row.get(name))]
     if not referring:
         return row
-    resolved_values = like(row)
+    resolved_values = empty_like(row)
     resolved_values.update(row)
-    resolved_values.update({name: resolved(row[name], source, notes, name, PROSE) for name in referring})
+    resolved_values.update(
+        {name: resolve_references(row[name], source, notes, name, PROSE_FIELDS) for name in referring}
+    )
     return resolved_values
 
 
-def unset(name: str, notes: Notes, field: str, line: int | None = None) -> None:
+def note_unset_variable(name: str, notes: ProblemLog, field: str, line: int | None = None) -> None:
     """Notes that an environment variable is not set."""
     notes.error(
         "unset-variable",
@@ -109,45 +121,45 @@ def unset(name: str, notes: Notes, field: str, line: int | None = None) -> None:
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def folder_of(path: str) -> str:
+def get_folder(path: str) -> str:
     """Returns the folder of a file, relative to the suite's folder; empty for that folder itself."""
     return dirname(path)
 
 
-def inside(source: Source, folder: str) -> Source:
+def search_in_folder(source: SuiteSource, folder: str) -> SuiteSource:
     """Returns the suite with files looked for in the given folder first, a path relative to the suite's."""
-    find = source.find
+    find = source.find_file
 
-    def nearest(reference: str) -> Found | None:
+    def nearest(reference: str) -> SourceFile | None:
         return find(normpath(join(folder, reference))) or find(reference)
 
-    return replace(source, find=nearest) if folder else source
+    return replace(source, find_file=nearest) if folder else source
 
 
 # --- raw values --------------------------------------------------------------------------------------------
 
 
-def as_scalar(text: str) -> Any:
+def parse_scalar(text: str) -> Any:
     """Returns the boolean or number that a text is in JSON, or the text itself."""
     if text in ("true", "false") or _NUMBER.fullmatch(text):
         return decode(text, object)
     return text
 
 
-def snake_case(row: dict[str, Any]) -> dict[str, Any]:
+def to_snake_case(row: dict[str, Any]) -> dict[str, Any]:
     """Renames fields such as `skipDefaults` to `skip_defaults`, unless the new name is present."""
     if not any(_CAPITAL.search(name) for name in row):
         return row
     new_names = {name: _CAPITAL.sub(r"_\1", name).lower() for name in row}
     new_names = {old: old if new != old and new in row else new for old, new in new_names.items()}
-    snake_row = like(row)
+    snake_row = empty_like(row)
     snake_row.update({new_names[name]: value for name, value in row.items()})
-    if isinstance(snake_row, Map):
+    if isinstance(snake_row, YamlMap):
         snake_row.lines = {new_names.get(name, name): line for name, line in snake_row.lines.items()}
     return snake_row
 
 
-def place_of(
+def find_reference(
     value: Any, variable: str, field: str = "", line: int | None = None
 ) -> tuple[str, int | None] | None:
     """Returns the first field that uses an environment variable, and its line if known."""
@@ -162,15 +174,15 @@ def place_of(
         places = getattr(value, "lines", None) or [None] * len(value)
         children = ((f"{field}[{at}]", item, places[at]) for at, item in enumerate(value))
     for name, item, at in children:
-        place = place_of(item, variable, name, at or line)
+        place = find_reference(item, variable, name, at or line)
         if place is not None:
             return place
     return None
 
 
-def _refers(value: Any) -> bool:
+def _has_reference(value: Any) -> bool:
     if isinstance(value, str):
         return "${{" in value
     if isinstance(value, dict):
-        return any(_refers(item) for item in value.values())
-    return isinstance(value, list) and any(_refers(item) for item in value)
+        return any(_has_reference(item) for item in value.values())
+    return isinstance(value, list) and any(_has_reference(item) for item in value)

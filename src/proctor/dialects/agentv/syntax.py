@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-TESTS: Final = ("tests", "eval_cases", "evalcases")
+TESTS_NAMES: Final = ("tests", "eval_cases", "evalcases")
 """The names of the field with the tests; all but the first are deprecated."""
-YAML: Final = (".yaml", ".yml")
+YAML_ENDINGS: Final = (".yaml", ".yml")

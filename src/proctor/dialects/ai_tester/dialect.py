@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from proctor.dialects.ai_tester.syntax import ENDING, USER, has_user_turn
+from proctor.dialects.ai_tester.syntax import ENDING, USER_MARKER, has_user_turn
 from proctor.model import PassRule, Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
+from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 
-_PROMPTS: Final = "prompts"
+_PROMPTS_FOLDER: Final = "prompts"
 """The folder of system prompts, which contains no tests."""
-_README: Final = "readme.md"
+_README_NAME: Final = "readme.md"
 
 
 class AiTester(Dialect):
@@ -29,24 +29,24 @@ class AiTester(Dialect):
     pass_rule = PassRule()
     judge_rule = "mean"
     renderer = "proctor.dialects.ai_tester.writer:render"
-    written_form = "a folder of Markdown"
+    output_format = "a folder of Markdown"
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises a line that begins a turn, or a Markdown file name."""
         if has_user_turn(head.text):
-            return f"it has a line that begins with `{USER}`"
+            return f"it has a line that begins with `{USER_MARKER}`"
         return "its name ends as Markdown's does" if head.path.lower().endswith(ENDING) else None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.ai_tester.reader import suite_of  # most runs use another dialect
+        from proctor.dialects.ai_tester.reader import parse_suite  # most runs use another dialect
 
-        yield from suite_of(source)
+        yield from parse_suite(source)
 
-    def is_test_of_folder(self, path: str, read: Callable[[], bytes]) -> bool:
+    def marks_suite_folder(self, path: str, read: Callable[[], bytes]) -> bool:
         """Whether a file is Markdown with a turn, and neither a prompt nor a README."""
         *folders, name = path.split("/")
-        if not name.lower().endswith(ENDING) or name.lower() == _README or _PROMPTS in folders:
+        if not name.lower().endswith(ENDING) or name.lower() == _README_NAME or _PROMPTS_FOLDER in folders:
             return False
         return has_user_turn(read().decode("utf-8-sig", "replace"))
 

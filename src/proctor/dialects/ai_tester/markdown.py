@@ -13,25 +13,25 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.ai_tester.placeholders import names_in
-from proctor.dialects.ai_tester.syntax import ASSISTANT, USER
-from proctor.dialects.shared.jsonl import UTF_16
-from proctor.validation import Notes, kind_of, shown
-from proctor.yaml12 import BadYaml, load
+from proctor.dialects.ai_tester.placeholders import iter_placeholders
+from proctor.dialects.ai_tester.syntax import ASSISTANT_MARKER, USER_MARKER
+from proctor.dialects.shared.jsonl import UTF_16_BOMS
+from proctor.validation import ProblemLog, json_type, quote_value
+from proctor.yaml12 import YamlError, load
 
 _FENCE: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 _RULE: Final = re.compile(r"^---$", re.MULTILINE)
-_MARKER: Final = re.compile(f"^(?:{USER}|{ASSISTANT})\ufe0f?", re.MULTILINE)
-_NEARLY: Final = re.compile(r"^[ \t]*#+[ \t]*(?:👤|🤖)", re.MULTILINE)
-_COMMENT: Final = "<!--"
-_CODE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
-_BLANKS: Final = re.compile(r"^(?:[ \t]+---[ \t]*|---[ \t]+)$", re.MULTILINE)
+_TURN_MARKER: Final = re.compile(f"^(?:{USER_MARKER}|{ASSISTANT_MARKER})\ufe0f?", re.MULTILINE)
+_ALMOST_MARKER: Final = re.compile(r"^[ \t]*#+[ \t]*(?:👤|🤖)", re.MULTILINE)
+_COMMENT_START: Final = "<!--"
+_CODE_FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_RULE_WITH_BLANKS: Final = re.compile(r"^(?:[ \t]+---[ \t]*|---[ \t]+)$", re.MULTILINE)
 """A line that would separate the instructions if it had no blanks around it."""
-_load: Final = lru_cache(maxsize=64)(load)
+_load_yaml: Final = lru_cache(maxsize=64)(load)
 """Cached, as the tests of a folder often share their front matter. Do not change the result."""
 
 
-class Document(Struct, frozen=True):
+class MarkdownDocument(Struct, frozen=True):
     """A file split into front matter and body."""
 
     front: dict[str, Any]
@@ -41,7 +41,7 @@ class Document(Struct, frozen=True):
     """The line on which the body begins."""
 
 
-class Section(Struct, frozen=True):
+class MarkdownSection(Struct, frozen=True):
     """The text between two markers, stripped."""
 
     role: str
@@ -58,9 +58,9 @@ class Conversation(Struct, frozen=True):
 
     system: str
     """The text before the first turn; often empty."""
-    turns: tuple[Section, ...]
+    turns: tuple[MarkdownSection, ...]
     instructions: str
-    used: dict[str, int]
+    placeholders: dict[str, int]
     """The names of all placeholders, each with the line of its first use."""
 
     @property
@@ -72,12 +72,12 @@ class Conversation(Struct, frozen=True):
 # --- the file ----------------------------------------------------------------------------------------------
 
 
-def text_of(data: bytes, notes: Notes) -> str | None:
+def decode_text(data: bytes, notes: ProblemLog) -> str | None:
     """Decodes a file and normalizes its line endings. Returns None and notes an error if it is not UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if data.startswith(UTF_16):
+        if data.startswith(UTF_16_BOMS):
             notes.error("bad-encoding", "The file is UTF-16; save it as UTF-8.", line=1)
             return None
         message = f"Byte {error.start + 1} of the file is not UTF-8; save the file as UTF-8."
@@ -86,14 +86,14 @@ def text_of(data: bytes, notes: Notes) -> str | None:
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
-def document_of(text: str, notes: Notes) -> Document | None:
+def parse_document(text: str, notes: ProblemLog) -> MarkdownDocument | None:
     """Splits a file into front matter and body; None and an error if the front matter is invalid.
 
     Front matter is between two lines `---`, the first of which is line 1.
     """
     begin = _FENCE.match(text)
     if begin is None:
-        return Document({}, text, 1)
+        return MarkdownDocument({}, text, 1)
     end = _FENCE.search(text, begin.end())
     if end is None:
         message = "The front matter has no end; write a line `---` after its last field."
@@ -101,21 +101,21 @@ def document_of(text: str, notes: Notes) -> Document | None:
         return None
     try:
         # The empty line stands for the first, so that the lines are those of the file.
-        front = _load("\n" + text[begin.end() : end.start()])
-    except BadYaml as error:
+        front = _load_yaml("\n" + text[begin.end() : end.start()])
+    except YamlError as error:
         notes.error("bad-yaml", str(error), line=error.line)
         return None
     if front is not None and not isinstance(front, dict):
-        message = f"The front matter is {kind_of(front)}; it must be an object such as `tags: [a]`."
+        message = f"The front matter is {json_type(front)}; it must be an object such as `tags: [a]`."
         notes.error("wrong-type", message, line=2)
         return None
-    return Document(front or {}, text[end.end() :], text.count("\n", 0, end.end()) + 1)
+    return MarkdownDocument(front or {}, text[end.end() :], text.count("\n", 0, end.end()) + 1)
 
 
 # --- turns -------------------------------------------------------------------------------------------------
 
 
-def sections_of(document: Document, end: int | None = None) -> list[Section]:
+def split_sections(document: MarkdownDocument, end: int | None = None) -> list[MarkdownSection]:
     """Returns the text before the first marker, which may be empty, and each turn.
 
     Args:
@@ -124,78 +124,83 @@ def sections_of(document: Document, end: int | None = None) -> list[Section]:
     """
     body = document.body
     end = len(body) if end is None else end
-    markers = list(_MARKER.finditer(body, 0, end))
+    markers = list(_TURN_MARKER.finditer(body, 0, end))
     ends = [*(marker.start() for marker in markers), end]
     turns = [
-        _section("user" if marker[0].startswith(USER) else "assistant", document, marker.end(), stop)
+        _make_section(
+            "user" if marker[0].startswith(USER_MARKER) else "assistant", document, marker.end(), stop
+        )
         for marker, stop in zip(markers, ends[1:], strict=True)
     ]
-    return [_section("system", document, 0, ends[0]), *turns]
+    return [_make_section("system", document, 0, ends[0]), *turns]
 
 
-def conversation_of(document: Document, notes: Notes) -> Conversation:
+def parse_conversation(document: MarkdownDocument, notes: ProblemLog) -> Conversation:
     """Returns the turns and the instructions of a test; problems go to `notes`."""
     body = document.body
     rules = list(_RULE.finditer(body))
     if not rules:
         message = "The test has no instructions; write them after its last turn, below a line that is `---`."
-        nearly = _BLANKS.search(body)
+        nearly = _RULE_WITH_BLANKS.search(body)
         if nearly is not None:
-            message += f" Line {_line(document, nearly.start())} is not, as it has blanks."
+            message += f" Line {_get_line(document, nearly.start())} is not, as it has blanks."
         notes.error("no-instructions", message, line=document.line)
     at = rules[-1] if rules else None
-    system, *turns = sections_of(document, None if at is None else at.start())
-    instructions = _section("instructions", document, len(body) if at is None else at.end(), len(body))
+    system, *turns = split_sections(document, None if at is None else at.start())
+    instructions = _make_section("instructions", document, len(body) if at is None else at.end(), len(body))
     if at is not None and not instructions.text:
         message = "There are no instructions below the last `---`; write what a good answer does."
         notes.error("no-instructions", message, line=instructions.begin)
     _check_turns(turns, document, notes)
-    _check_doubts(system, document, at, notes)
+    _warn_of_doubtful_text(system, document, at, notes)
     return Conversation(
-        system.text, tuple(turns), instructions.text, names_of((system, *turns, instructions), document)
+        system.text,
+        tuple(turns),
+        instructions.text,
+        find_placeholders((system, *turns, instructions), document),
     )
 
 
-def names_of(sections: Iterable[Section], document: Document) -> dict[str, int]:
+def find_placeholders(sections: Iterable[MarkdownSection], document: MarkdownDocument) -> dict[str, int]:
     """Returns the placeholders in the sections, each with the line of its first use."""
     names: dict[str, int] = {}
     if "{{" in document.body:
         for section in sections:
-            for name, offset in names_in(section.text):
+            for name, offset in iter_placeholders(section.text):
                 names.setdefault(name, section.line + section.text.count("\n", 0, offset))
     return names
 
 
-def warn_of_comment(document: Document, notes: Notes) -> None:
+def warn_of_comment(document: MarkdownDocument, notes: ProblemLog) -> None:
     """Warns about a comment, which is sent like any other text."""
-    if _COMMENT in document.body:
+    if _COMMENT_START in document.body:
         message = "The comment `<!--` is sent as it is written. Remove it if it is not meant to be."
-        notes.warn("comment", message, line=_line(document, document.body.index(_COMMENT)))
+        notes.warn("comment", message, line=_get_line(document, document.body.index(_COMMENT_START)))
 
 
-def _line(document: Document, offset: int) -> int:
+def _get_line(document: MarkdownDocument, offset: int) -> int:
     """Returns the line of the file at an offset in the body."""
     return document.line + document.body.count("\n", 0, offset)
 
 
-def _section(role: str, document: Document, start: int, end: int) -> Section:
+def _make_section(role: str, document: MarkdownDocument, start: int, end: int) -> MarkdownSection:
     body = document.body
     text = body[start:end]
     bare = text.strip()
-    begin = _line(document, start)
+    begin = _get_line(document, start)
     above = text.index(bare) if bare else 0
-    return Section(role, bare, begin + text.count("\n", 0, above), begin)
+    return MarkdownSection(role, bare, begin + text.count("\n", 0, above), begin)
 
 
-def _check_turns(turns: list[Section], document: Document, notes: Notes) -> None:
+def _check_turns(turns: list[MarkdownSection], document: MarkdownDocument, notes: ProblemLog) -> None:
     if not turns:
-        message = f"The test has no turn; begin one with a line `{USER}`, above the instructions."
+        message = f"The test has no turn; begin one with a line `{USER_MARKER}`, above the instructions."
         notes.error("no-turns", message, line=document.line)
         return
     expected = "user"
     for turn in turns:
         if turn.role != expected:
-            marker = USER if expected == "user" else ASSISTANT
+            marker = USER_MARKER if expected == "user" else ASSISTANT_MARKER
             message = f"A turn of the {turn.role} stands where one of the {expected} must be (`{marker}`)."
             notes.error("turn-order", message, line=turn.begin)
         if not turn.text:
@@ -207,7 +212,9 @@ def _check_turns(turns: list[Section], document: Document, notes: Notes) -> None
         notes.error("turn-order", message, line=turns[-1].begin)
 
 
-def _check_doubts(system: Section, document: Document, rule: re.Match[str] | None, notes: Notes) -> None:
+def _warn_of_doubtful_text(
+    system: MarkdownSection, document: MarkdownDocument, rule: re.Match[str] | None, notes: ProblemLog
+) -> None:
     """Warns about text that is sent, though probably not on purpose."""
     body, end = document.body, len(document.body) if rule is None else rule.start()
     warn_of_comment(document, notes)
@@ -216,44 +223,50 @@ def _check_doubts(system: Section, document: Document, rule: re.Match[str] | Non
     if system.text.startswith("---\n"):
         message = "The text before the first turn begins with `---`. Front matter must begin on line 1."
         notes.warn("not-front-matter", message, line=system.line)
-    for match in _NEARLY.finditer(body):
-        exact = _MARKER.match(body, match.start()) is not None
+    for match in _ALMOST_MARKER.finditer(body):
+        exact = _TURN_MARKER.match(body, match.start()) is not None
         if exact and match.start() < end:
             continue
         why = (
             "stands below the last `---`, so it is a part of the instructions"
             if exact
-            else f"is text and no marker; one is `{USER}` or `{ASSISTANT}` at the start of a line"
+            else f"is text and no marker; one is `{USER_MARKER}` or `{ASSISTANT_MARKER}` at the start "
+            "of a line"
         )
-        notes.warn("not-a-turn", f"{shown(match[0].strip())} {why}.", line=_line(document, match.start()))
+        notes.warn(
+            "not-a-turn", f"{quote_value(match[0].strip())} {why}.", line=_get_line(document, match.start())
+        )
 
 
-def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
+def _check_rule(document: MarkdownDocument, rule: re.Match[str], notes: ProblemLog) -> None:
     """Warns if the last `---` may not be the intended one, so that instructions above it would be sent."""
-    if len(_CODE.findall(document.body, rule.end())) % 2:
+    if len(_CODE_FENCE.findall(document.body, rule.end())) % 2:
         message = (
             "The last `---` stands in a block of code, so the instructions begin inside it and all above is "
             "sent. Instructions can have no line `---`."
         )
-        notes.warn("rule-in-code", message, line=_line(document, rule.start()))
+        notes.warn("rule-in-code", message, line=_get_line(document, rule.start()))
     else:
         _check_rule_in_turn(document, rule, notes)
-    nearly = _BLANKS.search(document.body, rule.end())
+    nearly = _RULE_WITH_BLANKS.search(document.body, rule.end())
     if nearly is not None:
         message = "`---` with blanks around it is text, so the instructions do not begin here."
-        notes.warn("not-a-rule", message, line=_line(document, nearly.start()))
+        notes.warn("not-a-rule", message, line=_get_line(document, nearly.start()))
 
 
-def _check_rule_in_turn(document: Document, last: re.Match[str], notes: Notes) -> None:
+def _check_rule_in_turn(document: MarkdownDocument, last: re.Match[str], notes: ProblemLog) -> None:
     """Warns about a rule outside code in the last turn, where the instructions may be meant to begin."""
     body = document.body
-    begin = max((marker.end() for marker in _MARKER.finditer(body, 0, last.start())), default=last.start())
+    begin = max(
+        (marker.end() for marker in _TURN_MARKER.finditer(body, 0, last.start())), default=last.start()
+    )
     for rule in _RULE.finditer(body, begin, last.start()):
-        if len(_CODE.findall(body, begin, rule.start())) % 2 == 0:
+        if len(_CODE_FENCE.findall(body, begin, rule.start())) % 2 == 0:
             message = (
-                f"The instructions begin below the last `---`, on line {_line(document, last.start())}, so "
+                f"The instructions begin below the last `---`, on line {_get_line(document, last.start())}, "
+                "so "
                 "what stands between this line and that one is sent to the target. If it belongs to the "
                 "instructions, remove every `---` below this line. If it is to be sent, write `***` here."
             )
-            notes.warn("rule-in-turn", message, line=_line(document, rule.start()))
+            notes.warn("rule-in-turn", message, line=_get_line(document, rule.start()))
             return

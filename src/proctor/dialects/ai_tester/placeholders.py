@@ -19,13 +19,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from proctor.errors import suggestion
-from proctor.validation import Fields, Notes, shown
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-MOST_VERSIONS: Final = 10_000
+MAX_VERSIONS: Final = 10_000
 """The maximum number of versions of one file."""
-MOST_CHARACTERS: Final = 50_000_000
+MAX_CHARACTERS: Final = 50_000_000
 """The maximum length of all versions of one file together."""
-LONGEST_BRACKET: Final = 60
+MAX_BRACKET_LENGTH: Final = 60
 """The maximum length of an id's bracket; a longer one is replaced by a digest."""
 
 _PLACEHOLDER: Final = re.compile(r"`\{\{([^{}\n]+)\}\}`|\{\{([^{}\n]+)\}\}")
@@ -34,7 +34,7 @@ _LEADING_ZEROS: Final = re.compile(r"(?<=e[+-])0+")
 Values = Mapping[str, str]
 
 
-class Group(Struct, frozen=True):
+class ReplacementGroup(Struct, frozen=True):
     """One map of replacements: the values of each key in file order, and its line."""
 
     values: dict[str, tuple[str, ...]] = {}
@@ -44,7 +44,7 @@ class Group(Struct, frozen=True):
 # --- texts -------------------------------------------------------------------------------------------------
 
 
-def names_in(text: str) -> Iterator[tuple[str, int]]:
+def iter_placeholders(text: str) -> Iterator[tuple[str, int]]:
     """Yields the name and offset of each placeholder in a text."""
     if "{{" in text:
         for match in _PLACEHOLDER.finditer(text):
@@ -70,48 +70,48 @@ def fill(text: str, values: Values) -> str:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def groups_of(fields: Fields, name: str) -> tuple[Group, ...]:
+def parse_groups(fields: FieldReader, name: str) -> tuple[ReplacementGroup, ...]:
     """Parses a field with replacements; returns one empty group if it is absent."""
     if name not in fields:
-        return (Group(),)
-    value: Any = fields.take(name)
+        return (ReplacementGroup(),)
+    value: Any = fields.pop(name)
     if isinstance(value, dict):
-        return (_group(value, fields, f"{name}."),)
+        return (_parse_group(value, fields, f"{name}."),)
     if not isinstance(value, list):
-        fields.wrong(
+        fields.report_wrong_type(
             name, value, "an object with a value or a list of values for each name, or a list of such"
         )
-        return (Group(),)
+        return (ReplacementGroup(),)
     if not value:
         fields.error("empty-list", name, "is an empty list, so the file would have no version. Remove it.")
-    groups: list[Group] = []
+    groups: list[ReplacementGroup] = []
     for place, item in enumerate(value):
         if isinstance(item, dict):
-            groups.append(_group(item, fields, f"{name}[{place}]."))
+            groups.append(_parse_group(item, fields, f"{name}[{place}]."))
         else:
-            fields.wrong(f"{name}[{place}]", item, "an object with a value for each name")
+            fields.report_wrong_type(f"{name}[{place}]", item, "an object with a value for each name")
     return tuple(groups)
 
 
-def _group(row: dict[str, Any], outer: Fields, prefix: str) -> Group:
-    fields = Fields(row, outer.notes, outer.place(prefix))
+def _parse_group(row: dict[str, Any], outer: FieldReader, prefix: str) -> ReplacementGroup:
+    fields = FieldReader(row, outer.problem_log, outer.path_to(prefix))
     values: dict[str, tuple[str, ...]] = {}
-    for key in fields.names():
+    for key in fields.remaining_names():
         _check_key(key, fields)
-        value: Any = fields.take(key)
+        value: Any = fields.pop(key)
         if value == []:
             fields.error(
                 "empty-list", key, "is an empty list, so the file would have no version. Give a value."
             )
         texts = [
-            _text(item, fields, f"{key}[{place}]" if isinstance(value, list) else key)
+            _to_text(item, fields, f"{key}[{place}]" if isinstance(value, list) else key)
             for place, item in enumerate(value if isinstance(value, list) else [value])
         ]
         values[key] = tuple(texts)
-    return Group(values, {key: fields.line_of(key) or outer.notes.line for key in values})
+    return ReplacementGroup(values, {key: fields.line_for(key) or outer.problem_log.line for key in values})
 
 
-def _check_key(key: str, fields: Fields) -> None:
+def _check_key(key: str, fields: FieldReader) -> None:
     if key.startswith("_"):
         fields.error("reserved-name", key, "begins with `_`; such names are kept for Proctor. Rename it.")
     elif not key.strip() or key != key.strip() or set(key) & set("{}\n"):
@@ -119,7 +119,7 @@ def _check_key(key: str, fields: Fields) -> None:
         fields.error("bad-name", key, message)
 
 
-def _text(value: Any, fields: Fields, place: str) -> str:
+def _to_text(value: Any, fields: FieldReader, place: str) -> str:
     if isinstance(value, str):
         return value.strip()
     if value is None:
@@ -127,12 +127,12 @@ def _text(value: Any, fields: Fields, place: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return number_text(value)
-    fields.wrong(place, value, "text, a number, true, false or null")
+        return format_number(value)
+    fields.report_wrong_type(place, value, "text, a number, true, false or null")
     return ""
 
 
-def number_text(number: float) -> str:
+def format_number(number: float) -> str:
     """Formats a number as JavaScript does: `440.0` is 440; integers keep every digit."""
     if isinstance(number, int):
         return str(number)
@@ -144,7 +144,7 @@ def number_text(number: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def first_line(groups: Iterable[Group]) -> int | None:
+def get_first_line(groups: Iterable[ReplacementGroup]) -> int | None:
     """Returns the line of the first replacement; None if there is none."""
     return min((line for group in groups for line in group.lines.values()), default=None)
 
@@ -152,11 +152,11 @@ def first_line(groups: Iterable[Group]) -> int | None:
 # --- checking ----------------------------------------------------------------------------------------------
 
 
-def check(
-    groups: Sequence[Group],
+def check_replacements(
+    groups: Sequence[ReplacementGroup],
     uses: Mapping[str, int],
     length: int,
-    notes: Notes,
+    notes: ProblemLog,
     possible: Collection[str] = (),
 ) -> None:
     """Notes placeholders without a value, values without a placeholder, and loops.
@@ -168,7 +168,7 @@ def check(
         notes: takes the problems.
         possible: names that need no value.
     """
-    references = [_references(group) for group in groups]
+    references = [_find_references(group) for group in groups]
     reported_places: set[tuple[str, int]] = set()
     unused: dict[str, int] = {}
     used_anywhere: set[str] = set()
@@ -186,23 +186,30 @@ def check(
             ):
                 continue
             reported_places.add((name, line))
-            _unresolved(name, line, group, place if len(groups) > 1 else None, notes, possible)
+            _note_unresolved(name, line, group, place if len(groups) > 1 else None, notes, possible)
         reachable = _find_reachable(uses, edges)
         used_anywhere |= reachable
         for key in [key for key in group.values if key not in reachable]:
-            if not _makes_doubles(key, group, notes):
+            if not _note_duplicate_versions(key, group, notes):
                 unused.setdefault(key, group.lines[key])
         _check_loops(edges, group, notes)
     for key, line in unused.items():
         if key not in used_anywhere:
-            message = f"The replacement {shown(key)} is used nowhere. Write `{{{{{key}}}}}` or remove it."
+            message = (
+                f"The replacement {quote_value(key)} is used nowhere. Write `{{{{{key}}}}}` or remove it."
+            )
             notes.warn("unused-replacement", message, f"replacements.{key}", line=line)
-    if not notes.failed:
+    if not notes.has_errors:
         _check_size(groups, references, length, notes)
 
 
-def _unresolved(
-    name: str, line: int, group: Group, place: int | None, notes: Notes, possible: Collection[str]
+def _note_unresolved(
+    name: str,
+    line: int,
+    group: ReplacementGroup,
+    place: int | None,
+    notes: ProblemLog,
+    possible: Collection[str],
 ) -> None:
     shown_name = f"`{{{{{name[:60]}}}}}`"
     if name.startswith("_"):
@@ -216,10 +223,12 @@ def _unresolved(
     notes.error("unresolved-placeholder", f"{shown_name} has no value{where}. {hint}", line=line)
 
 
-def _references(group: Group) -> dict[str, list[str]]:
+def _find_references(group: ReplacementGroup) -> dict[str, list[str]]:
     """Returns the names used in the values of each key."""
     return {
-        key: list(dict.fromkeys(name for value in values if "{{" in value for name, _ in names_in(value)))
+        key: list(
+            dict.fromkeys(name for value in values if "{{" in value for name, _ in iter_placeholders(value))
+        )
         for key, values in group.values.items()
     }
 
@@ -235,26 +244,26 @@ def _find_reachable(starts: Iterable[str], edges: Mapping[str, list[str]]) -> se
     return reachable
 
 
-def _makes_doubles(key: str, group: Group, notes: Notes) -> bool:
+def _note_duplicate_versions(key: str, group: ReplacementGroup, notes: ProblemLog) -> bool:
     """Notes an error if an unused key has several values. Returns whether it has."""
     count = len(group.values[key])
     if count > 1:
         message = (
-            f"The replacement {shown(key)} has {count} values and is used nowhere, so {count} versions "
+            f"The replacement {quote_value(key)} has {count} values and is used nowhere, so {count} versions "
             f"would be the same. Write `{{{{{key}}}}}` or remove it."
         )
         notes.error("duplicate-version", message, f"replacements.{key}", line=group.lines[key])
     return count > 1
 
 
-def _check_loops(edges: Mapping[str, list[str]], group: Group, notes: Notes) -> None:
+def _check_loops(edges: Mapping[str, list[str]], group: ReplacementGroup, notes: ProblemLog) -> None:
     """Notes keys that refer to each other in a loop. All combinations are used, so they always meet."""
     if not any(edges.values()):
         return
     loop_free = set(_sort_names(edges))
     for key in edges:
         if key not in loop_free and key in _find_reachable(edges[key], edges):
-            message = f"The replacement {shown(key)} leads back to itself by the names in its values."
+            message = f"The replacement {quote_value(key)} leads back to itself by the names in its values."
             notes.error("replacement-loop", message, f"replacements.{key}", line=group.lines[key])
 
 
@@ -275,31 +284,34 @@ def _sort_names(edges: Mapping[str, list[str]]) -> list[str]:
 
 
 def _check_size(
-    groups: Sequence[Group], references: Sequence[Mapping[str, list[str]]], length: int, notes: Notes
+    groups: Sequence[ReplacementGroup],
+    references: Sequence[Mapping[str, list[str]]],
+    length: int,
+    notes: ProblemLog,
 ) -> None:
     counts = [prod(map(len, group.values.values())) for group in groups]
-    if sum(counts) > MOST_VERSIONS:
+    if sum(counts) > MAX_VERSIONS:
         message = (
-            f"The replacements make {sum(counts):,} versions of the file; at most {MOST_VERSIONS:,} may be."
+            f"The replacements make {sum(counts):,} versions of the file; at most {MAX_VERSIONS:,} may be."
         )
-        notes.error("too-many-versions", message, "replacements", line=first_line(groups))
+        notes.error("too-many-versions", message, "replacements", line=get_first_line(groups))
         return
     triples = zip(groups, references, counts, strict=True)
-    characters = sum(count * (length + _longest(group, edges)) for group, edges, count in triples)
-    if characters > MOST_CHARACTERS:
+    characters = sum(count * (length + _max_length(group, edges)) for group, edges, count in triples)
+    if characters > MAX_CHARACTERS:
         message = (
-            f"The versions of the file have more than {MOST_CHARACTERS:,} characters together; shorten it."
+            f"The versions of the file have more than {MAX_CHARACTERS:,} characters together; shorten it."
         )
-        notes.error("too-long", message, "replacements", line=first_line(groups))
+        notes.error("too-long", message, "replacements", line=get_first_line(groups))
 
 
-def _longest(group: Group, edges: Mapping[str, list[str]]) -> int:
+def _max_length(group: ReplacementGroup, edges: Mapping[str, list[str]]) -> int:
     """Returns the total length of the longest values, with the values that they use filled in."""
     longest: dict[str, int] = {}
     for key in _sort_names(edges):
         longest[key] = max(map(len, group.values[key]))
         if edges[key]:
-            times = Counter(name for value in group.values[key] for name, _ in names_in(value))
+            times = Counter(name for value in group.values[key] for name, _ in iter_placeholders(value))
             longest[key] += sum(count * longest.get(name, 0) for name, count in times.items())
     return sum(longest.values())
 
@@ -307,10 +319,10 @@ def _longest(group: Group, edges: Mapping[str, list[str]]) -> int:
 # --- expanding ---------------------------------------------------------------------------------------------
 
 
-def versions(groups: Iterable[Group]) -> Iterator[dict[str, str]]:
+def expand_versions(groups: Iterable[ReplacementGroup]) -> Iterator[dict[str, str]]:
     """Yields the values of each version, in file order. The groups must have been checked."""
     for group in groups:
-        edges = _references(group)
+        edges = _find_references(group)
         nested = [key for key in _sort_names(edges) if edges[key]] if any(edges.values()) else []
         for combination in product(*group.values.values()):
             values = dict(zip(group.values, combination, strict=True))
@@ -319,25 +331,25 @@ def versions(groups: Iterable[Group]) -> Iterator[dict[str, str]]:
             yield values
 
 
-def brackets(rows: Sequence[Values]) -> list[str]:
+def make_brackets(rows: Sequence[Values]) -> list[str]:
     """Returns the bracket in each version's id: `[key=value,…]`, or a digest if that is long or not unique.
 
     A version without replacements has an empty one.
     """
-    short = [_bracket(values) for values in rows]
+    short = [_make_bracket(values) for values in rows]
     times = Counter(short)
     return [
-        _digest(values) if len(name) > LONGEST_BRACKET or times[name] > 1 else name
+        _make_digest_bracket(values) if len(name) > MAX_BRACKET_LENGTH or times[name] > 1 else name
         for name, values in zip(short, rows, strict=True)
     ]
 
 
-def _bracket(values: Values) -> str:
+def _make_bracket(values: Values) -> str:
     inner = ",".join(f"{key}={' '.join(value.split())}" for key, value in values.items())
     return f"[{inner}]" if values else ""
 
 
-def _digest(values: Values) -> str:
+def _make_digest_bracket(values: Values) -> str:
     if not values:
         return ""
     text = ",".join(f"{key}={value}" for key, value in values.items())

@@ -13,38 +13,43 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.ai_tester.attachments import UNREADABLE, is_readme, nearest, refers
+from proctor.dialects.ai_tester.attachments import (
+    UNREADABLE_MESSAGE,
+    find_nearest,
+    has_file_placeholder,
+    is_readme,
+)
 from proctor.dialects.ai_tester.markdown import (
-    Document,
-    Section,
-    document_of,
-    names_of,
-    sections_of,
-    text_of,
+    MarkdownDocument,
+    MarkdownSection,
+    decode_text,
+    find_placeholders,
+    parse_document,
+    split_sections,
     warn_of_comment,
 )
 from proctor.dialects.ai_tester.placeholders import (
-    Group,
-    brackets,
-    check,
+    ReplacementGroup,
+    check_replacements,
+    expand_versions,
     fill,
-    first_line,
-    groups_of,
-    versions,
+    get_first_line,
+    make_brackets,
+    parse_groups,
 )
-from proctor.dialects.ai_tester.syntax import ENDING, USER
-from proctor.dialects.shared.yaml_files import shown_path
+from proctor.dialects.ai_tester.syntax import ENDING, USER_MARKER
+from proctor.dialects.shared.yaml_files import display_path
 from proctor.errors import suggestion
 from proctor.model import Problem
-from proctor.protocols import Source
-from proctor.validation import Fields, Notes, shown
+from proctor.protocols import SuiteSource
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-FOLDER: Final = "prompts"
-PROMPT: Final = ("id", "tags", "replacements")
-EVALUATOR: Final = "_evaluator"
-SPECIAL: Final = ("_evaluator", "_has_tools", "_json_mode", "_tools_only")
+PROMPTS_FOLDER: Final = "prompts"
+PROMPT_FIELDS: Final = ("id", "tags", "replacements")
+EVALUATOR_TAG: Final = "_evaluator"
+SPECIAL_TAGS: Final = ("_evaluator", "_has_tools", "_json_mode", "_tools_only")
 """The tags with a special meaning."""
-SHOWN: Final = {
+EVALUATOR_VARIABLES: Final = {
     "_evaluationInstructions": "instructions",
     "_actualResponse": "answer",
     "_input": "input",
@@ -52,25 +57,25 @@ SHOWN: Final = {
 }
 """The placeholders of an evaluator prompt, with the graders' names for them."""
 
-_TURN_PLACEHOLDER: Final = re.compile(r"\{\{\s*(" + "|".join(SHOWN) + r")\s*\}\}")
+_EVALUATOR_PLACEHOLDER: Final = re.compile(r"\{\{\s*(" + "|".join(EVALUATOR_VARIABLES) + r")\s*\}\}")
 
 
-class Prompts(Struct, frozen=True):
+class SuitePrompts(Struct, frozen=True):
     """All prompts of a suite."""
 
     system: dict[str, tuple[tuple[str, str], ...]]
     """The versions of each system prompt by id, as suffix and text; empty for an invalid prompt."""
     evaluators: tuple[dict[str, str], ...]
     """The prompts that judges get, each with `id`, `system` and `user`."""
-    judging: frozenset[str]
+    evaluator_ids: frozenset[str]
     """The ids of all evaluator prompts."""
     problems: tuple[Problem, ...]
 
 
-class _Prompt(Struct, frozen=True):
+class _PromptFile(Struct, frozen=True):
     id: str
     path: str
-    evaluator: bool
+    is_evaluator: bool
     versions: tuple[tuple[str, ...], ...] = ()
     """The label and the texts of each version; empty for an invalid prompt."""
 
@@ -78,21 +83,21 @@ class _Prompt(Struct, frozen=True):
 # --- which files -------------------------------------------------------------------------------------------
 
 
-def is_prompt(path: str, source: Source) -> bool:
+def is_prompt(path: str, source: SuiteSource) -> bool:
     """Whether a file in a suite's folder is a prompt rather than a test."""
-    if FOLDER in path.split("/")[:-1]:
+    if PROMPTS_FOLDER in path.split("/")[:-1]:
         return True
     folder = _get_prompts_folder(source)
     return folder is not None and path.startswith(f"{folder}/")
 
 
-def _get_prompts_folder(source: Source) -> str | None:
+def _get_prompts_folder(source: SuiteSource) -> str | None:
     """Returns the folder of prompts that the user set."""
     folder: Any = source.options.get("prompts")
     return normpath(str(folder).replace("\\", "/")) if folder else None
 
 
-def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> list[str]:
+def _find_paths(source: SuiteSource, inside: Sequence[str], problems: list[Problem]) -> list[str]:
     """Returns the paths of the prompts.
 
     Args:
@@ -102,12 +107,16 @@ def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> li
     """
     folder = _get_prompts_folder(source)
     if folder is None:
-        paths = [path for path in inside if is_prompt(path, source)] or nearest(source, (FOLDER,))
+        paths = [path for path in inside if is_prompt(path, source)] or find_nearest(
+            source, (PROMPTS_FOLDER,)
+        )
     else:
-        paths = source.expand(f"{folder}/**/*")
+        paths = source.expand_glob(f"{folder}/**/*")
     paths = [path for path in paths if path.lower().endswith(ENDING) and not is_readme(path)]
     if folder is not None and not paths:
-        message = f"The folder {shown(folder)} that proctor.toml names as `prompts` has no Markdown file."
+        message = (
+            f"The folder {quote_value(folder)} that proctor.toml names as `prompts` has no Markdown file."
+        )
         problems.append(Problem(code="no-prompts", message=message, path=source.path, line=1))
     return paths
 
@@ -115,28 +124,29 @@ def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> li
 # --- all of them -------------------------------------------------------------------------------------------
 
 
-def prompts_of(source: Source, inside: Sequence[str] = ()) -> Prompts:
+def read_prompts(source: SuiteSource, inside: Sequence[str] = ()) -> SuitePrompts:
     """Reads all prompts of a suite; `inside` are the Markdown files in its folder, if it is one."""
     problems: list[Problem] = []
-    prompts: dict[str, _Prompt] = {}
-    for path in _paths(source, inside, problems):
-        notes = Notes(shown_path(source, path), 1, "Prompt")
-        prompt = _read(path, source, notes)
+    prompts: dict[str, _PromptFile] = {}
+    for path in _find_paths(source, inside, problems):
+        notes = ProblemLog(display_path(source, path), 1, "Prompt")
+        prompt = _read_prompt(path, source, notes)
         if prompt is not None and prompt.id in prompts:
             message = (
-                f"The prompt {shown(prompt.id)} stands in {prompts[prompt.id].path} too. Rename one of them."
+                f"The prompt {quote_value(prompt.id)} stands in {prompts[prompt.id].path} too. Rename one "
+                "of them."
             )
             notes.error("duplicate-id", message, "id")
         elif prompt is not None:
             prompts[prompt.id] = prompt
         problems += notes.problems
-    judging = [prompt for prompt in prompts.values() if prompt.evaluator]
+    judging = [prompt for prompt in prompts.values() if prompt.is_evaluator]
     enabled = _enabled_evaluators(source, [prompt.id for prompt in judging], problems)
-    return Prompts(
+    return SuitePrompts(
         system={
             prompt.id: tuple([(word, text) for word, text in prompt.versions])
             for prompt in prompts.values()
-            if not prompt.evaluator
+            if not prompt.is_evaluator
         },
         evaluators=tuple(
             [
@@ -146,12 +156,12 @@ def prompts_of(source: Source, inside: Sequence[str] = ()) -> Prompts:
                 for word, system, user in prompt.versions
             ]
         ),
-        judging=frozenset(prompt.id for prompt in judging),
+        evaluator_ids=frozenset(prompt.id for prompt in judging),
         problems=tuple(problems),
     )
 
 
-def _enabled_evaluators(source: Source, ids: list[str], problems: list[Problem]) -> Collection[str]:
+def _enabled_evaluators(source: SuiteSource, ids: list[str], problems: list[Problem]) -> Collection[str]:
     """Returns the ids of the evaluator prompts to use: those that the user chose, or all."""
     selection: Any = source.options.get("evaluators")
     if not selection:
@@ -159,7 +169,8 @@ def _enabled_evaluators(source: Source, ids: list[str], problems: list[Problem])
     for name in selection:
         if name not in ids:
             message = (
-                f"`evaluators` of proctor.toml names {shown(name)}, and no evaluator prompt has that id. "
+                f"`evaluators` of proctor.toml names {quote_value(name)}, and no evaluator prompt has that "
+                "id. "
                 f"{suggestion(str(name)[:60], ids)}"
             )
             problems.append(Problem(code="unknown-evaluator", message=message, path=source.path, line=1))
@@ -169,39 +180,45 @@ def _enabled_evaluators(source: Source, ids: list[str], problems: list[Problem])
 # --- one ---------------------------------------------------------------------------------------------------
 
 
-def _read(path: str, source: Source, notes: Notes) -> _Prompt | None:
+def _read_prompt(path: str, source: SuiteSource, notes: ProblemLog) -> _PromptFile | None:
     """Reads a prompt; None if not even its id is known."""
-    file = source.find(path)
+    file = source.find_file(path)
     if file is None:
-        notes.error("missing-file", UNREADABLE)
+        notes.error("missing-file", UNREADABLE_MESSAGE)
         return None
-    text = text_of(file.data, notes)
-    document = None if text is None else document_of(text, notes)
+    text = decode_text(file.data, notes)
+    document = None if text is None else parse_document(text, notes)
     if document is None:
         return None
-    fields = Fields(document.front, notes)
+    fields = FieldReader(document.front, notes)
     name = fields.required_text("id")
     if name != " ".join(name.split()):
         fields.error("bad-id", "id", "has line breaks or spaces at its ends or in a row; write it without.")
     evaluator = _is_evaluator(fields)
-    groups = groups_of(fields, "replacements")
-    fields.finish(PROMPT)
-    sections = _sections(document, evaluator, notes)
-    if not notes.noted("replacements"):
+    groups = parse_groups(fields, "replacements")
+    fields.finish(PROMPT_FIELDS)
+    sections = _read_sections(document, evaluator, notes)
+    if not notes.has_error_at("replacements"):
         length = sum(len(section.text) for section in sections)
-        check(groups, names_of(sections, document), length, notes, SHOWN if evaluator else ())
-    versions = () if notes.failed else _versions(name, groups, sections, evaluator, notes)
-    return _Prompt(name, notes.path, evaluator, () if notes.failed else versions) if name else None
+        check_replacements(
+            groups,
+            find_placeholders(sections, document),
+            length,
+            notes,
+            EVALUATOR_VARIABLES if evaluator else (),
+        )
+    versions = () if notes.has_errors else _read_versions(name, groups, sections, evaluator, notes)
+    return _PromptFile(name, notes.path, evaluator, () if notes.has_errors else versions) if name else None
 
 
-def _is_evaluator(fields: Fields) -> bool:
+def _is_evaluator(fields: FieldReader) -> bool:
     tags = fields.texts("tags")
-    evaluator = EVALUATOR in tags
+    evaluator = EVALUATOR_TAG in tags
     for place, tag in enumerate(tags):
-        if not isinstance(tag, str) or not tag.startswith("_") or tag == EVALUATOR:
+        if not isinstance(tag, str) or not tag.startswith("_") or tag == EVALUATOR_TAG:
             continue
-        if tag not in SPECIAL:
-            warn_of_special(tag, fields, f"tags[{place}]")
+        if tag not in SPECIAL_TAGS:
+            warn_of_special_tag(tag, fields, f"tags[{place}]")
         elif not (evaluator and tag == "_json_mode"):
             fields.warn(
                 "no-effect", f"tags[{place}]", f"is `{tag}`, which has no effect here. Put it on tests."
@@ -209,30 +226,33 @@ def _is_evaluator(fields: Fields) -> bool:
     return evaluator
 
 
-def warn_of_special(tag: str, fields: Fields, place: str) -> None:
+def warn_of_special_tag(tag: str, fields: FieldReader, place: str) -> None:
     """Warns about a tag that looks special but has no meaning."""
     message = (
-        f"is {shown(tag)}, which is no special tag and treated as any other. {suggestion(tag[:60], SPECIAL)}"
+        f"is {quote_value(tag)}, which is no special tag and treated as any other. "
+        f"{suggestion(tag[:60], SPECIAL_TAGS)}"
     )
     fields.warn("unknown-special-tag", place, message)
 
 
-def _sections(document: Document, evaluator: bool, notes: Notes) -> list[Section]:
-    system, *turns = sections = sections_of(document)
+def _read_sections(document: MarkdownDocument, evaluator: bool, notes: ProblemLog) -> list[MarkdownSection]:
+    system, *turns = sections = split_sections(document)
     warn_of_comment(document, notes)
     if not system.text:
         message = "The prompt has no text; write one below the front matter."
         if evaluator:
-            message = f"The evaluator prompt has no system text; write one above its `{USER}`."
+            message = f"The evaluator prompt has no system text; write one above its `{USER_MARKER}`."
         notes.error("empty-prompt", message, line=document.line)
     if not evaluator and turns:
         message = (
-            f"A prompt has no turns; remove the marker, or tag the prompt `{EVALUATOR}` if it is for judges."
+            f"A prompt has no turns; remove the marker, or tag the prompt `{EVALUATOR_TAG}` if it is for "
+            "judges."
         )
         notes.error("turn-in-prompt", message, line=turns[0].begin)
     elif evaluator and [turn.role for turn in turns] != ["user"]:
         message = (
-            f"An evaluator prompt has exactly one turn below its system text, which begins with `{USER}`."
+            "An evaluator prompt has exactly one turn below its system text, which begins with "
+            f"`{USER_MARKER}`."
         )
         notes.error("turn-order", message, line=turns[0].begin if turns else document.line)
     elif evaluator and not turns[0].text:
@@ -242,47 +262,57 @@ def _sections(document: Document, evaluator: bool, notes: Notes) -> list[Section
     return sections
 
 
-def _versions(
-    name: str, groups: Sequence[Group], sections: list[Section], evaluator: bool, notes: Notes
+def _read_versions(
+    name: str,
+    groups: Sequence[ReplacementGroup],
+    sections: list[MarkdownSection],
+    evaluator: bool,
+    notes: ProblemLog,
 ) -> tuple[tuple[str, ...], ...]:
-    rows = list(versions(groups))
-    words = brackets(rows) if len(rows) > 1 else [""]
+    rows = list(expand_versions(groups))
+    words = make_brackets(rows) if len(rows) > 1 else [""]
     labels_by_text: dict[tuple[str, ...], str] = {}
     for number, (values, bracket) in enumerate(zip(rows, words, strict=True), 1):
         texts = tuple([fill(section.text, values).strip() for section in sections])
         if evaluator:
             texts = tuple(
-                [_TURN_PLACEHOLDER.sub(lambda match: f"{{{{ {SHOWN[match[1]]} }}}}", text) for text in texts]
+                [
+                    _EVALUATOR_PLACEHOLDER.sub(
+                        lambda match: f"{{{{ {EVALUATOR_VARIABLES[match[1]]} }}}}", text
+                    )
+                    for text in texts
+                ]
             )
         _check_texts(f"{name}{bracket}", texts, sections, evaluator, notes)
         if texts in labels_by_text:
             message = f"Version {number} of the prompt is the same as one before it. Remove one of them."
-            notes.error("duplicate-version", message, "replacements", line=first_line(groups))
+            notes.error("duplicate-version", message, "replacements", line=get_first_line(groups))
         labels_by_text[texts] = f"{name}{bracket}"
     return tuple([(word, *texts) for texts, word in labels_by_text.items()])
 
 
 def _check_texts(
-    word: str, texts: tuple[str, ...], sections: list[Section], evaluator: bool, notes: Notes
+    word: str, texts: tuple[str, ...], sections: list[MarkdownSection], evaluator: bool, notes: ProblemLog
 ) -> None:
     for text, section in zip(texts, sections, strict=True):
         if not text:
-            message = f"Prompt {shown(word)} has an empty text where its replacements are filled in."
+            message = f"Prompt {quote_value(word)} has an empty text where its replacements are filled in."
             notes.error("empty-prompt", message, line=section.line)
-        if refers(text):
+        if has_file_placeholder(text):
             message = "`{{_file:…}}` stands in a prompt; only turns of the user of a test can have files."
             notes.error("misplaced-file", message, line=section.line)
-    if not evaluator or notes.failed:
+    if not evaluator or notes.has_errors:
         return
     if not any("{{ answer }}" in text for text in texts):
         message = (
-            f"The evaluator prompt {shown(word)} never shows the answer. "
+            f"The evaluator prompt {quote_value(word)} never shows the answer. "
             "Write `{{_actualResponse}}` where it is to stand."
         )
         notes.error("no-answer", message, line=sections[-1].line)
     if not any("{{ instructions }}" in text for text in texts):
         message = (
-            f"The evaluator prompt {shown(word)} never shows a test's instructions, so they go to its end. "
+            f"The evaluator prompt {quote_value(word)} never shows a test's instructions, so they go to its "
+            "end. "
             "Write `{{_evaluationInstructions}}` where they are to stand."
         )
         notes.warn("no-instructions", message, line=sections[0].line)

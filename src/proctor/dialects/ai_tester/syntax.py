@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 ENDING: Final = ".md"
-USER: Final = "# 👤"
-ASSISTANT: Final = "# 🤖"
+USER_MARKER: Final = "# 👤"
+ASSISTANT_MARKER: Final = "# 🤖"
 """The beginnings of the lines that begin a turn."""
 
-_USER_LINE: Final = re.compile(f"^{USER}", re.MULTILINE)
+_USER_LINE: Final = re.compile(f"^{USER_MARKER}", re.MULTILINE)
 
 
 def has_user_turn(text: str) -> bool:

@@ -12,21 +12,21 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.shared.jsonl import file_name, whole
-from proctor.dialects.shared.signatures import names_of
+from proctor.dialects.shared.jsonl import file_name, read_all
+from proctor.dialects.shared.signatures import get_field_names
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
-from proctor.validation import Fields, Notes, kind_of, shown
+from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
 
-SUITE: Final = ("suite", "notes", "prompts")
-PROMPT: Final = (
+SUITE_FIELDS: Final = ("suite", "notes", "prompts")
+PROMPT_FIELDS: Final = (
     *("id", "prompt", "category", "core", "vibe", "conditional", "expect_tool_any", "check", "note", "lint"),
 )
-CHECK: Final = ("kind", "any", "all", "keys", "value", "tolerance", "rel_tolerance")
+CHECK_FIELDS: Final = ("kind", "any", "all", "keys", "value", "tolerance", "rel_tolerance")
 
-_TOKEN: Final = re.compile(r"\{\{([A-Za-z_][\w.-]*)\}\}")
+_PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][\w.-]*)\}\}")
 
-Lowered = list[tuple[str, dict[str, Any]]]
+GraderCalls = list[tuple[str, dict[str, Any]]]
 """Graders and their parameters."""
 
 
@@ -36,108 +36,108 @@ class Fieldkit(Dialect):
     endings = (".json",)
     has_rows = False
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises one JSON object whose `prompts` come with `suite`, or with a `check` for each."""
-        names = names_of(head)
+        names = get_field_names(head)
         if head.text.lstrip().startswith("{") and "prompts" in names and names & {"suite", "check"}:
             return "it is one object with `prompts` and their checks"
         return None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.shared.yaml_files import json_of  # most runs use another dialect
+        from proctor.dialects.shared.yaml_files import parse_json  # most runs use another dialect
 
-        notes = Notes(source.path, 1, "Prompt")
-        value = json_of(whole(source), notes)
-        if not isinstance(value, dict) and not notes.failed:
-            actual_kind = "empty" if value is None else kind_of(value)
+        notes = ProblemLog(source.path, 1, "Prompt")
+        value = parse_json(read_all(source), notes)
+        if not isinstance(value, dict) and not notes.has_errors:
+            actual_kind = "empty" if value is None else json_type(value)
             notes.error("not-a-suite", f"The file is {actual_kind}; it must be an object with `prompts`.")
-        readable = not notes.failed
-        fields = Fields(value if isinstance(value, dict) else {}, notes)
-        fields.forgive_null("notes")
+        readable = not notes.has_errors
+        fields = FieldReader(value if isinstance(value, dict) else {}, notes)
+        fields.drop_null("notes")
         name = fields.required_text("suite").strip() if "suite" in fields else ""
         yield Suite(
             name=name or file_name(source.path).stem or "suite",
             dialect="fieldkit",
             description=fields.text("notes"),
         )
-        prompts: Any = fields.take("prompts")
+        prompts: Any = fields.pop("prompts")
         if readable and not isinstance(prompts, list):
-            fields.wrong("prompts", prompts, "a list of prompts")
-        fields.finish(SUITE)
+            fields.report_wrong_type("prompts", prompts, "a list of prompts")
+        fields.finish(SUITE_FIELDS)
         yield from notes.problems
         if isinstance(prompts, list):
-            yield from _prompts(prompts, source)
+            yield from _read_prompts(prompts, source)
 
     def assertion_types(self) -> Collection[str]:
         """Returns the types of the format's assertions."""
         return TYPES
 
 
-def _prompts(prompts: list[Any], source: Source) -> Iterator[Placed | Problem]:
+def _read_prompts(prompts: list[Any], source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
     words = source.options.get("substitutions", {})
     lines = getattr(prompts, "lines", [1] * len(prompts))
     for place, row in enumerate(prompts):
-        notes = Notes(source.path, lines[place], "Prompt", of_case=True)
+        notes = ProblemLog(source.path, lines[place], "Prompt", of_case=True)
         if not isinstance(row, dict):
-            message = f"`prompts[{place}]` is {shown(row)}, {kind_of(row)}; it must be an object."
+            message = f"`prompts[{place}]` is {quote_value(row)}, {json_type(row)}; it must be an object."
             notes.error("wrong-type", message, f"prompts[{place}]")
             yield from notes.problems
             continue
-        case = _case(Fields(row, notes), notes, words if isinstance(words, Mapping) else {})
+        case = _parse_case(FieldReader(row, notes), notes, words if isinstance(words, Mapping) else {})
         yield from notes.problems
-        if not notes.failed:
-            yield Placed(case, notes.line)
+        if not notes.has_errors:
+            yield CaseAtLine(case, notes.line)
 
 
 # --- one prompt --------------------------------------------------------------------------------------------
 
 
-def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
-    fields.forgive_null("category", "conditional", "expect_tool_any", "note")
+def _parse_case(fields: FieldReader, notes: ProblemLog, words: Mapping[str, Any]) -> Case:
+    fields.drop_null("category", "conditional", "expect_tool_any", "note")
     case_id = fields.required_text("id")
     notes.case = case_id or None
     prompt = fields.required_text("prompt")
     category, note = fields.text("category"), fields.text("note")
-    tags = [name for name, default in (("core", True), ("vibe", False)) if fields.truth(name, default)]
+    tags = [name for name, default in (("core", True), ("vibe", False)) if fields.boolean(name, default)]
     condition = fields.text("conditional")
     tools = [tool for tool in fields.texts("expect_tool_any") if isinstance(tool, str)]
     checks = [
         assertion
         for check in _read_checks(fields)
-        for assertion in _check(_Check(fields=check, notes=notes, words=words))
+        for assertion in _parse_check(_CheckReader(fields=check, notes=notes, substitutions=words))
     ]
-    lint: Any = fields.take("lint")
-    fields.finish(PROMPT)
+    lint: Any = fields.pop("lint")
+    fields.finish(PROMPT_FIELDS)
     return Case(
         id=case_id,
         input=(Message(role="user", content=prompt),),
-        assertions=(*checks, *_tools(tools)),
+        assertions=(*checks, *_make_tool_assertions(tools)),
         tags=(*tags, *([f"conditional:{condition}"] if condition else ())),
         category=category or None,
         metadata={name: value for name, value in (("note", note), ("lint", lint)) if value is not None},
     )
 
 
-def _read_checks(fields: Fields) -> Iterator[Fields]:
+def _read_checks(fields: FieldReader) -> Iterator[FieldReader]:
     """Yields the `check` of a prompt, or each one of a list; all must pass."""
     expected_kind = "an object with `kind`"
     if "check" not in fields:
-        fields.missing("check", expected_kind)
+        fields.report_missing("check", expected_kind)
         return
-    raw_checks: Any = fields.take("check")
+    raw_checks: Any = fields.pop("check")
     named_checks = (
         enumerate(raw_checks) if isinstance(raw_checks, list) and raw_checks else [("", raw_checks)]
     )
     for place, check in named_checks:
         name = "check" if place == "" else f"check[{place}]"
         if isinstance(check, dict):
-            yield Fields(check, fields.notes, f"{name}.")
+            yield FieldReader(check, fields.problem_log, f"{name}.")
         else:
-            fields.wrong(name, check, expected_kind)
+            fields.report_wrong_type(name, check, expected_kind)
 
 
-def _tools(tools: list[str]) -> list[Assertion]:
+def _make_tool_assertions(tools: list[str]) -> list[Assertion]:
     """Returns an assertion that one of the tools was called, with weight 0, as in fieldkit."""
     if not tools:
         return []
@@ -156,50 +156,50 @@ def _tools(tools: list[str]) -> list[Assertion]:
 # --- one check ---------------------------------------------------------------------------------------------
 
 
-class _Check(Struct, frozen=True, kw_only=True):
+class _CheckReader(Struct, frozen=True, kw_only=True):
     """Reads one `check`."""
 
-    fields: Fields
-    notes: Notes
-    words: Mapping[str, Any]
+    fields: FieldReader
+    notes: ProblemLog
+    substitutions: Mapping[str, Any]
     """The values of placeholders."""
 
     def texts(self, name: str) -> list[str]:
         """Returns a list of texts with their placeholders filled in."""
-        return [self.filled(text, name) for text in self.fields.texts(name) if isinstance(text, str)]
+        return [self.fill(text, name) for text in self.fields.texts(name) if isinstance(text, str)]
 
-    def filled(self, text: str, name: str) -> str:
+    def fill(self, text: str, name: str) -> str:
         """Returns a text with its placeholders filled in."""
         if not text:
             self.fields.error("empty-value", name, "has an empty text, which says nothing; remove it.")
-        for token in _TOKEN.findall(text):
-            if token not in self.words:
+        for token in _PLACEHOLDER.findall(text):
+            if token not in self.substitutions:
                 self.fields.error(
                     "unresolved-placeholder",
                     name,
                     f"names `{{{{{token}}}}}`, and nothing says what that stands for. Write the text itself, "
                     f"or give {token} a value under `substitutions` in proctor.toml.",
                 )
-        return _TOKEN.sub(lambda match: str(self.words.get(match[1], match[0])), text)
+        return _PLACEHOLDER.sub(lambda match: str(self.substitutions.get(match[1], match[0])), text)
 
 
-def _check(check: _Check) -> list[Assertion]:
+def _parse_check(check: _CheckReader) -> list[Assertion]:
     fields = check.fields
-    fields.forgive_null(*CHECK)
-    kind = fields.choice("kind", tuple(_KINDS))
+    fields.drop_null(*CHECK_FIELDS)
+    kind = fields.choice("kind", tuple(_PARSERS))
     if not kind:
         return []
-    calls = _KINDS[kind](check)
-    for name in CHECK:
-        if name in fields and fields.take(name) not in ([], 0):
+    calls = _PARSERS[kind](check)
+    for name in CHECK_FIELDS:
+        if name in fields and fields.pop(name) not in ([], 0):
             fields.warn("no-effect", name, f"has no effect on a check of kind {kind!r}.")
-    fields.finish(CHECK)
+    fields.finish(CHECK_FIELDS)
     return [Assertion(grader=grader, params=params, label=kind) for grader, params in calls]
 
 
-def _substring(check: _Check) -> Lowered:
+def _parse_substring(check: _CheckReader) -> GraderCalls:
     every, some = check.texts("all"), check.texts("any")
-    if not every and not some and not check.notes.noted(check.fields.place("")):
+    if not every and not some and not check.notes.has_error_at(check.fields.path_to("")):
         check.fields.error("missing-expected", "all", "and `any` are both empty; say what to look for.")
     ignoring = {"ignore_case": True}
     return [
@@ -208,12 +208,12 @@ def _substring(check: _Check) -> Lowered:
     ]
 
 
-def _json_keys(check: _Check) -> Lowered:
+def _parse_json_keys(check: _CheckReader) -> GraderCalls:
     keys = check.texts("keys")
     return [("contains_json", {"which": "last"} | ({"keys": keys} if keys else {}))]
 
 
-def _regex(check: _Check) -> Lowered:
+def _parse_regex(check: _CheckReader) -> GraderCalls:
     patterns = check.texts("all")
     if not patterns:
         check.fields.error(
@@ -222,31 +222,31 @@ def _regex(check: _Check) -> Lowered:
     return [("regex", {"pattern": pattern}) for pattern in patterns]
 
 
-def _honesty(_check: _Check) -> Lowered:
+def _parse_honesty(_check: _CheckReader) -> GraderCalls:
     return [("hedges", {})]
 
 
-def _numeric(check: _Check) -> Lowered:
+def _parse_numeric(check: _CheckReader) -> GraderCalls:
     fields = check.fields
     if "value" not in fields:
-        fields.missing("value", "the number that is expected")
+        fields.report_missing("value", "the number that is expected")
     value, tolerance = fields.number("value"), fields.number("tolerance") or 0
     if tolerance < 0:
         fields.error("bad-number", "tolerance", f"is {tolerance}; it must be 0 or more.")
     return [("number", {"value": float(value or 0), "tolerance": float(tolerance), "which": "first"})]
 
 
-def _number(grader: str) -> Callable[[_Check], Lowered]:
+def _number_parser(grader: str) -> Callable[[_CheckReader], GraderCalls]:
     """Returns a parser for a kind that compares numbers with the grader of that name."""
 
-    def to_assertion(check: _Check) -> Lowered:
+    def to_assertion(check: _CheckReader) -> GraderCalls:
         fields = check.fields
-        value: Any = fields.take("value")
+        value: Any = fields.pop("value")
         if value is None:
-            fields.missing("value", "the right answer")
+            fields.report_missing("value", "the right answer")
         elif isinstance(value, bool) or not isinstance(value, str | int | float):
-            fields.wrong("value", value, "text or a number")
-        text = check.filled(value, "value") if isinstance(value, str) else repr(value)
+            fields.report_wrong_type("value", value, "text or a number")
+        text = check.fill(value, "value") if isinstance(value, str) else repr(value)
         tolerance = fields.number("rel_tolerance")
         if tolerance is not None and tolerance < 0:
             fields.error("bad-number", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
@@ -257,15 +257,15 @@ def _number(grader: str) -> Callable[[_Check], Lowered]:
     return to_assertion
 
 
-_KINDS: Final[dict[str, Callable[[_Check], Lowered]]] = {
-    "substring": _substring,
-    "json_keys": _json_keys,
-    "regex": _regex,
-    "honesty": _honesty,
-    "numeric": _numeric,
-    "numeric_match": _number("numeric_match"),
-    "numeric_equal": _number("numeric_equal"),
+_PARSERS: Final[dict[str, Callable[[_CheckReader], GraderCalls]]] = {
+    "substring": _parse_substring,
+    "json_keys": _parse_json_keys,
+    "regex": _parse_regex,
+    "honesty": _parse_honesty,
+    "numeric": _parse_numeric,
+    "numeric_match": _number_parser("numeric_match"),
+    "numeric_equal": _number_parser("numeric_equal"),
 }
-TYPES: Final = tuple(_KINDS)
+TYPES: Final = tuple(_PARSERS)
 
 DIALECT = Fieldkit()

@@ -16,25 +16,25 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.shared.csv_rows import table_rows
+from proctor.dialects.shared.csv_rows import read_table
 from proctor.dialects.shared.jsonl import file_name
-from proctor.dialects.shared.signatures import fields_of
+from proctor.dialects.shared.signatures import get_row_field_names
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Dialect, DialectSetting, Head, Placed, Source
-from proctor.validation import Fields, Notes, kind_of
+from proctor.protocols import CaseAtLine, Dialect, DialectSetting, FileHead, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, json_type
 
 MODES: Final = ("closed", "oracle", "retrieval")
-TOLERANCE: Final = 0.01
+FINANCE_TOLERANCE: Final = 0.01
 """The relative tolerance of FinanceBench's numbers."""
 
-_EXPECTED: Final = ("answer", "expected", "gold", "label")
-_PROMPTS: Final = frozenset(("input", "prompt"))
-_WHOLE_SUITES: Final = frozenset(("prompts", "tests"))
+_ANSWER_FIELDS: Final = ("answer", "expected", "gold", "label")
+_PROMPT_FIELDS: Final = frozenset(("input", "prompt"))
+_SUITE_FIELDS: Final = frozenset(("prompts", "tests"))
 """Fields of other dialects whose files may contain any name further inside."""
-_PATENT: Final = frozenset(("family", "use_case", "scoring_mode"))
-_FINANCE: Final = ("financebench_id", "gold_standard")
+_PATENT_FIELDS: Final = frozenset(("family", "use_case", "scoring_mode"))
+_FINANCE_FIELDS: Final = ("financebench_id", "gold_standard")
 _DIGIT: Final = re.compile(r"\d")
-_MOST_OPTIONS: Final = len(ascii_uppercase)
+_MAX_OPTIONS: Final = len(ascii_uppercase)
 
 
 class FieldkitQa(Dialect):
@@ -42,16 +42,16 @@ class FieldkitQa(Dialect):
 
     endings = (".jsonl", ".ndjson", ".json", ".csv")
 
-    def recognises(self, head: Head) -> str | None:
-        """Recognises rows of one of the named forms, or with `question` and an answer."""
-        names = fields_of(head)
-        if names & _WHOLE_SUITES:
+    def recognises(self, head: FileHead) -> str | None:
+        """Recognises rows of one of the named forms, or with `question_fields` and an answer."""
+        names = get_row_field_names(head)
+        if names & _SUITE_FIELDS:
             return None
         for row in head.rows:
-            form = form_of(row)
+            form = detect_form(row)
             if form is not None and form is not GENERIC:
                 return f"its lines are of the form {form.name}"
-        if "question" in names and names.intersection(_EXPECTED) and not names & _PROMPTS:
+        if "question" in names and names.intersection(_ANSWER_FIELDS) and not names & _PROMPT_FIELDS:
             return "its lines have `question` and an answer"
         return None
 
@@ -59,10 +59,10 @@ class FieldkitQa(Dialect):
         """Whether questions of FinanceBench are shown with their evidence."""
         return (DialectSetting("open-book"),)
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
         yield Suite(name=file_name(source.path).stem or "suite", dialect="fieldkit_qa")
-        items = table_rows(source)
+        items = read_table(source)
         before: list[Problem] = []
         first: tuple[int, int, dict[str, Any]] | None = None
         for item in items:
@@ -73,46 +73,46 @@ class FieldkitQa(Dialect):
         yield from before
         if first is None:
             return
-        form = form_of(first[2]) or GENERIC
+        form = detect_form(first[2]) or GENERIC
         for item in chain((first,), items):
             if isinstance(item, Problem):
                 yield item
                 continue
             line, number, row = item
-            notes = Notes(source.path, line, "Row", of_case=True)
-            case = _case(form, row, source, notes, number)
+            notes = ProblemLog(source.path, line, "Row", of_case=True)
+            case = _parse_case(form, row, source, notes, number)
             yield from notes.problems
-            if not notes.failed:
-                yield Placed(case, line)
+            if not notes.has_errors:
+                yield CaseAtLine(case, line)
 
 
 # --- forms -------------------------------------------------------------------------------------------------
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class QuestionForm(Struct, frozen=True, kw_only=True):
     """One form of rows."""
 
     name: str
-    ids: tuple[str, ...]
-    prefix: str
+    id_fields: tuple[str, ...]
+    id_prefix: str
     """Goes before the row number in the id of a row without one; in JSON Lines, before the line number."""
-    question: tuple[str, ...]
+    question_fields: tuple[str, ...]
     """The fields that may hold the question; the first one present is used."""
-    expected: tuple[str, ...]
-    prompt: Callable[[Row], str]
+    expected_fields: tuple[str, ...]
+    build_prompt: Callable[[QuestionRow], str]
     """Returns the prompt of a row."""
-    check: Callable[[Row], tuple[str, dict[str, Any]]]
+    build_check: Callable[[QuestionRow], tuple[str, dict[str, Any]]]
     """Returns the grader of a row, and its parameters."""
-    category: str = "category"
+    category_field: str = "category"
     """The field with the category."""
 
 
-class Row(Struct, kw_only=True):
+class QuestionRow(Struct, kw_only=True):
     """A row while it is read; fields read from `fields` do not become metadata."""
 
-    fields: Fields
-    notes: Notes
-    source: Source
+    fields: FieldReader
+    notes: ProblemLog
+    source: SuiteSource
     question: str = ""
     expected: str = ""
     document: Any = None
@@ -121,27 +121,32 @@ class Row(Struct, kw_only=True):
     """The letters of its options."""
 
 
-def form_of(row: dict[str, Any]) -> Form | None:
+def detect_form(row: dict[str, Any]) -> QuestionForm | None:
     """Returns the form of a row; None if it has no question with an answer."""
-    if "question" in row and any(name in row for name in _FINANCE):
+    if "question" in row and any(name in row for name in _FINANCE_FIELDS):
         return FINANCE_BENCH
-    if row.keys() >= _PATENT:
+    if row.keys() >= _PATENT_FIELDS:
         return PATENT
-    if ("text" in row and "answer" in row and not row.keys() & _PROMPTS) or row.keys() >= {"input", "label"}:
+    if ("text" in row and "answer" in row and not row.keys() & _PROMPT_FIELDS) or row.keys() >= {
+        "input",
+        "label",
+    }:
         return LEGAL_BENCH
     return GENERIC if "question" in row else None
 
 
-def _case(form: Form, raw: dict[str, Any], source: Source, notes: Notes, number: int) -> Case:
-    fields = Fields({name: value for name, value in raw.items() if value is not None}, notes)
-    row = Row(fields=fields, notes=notes, source=source, document=raw.get("doc_name"))
-    notes.case = case_id = _id(form, fields, number)
-    row.question = _text(form.question, row, "the question")
+def _parse_case(
+    form: QuestionForm, raw: dict[str, Any], source: SuiteSource, notes: ProblemLog, number: int
+) -> Case:
+    fields = FieldReader({name: value for name, value in raw.items() if value is not None}, notes)
+    row = QuestionRow(fields=fields, notes=notes, source=source, document=raw.get("doc_name"))
+    notes.case = case_id = _parse_id(form, fields, number)
+    row.question = _read_text(form.question_fields, row, "the question")
     _warn_of_two_answers(form, raw, fields)
-    row.expected = _text(form.expected, row, "the right answer")
-    prompt = form.prompt(row)
-    grader, params = ("", {}) if notes.failed else form.check(row)
-    category = raw.get(form.category)
+    row.expected = _read_text(form.expected_fields, row, "the right answer")
+    prompt = form.build_prompt(row)
+    grader, params = ("", {}) if notes.has_errors else form.build_check(row)
+    category = raw.get(form.category_field)
     tags = tuple(fields.texts("tags")) if isinstance(raw.get("tags"), list) else ()
     return Case(
         id=case_id,
@@ -150,23 +155,23 @@ def _case(form: Form, raw: dict[str, Any], source: Source, notes: Notes, number:
         assertions=(Assertion(grader=grader, params=params),),
         tags=tags,
         category=category if isinstance(category, str) else None,
-        metadata={name: fields.take(name) for name in fields.names() if name != "category"},
+        metadata={name: fields.pop(name) for name in fields.remaining_names() if name != "category"},
     )
 
 
-def _id(form: Form, fields: Fields, number: int) -> str:
-    name = next((name for name in form.ids if name in fields), None)
-    value: Any = None if name is None else fields.take(name)
+def _parse_id(form: QuestionForm, fields: FieldReader, number: int) -> str:
+    name = next((name for name in form.id_fields if name in fields), None)
+    value: Any = None if name is None else fields.pop(name)
     if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
         return str(value)
     if value is not None and value != "":
-        fields.wrong(name or "", value, "text")
-    return f"{form.prefix}{number}"
+        fields.report_wrong_type(name or "", value, "text")
+    return f"{form.id_prefix}{number}"
 
 
-def _warn_of_two_answers(form: Form, raw: dict[str, Any], fields: Fields) -> None:
+def _warn_of_two_answers(form: QuestionForm, raw: dict[str, Any], fields: FieldReader) -> None:
     """Warns if right answers differ. FinanceBench's three fields say the same in other words."""
-    values = {name: str(raw[name]).strip() for name in form.expected if raw.get(name) is not None}
+    values = {name: str(raw[name]).strip() for name in form.expected_fields if raw.get(name) is not None}
     first, *others = [name for name, value in values.items() if value] or [""]
     for name in others if form is not FINANCE_BENCH else ():
         if values[name] != values[first]:
@@ -174,14 +179,14 @@ def _warn_of_two_answers(form: Form, raw: dict[str, Any], fields: Fields) -> Non
             fields.warn("two-answers", name, message)
 
 
-def _text(names: tuple[str, ...], row: Row, what: str) -> str:
+def _read_text(names: tuple[str, ...], row: QuestionRow, what: str) -> str:
     """Returns the first of these fields that is not blank, as text; an error if there is none."""
     fields = row.fields
     present = [name for name in names if name in fields]
     for name in present:
-        value: Any = fields.take(name)
+        value: Any = fields.pop(name)
         if isinstance(value, dict | list):
-            fields.wrong(name, value, "text, a number, true or false")
+            fields.report_wrong_type(name, value, "text, a number, true or false")
             return ""
         text = value if isinstance(value, str) else json.dumps(value)
         if text.strip():
@@ -196,8 +201,8 @@ def _text(names: tuple[str, ...], row: Row, what: str) -> str:
 # --- FinanceBench ------------------------------------------------------------------------------------------
 
 
-def _finance_prompt(row: Row) -> str:
-    evidence = _evidence(row)
+def _finance_prompt(row: QuestionRow) -> str:
+    evidence = _read_evidence(row)
     if not row.source.options.get("open_book", True):
         return row.question
     return with_evidence(row.question, evidence, row.document)
@@ -219,27 +224,29 @@ def with_evidence(question: str, evidence: Sequence[str], document: Any) -> str:
     return f"Context from {name}:\n\n{context}\n\nQuestion: {question}\n\n{ending}"
 
 
-def _evidence(row: Row) -> list[str]:
+def _read_evidence(row: QuestionRow) -> list[str]:
     """Returns the texts that contain the answer; blank texts are left out."""
-    value: Any = row.fields.take("evidence")
+    value: Any = row.fields.pop("evidence")
     passages: list[str] = []
     items: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
     for place, item in enumerate(items):
         text = item.get("evidence_text", "") if isinstance(item, dict) else item
         if not isinstance(text, str):
-            row.fields.wrong(f"evidence[{place}]", item, "text, or an object with `evidence_text`")
+            row.fields.report_wrong_type(
+                f"evidence[{place}]", item, "text, or an object with `evidence_text`"
+            )
         elif text.strip():
             passages.append(text)
     return passages
 
 
-def _finance_check(row: Row) -> tuple[str, dict[str, Any]]:
+def _finance_check(row: QuestionRow) -> tuple[str, dict[str, Any]]:
     if _DIGIT.search(row.expected) is None:
-        return _unscored(row, "FinanceBench compares numbers, and the right answer has none")
-    return "numeric_match", {"value": row.expected, "rel_tolerance": TOLERANCE}
+        return _make_unscored_check(row, "FinanceBench compares numbers, and the right answer has none")
+    return "numeric_match", {"value": row.expected, "rel_tolerance": FINANCE_TOLERANCE}
 
 
-def _unscored(row: Row, because: str) -> tuple[str, dict[str, Any]]:
+def _make_unscored_check(row: QuestionRow, because: str) -> tuple[str, dict[str, Any]]:
     row.notes.warn("unscored-type", f"{because}; the case will be UNSCORED.")
     return "unscored", {"reason": f"{because}."}
 
@@ -247,17 +254,17 @@ def _unscored(row: Row, because: str) -> tuple[str, dict[str, Any]]:
 # --- patent-strategist -------------------------------------------------------------------------------------
 
 
-def _patent_prompt(row: Row) -> str:
+def _patent_prompt(row: QuestionRow) -> str:
     fields = row.fields
     mode = fields.choice("scoring_mode", MODES) if "scoring_mode" in fields else "closed"
-    oracle, context = fields.take("oracle_context"), fields.take("context")
+    oracle, context = fields.pop("oracle_context"), fields.pop("context")
     context_shown: Any = (oracle or context) if mode == "oracle" else context if mode == "retrieval" else None
     if mode in ("oracle", "retrieval") and not (isinstance(context_shown, str) and context_shown.strip()):
-        actual_kind = "missing" if context_shown is None else kind_of(context_shown)
+        actual_kind = "missing" if context_shown is None else json_type(context_shown)
         fields.error(
             "missing-field", "context", f"is {actual_kind}; with scoring_mode {mode!r} it must be text."
         )
-    return with_options(with_context(row.question, context_shown), _options(row))
+    return with_options(with_context(row.question, context_shown), _read_options(row))
 
 
 def with_context(question: str, context: str | None) -> str:
@@ -271,70 +278,72 @@ def with_options(question: str, options: Mapping[str, str]) -> str:
     return f"{question}\n\nOptions:\n{option_lines}" if option_lines else question
 
 
-def _options(row: Row) -> dict[str, str]:
+def _read_options(row: QuestionRow) -> dict[str, str]:
     """Returns the options by letter."""
     options = [option for option in row.fields.texts("options") if isinstance(option, str)]
     if not options:
         return {}
-    if not 2 <= len(options) <= _MOST_OPTIONS:
-        message = f"has {len(options)} texts; give from 2 to {_MOST_OPTIONS}."
+    if not 2 <= len(options) <= _MAX_OPTIONS:
+        message = f"has {len(options)} texts; give from 2 to {_MAX_OPTIONS}."
         row.fields.error("bad-options", "options", message)
         return {}
     row.letters = ascii_uppercase[: len(options)]
     return dict(zip(row.letters, options, strict=True))
 
 
-def _patent_check(row: Row) -> tuple[str, dict[str, Any]]:
+def _patent_check(row: QuestionRow) -> tuple[str, dict[str, Any]]:
     letter = row.expected.strip(" ().:").upper()
     if len(letter) != 1 or letter not in row.letters:
-        return _unscored(row, f"Only a letter of {row.letters} can be compared, and `gold_label` is none")
+        return _make_unscored_check(
+            row, f"Only a letter of {row.letters} can be compared, and `gold_label` is none"
+        )
     return "choice", {"value": letter} | ({} if row.letters == "ABCD" else {"options": row.letters})
 
 
 # --- LegalBench, and any other -----------------------------------------------------------------------------
 
 
-def _question(row: Row) -> str:
+def _get_question(row: QuestionRow) -> str:
     return row.question
 
 
-def _exact(row: Row) -> tuple[str, dict[str, Any]]:
+def _make_exact_check(row: QuestionRow) -> tuple[str, dict[str, Any]]:
     return "exact", {"value": row.expected, "ignore_case": True, "any_space": True}
 
 
-FINANCE_BENCH: Final = Form(
+FINANCE_BENCH: Final = QuestionForm(
     name="FinanceBench",
-    ids=("financebench_id",),
-    prefix="fb-",
-    question=("question",),
-    expected=("gold_standard", "metric_eval_text", "answer"),
-    prompt=_finance_prompt,
-    check=_finance_check,
-    category="question_type",
+    id_fields=("financebench_id",),
+    id_prefix="fb-",
+    question_fields=("question",),
+    expected_fields=("gold_standard", "metric_eval_text", "answer"),
+    build_prompt=_finance_prompt,
+    build_check=_finance_check,
+    category_field="question_type",
 )
-PATENT: Final = Form(
+PATENT: Final = QuestionForm(
     name="patent-strategist",
-    ids=("qid",),
-    prefix="ps-",
-    question=("question",),
-    expected=("gold_label",),
-    prompt=_patent_prompt,
-    check=_patent_check,
-    category="family",
+    id_fields=("qid",),
+    id_prefix="ps-",
+    question_fields=("question",),
+    expected_fields=("gold_label",),
+    build_prompt=_patent_prompt,
+    build_check=_patent_check,
+    category_field="family",
 )
-LEGAL_BENCH: Final = Form(
+LEGAL_BENCH: Final = QuestionForm(
     name="LegalBench",
-    ids=("id",),
-    prefix="lb-",
-    question=("text", "input", "question"),
-    expected=("answer", "label"),
-    prompt=_question,
-    check=_exact,
-    category="task",
+    id_fields=("id",),
+    id_prefix="lb-",
+    question_fields=("text", "input", "question"),
+    expected_fields=("answer", "label"),
+    build_prompt=_get_question,
+    build_check=_make_exact_check,
+    category_field="task",
 )
 
 
-def _plain_question(row: Row) -> str:
+def _generic_prompt(row: QuestionRow) -> str:
     """Returns just the question, and warns about fields that a reader would expect with it."""
     for name in ("choices", "options", "context"):
         if name in row.fields:
@@ -347,14 +356,14 @@ def _plain_question(row: Row) -> str:
     return row.question
 
 
-GENERIC: Final = Form(
+GENERIC: Final = QuestionForm(
     name="questions and answers",
-    ids=("id", "qid"),
-    prefix="q-",
-    question=("question", "prompt", "input"),
-    expected=_EXPECTED,
-    prompt=_plain_question,
-    check=_exact,
+    id_fields=("id", "qid"),
+    id_prefix="q-",
+    question_fields=("question", "prompt", "input"),
+    expected_fields=_ANSWER_FIELDS,
+    build_prompt=_generic_prompt,
+    build_check=_make_exact_check,
 )
 
 DIALECT = FieldkitQa()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from proctor.dialects.shared.signatures import is_of_inspect
+from proctor.dialects.shared.signatures import is_inspect
 from proctor.model import Problem, Suite
-from proctor.protocols import Dialect, DialectSetting, Head, Placed, Source
+from proctor.protocols import CaseAtLine, Dialect, DialectSetting, FileHead, SuiteSource
 
 
 class Inspect(Dialect):
@@ -14,15 +14,15 @@ class Inspect(Dialect):
 
     endings = (".jsonl", ".ndjson", ".json", ".csv")
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises rows or columns with an `input` and its `target` or `choices`."""
-        return "it has `input` and `target` or `choices`" if is_of_inspect(head) else None
+        return "it has `input` and `target` or `choices`" if is_inspect(head) else None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.inspect.samples import suite_of  # most runs use another dialect
+        from proctor.dialects.inspect.samples import parse_suite  # most runs use another dialect
 
-        yield from suite_of(source)
+        yield from parse_suite(source)
 
     def assertion_types(self) -> Collection[str]:
         """Returns the types of the format's assertions."""

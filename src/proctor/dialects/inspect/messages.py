@@ -9,91 +9,95 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from typing import Any, Final, Literal
 
-from proctor.dialects.agentv.read.messages import attached
-from proctor.dialects.shared.yaml_files import without_effect
+from proctor.dialects.agentv.read.messages import read_attachment
+from proctor.dialects.shared.yaml_files import ignore_fields
 from proctor.model import Attachment, Message
-from proctor.protocols import Source
-from proctor.validation import Fields
+from proctor.protocols import SuiteSource
+from proctor.validation import FieldReader
 
 ROLES: Final = ("system", "user", "assistant")
-KINDS: Final = ("text", "image", "document")
-_UNSENT: Final = ("id", "source", "metadata", "model")
+PART_TYPES: Final = ("text", "image", "document")
+_UNSENT_FIELDS: Final = ("id", "source", "metadata", "model")
 """Fields of a message that a model never sees."""
-_ATTACHED: Final[dict[str, Literal["file", "image"]]] = {"image": "image", "document": "file"}
-_ADDRESSES: Final = ("http://", "https://")
-_DATA: Final = "data:"
+_ATTACHMENT_KINDS: Final[dict[str, Literal["file", "image"]]] = {"image": "image", "document": "file"}
+_URL_PREFIXES: Final = ("http://", "https://")
+_DATA_PREFIX: Final = "data:"
 
 
-def messages_of(fields: Fields, source: Source) -> tuple[Message, ...]:
+def parse_messages(fields: FieldReader, source: SuiteSource) -> tuple[Message, ...]:
     """Returns the messages of a sample; problems go to the notes of `fields`."""
-    value = fields.take("input")
+    value = fields.pop("input")
     if isinstance(value, str) and value.strip():
         return (Message(role="user", content=value),)
     if not value or isinstance(value, str):
         fields.error("missing-prompt", "input", "is missing or blank; write the prompt or its messages.")
     elif not isinstance(value, list):
-        fields.wrong("input", value, "text or a list of messages")
+        fields.report_wrong_type("input", value, "text or a list of messages")
     else:
         messages = tuple(
-            _message(item, f"input[{place}]", fields, source) for place, item in enumerate(value)
+            _parse_message(item, f"input[{place}]", fields, source) for place, item in enumerate(value)
         )
         blank = not any(message.content.strip() or message.parts for message in messages)
-        if blank and not fields.notes.noted("input"):
+        if blank and not fields.problem_log.has_error_at("input"):
             fields.error("missing-prompt", "input", "is blank; write the prompt.")
         return messages
     return ()
 
 
-def _message(item: Any, place: str, fields: Fields, source: Source) -> Message:
+def _parse_message(item: Any, place: str, fields: FieldReader, source: SuiteSource) -> Message:
     if not isinstance(item, dict):
-        fields.wrong(place, item, "an object with `role` and `content`")
+        fields.report_wrong_type(place, item, "an object with `role` and `content`")
         return Message(role="user")
-    row = Fields(item, fields.notes, f"{place}.")
-    row.forgive_null(*row.names())
+    row = FieldReader(item, fields.problem_log, f"{place}.")
+    row.drop_null(*row.remaining_names())
     if item.get("role") == "tool" or "tool_calls" in row:
         row.error("unsupported", "role", "belongs to calls of tools, which are not read; leave them out.")
         return Message(role="user")
     role = row.choice("role", ROLES)
-    content: Any = row.take("content")
+    content: Any = row.pop("content")
     parts: tuple[str | Attachment, ...] = ()
     if isinstance(content, list):
-        parts_read = (_part(part, f"content[{at}]", row, source) for at, part in enumerate(content))
+        parts_read = (_parse_part(part, f"content[{at}]", row, source) for at, part in enumerate(content))
         parts = tuple(part for part in parts_read if part is not None)
         alone = all(isinstance(part, str) for part in parts)
         content = ("\n" if alone else "\n\n").join(part for part in parts if isinstance(part, str))
         parts = () if alone else parts
     elif not isinstance(content, str):
-        row.wrong("content", content, "text or a list of parts")
+        row.report_wrong_type("content", content, "text or a list of parts")
         content = ""
-    without_effect(row, _UNSENT, {})
+    ignore_fields(row, _UNSENT_FIELDS, {})
     row.finish(("role", "content"))
     return Message(role=role, content=content, parts=parts)
 
 
-def _part(item: Any, place: str, row: Fields, source: Source) -> str | Attachment | None:
+def _parse_part(item: Any, place: str, row: FieldReader, source: SuiteSource) -> str | Attachment | None:
     if not isinstance(item, dict):
-        row.wrong(place, item, "an object with `type`")
+        row.report_wrong_type(place, item, "an object with `type`")
         return None
-    part = Fields(item, row.notes, row.place(f"{place}."))
-    kind = part.choice("type", KINDS)
+    part = FieldReader(item, row.problem_log, row.path_to(f"{place}."))
+    kind = part.choice("type", PART_TYPES)
     if not kind:
         return None
     value = part.required_text(kind)
     if kind == "text":
         return value
-    if value.startswith(_ADDRESSES):
+    if value.startswith(_URL_PREFIXES):
         part.error(
             "not-fetched", kind, "is an address, and none is opened; save the file beside the dataset."
         )
         return None
-    if value.startswith(_DATA):
-        return _of_data(value, kind, part)
-    return attached(_ATTACHED[kind], value, row.notes, part.place(kind), None, source) if value else None
+    if value.startswith(_DATA_PREFIX):
+        return _parse_data_url(value, kind, part)
+    return (
+        read_attachment(_ATTACHMENT_KINDS[kind], value, row.problem_log, part.path_to(kind), None, source)
+        if value
+        else None
+    )
 
 
-def _of_data(url: str, kind: str, part: Fields) -> Attachment | None:
+def _parse_data_url(url: str, kind: str, part: FieldReader) -> Attachment | None:
     """Decodes a base64 data URL (RFC 2397)."""
-    about, _, encoded = url.removeprefix(_DATA).partition(",")
+    about, _, encoded = url.removeprefix(_DATA_PREFIX).partition(",")
     media_type, _, coding = about.partition(";")
     try:
         if coding != "base64" or not media_type:
@@ -103,4 +107,4 @@ def _of_data(url: str, kind: str, part: Fields) -> Attachment | None:
         part.error("bad-data-url", kind, "is no data URL in base64, such as data:image/png;base64,….")
         return None
     name = f"{kind}.{media_type.rpartition('/')[2]}"
-    return Attachment(kind=_ATTACHED[kind], path=name, media_type=media_type, data=data)
+    return Attachment(kind=_ATTACHMENT_KINDS[kind], path=name, media_type=media_type, data=data)

@@ -16,43 +16,43 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from proctor.dialects.inspect.messages import messages_of
-from proctor.dialects.shared.csv_rows import table_rows
+from proctor.dialects.inspect.messages import parse_messages
+from proctor.dialects.shared.csv_rows import read_table
 from proctor.dialects.shared.jsonl import file_name
-from proctor.dialects.shared.yaml_files import without_effect
+from proctor.dialects.shared.yaml_files import ignore_fields
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Placed, Source
-from proctor.validation import Fields, Notes, shown
+from proctor.protocols import CaseAtLine, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-SAMPLE: Final = (
+SAMPLE_FIELDS: Final = (
     *("input", "target", "choices", "id", "description", "metadata", "sandbox", "files", "setup"),
     "checkpoint",
 )
-OPTION: Final = "inspect_scorer"
+SCORER_OPTION: Final = "inspect_scorer"
 """The option in `proctor.toml` that names the scorer."""
-_SANDBOXED: Final = ("sandbox", "files", "setup")
-DEFAULT: Final = "includes"
-_NO_SANDBOX: Final = (
+_SANDBOX_FIELDS: Final = ("sandbox", "files", "setup")
+DEFAULT_SCORER: Final = "includes"
+_NO_SANDBOX_MESSAGE: Final = (
     "needs a sandbox, and none is started. Write the case for a workspace, in a suite of format agentv."
 )
-_DEFAULT_SCORER: Final = (
+_DEFAULT_SCORER_MESSAGE: Final = (
     "The dataset names no scorer, so an answer passes when it contains a target in any case, as Inspect's "
     "`includes` asks. Set `inspect-scorer` in proctor.toml to choose one."
 )
-_ONCE: Final = frozenset(("default-scorer", "no-effect"))
-_PLACES: Final = re.compile(r"\[\d+\]")
-_MOST_CHOICES: Final = len(ascii_uppercase)
-_EDGES: Final = r"[\s!-/:-@\[-`{-~]*"
+_REPORTED_ONCE: Final = frozenset(("default-scorer", "no-effect"))
+_LIST_INDEX: Final = re.compile(r"\[\d+\]")
+_MAX_CHOICES: Final = len(ascii_uppercase)
+_IGNORED_ENDS: Final = r"[\s!-/:-@\[-`{-~]*"
 """The white space and punctuation that Inspect's `match` ignores at both ends."""
 
-_SINGLE: Final = """\
+_SINGLE_ANSWER_TEMPLATE: Final = """\
 Answer the following multiple choice question. The entire content of your response should be of the \
 following format: 'ANSWER: $LETTER' (without quotes) where LETTER is one of {letters}.
 
 {question}
 
 {choices}"""
-_SEVERAL: Final = """\
+_MULTIPLE_ANSWER_TEMPLATE: Final = """\
 Answer the following multiple choice question where multiple answers may be correct. The entire content \
 of your response should be of the following format: 'ANSWER: $LETTERS' (without quotes) where LETTERS is one \
 or more of {letters}.
@@ -63,98 +63,100 @@ or more of {letters}.
 """Inspect's own templates, word for word."""
 
 
-def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
+def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
     yield Suite(name=file_name(source.path).stem or "suite", dialect="inspect")
     several: bool | None = None
     noted: set[tuple[str, str]] = set()
-    for item in table_rows(source):
+    for item in read_table(source):
         if isinstance(item, Problem):
             yield item
             continue
         line, number, row = item
-        notes = Notes(source.path, line, of_case=True)
+        notes = ProblemLog(source.path, line, of_case=True)
         if row.get("choices") and several is None:
-            several = _has_several(source)
-        elif not row.get("choices") and OPTION not in source.options:
-            notes.warn("default-scorer", _DEFAULT_SCORER)
-        case = _case(Fields(row, notes), f"sample-{number}", source, several=several is True)
+            several = _has_multiple_answers(source)
+        elif not row.get("choices") and SCORER_OPTION not in source.options:
+            notes.warn("default-scorer", _DEFAULT_SCORER_MESSAGE)
+        case = _parse_case(FieldReader(row, notes), f"sample-{number}", source, several=several is True)
         for problem in notes.problems:
-            key = (problem.code, _PLACES.sub("", problem.field or ""))
-            if problem.code not in _ONCE or key not in noted:
+            key = (problem.code, _LIST_INDEX.sub("", problem.field or ""))
+            if problem.code not in _REPORTED_ONCE or key not in noted:
                 yield problem
             noted.add(key)
-        if not notes.failed:
-            yield Placed(case, line, named=row.get("id") is not None)
+        if not notes.has_errors:
+            yield CaseAtLine(case, line, has_own_id=row.get("id") is not None)
 
 
-def _has_several(source: Source) -> bool:
+def _has_multiple_answers(source: SuiteSource) -> bool:
     """Whether any sample has more than one right choice; then each is asked as if it might."""
     return any(
-        len(_letters(_texts(item[2].get("target")))) > 1
-        for item in table_rows(source)
+        len(_parse_letters(_to_texts(item[2].get("target")))) > 1
+        for item in read_table(source)
         if not isinstance(item, Problem) and item[2].get("choices")
     )
 
 
-def _case(fields: Fields, default_id: str, source: Source, *, several: bool) -> Case:
-    fields.forgive_null(*fields.names())
-    notes = fields.notes
-    notes.case = case_id = _id(fields, default_id)
-    messages = messages_of(fields, source)
-    choices = _choices(fields)
-    target = fields.take("target")
-    targets = _texts(target)
+def _parse_case(fields: FieldReader, default_id: str, source: SuiteSource, *, several: bool) -> Case:
+    fields.drop_null(*fields.remaining_names())
+    notes = fields.problem_log
+    notes.case = case_id = _parse_id(fields, default_id)
+    messages = parse_messages(fields, source)
+    choices = _parse_choices(fields)
+    target = fields.pop("target")
+    targets = _to_texts(target)
     if not (targets and all(text.strip() for text in targets)):
         what = "has a blank text" if targets else "is missing or no text"
         fields.error("missing-expected", "target", f"{what}; it must be a text or a list of texts.")
-    for name in _SANDBOXED:
-        if fields.take(name):
-            fields.error("unsupported", name, _NO_SANDBOX)
+    for name in _SANDBOX_FIELDS:
+        if fields.pop(name):
+            fields.error("unsupported", name, _NO_SANDBOX_MESSAGE)
     if choices:
         messages = _with_choices(messages, choices, fields, several=several)
-        assertion = _choice_assertion(targets, choices, fields, several=several)
+        assertion = _make_choice_assertion(targets, choices, fields, several=several)
     else:
-        assertion = Assertion(grader="") if notes.failed else _scored(targets, source)
+        assertion = Assertion(grader="") if notes.has_errors else _make_scorer_assertion(targets, source)
     return Case(
         id=case_id,
         input=messages,
         expected=targets[0] if len(targets) == 1 else targets,
         assertions=(assertion,),
-        metadata=_metadata(fields),
+        metadata=_parse_metadata(fields),
     )
 
 
-def _id(fields: Fields, default: str) -> str:
-    value = fields.take("id")
+def _parse_id(fields: FieldReader, default: str) -> str:
+    value = fields.pop("id")
     if isinstance(value, str | int) and not isinstance(value, bool):
         return str(value).strip() or default
     if value is not None:
-        fields.wrong("id", value, "text or a whole number")
+        fields.report_wrong_type("id", value, "text or a whole number")
     return default
 
 
-def _texts(value: Any) -> list[str]:
+def _to_texts(value: Any) -> list[str]:
     """Returns a target as texts, as Inspect's reader does."""
     values = value if isinstance(value, list) else [value]
     return [str(element) for element in values if not isinstance(element, list | dict | None)]
 
 
-def _metadata(fields: Fields) -> dict[str, Any]:
+def _parse_metadata(fields: FieldReader) -> dict[str, Any]:
     """Returns the sample's metadata, with every field that Inspect's reader ignores."""
-    own = fields.take("metadata")
+    own = fields.pop("metadata")
     if isinstance(own, str):
         try:
             own = json.loads(own)
         except (ValueError, RecursionError):
-            fields.error("bad-json", "metadata", f"is {shown(own)}, which is not JSON; write an object.")
+            fields.error(
+                "bad-json", "metadata", f"is {quote_value(own)}, which is not JSON; write an object."
+            )
             own = {}
     if own is not None and not isinstance(own, dict):
-        fields.wrong("metadata", own, "an object")
+        fields.report_wrong_type("metadata", own, "an object")
     metadata = dict(own) if isinstance(own, dict) else {}
-    without_effect(fields, ("checkpoint",), metadata)
-    for name in fields.names():
-        value = fields.take(name)
+    ignore_fields(fields, ("checkpoint",), metadata)
+    for name in fields.remaining_names():
+        value = fields.pop(name)
         if metadata.setdefault(name, value) != value:
             fields.error("conflicting-fields", name, f"and `metadata.{name}` differ; keep one of them.")
     return metadata
@@ -163,40 +165,40 @@ def _metadata(fields: Fields) -> dict[str, Any]:
 # --- multiple choice ---------------------------------------------------------------------------------------
 
 
-def _choices(fields: Fields) -> list[str]:
+def _parse_choices(fields: FieldReader) -> list[str]:
     """Returns the choices; in CSV they are one cell, separated by commas or else spaces."""
-    value = fields.take("choices")
+    value = fields.pop("choices")
     if isinstance(value, str):
         parts = value.split(",")
         value = parts if len(parts) > 1 else value.split()
     if not value:
         return []
-    texts = [text for item in value for text in _texts(item)] if isinstance(value, list) else []
+    texts = [text for item in value for text in _to_texts(item)] if isinstance(value, list) else []
     choices = [text.strip() for text in texts if text.strip()]
-    if not 2 <= len(choices) <= _MOST_CHOICES:
-        message = f"has {len(choices)} texts to choose from; give a list of 2 to {_MOST_CHOICES} texts."
+    if not 2 <= len(choices) <= _MAX_CHOICES:
+        message = f"has {len(choices)} texts to choose from; give a list of 2 to {_MAX_CHOICES} texts."
         fields.error("bad-options", "choices", message)
         return []
     return choices
 
 
-def _letters(targets: list[str]) -> list[str]:
+def _parse_letters(targets: list[str]) -> list[str]:
     """Returns the letters in the targets; `B`, `A, C` and `AC` are valid."""
     return sorted({letter for target in targets for letter in re.sub(r"[\s,]", "", target).upper()})
 
 
 def _with_choices(
-    messages: tuple[Message, ...], choices: list[str], fields: Fields, *, several: bool
+    messages: tuple[Message, ...], choices: list[str], fields: FieldReader, *, several: bool
 ) -> tuple[Message, ...]:
     """Adds the choices to the last user message."""
     place = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
     if place is None:
-        if not fields.notes.noted("input"):
+        if not fields.problem_log.has_error_at("input"):
             message = "has no message of role 'user', which the choices could go with; add one."
             fields.error("missing-prompt", "input", message)
         return messages
     last = messages[place]
-    prompt = (_SEVERAL if several else _SINGLE).format(
+    prompt = (_MULTIPLE_ANSWER_TEMPLATE if several else _SINGLE_ANSWER_TEMPLATE).format(
         letters=",".join(ascii_uppercase[: len(choices)]),
         question=last.content,
         choices="\n".join(f"{ascii_uppercase[at]}) {text}" for at, text in enumerate(choices)),
@@ -206,17 +208,19 @@ def _with_choices(
     return (*messages[:place], question, *messages[place + 1 :])
 
 
-def _choice_assertion(targets: list[str], choices: list[str], fields: Fields, *, several: bool) -> Assertion:
+def _make_choice_assertion(
+    targets: list[str], choices: list[str], fields: FieldReader, *, several: bool
+) -> Assertion:
     """Returns an assertion for one letter, or for all letters if several may be right."""
     options = ascii_uppercase[: len(choices)]
-    letters = _letters(targets)
+    letters = _parse_letters(targets)
     wrong = [letter for letter in letters if letter not in options]
-    if wrong and not fields.notes.noted("target"):
+    if wrong and not fields.problem_log.has_error_at("target"):
         places = [options[choices.index(text)] for text in targets if text in choices]
         hint = f" The choice with this text is {places[0]}." if places else ""
-        message = f"is {shown(', '.join(targets))}; it must be a letter from A to {options[-1]}.{hint}"
+        message = f"is {quote_value(', '.join(targets))}; it must be a letter from A to {options[-1]}.{hint}"
         fields.error("bad-options", "target", message)
-    if fields.notes.failed:
+    if fields.problem_log.has_errors:
         return Assertion(grader="")
     if not several:
         params = {"value": letters[0], "options": options, "anywhere": False}
@@ -230,24 +234,26 @@ def _choice_assertion(targets: list[str], choices: list[str], fields: Fields, *,
 # --- scorers -----------------------------------------------------------------------------------------------
 
 
-def _includes(targets: list[str]) -> Assertion:
+def _make_includes_assertion(targets: list[str]) -> Assertion:
     if len(targets) == 1:
         return Assertion(grader="contains", params={"value": targets[0], "ignore_case": True})
     return Assertion(grader="contains_any", params={"values": targets, "ignore_case": True})
 
 
-def _match(targets: list[str]) -> Assertion:
+def _make_match_assertion(targets: list[str]) -> Assertion:
     """Checks that the answer ends with a target, apart from white space and punctuation."""
-    ends = (re.sub(rf"\A{_EDGES}|{_EDGES}\Z", "", target) or target.strip() for target in targets)
-    pattern = rf"(?:{'|'.join(map(re.escape, ends))}){_EDGES}\Z"
+    ends = (
+        re.sub(rf"\A{_IGNORED_ENDS}|{_IGNORED_ENDS}\Z", "", target) or target.strip() for target in targets
+    )
+    pattern = rf"(?:{'|'.join(map(re.escape, ends))}){_IGNORED_ENDS}\Z"
     return Assertion(grader="regex", params={"pattern": pattern, "flags": "i"})
 
 
-def _judged(targets: list[str]) -> Assertion:
-    return Assertion(grader="llm_judge", params={"prompt": content_question(targets)})
+def _make_judge_assertion(targets: list[str]) -> Assertion:
+    return Assertion(grader="llm_judge", params={"prompt": make_content_question(targets)})
 
 
-def content_question(answers: list[str]) -> str:
+def make_content_question(answers: list[str]) -> str:
     """Returns the question to a judge whether an answer has the content of an expected one."""
     what = "this expected answer" if len(answers) == 1 else "one of these expected answers"
     question = f"Does the answer contain the content of {what}? It may use other words and say more, but "
@@ -255,14 +261,14 @@ def content_question(answers: list[str]) -> str:
 
 
 SCORERS: Final[dict[str, Callable[[list[str]], Assertion]]] = {
-    "includes": _includes,
-    "match": _match,
-    "model_graded_fact": _judged,
+    "includes": _make_includes_assertion,
+    "match": _make_match_assertion,
+    "model_graded_fact": _make_judge_assertion,
 }
 """How each of Inspect's scorers compares an answer with the targets."""
 TYPES: Final = ("choice", *SCORERS)
 
 
-def _scored(targets: list[str], source: Source) -> Assertion:
-    name = source.options.get(OPTION, DEFAULT)
+def _make_scorer_assertion(targets: list[str], source: SuiteSource) -> Assertion:
+    name = source.options.get(SCORER_OPTION, DEFAULT_SCORER)
     return replace(SCORERS[name](targets), label=name)

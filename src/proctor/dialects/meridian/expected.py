@@ -11,36 +11,36 @@ from math import isfinite
 from typing import Any, Final
 
 from proctor.errors import suggestion
-from proctor.validation import Fields, Notes, shown
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-Check = tuple[str, dict[str, Any]]
+GraderCheck = tuple[str, dict[str, Any]]
 """A grader's name and its parameters."""
 
-LIMITS: Final = tuple(
+LIMIT_FIELDS: Final = tuple(
     f"{end}_{what}" for what in ("words", "sentences", "characters", "bullets") for end in ("min", "max")
 )
-_NOT_LOOKED_UP: Final = "that needs a look-up on the network, which grading never does"
+_NEEDS_NETWORK: Final = "that needs a look-up on the network, which grading never does"
 
-NUMERIC: Final = ("numeric_match", "numeric_equal")
+NUMERIC_TYPES: Final = ("numeric_match", "numeric_equal")
 """Types and scorers that compare numbers; each has a grader of the same name."""
 
-UNSCORED: Final = {
+UNSCORED_TYPES: Final = {
     "hallucination_check": "no rule tells an invented fact from a true one",
     "refusal_or_caveat": "a caveat has no fixed wording that a rule could look for",
     "normal_response": "an answer is not normal merely because it is no refusal",
     "normal_json": "valid JSON alone does not show that the answer is a normal one",
     "careful_response": "care has no wording that a rule could look for",
     "meta_response": "speaking about one's own rules has no wording that a rule could look for",
-    "citation_valid": f"whether a citation exists cannot be seen in the answer; {_NOT_LOOKED_UP}",
-    "contains_valid_citation": f"whether a citation exists cannot be seen in the answer; {_NOT_LOOKED_UP}",
-    "doi_valid": f"whether a DOI exists cannot be seen in the answer; {_NOT_LOOKED_UP}",
-    "verifiable_claim": f"whether a claim is true cannot be seen in the answer; {_NOT_LOOKED_UP}",
-    "url_reachable": f"whether a page answers cannot be seen in the answer; {_NOT_LOOKED_UP}",
+    "citation_valid": f"whether a citation exists cannot be seen in the answer; {_NEEDS_NETWORK}",
+    "contains_valid_citation": f"whether a citation exists cannot be seen in the answer; {_NEEDS_NETWORK}",
+    "doi_valid": f"whether a DOI exists cannot be seen in the answer; {_NEEDS_NETWORK}",
+    "verifiable_claim": f"whether a claim is true cannot be seen in the answer; {_NEEDS_NETWORK}",
+    "url_reachable": f"whether a page answers cannot be seen in the answer; {_NEEDS_NETWORK}",
 }
 """Known types that no rule can check, each with the reason, after "cannot be scored by a rule: "."""
 
 
-class Expected:
+class ExpectedReader:
     """Reads one `expected` object.
 
     `method` is the test's scoring method, if any; `answer` becomes the case's expected text, for types with
@@ -49,7 +49,7 @@ class Expected:
 
     __slots__ = ("answer", "fields", "known_fields", "method", "notes")
 
-    def __init__(self, fields: Fields, notes: Notes, method: str | None) -> None:
+    def __init__(self, fields: FieldReader, notes: ProblemLog, method: str | None) -> None:
         self.fields = fields
         self.notes = notes
         self.method = method
@@ -60,7 +60,7 @@ class Expected:
         """Returns a text. A number or boolean becomes text with a warning; a blank text is an error."""
         if name not in self.fields:
             return None
-        value = as_text(self.fields.take(name), self.fields, name)
+        value = as_text(self.fields.pop(name), self.fields, name)
         if value is not None and not value.strip():
             self.fields.error("missing-expected", name, "is blank; write what the answer must be.")
             return None
@@ -70,7 +70,7 @@ class Expected:
         """Returns a list of words, or a single word as a list; a blank or empty one is an error."""
         if name not in self.fields:
             return None
-        value = self.fields.take(name)
+        value = self.fields.pop(name)
         if isinstance(value, list):
             words = [as_text(item, self.fields, f"{name}[{place}]") for place, item in enumerate(value)]
         else:
@@ -85,14 +85,14 @@ class Expected:
         limits = {param: self.fields.integer(name) for param, name in names_by_param.items()}
         return {param: value for param, value in limits.items() if value is not None}
 
-    def needs(self, *names: str) -> None:
+    def note_missing(self, *names: str) -> None:
         """Notes that none of these fields is present, unless one of them has an error."""
-        if not any(self.notes.noted(f"expected.{name}") for name in names):
+        if not any(self.notes.has_error_at(f"expected.{name}") for name in names):
             field_list = " or ".join(f"`{name}`" for name in names)
             self.fields.error("missing-expected", "type", f"needs {field_list}; add what the answer must be.")
 
 
-def as_text(value: Any, fields: Fields, name: str) -> str | None:
+def as_text(value: Any, fields: FieldReader, name: str) -> str | None:
     """Returns a text, number or boolean as text, with a warning for the last two; else None and an error."""
     if isinstance(value, str):
         return value
@@ -101,7 +101,7 @@ def as_text(value: Any, fields: Fields, name: str) -> str | None:
     elif isinstance(value, int | float):
         text = repr(value)
     else:
-        fields.wrong(name, value, "text")
+        fields.report_wrong_type(name, value, "text")
         return None
     fields.warn(
         "not-text", name, f"is {text} and not text; it is compared as the text {text!r}. Write it in quotes."
@@ -109,7 +109,7 @@ def as_text(value: Any, fields: Fields, name: str) -> str | None:
     return text
 
 
-def as_number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Returns the finite decimal number in a text, or None."""
     try:
         value = float(text)
@@ -121,7 +121,7 @@ def as_number(text: str) -> float | None:
 # --- the types ---------------------------------------------------------------------------------------------
 
 
-def _contains(expected: Expected) -> Iterator[Check]:
+def _parse_contains(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("required_words", "value", "forbidden_words")
     required, forbidden, value = (
         expected.words("required_words"),
@@ -129,7 +129,7 @@ def _contains(expected: Expected) -> Iterator[Check]:
         expected.text("value"),
     )
     if required is None and forbidden is None and value is None:
-        expected.needs("required_words", "value", "forbidden_words")
+        expected.note_missing("required_words", "value", "forbidden_words")
     if required is not None:
         yield "required_words", {"words": required}
     if value is not None:
@@ -139,30 +139,30 @@ def _contains(expected: Expected) -> Iterator[Check]:
         yield "forbidden_words", {"words": forbidden}
 
 
-def _exact(expected: Expected) -> Iterator[Check]:
+def _parse_exact(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("value",)
     expected.answer = value = expected.text("value")
     if value is None:
-        expected.needs("value")
+        expected.note_missing("value")
     else:
-        yield exact(value, expected.method, expected.fields, "value")
+        yield make_exact_check(value, expected.method, expected.fields, "value")
 
 
-def exact(value: str, method: str | None, fields: Fields, name: str) -> Check:
+def make_exact_check(value: str, method: str | None, fields: FieldReader, name: str) -> GraderCheck:
     """Returns the check for one right answer; a number if the test's method says so and it is one."""
     if method == "numeric_match":
-        number = as_number(value)
+        number = parse_number(value)
         if number is not None:
             return "number", {"value": number}
         fields.warn(
             "not-a-number",
             name,
-            f"is {shown(value)}, which `numeric_match` cannot read; it is compared as text.",
+            f"is {quote_value(value)}, which `numeric_match` cannot read; it is compared as text.",
         )
     return "exact", {"value": value}
 
 
-def _regex(expected: Expected) -> Iterator[Check]:
+def _parse_regex(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("pattern", "value")
     pattern, value = expected.text("pattern"), expected.text("value")
     if pattern is not None and value is not None and pattern != value:
@@ -171,105 +171,107 @@ def _regex(expected: Expected) -> Iterator[Check]:
         )
     regex = value if pattern is None else pattern
     if regex is None:
-        expected.needs("pattern", "value")
+        expected.note_missing("pattern", "value")
     else:
         yield "regex", {"pattern": regex}
 
 
-def _length(expected: Expected) -> Iterator[Check]:
-    expected.known_fields = LIMITS
-    yield _limits(expected, expected.numbers(**{name: name for name in LIMITS}))
+def _parse_length(expected: ExpectedReader) -> Iterator[GraderCheck]:
+    expected.known_fields = LIMIT_FIELDS
+    yield _make_length_check(expected, expected.numbers(**{name: name for name in LIMIT_FIELDS}))
 
 
-def _format(expected: Expected) -> Iterator[Check]:
+def _parse_format(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("min_bullets", "max_bullets")
-    yield _limits(expected, expected.numbers(min_bullets="min_bullets", max_bullets="max_bullets"))
+    yield _make_length_check(expected, expected.numbers(min_bullets="min_bullets", max_bullets="max_bullets"))
 
 
-def _word_count(expected: Expected) -> Iterator[Check]:
+def _parse_word_count(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("min", "max")
-    yield _limits(expected, expected.numbers(min_words="min", max_words="max"))
+    yield _make_length_check(expected, expected.numbers(min_words="min", max_words="max"))
 
 
-def _sentence_count(expected: Expected) -> Iterator[Check]:
+def _parse_sentence_count(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("value",)
     count = expected.numbers(value="value").get("value")
-    yield _limits(expected, {} if count is None else {"min_sentences": count, "max_sentences": count})
+    yield _make_length_check(
+        expected, {} if count is None else {"min_sentences": count, "max_sentences": count}
+    )
 
 
-def _limits(expected: Expected, limits: dict[str, Any]) -> Check:
+def _make_length_check(expected: ExpectedReader, limits: dict[str, Any]) -> GraderCheck:
     if limits:
         return "length", limits
     names = ", ".join(f"`{name}`" for name in expected.known_fields)
     return "unscored", {"reason": f"it gives no limit ({names})"}
 
 
-def _json(expected: Expected) -> Iterator[Check]:
+def _parse_json(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("schema", "required_keys")
-    schema = expected.fields.take("schema")
+    schema = expected.fields.pop("schema")
     keys = expected.words("required_keys")
     if isinstance(schema, dict):
         yield "json_schema", {"schema": schema}
     elif schema is not None:
-        expected.fields.wrong("schema", schema, "a JSON schema (an object)")
+        expected.fields.report_wrong_type("schema", schema, "a JSON schema (an object)")
     if keys is not None:
         yield "json_keys", {"keys": keys}
     if schema is None and keys is None:
         yield "is_json", {}
 
 
-def _json_array(expected: Expected) -> Iterator[Check]:
+def _parse_json_array(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("min_items", "max_items")
     yield "json_array", expected.numbers(min_items="min_items", max_items="max_items")
 
 
-def _refusal(_expected: Expected) -> Iterator[Check]:
+def _parse_refusal(_expected: ExpectedReader) -> Iterator[GraderCheck]:
     yield "abstention", {}
 
 
-def _word_list(name: str, grader: str) -> Callable[[Expected], Iterator[Check]]:
-    def lower(expected: Expected) -> Iterator[Check]:
+def _word_list_parser(name: str, grader: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
+    def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
         expected.known_fields = (name,)
         words = expected.words(name)
         if words is None:
-            expected.needs(name)
+            expected.note_missing(name)
         else:
             yield grader, {"words": words}
 
     return lower
 
 
-def _numeric(expected: Expected) -> Iterator[Check]:
+def _parse_numeric(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("value", "tolerance")
     text: Any = None
     number: float | None = None
     if "value" in expected.fields:
-        value = expected.fields.take("value")
+        value = expected.fields.pop("value")
         text = repr(value) if type(value) in (int, float) else value
-        number = as_number(text) if isinstance(text, str) else None
+        number = parse_number(text) if isinstance(text, str) else None
         if number is None:
-            expected.fields.wrong("value", value, "a number")
+            expected.fields.report_wrong_type("value", value, "a number")
     tolerance = expected.fields.number("tolerance")
     if tolerance is not None and tolerance < 0:
         expected.fields.error("wrong-type", "tolerance", f"is {tolerance}; it must not be negative.")
     if text is None:
-        expected.needs("value")
+        expected.note_missing("value")
     elif number is not None:
         expected.answer = text
         yield "number", {"value": number} | ({} if tolerance is None else {"tolerance": float(tolerance)})
 
 
-def _first_or_strict(grader: str) -> Callable[[Expected], Iterator[Check]]:
+def _numeric_text_parser(grader: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
     """Returns a parser for a type that compares numbers with the grader of that name."""
 
-    def lower(expected: Expected) -> Iterator[Check]:
+    def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
         expected.known_fields = ("value", "rel_tolerance")
         expected.answer = value = expected.text("value")
         tolerance = expected.fields.number("rel_tolerance")
         if tolerance is not None and tolerance < 0:
             expected.fields.error("wrong-type", "rel_tolerance", f"is {tolerance}; it must not be negative.")
         if value is None:
-            expected.needs("value")
+            expected.note_missing("value")
         else:
             yield (
                 grader,
@@ -279,14 +281,14 @@ def _first_or_strict(grader: str) -> Callable[[Expected], Iterator[Check]]:
     return lower
 
 
-def _consistency(expected: Expected) -> Iterator[Check]:
+def _parse_consistency(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("value",)
     expected.answer = value = expected.text("value")
     yield "consistency", {} if value is None else {"expected": value}
 
 
-def _unscored(reason: str, *known_fields: str) -> Callable[[Expected], Iterator[Check]]:
-    def lower(expected: Expected) -> Iterator[Check]:
+def _unscored_parser(reason: str, *known_fields: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
+    def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
         expected.known_fields = known_fields
         for name in known_fields:
             expected.fields.text(name)
@@ -295,55 +297,59 @@ def _unscored(reason: str, *known_fields: str) -> Callable[[Expected], Iterator[
     return lower
 
 
-_TYPES: Final[dict[str, Callable[[Expected], Iterator[Check]]]] = {
-    "contains": _contains,
-    "exact": _exact,
-    "regex": _regex,
-    "length": _length,
-    "json_schema": _json,
-    "json": _json,
-    "json_array": _json_array,
-    "format": _format,
-    "word_count": _word_count,
-    "sentence_count": _sentence_count,
-    "refusal": _refusal,
-    "forbidden": _word_list("value", "forbidden_words"),
-    "forbidden_words": _word_list("forbidden_words", "forbidden_words"),
-    "required_words": _word_list("required_words", "required_words"),
-    "numeric": _numeric,
-    **{name: _first_or_strict(name) for name in NUMERIC},
-    "consistency": _consistency,
+_PARSERS: Final[dict[str, Callable[[ExpectedReader], Iterator[GraderCheck]]]] = {
+    "contains": _parse_contains,
+    "exact": _parse_exact,
+    "regex": _parse_regex,
+    "length": _parse_length,
+    "json_schema": _parse_json,
+    "json": _parse_json,
+    "json_array": _parse_json_array,
+    "format": _parse_format,
+    "word_count": _parse_word_count,
+    "sentence_count": _parse_sentence_count,
+    "refusal": _parse_refusal,
+    "forbidden": _word_list_parser("value", "forbidden_words"),
+    "forbidden_words": _word_list_parser("forbidden_words", "forbidden_words"),
+    "required_words": _word_list_parser("required_words", "required_words"),
+    "numeric": _parse_numeric,
+    **{name: _numeric_text_parser(name) for name in NUMERIC_TYPES},
+    "consistency": _parse_consistency,
     **{
-        name: _unscored(reason, *(("domain",) if name == "url_reachable" else ()))
-        for name, reason in UNSCORED.items()
+        name: _unscored_parser(reason, *(("domain",) if name == "url_reachable" else ()))
+        for name, reason in UNSCORED_TYPES.items()
     },
 }
 
-TYPES: Final = tuple(_TYPES)
+TYPES: Final = tuple(_PARSERS)
 
 
-def lower(row: dict[str, Any], notes: Notes, method: str | None) -> tuple[str, list[Check], str | None]:
+def parse_expected(
+    row: dict[str, Any], notes: ProblemLog, method: str | None
+) -> tuple[str, list[GraderCheck], str | None]:
     """Returns the type, the checks and the expected text of an `expected` object.
 
     `method` is the test's scoring method; only `numeric_match` matters. An object without a checkable rule
     gives `unscored` and a warning.
     """
-    fields = Fields({name: value for name, value in row.items() if value is not None}, notes, "expected.")
+    fields = FieldReader(
+        {name: value for name, value in row.items() if value is not None}, notes, "expected."
+    )
     kind = fields.required_text("type")
     if not kind:
         return "", [], None
-    if kind not in _TYPES:
+    if kind not in _PARSERS:
         notes.error(
             "unknown-type",
-            f"Unknown expected type {shown(kind)}. {suggestion(kind[:60], TYPES)}",
+            f"Unknown expected type {quote_value(kind)}. {suggestion(kind[:60], TYPES)}",
             "expected.type",
         )
         return kind, [], None
-    expected = Expected(fields, notes, method)
-    checks = list(_TYPES[kind](expected))
+    expected = ExpectedReader(fields, notes, method)
+    checks = list(_PARSERS[kind](expected))
     fields.finish(expected.known_fields)
     for place, (grader, params) in enumerate(checks):
-        if grader == "unscored" and not notes.noted("expected."):
+        if grader == "unscored" and not notes.has_error_at("expected."):
             reason = f"The expected type {kind!r} cannot be scored by a rule: {params['reason']}."
             checks[place] = grader, {"reason": reason}
             notes.warn("unscored-type", f"{reason} The test will be UNSCORED.", "expected.type")

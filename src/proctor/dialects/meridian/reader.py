@@ -1,10 +1,10 @@
 """Dialect meridian: simple tests as JSON Lines or CSV, and its full schema.
 
 A simple test names a `scorer`; a test of the full schema has an object as `expected` and optionally a
-`scoring` method. The documented meaning counts: `exact` is exact but for surrounding white space, `contains`
-ignores case, a regex searches. A test is never dropped: what is unknown is an error, and a known type that
-no rule can check is kept and will be UNSCORED. In a suite with `num_runs` each test counts once, and passes
-if all of its answers do.
+`scoring` method. The documented meaning counts: `make_exact_check` is exact but for surrounding white space,
+`contains` ignores case, a regex searches. A test is never dropped: what is unknown is an error, and a known
+type that no rule can check is kept and will be UNSCORED. In a suite with `num_runs` each test counts once,
+and passes if all of its answers do.
 """
 
 from __future__ import annotations
@@ -13,22 +13,36 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, Literal
 
-from proctor.dialects.meridian.csv import columns, csv_rows
-from proctor.dialects.meridian.expected import NUMERIC, Check, as_text, exact, lower
+from proctor.dialects.meridian.csv import parse_csv_header, read_csv_rows
+from proctor.dialects.meridian.expected import (
+    NUMERIC_TYPES,
+    GraderCheck,
+    as_text,
+    make_exact_check,
+    parse_expected,
+)
 from proctor.dialects.meridian.expected import TYPES as EXPECTED_TYPES
-from proctor.dialects.shared.jsonl import HOLDOUT, UTF_16, file_name, parse_object, peek, rows, with_holdout
+from proctor.dialects.shared.jsonl import (
+    HOLDOUT_FIELD,
+    UTF_16_BOMS,
+    file_name,
+    parse_object,
+    peek,
+    read_rows,
+    with_holdout,
+)
 from proctor.dialects.shared.signatures import (
-    is_of_agent_skills,
-    is_of_deepeval,
-    is_of_fieldkit,
-    is_of_inspect,
+    is_agent_skills,
+    is_deepeval,
+    is_fieldkit,
+    is_inspect,
 )
 from proctor.errors import suggestion
 from proctor.model import Assertion, Case, Message, PassRule, Problem, SplitRule, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
-from proctor.validation import Fields, Notes, shown
+from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-SCORERS: Final = ("exact", "contains", "regex", "llm_judge", "json_schema", *NUMERIC)
+SCORERS: Final = ("exact", "contains", "regex", "llm_judge", "json_schema", *NUMERIC_TYPES)
 METHODS: Final[dict[str, str | None]] = {
     "exact_match": "exact",
     "numeric_match": "exact",
@@ -47,17 +61,26 @@ _METADATA_FIELDS: Final = (
     *("expected_method", "description", "lint"),
 )
 """Fields of a test that have no effect; they become its metadata."""
-_TEST: Final = (
+_TEST_FIELDS: Final = (
     *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring"),
     *("num_runs", "category", "metadata", *_METADATA_FIELDS),
 )
-_HEADER: Final = (
-    *("suite_name", "description", "version", "task_type", "license", "categories", "created_at", HOLDOUT),
+_HEADER_FIELDS: Final = (
+    *(
+        "suite_name",
+        "description",
+        "version",
+        "task_type",
+        "license",
+        "categories",
+        "created_at",
+        HOLDOUT_FIELD,
+    ),
 )
-_SCORING: Final = ("method", "weight", "params")
-_OWN: Final = ("scorer", "expected", "answer", "rubric", "suite_name", "scoring", "prompt")
-_SHARED: Final = frozenset(("id", "input", "category", "metadata", "tags"))
-_SEPARATED: Final = str.maketrans(";", ",")
+_SCORING_FIELDS: Final = ("method", "weight", "params")
+_OWN_FIELDS: Final = ("scorer", "expected", "answer", "rubric", "suite_name", "scoring", "prompt")
+_SHARED_FIELDS: Final = frozenset(("id", "input", "category", "metadata", "tags"))
+_SEMICOLONS_TO_COMMAS: Final = str.maketrans(";", ",")
 
 
 class Meridian(Dialect):
@@ -66,37 +89,37 @@ class Meridian(Dialect):
     endings = (".jsonl", ".ndjson", ".json", ".csv")
     pass_rule = PassRule()
     renderer = "proctor.dialects.meridian.writer:render"
-    written_form = "JSONL"
+    output_format = "JSONL"
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises rows with a field that only this dialect has, or a CSV header that names the prompt."""
         names = {name for row in head.rows for name in row}
-        for name in () if is_of_fieldkit(head) or is_of_agent_skills(head) else _OWN:
+        for name in () if is_fieldkit(head) or is_agent_skills(head) else _OWN_FIELDS:
             if name in names:
                 return f"its lines have `{name}`"
-        if "input" in names and names <= _SHARED:
+        if "input" in names and names <= _SHARED_FIELDS:
             return "its lines have `input` and no field that only another dialect has"
         first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
         if not names and not first.startswith(("{", "[")):
-            column_names = columns(first)
-            others = is_of_inspect(head) or is_of_deepeval(head)
-            own = [name for name in (_OWN if others else ("input", "prompt")) if name in column_names]
+            column_names = parse_csv_header(first)
+            others = is_inspect(head) or is_deepeval(head)
+            own = [name for name in (_OWN_FIELDS if others else ("input", "prompt")) if name in column_names]
             return f"its first line names the column `{own[0]}`" if own else None
         return None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        first, lines = peek(source.lines())
+        first, lines = peek(source.read_lines())
         if _is_csv(first, source.path):
-            yield _suite(source.path)
-            for record in csv_rows(lines, source.path):
+            yield _make_suite(source.path)
+            for record in read_csv_rows(lines, source.path):
                 if isinstance(record, Problem):
                     yield record
                 else:
                     line, number, cells = record
                     if "tags" in cells:
-                        cells["tags"] = cells["tags"].translate(_SEPARATED)
-                    notes = Notes(source.path, line, "Test", of_case=True)
+                        cells["tags"] = cells["tags"].translate(_SEMICOLONS_TO_COMMAS)
+                    notes = ProblemLog(source.path, line, "Test", of_case=True)
                     yield from _read_case(cells, notes, f"test_{number}")
         else:
             yield from _read_json(lines, source.path)
@@ -107,13 +130,15 @@ class Meridian(Dialect):
 
 
 def _is_csv(first: bytes, path: str) -> bool:
-    if first.startswith((b"{", b"[", *UTF_16)):
+    if first.startswith((b"{", b"[", *UTF_16_BOMS)):
         return False
-    question_columns = {"input", "prompt"}.intersection(columns(first.decode("utf-8", "replace")))
+    question_columns = {"input", "prompt"}.intersection(parse_csv_header(first.decode("utf-8", "replace")))
     return bool(question_columns) or path.lower().endswith((".csv", ".tsv"))
 
 
-def _suite(path: str, name: str = "", version: str | None = None, description: str | None = None) -> Suite:
+def _make_suite(
+    path: str, name: str = "", version: str | None = None, description: str | None = None
+) -> Suite:
     return Suite(
         name=name or file_name(path).stem or "suite",
         dialect="meridian",
@@ -123,15 +148,15 @@ def _suite(path: str, name: str = "", version: str | None = None, description: s
     )
 
 
-def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | Placed | Problem]:
-    items = rows(lines, path)
+def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | CaseAtLine | Problem]:
+    items = read_rows(lines, path)
     first = next(items, None)
     if isinstance(first, tuple) and _is_header(first[1]):
-        notes = Notes(path, first[0])
-        yield _header(Fields(_drop_nulls(first[1]), notes), path)
+        notes = ProblemLog(path, first[0])
+        yield _parse_header(FieldReader(_drop_nulls(first[1]), notes), path)
         yield from notes.problems
     else:
-        yield _suite(path)
+        yield _make_suite(path)
         items = items if first is None else chain((first,), items)
     for item in items:
         if isinstance(item, Problem):
@@ -142,34 +167,34 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | Placed | P
             message = "A header line (`suite_name` without a prompt) must be the first line; move it there."
             yield Problem(code="late-header", message=message, path=path, line=line, field="suite_name")
             continue
-        yield from _read_case(row, Notes(path, line, "Test", of_case=True), f"test_{line}")
+        yield from _read_case(row, ProblemLog(path, line, "Test", of_case=True), f"test_{line}")
 
 
 def _is_header(row: dict[str, Any]) -> bool:
     return "suite_name" in row and "input" not in row and "prompt" not in row
 
 
-def _header(fields: Fields, path: str) -> Suite:
+def _parse_header(fields: FieldReader, path: str) -> Suite:
     name = fields.required_text("suite_name")
     description, version = fields.text("description"), fields.text("version")
     for unused in ("task_type", "license", "created_at"):
         fields.text(unused)
     fields.texts("categories")
-    suite = with_holdout(_suite(path, name, version, description), fields)
-    fields.finish(_HEADER)
+    suite = with_holdout(_make_suite(path, name, version, description), fields)
+    fields.finish(_HEADER_FIELDS)
     return suite
 
 
 # --- one test ----------------------------------------------------------------------------------------------
 
 
-def _read_case(row: dict[str, Any], notes: Notes, default_id: str) -> Iterator[Placed | Problem]:
-    case = _case(Fields(_drop_nulls(row), notes), notes, default_id)
+def _read_case(row: dict[str, Any], notes: ProblemLog, default_id: str) -> Iterator[CaseAtLine | Problem]:
+    case = _parse_case(FieldReader(_drop_nulls(row), notes), notes, default_id)
     yield from notes.problems
-    if not notes.failed:
+    if not notes.has_errors:
         has_own_id = case.id != default_id or row.get("id") == default_id
         rule: Literal["mean"] | None = "mean" if (case.repeats or 1) > 1 else None
-        yield Placed(case, notes.line, named=has_own_id, repeats_rule=rule)
+        yield CaseAtLine(case, notes.line, has_own_id=has_own_id, repeats_rule=rule)
 
 
 def _drop_nulls(row: dict[str, Any]) -> dict[str, Any]:
@@ -177,19 +202,19 @@ def _drop_nulls(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None} if None in row.values() else row
 
 
-def _case(fields: Fields, notes: Notes, default_id: str) -> Case:
-    notes.case = case_id = _id(fields, default_id)
+def _parse_case(fields: FieldReader, notes: ProblemLog, default_id: str) -> Case:
+    notes.case = case_id = _parse_id(fields, default_id)
     prompt, name = _take_either(fields, "input", "prompt")
     if prompt is None:
         fields.error(
             "missing-prompt", "input", "is missing or blank; write the prompt as `input` or `prompt`."
         )
     elif not isinstance(prompt, str):
-        fields.wrong(name, prompt, "text")
+        fields.report_wrong_type(name, prompt, "text")
         prompt = None
-    expected, assertions = _graded(fields, notes)
-    tags = _tags(fields)
-    category, repeats, metadata = _read_details(fields)
+    expected, assertions = _parse_grading(fields, notes)
+    tags = _parse_tags(fields)
+    category, repeats, metadata = _parse_details(fields)
     if repeats is None and any(assertion.grader == "consistency" for assertion in assertions):
         fields.warn("no-repeats", "num_runs", "is not given, so there is one answer and nothing to compare.")
     return Case(
@@ -204,22 +229,22 @@ def _case(fields: Fields, notes: Notes, default_id: str) -> Case:
     )
 
 
-def _id(fields: Fields, default: str) -> str:
-    value = fields.take("id")
+def _parse_id(fields: FieldReader, default: str) -> str:
+    value = fields.pop("id")
     if isinstance(value, str) and value.strip():
         return value
     if value is None or isinstance(value, str):
         return default
     if isinstance(value, bool) or not isinstance(value, int | float):
-        fields.wrong("id", value, "text")
+        fields.report_wrong_type("id", value, "text")
         return default
     fields.warn("not-text", "id", f"is the number {value!r}; it becomes the text {str(value)!r}.")
     return str(value)
 
 
-def _take_either(fields: Fields, name: str, alias: str) -> tuple[Any, str]:
+def _take_either(fields: FieldReader, name: str, alias: str) -> tuple[Any, str]:
     """Returns the value of a field with two names, and the name used; None if both are blank."""
-    value, other = fields.take(name), fields.take(alias)
+    value, other = fields.pop(name), fields.pop(alias)
     if isinstance(value, str) and not value.strip():
         value = None
     if other is None or (isinstance(other, str) and not other.strip()):
@@ -231,59 +256,59 @@ def _take_either(fields: Fields, name: str, alias: str) -> tuple[Any, str]:
     return value, name
 
 
-def _tags(fields: Fields) -> tuple[str, ...]:
+def _parse_tags(fields: FieldReader) -> tuple[str, ...]:
     if "tags" not in fields:
         return ()
-    value = fields.take("tags")
+    value = fields.pop("tags")
     if isinstance(value, str):
         return tuple(tag.strip() for tag in value.split(",") if tag.strip())
     if not isinstance(value, list):
-        fields.wrong("tags", value, "a list of texts, or text with commas")
+        fields.report_wrong_type("tags", value, "a list of texts, or text with commas")
         return ()
     for place, tag in enumerate(value):
         if not isinstance(tag, str):
-            fields.wrong(f"tags[{place}]", tag, "text")
+            fields.report_wrong_type(f"tags[{place}]", tag, "text")
     return tuple(tag.strip() for tag in value if isinstance(tag, str) and tag.strip())
 
 
-def _read_details(fields: Fields) -> tuple[str | None, int | None, dict[str, Any]]:
+def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[str, Any]]:
     """Returns category, repeats and metadata, and notes unknown fields."""
-    if not fields.names():
+    if not fields.remaining_names():
         return None, None, {}
     category = fields.text("category")
     repeats = fields.integer("num_runs", least=1)
-    own = fields.take("metadata")
+    own = fields.pop("metadata")
     metadata: dict[str, Any] = {}
     if isinstance(own, dict):
         metadata.update(own)
     elif own is not None:
-        fields.wrong("metadata", own, "an object")
+        fields.report_wrong_type("metadata", own, "an object")
     for name in _METADATA_FIELDS:
         if name in fields:
-            value = fields.take(name)
+            value = fields.pop(name)
             if metadata.setdefault(name, value) != value:
                 fields.error("conflicting-fields", name, f"and `metadata.{name}` differ; keep one of them.")
-    fields.finish(_TEST)
+    fields.finish(_TEST_FIELDS)
     return category, repeats, metadata
 
 
 # --- how it is graded --------------------------------------------------------------------------------------
 
 
-def _graded(fields: Fields, notes: Notes) -> tuple[Any, tuple[Assertion, ...]]:
+def _parse_grading(fields: FieldReader, notes: ProblemLog) -> tuple[Any, tuple[Assertion, ...]]:
     """Returns the expected value and the assertions of a case; no assertions if there is an error."""
     expected, name = _take_either(fields, "expected", "answer")
-    scorer = _word(fields, "scorer", SCORERS)
-    method, weight = _scoring(fields, notes) if "scoring" in fields else (None, None)
-    rubric = fields.take("rubric")
-    if notes.failed and (notes.noted("scorer") or notes.noted("scoring")):
+    scorer = _parse_choice(fields, "scorer", SCORERS)
+    method, weight = _parse_scoring(fields, notes) if "scoring" in fields else (None, None)
+    rubric = fields.pop("rubric")
+    if notes.has_errors and (notes.has_error_at("scorer") or notes.has_error_at("scoring")):
         return None, ()
     if isinstance(expected, dict) and not _is_schema(expected, scorer):
         if scorer is not None:
             fields.error(
                 "conflicting-fields", "scorer", f"has no place beside an object as `{name}`; remove it."
             )
-        kind, checks, answer = lower(expected, notes, method)
+        kind, checks, answer = parse_expected(expected, notes, method)
         _ignore_rubric(fields, rubric, kind)
     else:
         kind = scorer or _choose_scorer(method, fields)
@@ -291,7 +316,7 @@ def _graded(fields: Fields, notes: Notes) -> tuple[Any, tuple[Assertion, ...]]:
             fields.error(
                 "conflicting-fields", "scorer", f"is {scorer!r} and `scoring` {method!r}; keep one of them."
             )
-        checks, answer = _simple(kind, fields, expected, name, rubric, method)
+        checks, answer = _parse_simple(kind, fields, expected, name, rubric, method)
     if weight is None:
         return answer, tuple(
             [Assertion(grader=grader, params=params, label=kind) for grader, params in checks]
@@ -301,41 +326,43 @@ def _graded(fields: Fields, notes: Notes) -> tuple[Any, tuple[Assertion, ...]]:
     )
 
 
-def _word(fields: Fields, name: str, allowed: Iterable[str]) -> str | None:
-    value = fields.take(name)
+def _parse_choice(fields: FieldReader, name: str, allowed: Iterable[str]) -> str | None:
+    value = fields.pop(name)
     if value is None or (isinstance(value, str) and value in allowed):
         return value
     if not isinstance(value, str):
-        fields.wrong(name, value, "text")
+        fields.report_wrong_type(name, value, "text")
     elif value.strip():
-        fields.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], list(allowed))}")
+        fields.error(
+            "unknown-value", name, f"is {quote_value(value)}. {suggestion(value[:60], list(allowed))}"
+        )
     return None
 
 
-def _scoring(fields: Fields, notes: Notes) -> tuple[str | None, float | None]:
+def _parse_scoring(fields: FieldReader, notes: ProblemLog) -> tuple[str | None, float | None]:
     """Returns the method and the weight of `scoring`, a method's name or an object.
 
     A weight of 1 is returned as None, so that it is not stored, like any other default.
     """
-    value = fields.take("scoring")
+    value = fields.pop("scoring")
     if isinstance(value, str):
-        return _word(Fields({"scoring": value}, notes), "scoring", METHODS), None
+        return _parse_choice(FieldReader({"scoring": value}, notes), "scoring", METHODS), None
     if not isinstance(value, dict):
-        fields.wrong("scoring", value, "a method's name or an object with `method`")
+        fields.report_wrong_type("scoring", value, "a method's name or an object with `method`")
         return None, None
-    inner = Fields(_drop_nulls(value), notes, "scoring.")
-    method = _word(inner, "method", METHODS)
+    inner = FieldReader(_drop_nulls(value), notes, "scoring.")
+    method = _parse_choice(inner, "method", METHODS)
     weight = inner.number("weight")
     if weight is not None and weight < 0:
         inner.error("wrong-type", "weight", f"is {weight}; it must not be negative.")
-    params = inner.take("params")
+    params = inner.pop("params")
     if isinstance(params, dict) and params:
         inner.warn(
             "ignored-field", "params", "are ignored: this format never used them. Say it in `expected`."
         )
     elif params is not None and not isinstance(params, dict):
-        inner.wrong("params", params, "an object")
-    inner.finish(_SCORING)
+        inner.report_wrong_type("params", params, "an object")
+    inner.finish(_SCORING_FIELDS)
     return method, None if weight is None or weight == 1 else float(weight)
 
 
@@ -343,7 +370,7 @@ def _is_schema(expected: dict[str, Any], scorer: str | None) -> bool:
     return scorer == "json_schema" and expected.get("type") not in EXPECTED_TYPES
 
 
-def _choose_scorer(method: str | None, fields: Fields) -> str:
+def _choose_scorer(method: str | None, fields: FieldReader) -> str:
     if method is None:
         return "exact"
     scorer = METHODS[method]
@@ -355,61 +382,63 @@ def _choose_scorer(method: str | None, fields: Fields) -> str:
     return scorer
 
 
-def _simple(
-    scorer: str, fields: Fields, expected: Any, name: str, rubric: Any, method: str | None
-) -> tuple[list[Check], Any]:
+def _parse_simple(
+    scorer: str, fields: FieldReader, expected: Any, name: str, rubric: Any, method: str | None
+) -> tuple[list[GraderCheck], Any]:
     """Returns the checks and the expected value of a test whose `expected` is text, or that uses a judge."""
     if scorer == "json_schema" and isinstance(expected, dict):
         _ignore_rubric(fields, rubric, scorer)
         return [("json_schema", {"schema": expected})], None
     text = None if expected is None else as_text(expected, fields, name)
     if scorer == "llm_judge":
-        return _judged(fields, rubric), text
+        return _make_rubric_checks(fields, rubric), text
     _ignore_rubric(fields, rubric, scorer)
     if expected is None:
         message = (
             "no expected value - consider using scorer='llm_judge' with a rubric. Or write it as `expected`."
         )
-        fields.notes.error("missing-expected", message, "expected")
+        fields.problem_log.error("missing-expected", message, "expected")
     if text is None:
         return [], None
     if scorer == "json_schema":
-        return _schema(text, fields, name), None
+        return _parse_schema(text, fields, name), None
     if scorer == "contains":
         return [("contains", {"value": text, "ignore_case": True})], text
     if scorer == "regex":
         return [("regex", {"pattern": text})], text
-    if scorer in NUMERIC:
+    if scorer in NUMERIC_TYPES:
         return [(scorer, {"value": text})], text
-    return [exact(text, method, fields, name)], text
+    return [make_exact_check(text, method, fields, name)], text
 
 
-def _judged(fields: Fields, rubric: Any) -> list[Check]:
+def _make_rubric_checks(fields: FieldReader, rubric: Any) -> list[GraderCheck]:
     if isinstance(rubric, str) and rubric.strip():
         return [("rubric", {"rubric": rubric})]
     if rubric is None or isinstance(rubric, str):
-        notes = fields.notes
+        notes = fields.problem_log
         message = (
-            f"Test {shown(notes.case)} uses llm_judge but missing 'rubric'. "
+            f"Test {quote_value(notes.case)} uses llm_judge but missing 'rubric'. "
             "Add a `rubric`, or give `expected` and another scorer such as 'contains'."
         )
         notes.error("missing-rubric", message, "rubric", named=True)
     else:
-        fields.wrong("rubric", rubric, "text")
+        fields.report_wrong_type("rubric", rubric, "text")
     return []
 
 
-def _ignore_rubric(fields: Fields, rubric: Any, scorer: str) -> None:
+def _ignore_rubric(fields: FieldReader, rubric: Any, scorer: str) -> None:
     if rubric is not None and rubric != "":
         fields.warn(
             "ignored-field", "rubric", f"is ignored: {scorer!r} asks no judge. Use scorer 'llm_judge'."
         )
 
 
-def _schema(text: str, fields: Fields, name: str) -> list[Check]:
+def _parse_schema(text: str, fields: FieldReader, name: str) -> list[GraderCheck]:
     schema = parse_object(text.encode("utf-8"))
     if isinstance(schema, Problem):
-        fields.error("bad-json", name, f"is {shown(text)}, which is not a JSON object; a JSON schema is one.")
+        fields.error(
+            "bad-json", name, f"is {quote_value(text)}, which is not a JSON object; a JSON schema is one."
+        )
         return []
     return [("json_schema", {"schema": schema})]
 

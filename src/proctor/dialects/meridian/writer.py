@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from proctor.dialects.meridian.writer_expected import UNSCORED, Shape, shape_of
-from proctor.dialects.shared.jsonl import HOLDOUT
-from proctor.dialects.shared.losses import Unsaid, no_such_check, note_suite
-from proctor.dialects.shared.output_files import json_line
+from proctor.dialects.meridian.writer_expected import UNSCORED_SHAPE, Shape, find_shape
+from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
+from proctor.dialects.shared.losses import LossReport, note_suite_losses, unsupported_check_message
+from proctor.dialects.shared.output_files import to_json_line
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
-from proctor.protocols import Rendered
+from proctor.protocols import RenderedFile
 
-_NOT_OF_SUITES: Final = ("pass_rule", "notes")
-_NOT_OF_CASES: Final = (
+_UNSUPPORTED_SUITE_FIELDS: Final = ("pass_rule", "notes")
+_UNSUPPORTED_CASE_FIELDS: Final = (
     *("criteria", "pass_rule", "target", "only_targets", "workspace", "form", "variables", "notes"),
 )
 
 
-def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
     """Yields the suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
-    header = Unsaid(suite, "meridian", lossy=lossy)
-    note_suite(header, suite, _NOT_OF_SUITES, has_holdout=True)
+    header = LossReport(suite, "meridian", lossy=lossy)
+    note_suite_losses(header, suite, _UNSUPPORTED_SUITE_FIELDS, has_holdout=True)
     cases = list(cases)
     rule = "mean" if any((case.repeats or 1) > 1 for case in cases) else "each"
     if suite.repeats_rule != rule:
@@ -33,28 +33,28 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
             "repeats_rule", "its tests count once, by the mean of their answers, where one has `num_runs`."
         )
     yield from header.problems
-    yield Rendered("", json_line(_header(suite)))
-    above = header.kept
+    yield RenderedFile("", to_json_line(_render_header(suite)))
+    above = header.lost_fields
     for case in cases:
-        unsaid = Unsaid(case, "meridian", lossy=lossy)
-        row = _row(case, unsaid, above)
+        unsaid = LossReport(case, "meridian", lossy=lossy)
+        row = _render_case(case, unsaid, above)
         yield from unsaid.problems
-        if not unsaid.refused:
-            yield Rendered("", json_line(row))
+        if not unsaid.is_refused:
+            yield RenderedFile("", to_json_line(row))
             above = {}
 
 
-def _header(suite: Suite) -> dict[str, Any]:
+def _render_header(suite: Suite) -> dict[str, Any]:
     fields = {"suite_name": suite.name, "description": suite.description, "version": suite.declared_version}
     header = {name: value for name, value in fields.items() if value is not None}
     share = 0 if suite.split_rule is None else suite.split_rule.ratio
-    return header if share == SplitRule().ratio else {**header, HOLDOUT: share}
+    return header if share == SplitRule().ratio else {**header, HOLDOUT_FIELD: share}
 
 
-def _row(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:
-    unsaid.note_each(_NOT_OF_CASES)
-    row: dict[str, Any] = {"id": case.id, "input": _prompt(case, unsaid)}
-    row |= _graded(case, unsaid)
+def _render_case(case: Case, unsaid: LossReport, above: dict[str, Any]) -> dict[str, Any]:
+    unsaid.note_fields(_UNSUPPORTED_CASE_FIELDS)
+    row: dict[str, Any] = {"id": case.id, "input": _render_prompt(case, unsaid)}
+    row |= _render_grading(case, unsaid)
     tags = [tag for tag in case.tags if tag and tag == tag.strip()]
     if len(tags) < len(case.tags):
         unsaid.note("tags", "it takes white space around a tag, and tags of nothing else, for nothing.")
@@ -64,13 +64,13 @@ def _row(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:
         row["category"] = case.category
     if case.repeats is not None:
         row["num_runs"] = case.repeats
-    metadata = unsaid.metadata(above)
+    metadata = unsaid.build_metadata(above)
     if metadata:
         row["metadata"] = metadata
     return row
 
 
-def _prompt(case: Case, unsaid: Unsaid) -> str:
+def _render_prompt(case: Case, unsaid: LossReport) -> str:
     first = case.input[0] if case.input else Message(role="user")
     if len(case.input) != 1 or first.role != "user":
         roles = ", ".join(message.role for message in case.input)
@@ -90,7 +90,7 @@ def _prompt(case: Case, unsaid: Unsaid) -> str:
 # --- how it is graded --------------------------------------------------------------------------------------
 
 
-def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
+def _render_grading(case: Case, unsaid: LossReport) -> dict[str, Any]:
     """Returns the grading fields of a case; what they cannot express is noted."""
     loses_checks = False
     for place, assertion in enumerate(case.assertions):
@@ -104,13 +104,13 @@ def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
     if len(weights) > 1:
         unsaid.note("assertions[1].weight", "it has one weight for all checks of a test.")
     supported = list(case.assertions)
-    shape = shape_of(supported, case.expected)
+    shape = find_shape(supported, case.expected)
     if shape is None:
-        supported, shape = _fitting(case, unsaid)
-    if (loses_checks or len(supported) < len(case.assertions)) and not unsaid.refused:
-        supported, shape = [], UNSCORED  # the rest would pass other answers
+        supported, shape = _select_assertions(case, unsaid)
+    if (loses_checks or len(supported) < len(case.assertions)) and not unsaid.is_refused:
+        supported, shape = [], UNSCORED_SHAPE  # the rest would pass other answers
     if shape.expected != case.expected:
-        unsaid.note("expected", _why_expected(shape))
+        unsaid.note("expected", _expected_reason(shape))
     unsaid.note_labels(case.assertions, renderable=(shape.label,))
     row = dict(shape.row)
     weight = next(iter(weights), 1.0) if len(weights) == 1 else 1.0
@@ -120,23 +120,23 @@ def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
     return row
 
 
-def _fitting(case: Case, unsaid: Unsaid) -> tuple[list[Assertion], Shape]:
+def _select_assertions(case: Case, unsaid: LossReport) -> tuple[list[Assertion], Shape]:
     """Returns as many assertions as fit into one test, and their shape; the others are noted."""
     fitting: list[Assertion] = []
     best = None
     for place, assertion in enumerate(case.assertions):
-        shape = shape_of([*fitting, assertion], case.expected)
+        shape = find_shape([*fitting, assertion], case.expected)
         if shape is not None:
             best = shape
             fitting.append(assertion)
-        elif shape_of([assertion], case.expected) is None:
-            unsaid.note(f"assertions[{place}]", no_such_check(assertion))
+        elif find_shape([assertion], case.expected) is None:
+            unsaid.note(f"assertions[{place}]", unsupported_check_message(assertion))
         else:
             unsaid.note(f"assertions[{place}]", "it has no test with these checks together, in this order.")
-    return fitting, best or UNSCORED
+    return fitting, best or UNSCORED_SHAPE
 
 
-def _why_expected(shape: Shape) -> str:
+def _expected_reason(shape: Shape) -> str:
     if shape.expected is None:
         return "a test with such a check has no other answer beside it."
     return "what its check looks for is the answer that it expects."

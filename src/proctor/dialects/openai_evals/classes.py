@@ -14,102 +14,104 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.openai_evals.registry import Eval, spec_of
+from proctor.dialects.openai_evals.registry import Eval, find_spec
 from proctor.errors import suggestion
 from proctor.model import Assertion
-from proctor.protocols import Source
-from proctor.validation import Fields, Notes, shown
+from proctor.protocols import SuiteSource
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-Comparison = tuple[str, dict[str, Any]]
+GraderParams = tuple[str, dict[str, Any]]
 """A grader and its parameters."""
-MODEL_GRADED: Final = "ModelBasedClassify"
+MODEL_GRADED_CLASS: Final = "ModelBasedClassify"
 
-_FACT: Final = {"A": 1.0, "B": 1.0, "C": 1.0, "D": 0.0, "E": 1.0}
+_FACT_SCORES: Final = {"A": 1.0, "B": 1.0, "C": 1.0, "D": 0.0, "E": 1.0}
 """The scores of `fact`, which has none of its own: only D says that the answer disagrees."""
-_NAME: Final = re.compile(r"[\w-]+")
-_NO_EFFECT: Final = ("eval_kwargs", "sample_kwargs", "match_fn")
+_FIELD_NAME: Final = re.compile(r"[\w-]+")
+_UNUSED_ARGS: Final = ("eval_kwargs", "sample_kwargs", "match_fn")
 
 
-class Form(Struct, frozen=True, kw_only=True):
+class EvalGrading(Struct, frozen=True, kw_only=True):
     """How the answers of one eval are graded."""
 
     kind: str
-    compare: Callable[[list[str], Fields], Comparison]
+    compare: Callable[[list[str], FieldReader], GraderParams]
     needs_ideal: bool = True
     fields: tuple[str, ...] = ()
     """Further fields that each row must have, as the judge is shown them."""
 
-    def assertion(self, ideals: list[str], fields: Fields) -> Assertion:
+    def make_assertion(self, ideals: list[str], fields: FieldReader) -> Assertion:
         """Returns the assertion of a row."""
         grader, params = self.compare(ideals, fields)
         return Assertion(grader=grader, params=params, label=self.kind)
 
 
-def unknown(reason: str) -> Form:
+def unscored_grading(reason: str) -> EvalGrading:
     """Returns a grading that leaves every answer unscored."""
-    return Form(kind="unscored", compare=lambda *_: ("unscored", {"reason": reason}), needs_ideal=False)
+    return EvalGrading(
+        kind="unscored", compare=lambda *_: ("unscored", {"reason": reason}), needs_ideal=False
+    )
 
 
-def form_of(source: Source, evaluation: Eval, notes: Notes) -> Form:
+def get_grading(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> EvalGrading:
     """Returns how an eval is graded; an error if its class or arguments are not supported."""
-    if evaluation.kind == MODEL_GRADED:
-        form = _model_graded(source, evaluation, notes)
+    if evaluation.kind == MODEL_GRADED_CLASS:
+        form = _read_model_graded(source, evaluation, notes)
     else:
-        form = text_form(evaluation.kind, evaluation.args)
+        form = get_text_grading(evaluation.kind, evaluation.args)
     if form is None:
-        if not notes.failed:
+        if not notes.has_errors:
             message = (
-                f"{evaluation.name} is of class {shown(evaluation.kind)}, which is not read. "
-                f"{suggestion(evaluation.kind[:60], (*TYPES, MODEL_GRADED))}"
+                f"{evaluation.name} is of class {quote_value(evaluation.kind)}, which is not read. "
+                f"{suggestion(evaluation.kind[:60], (*TYPES, MODEL_GRADED_CLASS))}"
             )
             notes.error("unknown-class", message, "class")
-        return unknown(f"How {evaluation.name} judges an answer is not read.")
+        return unscored_grading(f"How {evaluation.name} judges an answer is not read.")
     return form
 
 
-def text_form(kind: str, args: dict[str, Any]) -> Form | None:
+def get_text_grading(kind: str, args: dict[str, Any]) -> EvalGrading | None:
     """Returns the grading of a class that compares texts; None for any other class."""
-    compare = _CLASSES.get(kind)
+    compare = _TEXT_CLASSES.get(kind)
     if compare is None:
         return None
-    return Form(kind=kind, compare=lambda ideals, fields: compare(ideals, fields, args))
+    return EvalGrading(kind=kind, compare=lambda ideals, fields: compare(ideals, fields, args))
 
 
 # --- texts -------------------------------------------------------------------------------------------------
 
 
-def _match(ideals: list[str], _fields: Fields, _args: dict[str, Any]) -> Comparison:
+def _compare_match(ideals: list[str], _fields: FieldReader, _args: dict[str, Any]) -> GraderParams:
     if len(ideals) == 1:
         return "starts_with", {"value": ideals[0], "trim": False}
     return "regex", {"pattern": rf"\A(?:{'|'.join(map(re.escape, ideals))})"}
 
 
-def _includes(ideals: list[str], _fields: Fields, args: dict[str, Any]) -> Comparison:
+def _compare_includes(ideals: list[str], _fields: FieldReader, args: dict[str, Any]) -> GraderParams:
     params: dict[str, Any] = {"ignore_case": True} if args.get("ignore_case") is True else {}
     if len(ideals) == 1:
         return "contains", {"value": ideals[0], **params}
     return "contains_any", {"values": ideals, **params}
 
 
-def _fuzzy_match(ideals: list[str], _fields: Fields, _args: dict[str, Any]) -> Comparison:
+def _compare_fuzzy(ideals: list[str], _fields: FieldReader, _args: dict[str, Any]) -> GraderParams:
     return "fuzzy_match", {"values": ideals}
 
 
-def _json_match(ideals: list[str], fields: Fields, _args: dict[str, Any]) -> Comparison:
+def _compare_json(ideals: list[str], fields: FieldReader, _args: dict[str, Any]) -> GraderParams:
     values: list[Any] = []
     for ideal in ideals:
         try:
             values.append(json.loads(ideal))
         except (ValueError, RecursionError):
-            message = f"has {shown(ideal)}, which is not JSON, and JsonMatch compares JSON."
+            message = f"has {quote_value(ideal)}, which is not JSON, and JsonMatch compares JSON."
             fields.error("bad-json", "ideal", message)
     return "json_schema", {"schema": {"enum": values}, "strip_fences": False}
 
 
-def _number(grader: str) -> Callable[[list[str], Fields, dict[str, Any]], Comparison]:
+def _number_comparison(grader: str) -> Callable[[list[str], FieldReader, dict[str, Any]], GraderParams]:
     """Returns a comparison of numbers; with several ideals, one must match."""
 
-    def compare(ideals: list[str], _fields: Fields, args: dict[str, Any]) -> Comparison:
+    def compare(ideals: list[str], _fields: FieldReader, args: dict[str, Any]) -> GraderParams:
         own = {name: args[name] for name in ("rel_tolerance",) if name in args}
         checks = [{"grader": grader, "params": {"value": ideal, **own}} for ideal in ideals]
         if len(checks) == 1:
@@ -121,39 +123,40 @@ def _number(grader: str) -> Callable[[list[str], Fields, dict[str, Any]], Compar
     return compare
 
 
-_CLASSES: Final[dict[str, Callable[[list[str], Fields, dict[str, Any]], Comparison]]] = {
-    "Match": _match,
-    "Includes": _includes,
-    "FuzzyMatch": _fuzzy_match,
-    "JsonMatch": _json_match,
-    "NumericMatch": _number("numeric_match"),
-    "NumericEqual": _number("numeric_equal"),
+_TEXT_CLASSES: Final[dict[str, Callable[[list[str], FieldReader, dict[str, Any]], GraderParams]]] = {
+    "Match": _compare_match,
+    "Includes": _compare_includes,
+    "FuzzyMatch": _compare_fuzzy,
+    "JsonMatch": _compare_json,
+    "NumericMatch": _number_comparison("numeric_match"),
+    "NumericEqual": _number_comparison("numeric_equal"),
 }
-TYPES: Final = tuple(_CLASSES)
+TYPES: Final = tuple(_TEXT_CLASSES)
 """The classes that compare texts, which `evals-class` in `proctor.toml` can name."""
 
 
 # --- judges ------------------------------------------------------------------------------------------------
 
 
-def _model_graded(source: Source, evaluation: Eval, notes: Notes) -> Form | None:
+def _read_model_graded(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> EvalGrading | None:
     """Returns the grading of a class whose judge uses a prompt of the registry."""
     name: Any = evaluation.args.get("modelgraded_spec")
     if not isinstance(name, str):
         message = (
-            f"{evaluation.name} is of class {MODEL_GRADED} and has no `modelgraded_spec`; name its prompt."
+            f"{evaluation.name} is of class {MODEL_GRADED_CLASS} and has no `modelgraded_spec`; name its "
+            "prompt."
         )
         notes.error("missing-field", message, "modelgraded_spec")
         return None
-    spec = spec_of(source, evaluation, name, notes)
+    spec = find_spec(source, evaluation, name, notes)
     if spec is None:
         return None
-    unread = _unread(evaluation, spec)
+    unread = _find_unsupported(evaluation, spec)
     if unread is not None:
         notes.error("unsupported", f"{evaluation.name} {unread}.", "modelgraded_spec")
         return None
-    choices = _choices(spec)
-    scores = None if choices is None else _scores(name, choices, spec.get("choice_scores"))
+    choices = _parse_choices(spec)
+    scores = None if choices is None else _parse_scores(name, choices, spec.get("choice_scores"))
     if not isinstance(spec.get("prompt"), str):
         problem = "has a `prompt` that is no text"
     elif choices is None:
@@ -164,12 +167,12 @@ def _model_graded(source: Source, evaluation: Eval, notes: Notes) -> Form | None
             "them to the prompt's YAML"
         )
     else:
-        return _judged(evaluation, spec, scores, notes)
+        return _make_judge_grading(evaluation, spec, scores, notes)
     notes.error("bad-spec", f"The prompt {name!r} of {evaluation.name} {problem}.", "modelgraded_spec")
     return None
 
 
-def _unread(evaluation: Eval, spec: dict[str, Any]) -> str | None:
+def _find_unsupported(evaluation: Eval, spec: dict[str, Any]) -> str | None:
     """Returns what an eval does with its judge that is not supported, as a clause."""
     outputs = spec.get("input_outputs")
     if not isinstance(outputs, dict) or list(outputs) != ["input"] or not isinstance(outputs["input"], str):
@@ -181,17 +184,17 @@ def _unread(evaluation: Eval, spec: dict[str, Any]) -> str | None:
     return None
 
 
-def _choices(spec: dict[str, Any]) -> list[str] | None:
+def _parse_choices(spec: dict[str, Any]) -> list[str] | None:
     strings = spec.get("choice_strings")
     choices = list(strings) if isinstance(strings, str | list) else []
     texts = [choice for choice in choices if isinstance(choice, str) and choice.strip()]
     return texts if texts and len(texts) == len(choices) == len(set(texts)) else None
 
 
-def _scores(name: str, choices: list[str], raw_scores: Any) -> dict[str, float] | None:
+def _parse_scores(name: str, choices: list[str], raw_scores: Any) -> dict[str, float] | None:
     """Returns the score of each choice, scaled from 0 to 1; None if they are invalid."""
-    if raw_scores is None and name == "fact" and choices == list(_FACT):
-        return _FACT
+    if raw_scores is None and name == "fact" and choices == list(_FACT_SCORES):
+        return _FACT_SCORES
     try:
         raw = choices if raw_scores == "from_strings" else [raw_scores[choice] for choice in choices]
         scores = [float(score) for score in raw]
@@ -205,7 +208,9 @@ def _scores(name: str, choices: list[str], raw_scores: Any) -> dict[str, float] 
     }
 
 
-def _judged(evaluation: Eval, spec: dict[str, Any], scores: dict[str, float], notes: Notes) -> Form | None:
+def _make_judge_grading(
+    evaluation: Eval, spec: dict[str, Any], scores: dict[str, float], notes: ProblemLog
+) -> EvalGrading | None:
     """Returns the grading for a judge prompt, with its placeholders translated to the grader's names."""
     more: Any = evaluation.args.get("modelgraded_spec_args") or {}
     variables = {"input": "input", spec["input_outputs"]["input"]: "output", "ideal": "expected_output"}
@@ -219,7 +224,7 @@ def _judged(evaluation: Eval, spec: dict[str, Any], scores: dict[str, float], no
                 template += str(more[name])
             elif name in variables:
                 template += f"{{{{ {variables[name]} }}}}"
-            elif _NAME.fullmatch(name):
+            elif _FIELD_NAME.fullmatch(name):
                 template += f"{{{{ metadata.{name} }}}}"
                 fields.append(name)
             else:
@@ -229,11 +234,11 @@ def _judged(evaluation: Eval, spec: dict[str, Any], scores: dict[str, float], no
         message = f"The prompt {name!r} of {evaluation.name} cannot be read: {error}."
         notes.error("bad-spec", message, "modelgraded_spec")
         return None
-    for name in _NO_EFFECT:
+    for name in _UNUSED_ARGS:
         if name in evaluation.args:
             notes.warn("no-effect", f"`{name}` of {evaluation.name} has no effect here.", name)
     params = {"prompt": template, "choices": scores}
-    return Form(
+    return EvalGrading(
         kind=evaluation.kind,
         compare=lambda *_: ("classification", params),
         needs_ideal="{{ expected_output }}" in template,

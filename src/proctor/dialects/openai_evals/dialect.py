@@ -9,34 +9,34 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from proctor.dialects.shared.head import read_head
-from proctor.dialects.shared.signatures import YAML, is_of_evals_registry, is_of_openai_evals
+from proctor.dialects.shared.signatures import YAML_ENDINGS, is_evals_registry, is_openai_evals
 from proctor.model import Problem, Suite
-from proctor.protocols import Dialect, DialectSetting, Head, Placed, Source
+from proctor.protocols import CaseAtLine, Dialect, DialectSetting, FileHead, SuiteSource
 
 
 class OpenAiEvals(Dialect):
     """Reads rows of OpenAI's evals, or a registry of them."""
 
-    endings = (".jsonl", ".ndjson", ".json", *YAML)
+    endings = (".jsonl", ".ndjson", ".json", *YAML_ENDINGS)
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises rows of `input` and `ideal` without pramana's fields, or a registry."""
-        if is_of_openai_evals(head):
+        if is_openai_evals(head):
             return "its lines have `input` and `ideal`, and neither `assertion` nor `category`"
-        if is_of_evals_registry(head):
+        if is_evals_registry(head):
             return "it has evals with `class` and `samples_jsonl`"
         return None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.openai_evals.suite import suite_of  # most runs use another dialect
+        from proctor.dialects.openai_evals.suite import parse_suite  # most runs use another dialect
 
-        yield from suite_of(source)
+        yield from parse_suite(source)
 
-    def may_be_suite(self, source: Source) -> bool:
+    def may_be_suite(self, source: SuiteSource) -> bool:
         """Returns False for YAML that is no registry."""
-        is_yaml = source.path.lower().endswith(YAML)
-        return not is_yaml or is_of_evals_registry(read_head(source.path, source.lines()))
+        is_yaml = source.path.lower().endswith(YAML_ENDINGS)
+        return not is_yaml or is_evals_registry(read_head(source.path, source.read_lines()))
 
     def assertion_types(self) -> Collection[str]:
         """Returns the types of the format's assertions."""

@@ -1,7 +1,7 @@
 """The registry of OpenAI's evals: YAML that gives each eval its class, its data and its arguments.
 
 The project has these files in `evals`, data in `data` and judge prompts in `modelgraded`, side by side. Paths
-here are relative to the suite's folder, as in `Source.find`.
+here are relative to the suite's folder, as in `SuiteSource.find_file`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from proctor.dialects.shared.jsonl import file_name
-from proctor.dialects.shared.yaml_files import shown_path, yaml_of
-from proctor.protocols import Found, Source
-from proctor.validation import Notes
+from proctor.dialects.shared.yaml_files import display_path, parse_yaml
+from proctor.protocols import SourceFile, SuiteSource
+from proctor.validation import ProblemLog
 
-MOST_LEVELS: Final = 8
+MAX_LEVELS: Final = 8
 """How many folders above the data are searched for `evals`; the original has at most four."""
-_LFS: Final = b"version https://git-lfs."
+_LFS_POINTER: Final = b"version https://git-lfs."
 
 
 class Eval(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Eval(Struct, frozen=True, kw_only=True):
     line: int = 1
 
 
-def evals_of(value: Any, registry: str) -> list[Eval]:
+def parse_evals(value: Any, registry: str) -> list[Eval]:
     """Returns the evals in a registry file; other entries only name or describe one."""
     entries = value.items() if isinstance(value, dict) else ()
     return [
@@ -50,22 +50,24 @@ def evals_of(value: Any, registry: str) -> list[Eval]:
     ]
 
 
-def evals_about(source: Source, notes: Notes) -> list[Eval]:
+def find_evals(source: SuiteSource, notes: ProblemLog) -> list[Eval]:
     """Returns the evals whose data is the suite's file, from the nearest registry that names it."""
-    for level in range(MOST_LEVELS + 1):
+    for level in range(MAX_LEVELS + 1):
         folder = "" if level == 0 else f"{'../' * level}evals/"
         evals = [
             evaluation
             for ending in ("yaml", "yml")
-            for path in source.expand(f"{folder}*.{ending}")
-            for evaluation in _about(source, path, notes)
+            for path in source.expand_glob(f"{folder}*.{ending}")
+            for evaluation in _find_evals_in(source, path, notes)
         ]
         if evals:
             return evals
     return []
 
 
-def file_beside(source: Source, evaluation: Eval, folder: str, reference: str) -> Found | None:
+def find_registry_file(
+    source: SuiteSource, evaluation: Eval, folder: str, reference: str
+) -> SourceFile | None:
     """Finds a file that an eval names: in a folder beside the registry's folder, or beside the registry."""
     folder_path = dirname(evaluation.registry)
     places = (
@@ -73,18 +75,18 @@ def file_beside(source: Source, evaluation: Eval, folder: str, reference: str) -
         join(folder_path, reference),
         join(folder_path, basename(reference)),
     )
-    files = (source.find(normpath(place)) for place in (*places, reference))
+    files = (source.find_file(normpath(place)) for place in (*places, reference))
     return next((file for file in files if file is not None), None)
 
 
-def data_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> Found | None:
+def find_data_file(source: SuiteSource, evaluation: Eval, name: str, notes: ProblemLog) -> SourceFile | None:
     """Finds the file of rows that an argument of an eval names, or notes an error."""
     reference: Any = evaluation.args.get(name)
     if not isinstance(reference, str) or not reference.strip():
         message = f"{evaluation.name} has no `{name}` in its `args`; give the path of a JSON Lines file."
         notes.error("missing-field", message, name)
         return None
-    file = file_beside(source, evaluation, "data", reference)
+    file = find_registry_file(source, evaluation, "data", reference)
     if file is None:
         message = (
             f"`{name}` of {evaluation.name} is {reference[:200]!r}, and there is no such file in "
@@ -92,21 +94,21 @@ def data_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> Found 
             "Put it there, or correct the path."
         )
         notes.error("missing-file", message, name)
-    elif file.data.startswith(_LFS):
+    elif file.data.startswith(_LFS_POINTER):
         message = (
-            f"{shown_path(source, file.path)} is a pointer of Git LFS and not the data. Run git lfs pull."
+            f"{display_path(source, file.path)} is a pointer of Git LFS and not the data. Run git lfs pull."
         )
         notes.error("missing-file", message, name)
         return None
     return file
 
 
-def spec_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> dict[str, Any] | None:
+def find_spec(source: SuiteSource, evaluation: Eval, name: str, notes: ProblemLog) -> dict[str, Any] | None:
     """Returns the judge prompt with that name from the registry's YAML, or None and an error."""
     folder_path = dirname(evaluation.registry)
     for folder in (join(folder_path, "../modelgraded"), join(folder_path, "modelgraded"), folder_path):
-        for path in source.expand(normpath(join(folder, "*.yaml"))):
-            value = _yaml(source, path, name, notes)
+        for path in source.expand_glob(normpath(join(folder, "*.yaml"))):
+            value = _read_yaml(source, path, name, notes)
             spec = value.get(name) if isinstance(value, dict) else None
             if isinstance(spec, dict):
                 return spec
@@ -119,17 +121,17 @@ def spec_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> dict[s
     return None
 
 
-def _about(source: Source, registry: str, notes: Notes) -> Iterator[Eval]:
-    own = _own_path(source)
+def _find_evals_in(source: SuiteSource, registry: str, notes: ProblemLog) -> Iterator[Eval]:
+    own = _get_own_path(source)
     # Few registry files use this data; those that do contain the name of its folder.
-    direct = "/" not in registry or dirname(own) == _data(own, registry)
+    direct = "/" not in registry or dirname(own) == _get_data_folder(own, registry)
     needle = "/".join(own.split("/")[-1 if direct else -2 :])
-    for evaluation in evals_of(_yaml(source, registry, needle, notes), registry):
-        if _is_about(evaluation, own):
+    for evaluation in parse_evals(_read_yaml(source, registry, needle, notes), registry):
+        if _is_for_file(evaluation, own):
             yield evaluation
 
 
-def _is_about(evaluation: Eval, own: str) -> bool:
+def _is_for_file(evaluation: Eval, own: str) -> bool:
     """Whether an eval names the file: in `data` beside its folder, in a folder above, or beside it."""
     reference: Any = evaluation.args.get("samples_jsonl")
     if not isinstance(reference, str):
@@ -138,29 +140,31 @@ def _is_about(evaluation: Eval, own: str) -> bool:
     if folder == dirname(own) and basename(reference) == basename(own):
         return True
     root = own.removesuffix(f"/{normpath(reference)}")
-    return root != own and (root == _data(own, evaluation.registry) or f"{folder}/".startswith(f"{root}/"))
+    return root != own and (
+        root == _get_data_folder(own, evaluation.registry) or f"{folder}/".startswith(f"{root}/")
+    )
 
 
-def _data(own: str, registry: str) -> str:
+def _get_data_folder(own: str, registry: str) -> str:
     """Returns the data folder beside a registry's folder."""
     return normpath(join(dirname(own), dirname(registry), "..", "data"))
 
 
-def _own_path(source: Source) -> str:
+def _get_own_path(source: SuiteSource) -> str:
     """Returns the absolute path of the suite's file, or its path in an upload."""
     if not source.folder:
         return normpath("/" + source.path.lstrip("/"))
     return f"{source.folder.replace(chr(92), '/')}/{file_name(source.path).name}"
 
 
-def _yaml(source: Source, path: str, needle: str, notes: Notes) -> Any:
+def _read_yaml(source: SuiteSource, path: str, needle: str, notes: ProblemLog) -> Any:
     """Parses a YAML file if it contains the text; None and a warning if it is invalid."""
-    file = source.find(path)
+    file = source.find_file(path)
     if file is None or needle.encode() not in file.data:
         return None
-    inner = Notes(shown_path(source, path), 1)
-    value = yaml_of(file.data, inner)
-    if inner.failed:
+    inner = ProblemLog(display_path(source, path), 1)
+    value = parse_yaml(file.data, inner)
+    if inner.has_errors:
         message = f"{path} names {needle} and cannot be read: {inner.problems[0].message}"
         notes.warn("bad-registry", message)
     return value

@@ -14,68 +14,76 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.openai_evals.classes import TYPES, Form, form_of, text_form, unknown
-from proctor.dialects.openai_evals.registry import Eval, data_of, evals_about, evals_of
-from proctor.dialects.pramana.reader import ideal_of, input_of
-from proctor.dialects.shared.jsonl import file_name, rows, whole
-from proctor.dialects.shared.yaml_files import shown_path, yaml_of
+from proctor.dialects.openai_evals.classes import (
+    TYPES,
+    EvalGrading,
+    get_grading,
+    get_text_grading,
+    unscored_grading,
+)
+from proctor.dialects.openai_evals.registry import Eval, find_data_file, find_evals, parse_evals
+from proctor.dialects.pramana.reader import parse_ideal, parse_input
+from proctor.dialects.shared.jsonl import file_name, read_all, read_rows
+from proctor.dialects.shared.yaml_files import display_path, parse_yaml
 from proctor.errors import suggestion
-from proctor.model import Case, Message, Problem, Row, Suite
-from proctor.protocols import Found, Placed, Source
-from proctor.validation import Fields, Notes, shown
+from proctor.model import Case, Message, Problem, Suite, UnreadableRow
+from proctor.protocols import CaseAtLine, SourceFile, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-_YAML: Final = (".yaml", ".yml")
-_UNUSED_NAMES: Final = frozenset(("samples", "test", "data"))
+_YAML_ENDINGS: Final = (".yaml", ".yml")
+_GENERIC_NAMES: Final = frozenset(("samples", "test", "data"))
 """File names that say nothing about the suite."""
 
 
 class Layout(Struct, frozen=True, kw_only=True):
     """How the rows of one eval become cases."""
 
-    form: Form
+    grading: EvalGrading
     examples: tuple[Message, ...] = ()
     """Messages inserted before the last message of each row."""
     name: str | None = None
     """The eval's name, if the suite has several."""
 
 
-def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
+def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
-    if file_name(source.path).suffix.lower() in _YAML:
+    if file_name(source.path).suffix.lower() in _YAML_ENDINGS:
         yield from _read_registry(source)
     else:
         yield from _read_rows(source)
 
 
-def _read_rows(source: Source) -> Iterator[Suite | Placed | Problem]:
+def _read_rows(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Reads a file of rows, whose eval is looked up in the registries around it."""
-    notes = Notes(source.path, 1)
-    evals = evals_about(source, notes)
+    notes = ProblemLog(source.path, 1)
+    evals = find_evals(source, notes)
     evaluation = evals[0] if evals else None
     others = [other for other in evals if (other.kind, other.args) != (evals[0].kind, evals[0].args)]
     if evaluation is not None and others:
         message = (
             f"More than one eval names the file; {evaluation.name} is read, and not "
             f"{', '.join(sorted({other.name for other in others}))}. To read those, give "
-            f"{shown_path(source, others[0].registry)} as the suite."
+            f"{display_path(source, others[0].registry)} as the suite."
         )
         notes.warn("several-evals", message)
-    yield Suite(name=_name(source) if evaluation is None else evaluation.name, dialect="openai_evals")
+    yield Suite(
+        name=_get_suite_name(source) if evaluation is None else evaluation.name, dialect="openai_evals"
+    )
     if evaluation is None:
-        layout = _default(source, notes)
+        layout = _default_layout(source, notes)
     else:
-        layout = _layout(source, evaluation, inner := _start_log(source, evaluation))
+        layout = _read_layout(source, evaluation, inner := _start_log(source, evaluation))
         notes.problems += inner.problems
     yield from notes.problems
-    yield from _cases(source.lines(), source.path, layout, own=True)
+    yield from _read_cases(source.read_lines(), source.path, layout, own=True)
 
 
-def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
+def _read_registry(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Reads a registry file: the rows of all its evals."""
-    notes = Notes(source.path, 1)
-    value = yaml_of(whole(source), notes)
-    evals = evals_of(value, file_name(source.path).name)
-    if not evals and not notes.failed:
+    notes = ProblemLog(source.path, 1)
+    value = parse_yaml(read_all(source), notes)
+    evals = parse_evals(value, file_name(source.path).name)
+    if not evals and not notes.has_errors:
         notes.error("no-cases", "The file has no eval with `class`. Give the YAML of an eval, or its data.")
     alone = len(evals) == 1
     yield Suite(
@@ -84,41 +92,41 @@ def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
     yield from notes.problems
     for evaluation in evals:
         notes = _start_log(source, evaluation)
-        layout = _layout(source, evaluation, notes, name=None if alone else evaluation.name)
+        layout = _read_layout(source, evaluation, notes, name=None if alone else evaluation.name)
         # If the eval is not supported, missing data of this kind is not reported as well.
-        has_samples = "samples_jsonl" in evaluation.args or not notes.failed
-        file = data_of(source, evaluation, "samples_jsonl", notes) if has_samples else None
-        if notes.failed:
+        has_samples = "samples_jsonl" in evaluation.args or not notes.has_errors
+        file = find_data_file(source, evaluation, "samples_jsonl", notes) if has_samples else None
+        if notes.has_errors:
             yield from _report_failure(evaluation, notes, file)
             continue
         yield from notes.problems
         if file is not None:
-            path = shown_path(source, file.path)
-            yield from _cases(BytesIO(file.data), path, layout)
+            path = display_path(source, file.path)
+            yield from _read_cases(BytesIO(file.data), path, layout)
 
 
-def _report_failure(evaluation: Eval, notes: Notes, file: Found | None) -> Iterator[Problem]:
+def _report_failure(evaluation: Eval, notes: ProblemLog, file: SourceFile | None) -> Iterator[Problem]:
     """Yields the problems of an eval that cannot be read, which exclude all its rows."""
     lines = 1 if file is None else sum(map(bool, map(bytes.strip, BytesIO(file.data))))
-    row = Row(path=notes.path, line=notes.line, cases=lines)
+    row = UnreadableRow(path=notes.path, line=notes.line, cases=lines)
     for problem in notes.problems:
         yield problem if problem.level == "warning" else replace(problem, case=evaluation.name, row=row)
 
 
-def _name(source: Source) -> str:
+def _get_suite_name(source: SuiteSource) -> str:
     stem = file_name(source.path).stem
-    return basename(source.folder) or stem if stem in _UNUSED_NAMES else stem or "suite"
+    return basename(source.folder) or stem if stem in _GENERIC_NAMES else stem or "suite"
 
 
 # --- an eval -----------------------------------------------------------------------------------------------
 
 
-def _default(source: Source, notes: Notes) -> Layout:
+def _default_layout(source: SuiteSource, notes: ProblemLog) -> Layout:
     """Returns the project's setting for files that no registry names; an error if there is none."""
     kind: Any = source.options.get("evals_class")
-    form = text_form(kind, {}) if isinstance(kind, str) else None
+    form = get_text_grading(kind, {}) if isinstance(kind, str) else None
     if form is not None:
-        return Layout(form=form)
+        return Layout(grading=form)
     classes = ", ".join(TYPES)
     if kind is None:
         message = (
@@ -128,50 +136,55 @@ def _default(source: Source, notes: Notes) -> Layout:
         )
         notes.error("no-class", message)
     else:
-        message = f"`evals-class` in proctor.toml is {shown(kind)}. {suggestion(str(kind)[:60], TYPES)}"
+        message = f"`evals-class` in proctor.toml is {quote_value(kind)}. {suggestion(str(kind)[:60], TYPES)}"
         notes.error("unknown-class", message)
-    return Layout(form=unknown("Nothing says how an answer is compared with `ideal`."))
+    return Layout(grading=unscored_grading("Nothing says how an answer is compared with `ideal`."))
 
 
-def _start_log(source: Source, evaluation: Eval) -> Notes:
+def _start_log(source: SuiteSource, evaluation: Eval) -> ProblemLog:
     """Returns notes for problems with an eval, at its entry in the registry."""
-    return Notes(shown_path(source, evaluation.registry), evaluation.line)
+    return ProblemLog(display_path(source, evaluation.registry), evaluation.line)
 
 
-def _layout(source: Source, evaluation: Eval, notes: Notes, name: str | None = None) -> Layout:
-    form = form_of(source, evaluation, notes)
-    return Layout(form=form, examples=() if notes.failed else _examples(source, evaluation, notes), name=name)
+def _read_layout(source: SuiteSource, evaluation: Eval, notes: ProblemLog, name: str | None = None) -> Layout:
+    form = get_grading(source, evaluation, notes)
+    return Layout(
+        grading=form,
+        examples=() if notes.has_errors else _read_examples(source, evaluation, notes),
+        name=name,
+    )
 
 
-def _examples(source: Source, evaluation: Eval, notes: Notes) -> tuple[Message, ...]:
+def _read_examples(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> tuple[Message, ...]:
     """Returns the messages of the first `num_few_shot` examples."""
     count: Any = evaluation.args.get("num_few_shot") or 0
     if type(count) is not int or count < 0 or (count and evaluation.kind != "Match"):
         message = (
-            f"`num_few_shot` of {evaluation.name} is {shown(count)}; it must be a whole number of 0 or more, "
+            f"`num_few_shot` of {evaluation.name} is {quote_value(count)}; it must be a whole number of 0 "
+            "or more, "
             "and only the class Match has it."
         )
         notes.error("few-shot", message, "num_few_shot")
         return ()
-    file = data_of(source, evaluation, "few_shot_jsonl", notes) if count else None
+    file = find_data_file(source, evaluation, "few_shot_jsonl", notes) if count else None
     if file is None:
         return ()
-    path = shown_path(source, file.path)
+    path = display_path(source, file.path)
     messages: list[Message] = []
     number = 0
-    for item in rows(BytesIO(file.data), path):
+    for item in read_rows(BytesIO(file.data), path):
         if number == count:
             break
         number += 1
         if isinstance(item, Problem):
             notes.problems.append(replace(item, row=None))  # it keeps no case from being read
-            notes.failed = True
+            notes.has_errors = True
             continue
         line, row = item
-        inner = Notes(path, line, "Example")
-        messages += input_of(Fields(row, inner), inner, "sample")
+        inner = ProblemLog(path, line, "Example")
+        messages += parse_input(FieldReader(row, inner), inner, "sample")
         notes.problems += inner.problems
-        notes.failed |= inner.failed
+        notes.has_errors |= inner.has_errors
     if number < count:
         message = f"`num_few_shot` of {evaluation.name} is {count}, and {path} has {number} examples."
         notes.warn("few-shot", message, "num_few_shot")
@@ -181,48 +194,48 @@ def _examples(source: Source, evaluation: Eval, notes: Notes) -> tuple[Message, 
 # --- one row -----------------------------------------------------------------------------------------------
 
 
-def _cases(
+def _read_cases(
     lines: Iterable[bytes], path: str, layout: Layout, *, own: bool = False
-) -> Iterator[Placed | Problem]:
+) -> Iterator[CaseAtLine | Problem]:
     """Yields the cases of a file of rows; `own` means the suite's own file."""
-    for item in rows(lines, path):
+    for item in read_rows(lines, path):
         if isinstance(item, Problem):
             yield item
             continue
         line, row = item
-        notes = Notes(path, line, of_case=True)
-        case = _case(row, notes, layout)
+        notes = ProblemLog(path, line, of_case=True)
+        case = _parse_case(row, notes, layout)
         yield from notes.problems
-        if not notes.failed:
-            yield Placed(case, line, None if own else path)
+        if not notes.has_errors:
+            yield CaseAtLine(case, line, None if own else path)
 
 
-def _case(row: dict[str, Any], notes: Notes, layout: Layout) -> Case:
-    fields = Fields(row, notes)
-    fields.forgive_null("id")
+def _parse_case(row: dict[str, Any], notes: ProblemLog, layout: Layout) -> Case:
+    fields = FieldReader(row, notes)
+    fields.drop_null("id")
     case_id = fields.required_text("id") if "id" in fields else f"line-{notes.line}"
     if layout.name is not None and case_id:
         case_id = f"{layout.name}/{case_id}"
     notes.case = case_id or None
-    messages = input_of(fields, notes)
+    messages = parse_input(fields, notes)
     if layout.examples:
         if isinstance(row.get("input"), str):
             fields.error("few-shot", "input", "is a text, and few-shot examples stand only between messages.")
         messages = (*messages[:-1], *layout.examples, *messages[-1:])
-    ideal = ideal_of(fields)
+    ideal = parse_ideal(fields)
     ideals = [ideal] if isinstance(ideal, str) else ideal or []
     blank = not (ideals and all(text.strip() for text in ideals))
-    if blank and (layout.form.needs_ideal or ideals) and not notes.noted("ideal"):
+    if blank and (layout.grading.needs_ideal or ideals) and not notes.has_error_at("ideal"):
         what = "has a blank text" if ideals else "is missing or empty"
         fields.error("missing-expected", "ideal", f"{what}; it must be a text or a list of texts.")
-    for name in layout.form.fields:
+    for name in layout.grading.fields:
         if name not in fields:
-            fields.missing(name, "there, as the prompt for the judge shows it")
+            fields.report_missing(name, "there, as the prompt for the judge shows it")
     return Case(
         id=case_id,
         input=messages,
         expected=ideal,
-        assertions=() if notes.failed else (layout.form.assertion(ideals, fields),),
+        assertions=() if notes.has_errors else (layout.grading.make_assertion(ideals, fields),),
         category=layout.name,
-        metadata={name: fields.take(name) for name in fields.names()},
+        metadata={name: fields.pop(name) for name in fields.remaining_names()},
     )

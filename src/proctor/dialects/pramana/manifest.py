@@ -15,12 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.model import Problem
-from proctor.validation import Fields, Notes
+from proctor.validation import FieldReader, ProblemLog
 
-_ROOT: Final = ("suite", "tiers", "metadata")
-_SUITE: Final = ("version", "created", "description")
-_TIER: Final = ("file", "test_count", "estimated_cost_usd", "estimated_tokens", "hash", "description")
-_METADATA: Final = ("categories", "assertion_types", "cost_model")
+_ROOT_FIELDS: Final = ("suite", "tiers", "metadata")
+_SUITE_FIELDS: Final = ("version", "created", "description")
+_TIER_FIELDS: Final = ("file", "test_count", "estimated_cost_usd", "estimated_tokens", "hash", "description")
+_METADATA_FIELDS: Final = ("categories", "assertion_types", "cost_model")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -50,19 +50,19 @@ class Manifest(Struct, frozen=True, kw_only=True):
     assertion_types: tuple[str, ...] | None = None
     cost_model: str | None = None
 
-    def tier(self, file_name: str) -> Tier | None:
+    def find_tier(self, file_name: str) -> Tier | None:
         """Returns the tier that lists the file."""
         return next((tier for tier in self.tiers if tier.file == file_name), None)
 
 
-def read_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]]:
+def parse_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]]:
     """Parses a manifest. Returns it, or None and its problems.
 
     TOML that has neither `suite` nor `tiers` belongs to another program: a warning and no manifest.
     """
     import tomllib  # only a suite with a manifest beside it needs it
 
-    notes = Notes(path, 1)
+    notes = ProblemLog(path, 1)
     try:
         raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -80,24 +80,24 @@ def read_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]]
             "The file has neither [suite] nor [tiers.<name>], so no suite is checked by it.",
         )
         return None, notes.problems
-    manifest = _manifest(Fields(raw, notes))
+    manifest = _parse_fields(FieldReader(raw, notes))
     problems = [replace(problem, line=_find_line(text, problem.field)) for problem in notes.problems]
-    return (None if notes.failed else manifest), problems
+    return (None if notes.has_errors else manifest), problems
 
 
-def _manifest(root: Fields) -> Manifest:
+def _parse_fields(root: FieldReader) -> Manifest:
     suite, tiers, metadata = root.object("suite"), root.object("tiers"), root.object("metadata")
-    root.finish(_ROOT)
+    root.finish(_ROOT_FIELDS)
     version = ""
     created: str | None = None
     description: str | None = None
     if suite is None:
-        root.missing("suite", "a table with `version`")
+        root.report_missing("suite", "a table with `version`")
     else:
         version = suite.required_text("version")
-        created = _date(suite)
+        created = _parse_date(suite)
         description = suite.text("description")
-        suite.finish(_SUITE)
+        suite.finish(_SUITE_FIELDS)
     categories: tuple[str, ...] | None = None
     types: tuple[str, ...] | None = None
     cost_model: str | None = None
@@ -105,10 +105,10 @@ def _manifest(root: Fields) -> Manifest:
         categories = metadata.texts("categories") if "categories" in metadata else None
         types = metadata.texts("assertion_types") if "assertion_types" in metadata else None
         cost_model = metadata.text("cost_model")
-        metadata.finish(_METADATA)
+        metadata.finish(_METADATA_FIELDS)
     return Manifest(
         version=version,
-        tiers=() if tiers is None else tuple(_tiers(tiers)),
+        tiers=() if tiers is None else tuple(_parse_tiers(tiers)),
         created=created,
         description=description,
         categories=categories,
@@ -117,14 +117,14 @@ def _manifest(root: Fields) -> Manifest:
     )
 
 
-def _tiers(tiers: Fields) -> list[Tier]:
+def _parse_tiers(tiers: FieldReader) -> list[Tier]:
     tiers_read: list[Tier] = []
-    for name in tiers.names():
+    for name in tiers.remaining_names():
         fields = tiers.object(name)
         if fields is None:
             continue
         if "test_count" not in fields:
-            fields.missing("test_count", "a whole number")
+            fields.report_missing("test_count", "a whole number")
         published = fields.text("hash")
         if published is not None and not _HASH.fullmatch(published):
             fields.error("bad-hash", "hash", "must be `sha256:` and 64 hexadecimal digits in lower case.")
@@ -133,24 +133,24 @@ def _tiers(tiers: Fields) -> list[Tier]:
             file=fields.required_text("file"),
             test_count=fields.integer("test_count") or 0,
             estimated_tokens=fields.integer("estimated_tokens"),
-            estimated_cost_usd=_cost(fields),
+            estimated_cost_usd=_parse_cost(fields),
             hash=published,
             description=fields.text("description"),
         )
-        fields.finish(_TIER)
+        fields.finish(_TIER_FIELDS)
         if any(tier.file == other.file for other in tiers_read):
             fields.error("duplicate-file", "file", f"is {tier.file!r}, which another tier lists already.")
         tiers_read.append(tier)
     return tiers_read
 
 
-def _date(suite: Fields) -> str | None:
-    value = suite.take("created")
+def _parse_date(suite: FieldReader) -> str | None:
+    value = suite.pop("created")
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, date):
         return value.isoformat()
-    suite.wrong("created", value, "a date")
+    suite.report_wrong_type("created", value, "a date")
     return None
 
 
@@ -189,18 +189,18 @@ def check_tier(
         suite_hash: its hash; None if the manifest has none.
         path: its name in problems; empty for `file_name`.
     """
-    tier = manifest.tier(file_name)
+    tier = manifest.find_tier(file_name)
     if tier is None:
         return []
-    notes = Notes(path or file_name, 1)
+    notes = ProblemLog(path or file_name, 1)
     if count != tier.test_count:
         notes.error("manifest-mismatch", f"The file has {count} cases; the manifest says {tier.test_count}.")
     if tier.estimated_tokens is not None and tokens != tier.estimated_tokens:
         notes.warn(
             "manifest-estimate", f"`tokens_est` sums to {tokens}; the manifest says {tier.estimated_tokens}."
         )
-    _extra_files(notes, "category", categories, manifest.categories)
-    _extra_files(notes, "assertion type", assertion_types, manifest.assertion_types)
+    _note_unlisted(notes, "category", categories, manifest.categories)
+    _note_unlisted(notes, "assertion type", assertion_types, manifest.assertion_types)
     if tier.hash is None:
         notes.warn(
             "missing-hash", f"The manifest gives no hash for {file_name!r}, so a change would go unseen."
@@ -215,12 +215,14 @@ def check_tier(
     return notes.problems
 
 
-def _extra_files(notes: Notes, what: str, names: Collection[str], allowed: tuple[str, ...] | None) -> None:
+def _note_unlisted(
+    notes: ProblemLog, what: str, names: Collection[str], allowed: tuple[str, ...] | None
+) -> None:
     for name in sorted(set(names) - set(allowed)) if allowed is not None else ():
         notes.error("manifest-mismatch", f"The manifest does not list the {what} {name!r}.")
 
 
-def _cost(fields: Fields) -> float | None:
+def _parse_cost(fields: FieldReader) -> float | None:
     cost = fields.number("estimated_cost_usd")
     if cost is not None and cost < 0:
         fields.error("bad-cost", "estimated_cost_usd", f"is {cost}; a cost in US dollars is 0 or more.")

@@ -11,30 +11,30 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 from proctor.codec import hash_rows, hash_text
-from proctor.dialects.pramana.manifest import Manifest, Tier, check_tier, read_manifest
+from proctor.dialects.pramana.manifest import Manifest, Tier, check_tier, parse_manifest
 from proctor.dialects.shared.json_arrays import read_lines
-from proctor.dialects.shared.jsonl import file_name, rows
-from proctor.dialects.shared.signatures import is_of_openai_evals
+from proctor.dialects.shared.jsonl import file_name, read_rows
+from proctor.dialects.shared.signatures import is_openai_evals
 from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
-from proctor.validation import Fields, Notes
+from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
+from proctor.validation import FieldReader, ProblemLog
 
 CATEGORIES: Final = ("reasoning", "factual", "instruction_following", "coding", "safety", "creative")
 DIFFICULTIES: Final = ("easy", "medium", "hard")
 ROLES: Final = ("system", "user", "assistant", "developer", "tool")
 DEFAULT_THRESHOLD: Final = 0.8
-NUMERIC: Final = ("numeric_match", "numeric_equal")
+NUMERIC_TYPES: Final = ("numeric_match", "numeric_equal")
 """Types that compare numbers; each has a grader of the same name."""
 
-_CASE: Final = ("id", "category", "input", "ideal", "assertion", "metadata", "lint")
-_MESSAGE: Final = ("role", "content", "name")
-_ASSERTION: Final = ("type", "case_sensitive", "threshold", "judge_prompt", "rel_tolerance")
-_METADATA: Final = ("difficulty", "tokens_est", "tags")
-_OWN: Final = ("assertion", "ideal")
-_SHARED: Final = frozenset(("id", "input", "category", "metadata"))
-_MANIFEST: Final = "manifest.toml"
+_CASE_FIELDS: Final = ("id", "category", "input", "ideal", "assertion", "metadata", "lint")
+_MESSAGE_FIELDS: Final = ("role", "content", "name")
+_ASSERTION_FIELDS: Final = ("type", "case_sensitive", "threshold", "judge_prompt", "rel_tolerance")
+_METADATA_FIELDS: Final = ("difficulty", "tokens_est", "tags")
+_OWN_FIELDS: Final = ("assertion", "ideal")
+_SHARED_FIELDS: Final = frozenset(("id", "input", "category", "metadata"))
+_MANIFEST_NAME: Final = "manifest.toml"
 
-KEPT: Final = "proctor"
+LOSSES_FIELD: Final = "proctor"
 """The metadata field with what the format could not express, in a converted suite."""
 
 Ideal = str | list[str] | None
@@ -45,50 +45,50 @@ class Pramana(Dialect):
 
     pass_rule = PassRule()
     renderer = "proctor.dialects.pramana.writer:render"
-    written_form = "JSONL"
+    output_format = "JSONL"
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises rows with `assertion` or `ideal`, or with `input` and only common fields."""
         names = {name for row in head.rows for name in row}
-        if is_of_openai_evals(head):
+        if is_openai_evals(head):
             return None
-        for name in _OWN:
+        for name in _OWN_FIELDS:
             if name in names:
                 return f"its lines have `{name}`"
-        if "input" in names and names <= _SHARED:
+        if "input" in names and names <= _SHARED_FIELDS:
             return "its lines have `input` and no field that only another dialect has"
         return None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        manifest, problems = _manifest(source)
+        manifest, problems = _load_manifest(source)
         yield from problems
         name = file_name(source.path)
-        tier = None if manifest is None else manifest.tier(name.name)
+        tier = None if manifest is None else manifest.find_tier(name.name)
         version = manifest.version if manifest is not None and tier is not None else None
         yield Suite(name=name.stem or "suite", dialect="pramana", declared_version=version)
-        tally = _Tally()
+        tally = _CaseTotals()
         failed = False
-        for item in rows(source.lines(), source.path):
+        for item in read_rows(source.read_lines(), source.path):
             if isinstance(item, Problem):
                 failed = True
                 yield item
                 continue
             line, row = item
-            notes = Notes(source.path, line, of_case=True)
-            case = _case(Fields(row, notes), notes)
+            notes = ProblemLog(source.path, line, of_case=True)
+            case = _parse_case(FieldReader(row, notes), notes)
             if notes.problems:
                 yield from notes.problems
-            if notes.failed:
+            if notes.has_errors:
                 failed = True
                 continue
             if tier is not None:
                 tally.add(case)
-            yield Placed(case, line)
+            yield CaseAtLine(case, line)
         if manifest is not None and tier is not None and not failed:
             yield from tally.check(manifest, tier, source)
 
-    def published_hash(self, source: Source) -> str:
+    def published_hash(self, source: SuiteSource) -> str:
         """Returns the hash of the sorted cases as written."""
         return hash_text(b"".join(read_lines(source)), source.path)
 
@@ -97,7 +97,7 @@ class Pramana(Dialect):
         return TYPES
 
 
-class _Tally:
+class _CaseTotals:
     """Totals over the cases of a file, to compare with the manifest."""
 
     def __init__(self) -> None:
@@ -112,11 +112,11 @@ class _Tally:
         self.categories.add(case.category or "")
         self.types.update(assertion.label or "" for assertion in case.assertions)
 
-    def check(self, manifest: Manifest, tier: Tier, source: Source) -> list[Problem]:
+    def check(self, manifest: Manifest, tier: Tier, source: SuiteSource) -> list[Problem]:
         actual_hash = None
         if tier.hash is not None:
             # read again rather than kept: only the text of each row is in memory while sorting
-            again = rows(source.lines(), source.path)
+            again = read_rows(source.read_lines(), source.path)
             actual_hash = hash_rows(item[1] for item in again if not isinstance(item, Problem))
         return check_tier(
             manifest,
@@ -130,35 +130,35 @@ class _Tally:
         )
 
 
-def _manifest(source: Source) -> tuple[Manifest | None, list[Problem]]:
-    data = source.neighbour(_MANIFEST)
+def _load_manifest(source: SuiteSource) -> tuple[Manifest | None, list[Problem]]:
+    data = source.read_sibling(_MANIFEST_NAME)
     if data is None:
         return None, []
-    path = source.path.removesuffix(file_name(source.path).name) + _MANIFEST
+    path = source.path.removesuffix(file_name(source.path).name) + _MANIFEST_NAME
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         message = f"Byte {error.start + 1} of the manifest is not UTF-8; save the file as UTF-8."
         return None, [Problem(code="bad-encoding", message=message, path=path, line=1)]
-    return read_manifest(text, path)
+    return parse_manifest(text, path)
 
 
 # --- one row -----------------------------------------------------------------------------------------------
 
 
-def _case(fields: Fields, notes: Notes) -> Case:
+def _parse_case(fields: FieldReader, notes: ProblemLog) -> Case:
     case_id = fields.required_text("id")
     notes.case = case_id or None
     category = fields.choice("category", CATEGORIES)
-    messages = input_of(fields, notes)
-    ideal = ideal_of(fields)
+    messages = parse_input(fields, notes)
+    ideal = parse_ideal(fields)
     assertion = fields.required_object("assertion", "an object with `type`")
-    graded = Assertion(grader="") if assertion is None else _assertion(assertion, ideal, notes)
+    graded = Assertion(grader="") if assertion is None else _parse_assertion(assertion, ideal, notes)
     metadata = fields.required_object("metadata", "an object with `difficulty` and `tokens_est`")
-    tags, facts = ((), {}) if metadata is None else _metadata(metadata)
+    tags, facts = ((), {}) if metadata is None else _parse_metadata(metadata)
     if "lint" in fields:
-        facts["lint"] = fields.take("lint")
-    fields.finish(_CASE)
+        facts["lint"] = fields.pop("lint")
+    fields.finish(_CASE_FIELDS)
     return Case(
         id=case_id,
         input=messages,
@@ -170,69 +170,69 @@ def _case(fields: Fields, notes: Notes) -> Case:
     )
 
 
-def input_of(fields: Fields, notes: Notes, name: str = "input") -> tuple[Message, ...]:
+def parse_input(fields: FieldReader, notes: ProblemLog, name: str = "input") -> tuple[Message, ...]:
     """Returns the messages of a field: a text, or a list of messages."""
-    value = fields.take(name)
+    value = fields.pop(name)
     if isinstance(value, str):
         messages: tuple[Message, ...] = (Message(role="user", content=value),)
     elif isinstance(value, list):
         messages = tuple(
-            _message(item, f"{name}[{place}]", fields, notes) for place, item in enumerate(value)
+            _parse_message(item, f"{name}[{place}]", fields, notes) for place, item in enumerate(value)
         )
     elif value is None:
         fields.error("missing-prompt", name, "is missing; it must be the prompt or a list of messages.")
         return ()
     else:
-        fields.wrong(name, value, "text or a list of messages")
+        fields.report_wrong_type(name, value, "text or a list of messages")
         return ()
     for message in messages:
         if message.content and not message.content.isspace():
             return messages
-    if not notes.noted(name):
+    if not notes.has_error_at(name):
         fields.error("missing-prompt", name, "is empty; write the prompt.")
     return messages
 
 
-def _message(item: Any, name: str, fields: Fields, notes: Notes) -> Message:
+def _parse_message(item: Any, name: str, fields: FieldReader, notes: ProblemLog) -> Message:
     if not isinstance(item, dict):
-        fields.wrong(name, item, "an object with `role` and `content`")
+        fields.report_wrong_type(name, item, "an object with `role` and `content`")
         return Message(role="user")
-    message = Fields(item, notes, f"{name}.")
+    message = FieldReader(item, notes, f"{name}.")
     role = message.choice("role", ROLES)
     if "content" not in message:
-        message.missing("content", "text")
+        message.report_missing("content", "text")
     content = message.text("content") or ""
-    message.forgive_null("name")
+    message.drop_null("name")
     speaker = message.text("name")
-    message.finish(_MESSAGE)
+    message.finish(_MESSAGE_FIELDS)
     return Message(role=role, content=content, name=speaker)
 
 
-def ideal_of(fields: Fields) -> Ideal:
+def parse_ideal(fields: FieldReader) -> Ideal:
     """Returns `ideal`: a text, a list of texts, or None."""
-    value = fields.take("ideal")
+    value = fields.pop("ideal")
     if value is None or isinstance(value, str):
         return value
     if not isinstance(value, list):
-        fields.wrong("ideal", value, "text, a list of texts or null")
+        fields.report_wrong_type("ideal", value, "text, a list of texts or null")
         return None
     for place, item in enumerate(value):
         if not isinstance(item, str):
-            fields.wrong(f"ideal[{place}]", item, "text")
+            fields.report_wrong_type(f"ideal[{place}]", item, "text")
             return None
     return value
 
 
-def _metadata(fields: Fields) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _parse_metadata(fields: FieldReader) -> tuple[tuple[str, ...], dict[str, Any]]:
     difficulty = fields.choice("difficulty", DIFFICULTIES)
     if "tokens_est" not in fields:
-        fields.missing("tokens_est", "a whole number")
+        fields.report_missing("tokens_est", "a whole number")
     tokens = fields.integer("tokens_est")
     tags = fields.texts("tags")
     facts: dict[str, Any] = {"difficulty": difficulty, "tokens_est": tokens}
-    if KEPT in fields:
-        facts[KEPT] = fields.take(KEPT)
-    fields.finish(_METADATA)
+    if LOSSES_FIELD in fields:
+        facts[LOSSES_FIELD] = fields.pop(LOSSES_FIELD)
+    fields.finish(_METADATA_FIELDS)
     return tags, facts
 
 
@@ -253,22 +253,22 @@ class _AssertionReader:
         "threshold",
     )
 
-    def __init__(self, fields: Fields, ideal: Ideal, notes: Notes) -> None:
+    def __init__(self, fields: FieldReader, ideal: Ideal, notes: ProblemLog) -> None:
         self.fields = fields
         self.ideal = ideal
         self.notes = notes
-        self.kind = fields.choice("type", tuple(_TO_ASSERTION))
-        self.ignore_case = not fields.truth("case_sensitive", True)
-        fields.forgive_null("threshold", "judge_prompt", "rel_tolerance")
+        self.kind = fields.choice("type", tuple(_PARSERS))
+        self.ignore_case = not fields.boolean("case_sensitive", True)
+        fields.drop_null("threshold", "judge_prompt", "rel_tolerance")
         self.threshold = fields.number("threshold")
         self.judge_prompt = fields.text("judge_prompt")
         self.rel_tolerance = fields.number("rel_tolerance")
-        fields.finish(_ASSERTION)
+        fields.finish(_ASSERTION_FIELDS)
 
-    def items(self) -> list[str]:
+    def get_ideals(self) -> list[str]:
         """Returns the ideals to compare with; [""] and an error if there are none, or one is blank."""
         ideal = [self.ideal] if isinstance(self.ideal, str) else self.ideal
-        if ideal and self.kind in _FIRST_ONLY:
+        if ideal and self.kind in _FIRST_IDEAL_TYPES:
             if len(ideal) > 1:
                 self.notes.warn(
                     "first-item-only",
@@ -279,7 +279,7 @@ class _AssertionReader:
             ideal = ideal[:1]
         if ideal and all(item.strip() for item in ideal):
             return ideal
-        if not self.notes.noted("ideal"):
+        if not self.notes.has_error_at("ideal"):
             what = "has a blank text" if ideal else "is empty" if ideal == [] else "is missing"
             self.notes.error(
                 "missing-expected", f"`ideal` {what}, which {self.kind!r} cannot look for.", "ideal"
@@ -287,61 +287,61 @@ class _AssertionReader:
         return [""]
 
 
-def _assertion(fields: Fields, ideal: Ideal, notes: Notes) -> Assertion:
+def _parse_assertion(fields: FieldReader, ideal: Ideal, notes: ProblemLog) -> Assertion:
     reader = _AssertionReader(fields, ideal, notes)
     kind = reader.kind
     if reader.threshold is not None and kind != "semantic_similarity":
         fields.warn("ignored-field", "threshold", f"is ignored: it means nothing for {kind!r}.")
     if reader.judge_prompt is not None and kind != "llm_judge":
         fields.warn("ignored-field", "judge_prompt", f"is ignored: {kind!r} asks no judge.")
-    if reader.rel_tolerance is not None and kind not in NUMERIC:
+    if reader.rel_tolerance is not None and kind not in NUMERIC_TYPES:
         fields.warn("ignored-field", "rel_tolerance", f"is ignored: {kind!r} compares no numbers.")
     if not kind:
         return Assertion(grader="")
-    grader, params = _TO_ASSERTION[kind](reader)
-    if reader.ignore_case and kind in _TEXT:
+    grader, params = _PARSERS[kind](reader)
+    if reader.ignore_case and kind in _TEXT_TYPES:
         params["ignore_case"] = True
     return Assertion(grader=grader, params=params, label=kind)
 
 
-def _exact(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
-    return "exact", {"value": reader.items()[0]}
+def _parse_exact(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    return "exact", {"value": reader.get_ideals()[0]}
 
 
-def _contains(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
-    return "contains", {"value": reader.items()[0]}
+def _parse_contains(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    return "contains", {"value": reader.get_ideals()[0]}
 
 
-def _contains_any(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
-    return "contains_any", {"values": reader.items()}
+def _parse_contains_any(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    return "contains_any", {"values": reader.get_ideals()}
 
 
-def _number(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+def _parse_number(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
     tolerance = reader.rel_tolerance
     if tolerance is not None and tolerance < 0:
         reader.fields.error("bad-tolerance", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
     more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
-    return reader.kind, {"value": reader.items()[0], **more}
+    return reader.kind, {"value": reader.get_ideals()[0], **more}
 
 
-def _is_json(_reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+def _parse_is_json(_reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
     return "is_json", {}
 
 
-def _llm_judge(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+def _parse_llm_judge(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
     prompt = reader.judge_prompt
-    if not (prompt and prompt.strip()) and not reader.notes.noted("assertion.judge_prompt"):
+    if not (prompt and prompt.strip()) and not reader.notes.has_error_at("assertion.judge_prompt"):
         reader.fields.error(
             "missing-judge-prompt", "judge_prompt", "is missing; write the question that the judge answers."
         )
     return "llm_judge", {"prompt": prompt or ""}
 
 
-def _semantic_similarity(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
-    reader.items()
+def _parse_semantic_similarity(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    reader.get_ideals()
     threshold = reader.threshold
     if threshold is None:
-        if reader.notes.noted("assertion.threshold"):
+        if reader.notes.has_error_at("assertion.threshold"):
             return "semantic_similarity", {}
         threshold = DEFAULT_THRESHOLD
         reader.fields.warn(
@@ -352,17 +352,17 @@ def _semantic_similarity(reader: _AssertionReader) -> tuple[str, dict[str, Any]]
     return "semantic_similarity", {"value": reader.ideal, "threshold": float(threshold)}
 
 
-_FIRST_ONLY: Final = frozenset(("exact_match", "contains", *NUMERIC))
-_TEXT: Final = frozenset(("exact_match", "contains", "contains_any"))
-_TO_ASSERTION: Final[dict[str, Callable[[_AssertionReader], tuple[str, dict[str, Any]]]]] = {
-    "exact_match": _exact,
-    "contains": _contains,
-    "contains_any": _contains_any,
-    **dict.fromkeys(NUMERIC, _number),
-    "is_json": _is_json,
-    "llm_judge": _llm_judge,
-    "semantic_similarity": _semantic_similarity,
+_FIRST_IDEAL_TYPES: Final = frozenset(("exact_match", "contains", *NUMERIC_TYPES))
+_TEXT_TYPES: Final = frozenset(("exact_match", "contains", "contains_any"))
+_PARSERS: Final[dict[str, Callable[[_AssertionReader], tuple[str, dict[str, Any]]]]] = {
+    "exact_match": _parse_exact,
+    "contains": _parse_contains,
+    "contains_any": _parse_contains_any,
+    **dict.fromkeys(NUMERIC_TYPES, _parse_number),
+    "is_json": _parse_is_json,
+    "llm_judge": _parse_llm_judge,
+    "semantic_similarity": _parse_semantic_similarity,
 }
-TYPES: Final = tuple(_TO_ASSERTION)
+TYPES: Final = tuple(_PARSERS)
 
 DIALECT = Pramana()

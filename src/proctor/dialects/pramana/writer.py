@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from proctor.dialects.pramana.reader import CATEGORIES, DIFFICULTIES, KEPT, NUMERIC, ROLES
-from proctor.dialects.shared.losses import Unsaid, no_such_check, note_suite
-from proctor.dialects.shared.output_files import json_line
+from proctor.dialects.pramana.reader import CATEGORIES, DIFFICULTIES, LOSSES_FIELD, NUMERIC_TYPES, ROLES
+from proctor.dialects.shared.losses import LossReport, note_suite_losses, unsupported_check_message
+from proctor.dialects.shared.output_files import to_json_line
 from proctor.model import Assertion, Case, Problem, Suite
-from proctor.protocols import Rendered
+from proctor.protocols import RenderedFile
 
-_NOT_OF_SUITES: Final = ("description", "pass_rule", "repeats_rule", "notes")
-_NOT_OF_CASES: Final = (
+_UNSUPPORTED_SUITE_FIELDS: Final = ("description", "pass_rule", "repeats_rule", "notes")
+_UNSUPPORTED_CASE_FIELDS: Final = (
     *(
         "criteria",
         "repeats",
@@ -25,53 +25,53 @@ _NOT_OF_CASES: Final = (
         "notes",
     ),
 )
-_FACTS: Final = ("difficulty", "tokens_est")
+_METADATA_FIELDS: Final = ("difficulty", "tokens_est")
 _IMPOSSIBLE_JUDGE_PROMPT: Final = (
     "The check of this case could not be said here; `metadata.proctor` keeps it. Answer NO."
 )
 """Replaces a check that cannot be expressed, so that no case passes by losing it."""
 
 
-def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
     """Yields the suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
-    header = Unsaid(suite, "pramana", lossy=lossy)
-    note_suite(header, suite, _NOT_OF_SUITES)
+    header = LossReport(suite, "pramana", lossy=lossy)
+    note_suite_losses(header, suite, _UNSUPPORTED_SUITE_FIELDS)
     if suite.declared_version is not None:
         why = "the version of such a suite stands in a `manifest.toml` beside it."
         if suite.dialect == "pramana":
-            header.doubt("declared_version", why)
+            header.warn("declared_version", why)
         else:
             header.note("declared_version", why)
     yield from header.problems
-    above = header.kept
+    above = header.lost_fields
     for case in cases:
-        unsaid = Unsaid(case, "pramana", lossy=lossy)
-        row = _row(case, unsaid, above)
+        unsaid = LossReport(case, "pramana", lossy=lossy)
+        row = _render_case(case, unsaid, above)
         yield from unsaid.problems
-        if not unsaid.refused:
-            yield Rendered("", json_line(row))
+        if not unsaid.is_refused:
+            yield RenderedFile("", to_json_line(row))
             above = {}
 
 
-def _row(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:
-    unsaid.note_each(_NOT_OF_CASES)
+def _render_case(case: Case, unsaid: LossReport, above: dict[str, Any]) -> dict[str, Any]:
+    unsaid.note_fields(_UNSUPPORTED_CASE_FIELDS)
     category = case.category
     if category not in CATEGORIES:
         unsaid.note("category", f"it must be one of {', '.join(CATEGORIES)}.")
         category = CATEGORIES[0]
-    messages = _input(case, unsaid)
-    assertion, ideal = _graded(case, unsaid)
+    messages = _render_input(case, unsaid)
+    assertion, ideal = _render_grading(case, unsaid)
     row: dict[str, Any] = {"id": case.id, "category": category, "input": messages}
     if ideal is not None:
         row["ideal"] = ideal
     row["assertion"] = assertion
-    row["metadata"] = _metadata(case, unsaid, above)
+    row["metadata"] = _render_metadata(case, unsaid, above)
     if "lint" in case.metadata:
         row["lint"] = case.metadata["lint"]
     return row
 
 
-def _input(case: Case, unsaid: Unsaid) -> str | list[dict[str, str]]:
+def _render_input(case: Case, unsaid: LossReport) -> str | list[dict[str, str]]:
     rows = []
     for place, message in enumerate(case.input):
         role = message.role
@@ -91,7 +91,7 @@ def _input(case: Case, unsaid: Unsaid) -> str | list[dict[str, str]]:
     return rows
 
 
-def _metadata(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:
+def _render_metadata(case: Case, unsaid: LossReport, above: dict[str, Any]) -> dict[str, Any]:
     own = case.metadata
     facts: dict[str, Any] = {"difficulty": own.get("difficulty"), "tokens_est": own.get("tokens_est")}
     if facts["difficulty"] not in DIFFICULTIES:
@@ -101,18 +101,18 @@ def _metadata(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, An
         unsaid.note("metadata.tokens_est", "it must be a whole number.")
         facts["tokens_est"] = sum(len(message.content) for message in case.input) // 4 + 1
     for name in own:
-        if name not in (*_FACTS, "lint", KEPT):
+        if name not in (*_METADATA_FIELDS, "lint", LOSSES_FIELD):
             unsaid.note(f"metadata.{name}", "its metadata has no such field.")
     if case.tags:
         facts["tags"] = list(case.tags)
-    losses = unsaid.metadata(above).get(KEPT)
-    return facts if losses is None else {**facts, KEPT: losses}
+    losses = unsaid.build_metadata(above).get(LOSSES_FIELD)
+    return facts if losses is None else {**facts, LOSSES_FIELD: losses}
 
 
 # --- how it is graded --------------------------------------------------------------------------------------
 
 
-def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
+def _render_grading(case: Case, unsaid: LossReport) -> tuple[dict[str, Any], Any]:
     """Returns the `assertion` and the `ideal` of a case; what they cannot express is noted."""
     ideal = case.expected
     if not (ideal is None or isinstance(ideal, str) or _are_texts(ideal)):
@@ -122,9 +122,12 @@ def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
     loses_checks = False
     for place, assertion in enumerate(case.assertions):
         field = f"assertions[{place}]"
-        check_and_ideal = None if check is not None else _write_check(assertion, ideal)
+        check_and_ideal = None if check is not None else _render_check(assertion, ideal)
         if check_and_ideal is None:
-            unsaid.note(field, "it has one check a case." if check is not None else no_such_check(assertion))
+            unsaid.note(
+                field,
+                "it has one check a case." if check is not None else unsupported_check_message(assertion),
+            )
             loses_checks = True
             continue
         check, new_ideal = check_and_ideal
@@ -134,13 +137,13 @@ def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
         loses_checks = _note_settings(assertion, field, unsaid) or loses_checks
     if not case.assertions:
         unsaid.note("assertions", "it has one check a case.")
-    if check is None or (loses_checks and not unsaid.refused):  # the rest would pass other answers
+    if check is None or (loses_checks and not unsaid.is_refused):  # the rest would pass other answers
         check = {"type": "llm_judge", "judge_prompt": _IMPOSSIBLE_JUDGE_PROMPT}
     unsaid.note_labels(case.assertions, renderable=(check["type"],))
     return check, ideal
 
 
-def _note_settings(assertion: Assertion, field: str, unsaid: Unsaid) -> bool:
+def _note_settings(assertion: Assertion, field: str, unsaid: LossReport) -> bool:
     """Notes settings that are lost. Returns whether one of them affects what passes."""
     settings = {"weight": 1, "required": None, "negated": False, "pass_at": None}
     changed = [name for name, usual in settings.items() if getattr(assertion, name) != usual]
@@ -149,13 +152,13 @@ def _note_settings(assertion: Assertion, field: str, unsaid: Unsaid) -> bool:
     return any(name != "weight" for name in changed)
 
 
-def _write_check(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None:
+def _render_check(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None:
     """Returns the `assertion` object for a check, and the `ideal` that it needs; None if there is none."""
     params = dict(assertion.params)
-    kind = _KINDS.get(assertion.grader)
+    kind = _RENDERERS.get(assertion.grader)
     if kind is None:
         return None
-    ignore_case = params.pop("ignore_case", False) if assertion.grader in _TEXT else False
+    ignore_case = params.pop("ignore_case", False) if assertion.grader in _TEXT_GRADERS else False
     if ignore_case is False and "ignore_case" in assertion.params:
         return None
     result = kind(params, ideal)
@@ -169,17 +172,17 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _is_written(value: Any) -> bool:
+def _is_non_blank(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
 _CheckAndIdeal = tuple[dict[str, Any], Any] | None
 
 
-def _first(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
+def _single_value_renderer(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
     def write(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
         value = params.get("value")
-        if params.keys() != {"value"} or not _is_written(value):
+        if params.keys() != {"value"} or not _is_non_blank(value):
             return None
         first = ideal[0] if isinstance(ideal, list) and ideal else ideal
         return {"type": kind}, ideal if first == value else value
@@ -187,58 +190,58 @@ def _first(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
     return write
 
 
-def _any(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
+def _render_contains_any(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
     values = params.get("values")
     if (
         params.keys() != {"values"}
         or not values
         or not isinstance(values, list)
-        or not all(map(_is_written, values))
+        or not all(map(_is_non_blank, values))
     ):
         return None
     ideals = [ideal] if isinstance(ideal, str) else ideal
     return {"type": "contains_any"}, ideal if ideals == values else values
 
 
-def _number(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
+def _number_renderer(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
     def write(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
         tolerance = params.get("rel_tolerance", 0.0)
         if not params.keys() <= {"value", "rel_tolerance"} or type(tolerance) is not float or tolerance < 0:
             return None
-        first = _first(kind)({"value": params.get("value")}, ideal)
+        first = _single_value_renderer(kind)({"value": params.get("value")}, ideal)
         more = {"rel_tolerance": tolerance} if "rel_tolerance" in params else {}
         return None if first is None else ({**first[0], **more}, first[1])
 
     return write
 
 
-def _is_json(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
+def _render_is_json(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
     return None if params else ({"type": "is_json"}, ideal)
 
 
-def _judge(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
-    if params.keys() != {"prompt"} or not _is_written(params["prompt"]):
+def _render_llm_judge(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
+    if params.keys() != {"prompt"} or not _is_non_blank(params["prompt"]):
         return None
     return {"type": "llm_judge", "judge_prompt": params["prompt"]}, ideal
 
 
-def _similar(params: dict[str, Any], _ideal: Any) -> _CheckAndIdeal:
+def _render_similarity(params: dict[str, Any], _ideal: Any) -> _CheckAndIdeal:
     value, threshold = params.get("value"), params.get("threshold")
     texts = [value] if isinstance(value, str) else value
     if params.keys() != {"value", "threshold"} or type(threshold) is not float or not 0 <= threshold <= 1:
         return None
-    if not texts or not isinstance(texts, list) or not all(map(_is_written, texts)):
+    if not texts or not isinstance(texts, list) or not all(map(_is_non_blank, texts)):
         return None
     return {"type": "semantic_similarity", "threshold": threshold}, value
 
 
-_TEXT: Final = frozenset(("exact", "contains", "contains_any"))
-_KINDS: Final[dict[str, Callable[[dict[str, Any], Any], _CheckAndIdeal]]] = {
-    "exact": _first("exact_match"),
-    "contains": _first("contains"),
-    "contains_any": _any,
-    **{kind: _number(kind) for kind in NUMERIC},
-    "is_json": _is_json,
-    "llm_judge": _judge,
-    "semantic_similarity": _similar,
+_TEXT_GRADERS: Final = frozenset(("exact", "contains", "contains_any"))
+_RENDERERS: Final[dict[str, Callable[[dict[str, Any], Any], _CheckAndIdeal]]] = {
+    "exact": _single_value_renderer("exact_match"),
+    "contains": _single_value_renderer("contains"),
+    "contains_any": _render_contains_any,
+    **{kind: _number_renderer(kind) for kind in NUMERIC_TYPES},
+    "is_json": _render_is_json,
+    "llm_judge": _render_llm_judge,
+    "semantic_similarity": _render_similarity,
 }

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from proctor.dialects.proctor.syntax import KEY
+from proctor.dialects.proctor.syntax import HEADER_KEY
 from proctor.model import Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
+from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 
 
 class Proctor(Dialect):
@@ -18,17 +18,17 @@ class Proctor(Dialect):
 
     keeps_origin = True
     renderer = "proctor.dialects.proctor.writer:render"
-    written_form = "JSONL"
+    output_format = "JSONL"
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises a first line with the key `proctor`."""
-        return f"its first line has `{KEY}`" if head.rows and KEY in head.rows[0] else None
+        return f"its first line has `{HEADER_KEY}`" if head.rows and HEADER_KEY in head.rows[0] else None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.proctor.reader import suite_of  # most runs use another dialect
+        from proctor.dialects.proctor.reader import parse_suite  # most runs use another dialect
 
-        return suite_of(source)
+        return parse_suite(source)
 
 
 DIALECT = Proctor()

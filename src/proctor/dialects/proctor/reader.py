@@ -10,28 +10,30 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from proctor.dialects.proctor.schema import VERSION, check_case, check_header
-from proctor.dialects.proctor.syntax import KEY
-from proctor.dialects.shared.attachments import attachment
-from proctor.dialects.shared.jsonl import HOLDOUT, file_name, rows, with_holdout
+from proctor.dialects.proctor.syntax import HEADER_KEY
+from proctor.dialects.shared.attachments import build_attachment
+from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, read_rows, with_holdout
 from proctor.model import Attachment, Case, Problem, Suite
-from proctor.protocols import ORIGIN_NOTES, Placed, Source
-from proctor.validation import Fields, Notes, shown
+from proctor.protocols import ORIGIN_NOTES, CaseAtLine, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-NESTING: Final = 96
+MAX_CASE_NESTING: Final = 96
 """Higher than for other dialects, as a case wraps the same values in more levels."""
 
 
-def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
+def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
-    items = rows(source.lines(), source.path, nesting=NESTING)
+    items = read_rows(source.read_lines(), source.path, nesting=MAX_CASE_NESTING)
     first = next(items, None)
-    if isinstance(first, tuple) and KEY in first[1]:
-        notes = Notes(source.path, first[0])
-        yield _suite(first[1], source, notes)
+    if isinstance(first, tuple) and HEADER_KEY in first[1]:
+        notes = ProblemLog(source.path, first[0])
+        yield _parse_header(first[1], source, notes)
         yield from notes.problems
     else:
-        yield _nameless(source)
-        message = f'The first line is no header. Begin the file with {{"{KEY}": {VERSION}, "name": "…"}}.'
+        yield _make_fallback_suite(source)
+        message = (
+            f'The first line is no header. Begin the file with {{"{HEADER_KEY}": {VERSION}, "name": "…"}}.'
+        )
         line = 1 if first is None else first.line if isinstance(first, Problem) else first[0]
         if not isinstance(first, Problem):
             yield Problem(code="missing-header", message=message, path=source.path, line=line)
@@ -41,57 +43,61 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
             yield item
             continue
         line, row = item
-        notes = Notes(source.path, line, of_case=True)
-        case = _case(row, source, notes)
+        notes = ProblemLog(source.path, line, of_case=True)
+        case = _parse_case(row, source, notes)
         if case is None:
             yield from notes.problems
         else:
-            yield Placed(case, line)
+            yield CaseAtLine(case, line)
 
 
-def _nameless(source: Source) -> Suite:
+def _make_fallback_suite(source: SuiteSource) -> Suite:
     return Suite(name=file_name(source.path).stem or "suite", dialect="proctor", folder=source.folder)
 
 
-def _suite(row: dict[str, Any], source: Source, notes: Notes) -> Suite:
-    version = row[KEY]
+def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> Suite:
+    version = row[HEADER_KEY]
     if type(version) is int and version > VERSION:
         notes.error(
             "newer-version",
-            f"`{KEY}` is {version}, and this version of Proctor reads {VERSION}. Install a newer one.",
-            KEY,
+            f"`{HEADER_KEY}` is {version}, and this version of Proctor reads {VERSION}. Install a newer one.",
+            HEADER_KEY,
         )
-        return _nameless(source)
+        return _make_fallback_suite(source)
     check_header(row, notes)
-    fields = Fields(row, notes)
-    if row.get(HOLDOUT) is not None and row.get("split_rule") is not None:
-        fields.error("conflicting-fields", HOLDOUT, "and `split_rule` both divide the suite; keep one.")
-    if notes.failed:
-        return _nameless(source)
-    suite_fields = {name: value for name, value in row.items() if name not in (KEY, HOLDOUT, *ORIGIN_NOTES)}
+    fields = FieldReader(row, notes)
+    if row.get(HOLDOUT_FIELD) is not None and row.get("split_rule") is not None:
+        fields.error("conflicting-fields", HOLDOUT_FIELD, "and `split_rule` both divide the suite; keep one.")
+    if notes.has_errors:
+        return _make_fallback_suite(source)
+    suite_fields = {
+        name: value for name, value in row.items() if name not in (HEADER_KEY, HOLDOUT_FIELD, *ORIGIN_NOTES)
+    }
     extras = {name: row[name] for name in ORIGIN_NOTES if row.get(name) is not None}
     suite_fields["notes"] = {**suite_fields.get("notes", {}), **extras}
     suite_fields |= {"dialect": "proctor", "folder": source.folder}
     return with_holdout(convert(suite_fields, Suite), fields)
 
 
-def _case(row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
-    if KEY in row:
-        notes.error("late-header", f"A header (`{KEY}`) must be the first line; move it there.", KEY)
+def _parse_case(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> Case | None:
+    if HEADER_KEY in row:
+        notes.error(
+            "late-header", f"A header (`{HEADER_KEY}`) must be the first line; move it there.", HEADER_KEY
+        )
         return None
     case_id = row.get("id")
     notes.case = case_id if isinstance(case_id, str) and case_id.strip() else None
     check_case(row, notes)
-    if notes.failed:
+    if notes.has_errors:
         return None
-    case = _with_files(convert(row, Case), row, source, notes)
+    case = _attach_files(convert(row, Case), row, source, notes)
     if case is None or any(message.parts or message.content.strip() for message in case.input):
         return case
     notes.error("missing-prompt", "`input` is empty; write what is asked.", "input")
     return None
 
 
-def _with_files(case: Case, row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
+def _attach_files(case: Case, row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> Case | None:
     """Adds the content of files that a row names by path alone. Returns None if one is missing."""
     messages = list(case.input)
     for number, message in enumerate(row["input"]):
@@ -99,21 +105,24 @@ def _with_files(case: Case, row: dict[str, Any], source: Source, notes: Notes) -
         for place, part in enumerate(message.get("parts", ())):
             if isinstance(part, dict) and part.get("text") is None and "data" not in part:
                 field = f"input[{number}].parts[{place}].path"
-                parts[place] = _read(part, field, source, notes) or parts[place]
+                parts[place] = _read_attachment(part, field, source, notes) or parts[place]
         messages[number] = replace(messages[number], parts=tuple(parts))
-    return None if notes.failed else replace(case, input=tuple(messages))
+    return None if notes.has_errors else replace(case, input=tuple(messages))
 
 
-def _read(part: dict[str, Any], field: str, source: Source, notes: Notes) -> Attachment | None:
+def _read_attachment(
+    part: dict[str, Any], field: str, source: SuiteSource, notes: ProblemLog
+) -> Attachment | None:
     path: str = part["path"]
-    file = source.within(path)
+    file = source.find_within(path)
     if file is None:
         message = (
-            f"`{field}` is {shown(path)}, and there is no such file in the suite's folder, outside of which "
+            f"`{field}` is {quote_value(path)}, and there is no such file in the suite's folder, outside of "
+            "which "
             "none is read. Put it there, or write its content in `text`, or as base64 in `data`."
         )
         notes.error("missing-file", message, field)
         return None
-    result = attachment(part["kind"], path.replace("\\", "/"), file.data)
+    result = build_attachment(part["kind"], path.replace("\\", "/"), file.data)
     own_type = None if result.text is not None else part.get("media_type")
     return result if own_type is None else replace(result, media_type=own_type)

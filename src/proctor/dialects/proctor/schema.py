@@ -18,27 +18,27 @@ import msgspec
 from msgspec import NODEFAULT, Meta, Struct, ValidationError
 from msgspec.structs import fields
 
-from proctor.dialects.shared.jsonl import HOLDOUT
+from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
 from proctor.errors import suggestion
 from proctor.model import (
     Assertion,
     Case,
-    Defaults,
     Hook,
     Message,
-    Noun,
     PassRule,
+    Record,
     Repository,
     SplitRule,
     Suite,
+    SuiteDefaults,
     Tool,
     ToolCall,
 )
-from proctor.validation import Notes, kind_of, shown
+from proctor.validation import ProblemLog, json_type, quote_value
 
 VERSION: Final = 1
 
-HEADER: Final = (
+HEADER_FIELDS: Final = (
     *("name", "description", "declared_version", "pass_rule", "split_rule", "repeats_rule", "defaults"),
     *("notes", "suite_hash"),
 )
@@ -47,7 +47,7 @@ _NON_BLANK = Meta(min_length=1, pattern=r"\S")
 _SHARE = Meta(ge=0, le=1)
 _POSITIVE = Meta(gt=0)
 _COUNT = Meta(ge=1)
-_LIMITS: Final[dict[tuple[type[Noun], str], Meta]] = {
+_LIMITS: Final[dict[tuple[type[Record], str], Meta]] = {
     (Suite, "name"): _NON_BLANK,
     (Case, "id"): _NON_BLANK,
     (Case, "input"): Meta(min_length=1),
@@ -62,16 +62,16 @@ _LIMITS: Final[dict[tuple[type[Noun], str], Meta]] = {
     (Assertion, "pass_at"): _SHARE,
     (PassRule, "threshold"): _SHARE,
     (SplitRule, "ratio"): Meta(gt=0, lt=1),
-    (Defaults, "concurrency"): _COUNT,
-    (Defaults, "budget_usd"): _POSITIVE,
+    (SuiteDefaults, "concurrency"): _COUNT,
+    (SuiteDefaults, "budget_usd"): _POSITIVE,
     (Hook, "timeout_s"): _POSITIVE,
     (Repository, "ancestor"): Meta(ge=0),
     (Repository, "depth"): _COUNT,
 }
 """What a field must be, besides its type."""
-_UNWRITTEN: Final = frozenset({(Case, "problems")})
+_UNWRITTEN_FIELDS: Final = frozenset({(Case, "problems")})
 """Fields that no file contains."""
-_REQUIRED: Final = frozenset({(Case, "assertions")})
+_REQUIRED_FIELDS: Final = frozenset({(Case, "assertions")})
 """Fields that must be given although they have a default."""
 
 
@@ -79,12 +79,12 @@ _REQUIRED: Final = frozenset({(Case, "assertions")})
 
 
 @cache
-def _strict_copy(noun: type[Noun]) -> type[Struct]:
-    written_fields = tuple(name for name in noun.__struct_fields__ if (noun, name) not in _UNWRITTEN)
-    return _strict(noun.__name__, noun.__doc__, _strict_fields(noun, written_fields))
+def _strict_copy(noun: type[Record]) -> type[Struct]:
+    written_fields = tuple(name for name in noun.__struct_fields__ if (noun, name) not in _UNWRITTEN_FIELDS)
+    return _define_strict(noun.__name__, noun.__doc__, _strict_fields(noun, written_fields))
 
 
-def _strict(name: str, about: str | None, struct_fields: list[tuple[Any, ...]]) -> type[Struct]:
+def _define_strict(name: str, about: str | None, struct_fields: list[tuple[Any, ...]]) -> type[Struct]:
     return msgspec.defstruct(
         name,
         struct_fields,
@@ -97,49 +97,49 @@ def _strict(name: str, about: str | None, struct_fields: list[tuple[Any, ...]]) 
     )
 
 
-def _strict_fields(noun: type[Noun], names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+def _strict_fields(noun: type[Record], names: tuple[str, ...]) -> list[tuple[Any, ...]]:
     struct_fields: list[tuple[Any, ...]] = []
     for field_info in fields(noun):
         if field_info.name not in names:
             continue
-        kind = _strictly(field_info.type, _LIMITS.get((noun, field_info.name)))
+        kind = _strict_type(field_info.type, _LIMITS.get((noun, field_info.name)))
         default = field_info.default
         if default is NODEFAULT and field_info.default_factory is not NODEFAULT:
             default = field_info.default_factory()
-        if default is NODEFAULT or (noun, field_info.name) in _REQUIRED:
+        if default is NODEFAULT or (noun, field_info.name) in _REQUIRED_FIELDS:
             struct_fields.append((field_info.name, kind))
         else:
             struct_fields.append((field_info.name, kind, default))
     return struct_fields
 
 
-def _strictly(kind: Any, limit: Meta | None = None) -> Any:
+def _strict_type(kind: Any, limit: Meta | None = None) -> Any:
     """Returns a field's type with strict copies of its records, and its limit, if any."""
     origin = get_origin(kind)
     if origin in (Union, UnionType):
         arguments = [
-            _strictly(argument, None if argument is type(None) else limit) for argument in get_args(kind)
+            _strict_type(argument, None if argument is type(None) else limit) for argument in get_args(kind)
         ]
         return Union[tuple(arguments)]  # noqa: UP007  # made at run time
     if origin is tuple:
-        kind = tuple[_strictly(get_args(kind)[0]), ...]  # type: ignore[misc]  # made at run time
-    elif isinstance(kind, type) and issubclass(kind, Noun):
+        kind = tuple[_strict_type(get_args(kind)[0]), ...]  # type: ignore[misc]  # made at run time
+    elif isinstance(kind, type) and issubclass(kind, Record):
         kind = _strict_copy(kind)
     return kind if limit is None else Annotated[kind, limit]
 
 
 @cache
-def _header() -> type[Struct]:
+def _header_type() -> type[Struct]:
     about = "The first line of a suite: what holds for all of its cases."
     share = bool | Annotated[float, Meta(ge=0, lt=1)] | None
-    own = [("proctor", Literal[1]), ("from_", str | None, None), (HOLDOUT, share, None)]
-    return _strict("Header", about, [*own, *_strict_fields(Suite, HEADER)])
+    own = [("proctor", Literal[1]), ("from_", str | None, None), (HOLDOUT_FIELD, share, None)]
+    return _define_strict("Header", about, [*own, *_strict_fields(Suite, HEADER_FIELDS)])
 
 
 def suite_schema() -> dict[str, Any]:
     """Returns the JSON Schema (draft 2020-12) of one line of a suite."""
     (header, case), parts = msgspec.json.schema_components(
-        (_header(), _strict_copy(Case)), ref_template="#/$defs/{name}"
+        (_header_type(), _strict_copy(Case)), ref_template="#/$defs/{name}"
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -155,33 +155,33 @@ def suite_schema() -> dict[str, Any]:
 # --- what is wrong -----------------------------------------------------------------------------------------
 
 
-def check_case(row: dict[str, Any], notes: Notes) -> None:
+def check_case(row: dict[str, Any], notes: ProblemLog) -> None:
     """Notes everything in a row that is invalid in a case."""
     _check(row, _strict_copy(Case), "Case", notes)
 
 
-def check_header(row: dict[str, Any], notes: Notes) -> None:
+def check_header(row: dict[str, Any], notes: ProblemLog) -> None:
     """Notes everything in a row that is invalid in a header."""
-    _check(row, _header(), "Header", notes)
+    _check(row, _header_type(), "Header", notes)
 
 
-def _check(row: dict[str, Any], twin: type[Struct], name: str, notes: Notes) -> None:
+def _check(row: dict[str, Any], twin: type[Struct], name: str, notes: ProblemLog) -> None:
     try:
         msgspec.convert(row, twin)
     except ValidationError as error:
-        parts = _parts()
-        _SchemaErrors(parts, notes).look(row, parts[name], "")
-        if not notes.failed:  # a rule that only msgspec checks
+        parts = _schema_parts()
+        _SchemaErrors(parts, notes).check(row, parts[name], "")
+        if not notes.has_errors:  # a rule that only msgspec checks
             notes.error("wrong-type", f"{error}.")
 
 
 @cache
-def _parts() -> dict[str, Any]:
+def _schema_parts() -> dict[str, Any]:
     parts: dict[str, Any] = suite_schema()["$defs"]
     return parts
 
 
-_TYPES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
+_TYPE_CHECKS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "string": (lambda value: isinstance(value, str), "text"),
     "boolean": (lambda value: isinstance(value, bool), "true or false"),
     "integer": (lambda value: type(value) is int, "a whole number"),
@@ -190,7 +190,7 @@ _TYPES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "object": (lambda value: isinstance(value, dict), "an object"),
     "null": (lambda value: value is None, "null"),
 }
-_BOUNDS: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
+_BOUND_CHECKS: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
     "minimum": (lambda value, bound: value >= bound, "at least"),
     "maximum": (lambda value, bound: value <= bound, "at most"),
     "exclusiveMinimum": (lambda value, bound: value > bound, "above"),
@@ -201,76 +201,80 @@ _BOUNDS: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
 class _SchemaErrors:
     """Compares a value with its schema, and notes each difference."""
 
-    def __init__(self, parts: dict[str, Any], notes: Notes) -> None:
+    def __init__(self, parts: dict[str, Any], notes: ProblemLog) -> None:
         self._parts = parts
         self._notes = notes
 
-    def look(self, value: Any, schema: dict[str, Any], place: str) -> None:
-        choices = [self._resolved(choice) for choice in schema.get("anyOf", (schema,))]
-        fitting = [choice for choice in choices if "type" not in choice or _TYPES[choice["type"]][0](value)]
+    def check(self, value: Any, schema: dict[str, Any], place: str) -> None:
+        choices = [self._resolve(choice) for choice in schema.get("anyOf", (schema,))]
+        fitting = [
+            choice for choice in choices if "type" not in choice or _TYPE_CHECKS[choice["type"]][0](value)
+        ]
         if not fitting:
-            expected = " or ".join(_TYPES[choice["type"]][1] for choice in choices)
-            actual = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
-            self._wrong("wrong-type", place, f"is {actual}; it must be {expected}.")
+            expected = " or ".join(_TYPE_CHECKS[choice["type"]][1] for choice in choices)
+            actual = "null" if value is None else f"{quote_value(value)}, {json_type(value)}"
+            self._note_error("wrong-type", place, f"is {actual}; it must be {expected}.")
             return
         (kind,) = fitting
         if "enum" in kind:
-            self._look_at_choice(value, kind["enum"], place)
+            self._check_choice(value, kind["enum"], place)
         elif isinstance(value, str):
-            self._look_at_text(value, kind, place)
+            self._check_text(value, kind, place)
         elif isinstance(value, list) and "items" in kind:
             if len(value) < kind.get("minItems", 0):
-                self._wrong("missing-field", place, "is an empty list; it must have something in it.")
+                self._note_error("missing-field", place, "is an empty list; it must have something in it.")
             for number, item in enumerate(value):
-                self.look(item, kind["items"], f"{place}[{number}]")
+                self.check(item, kind["items"], f"{place}[{number}]")
         elif isinstance(value, dict) and "properties" in kind:
-            self._look_at_object(value, kind, place)
+            self._check_object(value, kind, place)
         else:
-            for bound, (holds, words) in _BOUNDS.items():
+            for bound, (holds, words) in _BOUND_CHECKS.items():
                 if bound in kind and not holds(value, kind[bound]):
-                    self._wrong("out-of-range", place, f"is {value}; it must be {words} {kind[bound]}.")
+                    self._note_error("out-of-range", place, f"is {value}; it must be {words} {kind[bound]}.")
 
-    def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
         return self._parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
 
-    def _look_at_choice(self, value: Any, allowed: list[Any], place: str) -> None:
+    def _check_choice(self, value: Any, allowed: list[Any], place: str) -> None:
         if value in allowed and not isinstance(value, bool):
             return
         if isinstance(value, str) and isinstance(allowed[0], str):
-            self._wrong("unknown-value", place, f"is {shown(value)}. {suggestion(value[:60], allowed)}")
+            self._note_error(
+                "unknown-value", place, f"is {quote_value(value)}. {suggestion(value[:60], allowed)}"
+            )
         else:
-            choices = " or ".join(map(shown, allowed))
-            self._wrong("unknown-value", place, f"is {shown(value)}; it must be {choices}.")
+            choices = " or ".join(map(quote_value, allowed))
+            self._note_error("unknown-value", place, f"is {quote_value(value)}; it must be {choices}.")
 
-    def _look_at_text(self, value: str, kind: dict[str, Any], place: str) -> None:
+    def _check_text(self, value: str, kind: dict[str, Any], place: str) -> None:
         if kind.get("minLength") and not value.strip():
-            self._wrong("missing-field", place, "is blank; it must be text.")
+            self._note_error("missing-field", place, "is blank; it must be text.")
         if kind.get("contentEncoding") == "base64" and not _is_base64(value):
-            self._wrong("wrong-type", place, "is not base64; write the bytes of the file so.")
+            self._note_error("wrong-type", place, "is not base64; write the bytes of the file so.")
 
-    def _look_at_object(self, value: dict[str, Any], kind: dict[str, Any], place: str) -> None:
+    def _check_object(self, value: dict[str, Any], kind: dict[str, Any], place: str) -> None:
         prefix = f"{place}." if place else ""
         properties = kind["properties"]
         for name in kind["required"]:
             if name not in value:
-                (expected,) = set(self._wanted(properties[name]))
-                self._wrong("missing-field", prefix + name, f"is missing; it must be {expected}.")
+                (expected,) = set(self._describe_expected(properties[name]))
+                self._note_error("missing-field", prefix + name, f"is missing; it must be {expected}.")
         for name, item in value.items():
             if name in properties:
-                self.look(item, properties[name], prefix + name)
+                self.check(item, properties[name], prefix + name)
             else:
                 field = prefix + name
                 hint = suggestion(name[:60], list(properties))
-                self._notes.error("unknown-field", f"Unknown field {shown(field)}. {hint}", field)
+                self._notes.error("unknown-field", f"Unknown field {quote_value(field)}. {hint}", field)
 
-    def _wanted(self, schema: dict[str, Any]) -> Iterator[str]:
-        kind = self._resolved(schema)
+    def _describe_expected(self, schema: dict[str, Any]) -> Iterator[str]:
+        kind = self._resolve(schema)
         if "enum" in kind:
-            yield " or ".join(map(shown, kind["enum"]))
+            yield " or ".join(map(quote_value, kind["enum"]))
         else:
-            yield _TYPES[kind["type"]][1]
+            yield _TYPE_CHECKS[kind["type"]][1]
 
-    def _wrong(self, code: str, place: str, what: str) -> None:
+    def _note_error(self, code: str, place: str, what: str) -> None:
         self._notes.error(code, f"`{place}` {what}", place)
 
 

@@ -6,6 +6,6 @@ from typing import Final
 
 from proctor.protocols import ORIGIN_NOTES
 
-KEY: Final = "proctor"
+HEADER_KEY: Final = "proctor"
 """The field that marks a header; its value is the version of the format."""
-FROM: Final = ORIGIN_NOTES[0]
+ORIGIN_KEY: Final = ORIGIN_NOTES[0]

@@ -7,44 +7,44 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from proctor.codec import as_written
-from proctor.dialects.proctor.schema import HEADER, VERSION
-from proctor.dialects.proctor.syntax import FROM, KEY
-from proctor.dialects.shared.jsonl import HOLDOUT
-from proctor.dialects.shared.output_files import json_line
+from proctor.codec import encode_in_order
+from proctor.dialects.proctor.schema import HEADER_FIELDS, VERSION
+from proctor.dialects.proctor.syntax import HEADER_KEY, ORIGIN_KEY
+from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
+from proctor.dialects.shared.output_files import to_json_line
 from proctor.model import Attachment, Case, Problem, Suite
-from proctor.protocols import ORIGIN_NOTES, Rendered
+from proctor.protocols import ORIGIN_NOTES, RenderedFile
 
 
-def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:  # noqa: ARG001
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:  # noqa: ARG001
     """Yields the suite as one file. See `proctor.protocols.Renderer`; nothing is lost."""
-    yield Rendered("", json_line(_header(suite)))
+    yield RenderedFile("", to_json_line(_render_header(suite)))
     for case in cases:
-        yield Rendered("", _line(case))
+        yield RenderedFile("", _render_case(case))
 
 
-def _header(suite: Suite) -> dict[str, Any]:
+def _render_header(suite: Suite) -> dict[str, Any]:
     plain = to_builtins(suite)
-    header = {name: plain[name] for name in HEADER if name in plain} | (
-        {HOLDOUT: 0} if suite.no_holdout else {}
+    header = {name: plain[name] for name in HEADER_FIELDS if name in plain} | (
+        {HOLDOUT_FIELD: 0} if suite.no_holdout else {}
     )
     if suite.dialect != "proctor":
-        return {KEY: VERSION, **header, FROM: suite.dialect}
+        return {HEADER_KEY: VERSION, **header, ORIGIN_KEY: suite.dialect}
     # Its origin is one of the notes, since it has no effect.
     notes = dict(suite.notes)
     extras = {name: notes.pop(name) for name in ORIGIN_NOTES if isinstance(notes.get(name), str)}
     header.pop("notes", None)
-    return {KEY: VERSION, **header, **({"notes": notes} if notes else {}), **extras}
+    return {HEADER_KEY: VERSION, **header, **({"notes": notes} if notes else {}), **extras}
 
 
-def _line(case: Case) -> bytes:
+def _render_case(case: Case) -> bytes:
     """Returns a case as JSON. An empty file gets `data`, as a path alone would be read from the folder."""
     files = [part for message in case.input for part in message.parts if isinstance(part, Attachment)]
     if all(file.data or file.text is not None for file in files):
-        return as_written(case) + b"\n"
+        return encode_in_order(case) + b"\n"
     row = to_builtins(case)
     for message in row["input"]:
         for part in message.get("parts", ()):
             if isinstance(part, dict) and "text" not in part:
                 part.setdefault("data", "")
-    return json_line(row)
+    return to_json_line(row)

@@ -12,27 +12,27 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from proctor.dialects.promptfoo.files import SCHEME, value_of
-from proctor.dialects.promptfoo.templates import BadTemplate, as_text, filled
-from proctor.dialects.shared.js_regex import NoPattern, to_python, wrong_with
-from proctor.protocols import Source
-from proctor.validation import Fields, shown
-from proctor.yaml12 import plain, rewritten
+from proctor.dialects.promptfoo.files import FILE_SCHEME, read_value
+from proctor.dialects.promptfoo.templates import BadTemplate, as_text, fill_template
+from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
+from proctor.protocols import SuiteSource
+from proctor.validation import FieldReader, quote_value
+from proctor.yaml12 import map_strings, to_plain
 
-RUBRIC: Final = "Does the answer do all that this rubric asks of it?\n\n"
-CRITERION: Final = "Does the answer meet this criterion in full?\n\n"
-FACTS: Final = (
+RUBRIC_QUESTION: Final = "Does the answer do all that this rubric asks of it?\n\n"
+CRITERION_QUESTION: Final = "Does the answer meet this criterion in full?\n\n"
+FACTS_QUESTION: Final = (
     "Does the answer agree with this reference in every fact that both of them state? It may say less or "
     "more than the reference and use other words, but nothing in it may contradict the reference.\n\n"
 )
-SIMILAR_AT: Final = 0.75
-GOOD_AT: Final = 0.7
+DEFAULT_SIMILARITY: Final = 0.75
+DEFAULT_G_EVAL_THRESHOLD: Final = 0.7
 """The lowest passing score of `g-eval`."""
-_SCALE: Final = 10
+_MAX_SCORE: Final = 10
 """The best score that a judge can give where a threshold applies."""
 
 
-class Lowered(NamedTuple):
+class GraderCall(NamedTuple):
     """A grader, its parameters, and the lowest passing score if the grader does not set it."""
 
     grader: str
@@ -40,43 +40,43 @@ class Lowered(NamedTuple):
     pass_at: float | None = None
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class AssertionReader(Struct, frozen=True, kw_only=True):
     """Reads one assertion."""
 
-    fields: Fields
+    fields: FieldReader
     kind: str
     values: Mapping[str, Any]
-    source: Source
+    source: SuiteSource
 
-    def filled(self, name: str, text: str) -> str:
+    def fill(self, name: str, text: str) -> str:
         """Returns a text with its names filled in."""
         try:
-            return filled(text, self.values)
+            return fill_template(text, self.values)
         except BadTemplate as error:
             self.fields.error(error.code, name, str(error))
             return text
 
-    def value(self, expected: str) -> Any:
+    def required_value(self, expected: str) -> Any:
         """Returns the required `value`, filled in and read from its file; None and an error without it."""
-        value = self.optional()
-        if value is None and not self.fields.notes.noted(self.fields.place("value")):
-            self.fields.missing("value", expected)
+        value = self.optional_value()
+        if value is None and not self.fields.problem_log.has_error_at(self.fields.path_to("value")):
+            self.fields.report_missing("value", expected)
         return value
 
-    def optional(self) -> Any:
+    def optional_value(self) -> Any:
         """Returns `value`, filled in and read from its file, or None."""
         fields = self.fields
-        line = fields.line_of("value")
-        value = rewritten(fields.take("value"), lambda text, _name: self.filled("value", text))
-        if isinstance(value, str) and value.startswith(SCHEME):
-            value = value_of(value, self.source, fields.notes, fields.place("value"), line)
-        return plain(value)
+        line = fields.line_for("value")
+        value = map_strings(fields.pop("value"), lambda text, _name: self.fill("value", text))
+        if isinstance(value, str) and value.startswith(FILE_SCHEME):
+            value = read_value(value, self.source, fields.problem_log, fields.path_to("value"), line)
+        return to_plain(value)
 
     def text(self, expected: str = "the text to look for") -> str:
         """Returns `value` as a non-empty text."""
-        value = self.value(expected)
+        value = self.required_value(expected)
         if isinstance(value, dict | list):
-            self.fields.wrong("value", value, "text")
+            self.fields.report_wrong_type("value", value, "text")
         elif value is not None and not as_text(value):
             self.fields.error("empty-value", "value", f"is empty; it must be {expected}.")
         elif value is not None:
@@ -94,140 +94,146 @@ class Asked(Struct, frozen=True, kw_only=True):
 # --- texts -------------------------------------------------------------------------------------------------
 
 
-def one_text(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
+def single_text_parser(grader: str, **more: Any) -> Callable[[AssertionReader], GraderCall]:
     """Returns a parser for a type that looks for one text."""
-    return lambda reader: Lowered(grader, {"value": reader.text(), **more})
+    return lambda reader: GraderCall(grader, {"value": reader.text(), **more})
 
 
-def texts(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
+def text_list_parser(grader: str, **more: Any) -> Callable[[AssertionReader], GraderCall]:
     """Returns a parser for a type that looks for several texts: a list, or a text with commas."""
 
-    def to_call(reader: Asked) -> Lowered:
-        value = reader.value("a list of texts")
+    def to_call(reader: AssertionReader) -> GraderCall:
+        value = reader.required_value("a list of texts")
         if isinstance(value, str):
             cells = next(csv.reader([value.replace("\n", " ")], skipinitialspace=True), [])
             value = [cell.strip() for cell in cells]
         if value is not None and not isinstance(value, list):
-            reader.fields.wrong("value", value, "a list of texts")
+            reader.fields.report_wrong_type("value", value, "a list of texts")
         items = [as_text(item) for item in value] if isinstance(value, list) else []
         if isinstance(value, list) and not all(items):
             reader.fields.error("empty-value", "value", "has an empty text; remove it.")
         elif value == []:
             reader.fields.error("empty-value", "value", "is empty; give at least one text.")
-        return Lowered(grader, {"values": items, **more})
+        return GraderCall(grader, {"values": items, **more})
 
     return to_call
 
 
-def equals(reader: Asked) -> Lowered:
-    """Parses `equals`: the text itself, or the same JSON."""
-    value = reader.value("what the answer must be")
+def parse_equals(reader: AssertionReader) -> GraderCall:
+    """Parses `parse_equals`: the text itself, or the same JSON."""
+    value = reader.required_value("what the answer must be")
     if isinstance(value, dict | list):
-        return Lowered("json_schema", {"schema": {"const": value}, "strip_fences": False})
-    return Lowered("exact", {"value": as_text(value), "trim": False})
+        return GraderCall("json_schema", {"schema": {"const": value}, "strip_fences": False})
+    return GraderCall("exact", {"value": as_text(value), "trim": False})
 
 
-def regex(reader: Asked) -> Lowered:
-    """Parses `regex`: a pattern of JavaScript's."""
+def parse_regex(reader: AssertionReader) -> GraderCall:
+    """Parses `parse_regex`: a pattern of JavaScript's."""
     regex_text = reader.text("a regular expression")
     try:
         pattern, _ = to_python(regex_text, "")
-        wrong = wrong_with(pattern)
-    except NoPattern as error:
+        wrong = get_compile_error(pattern)
+    except BadPattern as error:
         pattern, wrong = regex_text, str(error)
     if wrong is not None:
         reader.fields.error(
-            "bad-pattern", "value", f"is {shown(regex_text)}, no regular expression: {wrong}. Correct it."
+            "bad-pattern",
+            "value",
+            f"is {quote_value(regex_text)}, no regular expression: {wrong}. Correct it.",
         )
-    return Lowered("regex", {"pattern": pattern})
+    return GraderCall("regex", {"pattern": pattern})
 
 
-def number(grader: str) -> Callable[[Asked], Lowered]:
+def number_parser(grader: str) -> Callable[[AssertionReader], GraderCall]:
     """Returns a parser for a type that compares numbers; `threshold` is the relative tolerance."""
 
-    def to_call(reader: Asked) -> Lowered:
+    def to_call(reader: AssertionReader) -> GraderCall:
         value = reader.text("the right answer, which has a number")
         threshold = reader.share()
-        return Lowered(grader, {"value": value} | ({} if threshold is None else {"rel_tolerance": threshold}))
+        return GraderCall(
+            grader, {"value": value} | ({} if threshold is None else {"rel_tolerance": threshold})
+        )
 
     return to_call
 
 
-def word_count(reader: Asked) -> Lowered:
+def parse_word_count(reader: AssertionReader) -> GraderCall:
     """Parses `word-count`: a number, or an object with `min` and `max`."""
-    value = reader.value("a number of words, or an object with `min` and `max`")
+    value = reader.required_value("a number of words, or an object with `min` and `max`")
     if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     limits = value if isinstance(value, dict) else {"min": value, "max": value}
     unknown = [name for name in limits if name not in ("min", "max")]
     if value is None:
-        return Lowered("length", {})
+        return GraderCall("length", {})
     if unknown or not limits or not all(type(limit) is int and limit >= 0 for limit in limits.values()):
-        reader.fields.wrong("value", value, "a whole number of words, or an object with `min` and `max`")
-    return Lowered("length", {f"{name}_words": limit for name, limit in limits.items()})
+        reader.fields.report_wrong_type(
+            "value", value, "a whole number of words, or an object with `min` and `max`"
+        )
+    return GraderCall("length", {f"{name}_words": limit for name, limit in limits.items()})
 
 
-def refusal(_reader: Asked) -> Lowered:
+def parse_refusal(_reader: AssertionReader) -> GraderCall:
     """Parses `is-refusal`: the answer declines."""
-    return Lowered("refusal", {})
+    return GraderCall("refusal", {})
 
 
 # --- JSON --------------------------------------------------------------------------------------------------
 
 
-def is_json(reader: Asked) -> Lowered:
+def parse_is_json(reader: AssertionReader) -> GraderCall:
     """Parses `is-json`: the whole answer is JSON, and matches the schema if there is one."""
-    schema = _schema(reader)
+    schema = _parse_schema(reader)
     if schema is None:
-        return Lowered("is_json", {"strip_fences": False})
-    return Lowered("json_schema", {"schema": schema, "strip_fences": False, **_formats(schema)})
+        return GraderCall("is_json", {"strip_fences": False})
+    return GraderCall("json_schema", {"schema": schema, "strip_fences": False, **_format_params(schema)})
 
 
-def contains_json(reader: Asked) -> Lowered:
+def parse_contains_json(reader: AssertionReader) -> GraderCall:
     """Parses `contains-json`: the answer contains a JSON object, which matches the schema if there is one."""
-    schema = _schema(reader)
-    return Lowered("contains_json", {} if schema is None else {"schema": schema, **_formats(schema)})
+    schema = _parse_schema(reader)
+    return GraderCall("contains_json", {} if schema is None else {"schema": schema, **_format_params(schema)})
 
 
-def _formats(schema: Any) -> dict[str, Any]:
+def _format_params(schema: Any) -> dict[str, Any]:
     """Returns the parameter that turns on format checks, if a schema uses formats."""
     parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
     own = isinstance(schema, dict) and isinstance(schema.get("format"), str)
-    return {"formats": True} if own or any(map(_formats, parts)) else {}
+    return {"formats": True} if own or any(map(_format_params, parts)) else {}
 
 
-def _schema(reader: Asked) -> Any:
+def _parse_schema(reader: AssertionReader) -> Any:
     """Returns the schema in `value`: an object, or JSON or YAML text; None if there is none."""
-    from proctor.yaml12 import BadYaml, load
+    from proctor.yaml12 import YamlError, load
 
-    schema = reader.optional()
+    schema = reader.optional_value()
     if isinstance(schema, str) and schema.strip():
         try:
-            schema = plain(load(schema))
-        except BadYaml as error:
+            schema = to_plain(load(schema))
+        except YamlError as error:
             reader.fields.error("bad-schema", "value", f"is no JSON schema: {error}")
             return None
     if schema is None or schema == "":
         return None
     if not isinstance(schema, dict | bool):
-        reader.fields.wrong("value", schema, "a JSON schema")
+        reader.fields.report_wrong_type("value", schema, "a JSON schema")
     return schema
 
 
 # --- figures -----------------------------------------------------------------------------------------------
 
 
-def limit(grader: str, param: str, expected: str) -> Callable[[Asked], Lowered]:
+def limit_parser(grader: str, param: str, expected: str) -> Callable[[AssertionReader], GraderCall]:
     """Returns a parser for a type whose `threshold` is a maximum."""
 
-    def to_call(reader: Asked) -> Lowered:
+    def to_call(reader: AssertionReader) -> GraderCall:
         fields = reader.fields
         if "threshold" not in fields:
-            fields.missing("threshold", expected)
+            fields.report_missing("threshold", expected)
         threshold = fields.number("threshold") or 0
         if threshold < 0:
             fields.error("bad-threshold", "threshold", f"is {threshold}; it must be 0 or more.")
-        return Lowered(grader, {param: float(threshold)})
+        return GraderCall(grader, {param: float(threshold)})
 
     return to_call
 
@@ -235,55 +241,65 @@ def limit(grader: str, param: str, expected: str) -> Callable[[Asked], Lowered]:
 # --- meaning -----------------------------------------------------------------------------------------------
 
 
-def similar(reader: Asked) -> Lowered:
-    """Parses `similar`: close enough in meaning to one of the texts."""
-    value = reader.value("a text, or a list of texts")
+def parse_similar(reader: AssertionReader) -> GraderCall:
+    """Parses `parse_similar`: close enough in meaning to one of the texts."""
+    value = reader.required_value("a text, or a list of texts")
     threshold = reader.share()
     references = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
     if isinstance(value, dict):
-        reader.fields.wrong("value", value, "text or a list of texts")
+        reader.fields.report_wrong_type("value", value, "text or a list of texts")
     elif value is not None and not (references and all(text.strip() for text in references)):
         reader.fields.error("empty-value", "value", "is empty, or has an empty text; write what is meant.")
     reference: Any = references if isinstance(value, list) else references[0]
-    at = SIMILAR_AT if threshold is None else threshold
-    return Lowered("semantic_similarity", {"value": reference, "threshold": at})
+    at = DEFAULT_SIMILARITY if threshold is None else threshold
+    return GraderCall("semantic_similarity", {"value": reference, "threshold": at})
 
 
-def question(before: str) -> Callable[[Asked], Lowered]:
+def question_parser(before: str) -> Callable[[AssertionReader], GraderCall]:
     """Returns a parser for a type that asks a judge for yes or no, with this text before the value."""
 
-    def to_call(reader: Asked) -> Lowered:
+    def to_call(reader: AssertionReader) -> GraderCall:
         value = reader.text("what the judge goes by")
-        return Lowered("llm_judge", {"prompt": before + value})
+        return GraderCall("llm_judge", {"prompt": before + value})
 
     return to_call
 
 
-def llm_rubric(reader: Asked) -> Lowered:
+def parse_llm_rubric(reader: AssertionReader) -> GraderCall:
     """Parses `llm-rubric`: yes or no, or a score if there is a threshold."""
     threshold = reader.share()
     if threshold is None:
-        return question(RUBRIC)(reader)
-    return Lowered("rubric", _scored(reader.text("the rubric"), threshold))
+        return question_parser(RUBRIC_QUESTION)(reader)
+    return GraderCall("rubric", _rubric_params(reader.text("the rubric"), threshold))
 
 
-def g_eval(reader: Asked) -> Lowered:
+def parse_g_eval(reader: AssertionReader) -> GraderCall:
     """Parses `g-eval`: a score for one criterion, or the mean score for several."""
     share = reader.share()
-    threshold = GOOD_AT if share is None else share
-    value = reader.value("a criterion, or a list of criteria")
+    threshold = DEFAULT_G_EVAL_THRESHOLD if share is None else share
+    value = reader.required_value("a criterion, or a list of criteria")
     criteria = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
     if value is not None and not (criteria and all(text.strip() for text in criteria)):
         reader.fields.error("empty-value", "value", "is empty, or has an empty text; write a criterion.")
     if len(criteria) == 1:
-        return Lowered("rubric", _scored(criteria[0], threshold))
+        return GraderCall("rubric", _rubric_params(criteria[0], threshold))
     members = [
-        {"name": str(number), "assertion": {"grader": "rubric", "params": _scored(criterion, threshold)}}
+        {
+            "name": str(number),
+            "assertion": {"grader": "rubric", "params": _rubric_params(criterion, threshold)},
+        }
         for number, criterion in enumerate(criteria, 1)
     ]
-    return Lowered("composite", {"members": members, "aggregator": {"type": "weighted_average"}}, threshold)
+    return GraderCall(
+        "composite", {"members": members, "aggregator": {"type": "weighted_average"}}, threshold
+    )
 
 
-def _scored(rubric: str, threshold: float) -> dict[str, Any]:
+def _rubric_params(rubric: str, threshold: float) -> dict[str, Any]:
     """Returns the parameters of a rubric whose score must reach a share of the scale."""
-    return {"rubric": rubric, "lowest": 0, "highest": _SCALE, "min_score": round(threshold * _SCALE, 9)}
+    return {
+        "rubric": rubric,
+        "lowest": 0,
+        "highest": _MAX_SCORE,
+        "min_score": round(threshold * _MAX_SCORE, 9),
+    }

@@ -11,19 +11,19 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.promptfoo.assertions import Context, lower
-from proctor.dialects.promptfoo.files import SCHEME, path_of, value_of
-from proctor.dialects.promptfoo.prompts import Prompt
-from proctor.dialects.promptfoo.providers import target_of
-from proctor.dialects.promptfoo.templates import BadTemplate, as_text, resolved
-from proctor.dialects.promptfoo.test_files import Raw
+from proctor.dialects.promptfoo.assertions import AssertionContext, parse_assertions
+from proctor.dialects.promptfoo.files import FILE_SCHEME, read_value, strip_scheme
+from proctor.dialects.promptfoo.prompts import PromptTemplate
+from proctor.dialects.promptfoo.providers import parse_target_name
+from proctor.dialects.promptfoo.templates import BadTemplate, as_text, resolve_values
+from proctor.dialects.promptfoo.test_files import RawPromptfooTest
 from proctor.model import Assertion, Case, Message, PassRule, Problem
-from proctor.protocols import Placed, Source
-from proctor.validation import Fields, Notes, kind_of, shown
-from proctor.yaml12 import plain
+from proctor.protocols import CaseAtLine, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
+from proctor.yaml12 import to_plain
 
-TEST: Final = ("description", "vars", "assert", "threshold", "options", "metadata", "provider")
-OPTIONS: Final = ("prefix", "suffix", "disableVarExpansion", "disableDefaultAsserts")
+TEST_FIELDS: Final = ("description", "vars", "assert", "threshold", "options", "metadata", "provider")
+OPTION_FIELDS: Final = ("prefix", "suffix", "disableVarExpansion", "disableDefaultAsserts")
 UNUSED_OPTIONS: Final = ("provider", "rubricPrompt", "factuality", "runSerially", "disableConversationVar")
 REFUSED_OPTIONS: Final = {
     **dict.fromkeys(
@@ -31,27 +31,27 @@ REFUSED_OPTIONS: Final = {
     ),
     "storeOutputAs": "makes one test depend on another, and each case is asked alone. Write a conversation.",
 }
-REFUSED: Final = {
+REFUSED_FIELDS: Final = {
     "assertScoringFunction": "is code, and no code of a suite is run. Give `threshold` instead.",
     "providerOutput": "is an answer that nobody gave, and is not read. Give answers with a `replay` target.",
     "providers": "limits the test to some providers, which is not read. Remove it.",
     "prompts": "limits the test to some prompts, which is not read. Give it a configuration of its own.",
 }
-MOST_CASES: Final = 10_000
+MAX_CASES: Final = 10_000
 """The maximum number of cases of one test."""
 
-_NO_WORD: Final = re.compile(r"[^\w.]+")
+_NON_WORD: Final = re.compile(r"[^\w.]+")
 _SHORT_VALUE: Final = re.compile(r"[^\s,=\[\]]([^\n,=\[\]]{0,38}[^\s,=\[\]])?")
-_LONGEST_ID: Final = 60
-_WILD: Final = frozenset("*?[")
+_MAX_ID_LENGTH: Final = 60
+_GLOB_CHARACTERS: Final = frozenset("*?[")
 
 
-UNSCORED: Final = Assertion(
+UNSCORED_ASSERTION: Final = Assertion(
     grader="unscored", params={"reason": "The test has no assertion, so nothing says what a good answer is."}
 )
 
 
-class Test(Struct, frozen=True, kw_only=True):
+class ParsedTest(Struct, frozen=True, kw_only=True):
     """The content of a test, or of `defaultTest`."""
 
     vars: dict[str, list[Any]] = {}
@@ -64,47 +64,49 @@ class Test(Struct, frozen=True, kw_only=True):
     target: str | None = None
 
 
-class Common(Struct, frozen=True, kw_only=True):
+class ConfigurationLevel(Struct, frozen=True, kw_only=True):
     """What a configuration gives to each of its tests."""
 
-    prompts: tuple[Prompt, ...]
-    default: Test
+    prompts: tuple[PromptTemplate, ...]
+    default: ParsedTest
     default_line: int
     templates: dict[str, Any]
     repeats: int | None
-    source: Source
-    names: set[str]
+    source: SuiteSource
+    used_ids: set[str]
     """The ids used so far."""
 
 
-def cases_of(raw: Raw, number: int, common: Common) -> Iterator[Placed | Problem]:
+def build_cases(
+    raw: RawPromptfooTest, number: int, common: ConfigurationLevel
+) -> Iterator[CaseAtLine | Problem]:
     """Yields the cases and the problems of a test."""
-    notes = Notes(raw.path or common.source.path, raw.line, "Test", of_case=True)
-    fields = Fields(raw.row, notes)
-    fields.forgive_null(*fields.names())
+    notes = ProblemLog(raw.path or common.source.path, raw.line, "Test", of_case=True)
+    fields = FieldReader(raw.row, notes)
+    fields.drop_null(*fields.remaining_names())
     description = fields.text("description")
-    name = notes.case = _name(description, number, common.names)
-    test = test_of(fields, common.source, common.default.options)
-    fields.finish(TEST)
-    cases = [] if notes.failed else list(_cases(test, name, notes, common))
-    if cases and not notes.failed and not cases[0].assertions:
+    name = notes.case = _make_test_id(description, number, common.used_ids)
+    test = parse_test(fields, common.source, common.default.options)
+    fields.finish(TEST_FIELDS)
+    cases = [] if notes.has_errors else list(_expand_cases(test, name, notes, common))
+    if cases and not notes.has_errors and not cases[0].assertions:
         message = "It has no assertion, so its answers will be UNSCORED. Give it `assert`."
         notes.warn("no-assertions", message, "assert")
     if notes.row is not None:
-        count = _count(test, common)
-        notes.row = replace(notes.row, cases=count if 0 < count <= MOST_CASES else 1)
+        count = _count_cases(test, common)
+        notes.row = replace(notes.row, cases=count if 0 < count <= MAX_CASES else 1)
     yield from (
         problem if problem.row is None else replace(problem, row=notes.row) for problem in notes.problems
     )
-    for case in cases if not notes.failed else ():
+    for case in cases if not notes.has_errors else ():
         metadata = case.metadata if description is None else {"description": description, **case.metadata}
-        case = replace(case, metadata=metadata, assertions=case.assertions or (UNSCORED,))
-        yield Placed(case, raw.line, raw.path)
+        case = replace(case, metadata=metadata, assertions=case.assertions or (UNSCORED_ASSERTION,))
+        yield CaseAtLine(case, raw.line, raw.path)
 
 
-def _name(description: str | None, number: int, used_names: set[str]) -> str:
+def _make_test_id(description: str | None, number: int, used_names: set[str]) -> str:
     """Returns the id of a test: its description in lower case, or its number."""
-    name = _NO_WORD.sub("-", (description or "").lower())[:_LONGEST_ID].strip("-") or f"test-{number}"
+    name = _NON_WORD.sub("-", (description or "").lower())[:_MAX_ID_LENGTH].strip("-") or f"test-{number}"
     if name in used_names:
         name = f"{name}-{number}"
     used_names.add(name)
@@ -114,129 +116,135 @@ def _name(description: str | None, number: int, used_names: set[str]) -> str:
 # --- what a test says --------------------------------------------------------------------------------------
 
 
-def test_of(fields: Fields, source: Source, inherited: dict[str, Any]) -> Test:
+def parse_test(fields: FieldReader, source: SuiteSource, inherited: dict[str, Any]) -> ParsedTest:
     """Parses a test, without its description; `inherited` are the options of the default test."""
-    options = _options(fields)
+    options = _parse_options(fields)
     expand = not {**inherited, **options}.get("disableVarExpansion", False)
-    for name, why in REFUSED.items():
+    for name, why in REFUSED_FIELDS.items():
         if name in fields:
-            fields.take(name)
+            fields.pop(name)
             fields.error("unsupported", name, why)
     threshold = fields.number("threshold")
     if threshold is not None and not 0 <= threshold <= 1:
         fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
-    metadata: Any = fields.take("metadata")
+    metadata: Any = fields.pop("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        fields.wrong("metadata", metadata, "an object")
+        fields.report_wrong_type("metadata", metadata, "an object")
         metadata = None
-    return Test(
-        vars=_vars(fields, source, expand=expand),
-        assertions=fields.take("assert"),
+    return ParsedTest(
+        vars=_parse_vars(fields, source, expand=expand),
+        assertions=fields.pop("assert"),
         threshold=None if threshold is None else float(threshold),
         options=options,
-        metadata=plain(metadata or {}),
-        target=_target(fields),
+        metadata=to_plain(metadata or {}),
+        target=_parse_target(fields),
     )
 
 
-def _options(fields: Fields) -> dict[str, Any]:
+def _parse_options(fields: FieldReader) -> dict[str, Any]:
     inner = fields.object("options")
     if inner is None:
         return {}
-    inner.forgive_null(*inner.names())
+    inner.drop_null(*inner.remaining_names())
     for name, why in REFUSED_OPTIONS.items():
         if name in inner:
-            inner.take(name)
+            inner.pop(name)
             inner.error("unsupported", name, why)
     for name in UNUSED_OPTIONS:
         if name in inner:
-            inner.take(name)
+            inner.pop(name)
             inner.warn("no-effect", name, "has no effect here.")
     options: dict[str, Any] = {name: inner.text(name) for name in ("prefix", "suffix") if name in inner}
     for name in ("disableVarExpansion", "disableDefaultAsserts"):
         if name in inner:
-            options[name] = inner.truth(name, False)
-    inner.finish((*OPTIONS, *UNUSED_OPTIONS))
+            options[name] = inner.boolean(name, False)
+    inner.finish((*OPTION_FIELDS, *UNUSED_OPTIONS))
     return options
 
 
-def _target(fields: Fields) -> str | None:
+def _parse_target(fields: FieldReader) -> str | None:
     if "provider" not in fields:
         return None
-    provider: Any = fields.take("provider")
-    name = target_of(provider)
+    provider: Any = fields.pop("provider")
+    name = parse_target_name(provider)
     if name is None:
         fields.error(
-            "unknown-provider", "provider", f"is {shown(provider)}, which is no target here. Remove it."
+            "unknown-provider", "provider", f"is {quote_value(provider)}, which is no target here. Remove it."
         )
     return name
 
 
-def _vars(fields: Fields, source: Source, *, expand: bool) -> dict[str, list[Any]]:
+def _parse_vars(fields: FieldReader, source: SuiteSource, *, expand: bool) -> dict[str, list[Any]]:
     """Returns the values of each variable of a test; a list of texts gives several values."""
-    line = fields.line_of("vars")
-    raw_vars: Any = fields.take("vars")
-    notes, place = fields.notes, fields.place("vars")
+    line = fields.line_for("vars")
+    raw_vars: Any = fields.pop("vars")
+    notes, place = fields.problem_log, fields.path_to("vars")
     files = raw_vars if isinstance(raw_vars, list) else [raw_vars] if isinstance(raw_vars, str) else None
     if files is not None and all(isinstance(file, str) for file in files):
         merged: dict[str, Any] = {}
         for file in files:
-            value = value_of(file, source, notes, place, line)
+            value = read_value(file, source, notes, place, line)
             if isinstance(value, dict):
                 merged.update(value)
-            elif not notes.failed:
+            elif not notes.has_errors:
                 notes.error(
-                    "wrong-type", f"`{place}` is {file}, which has {kind_of(value)}.", place, line=line
+                    "wrong-type", f"`{place}` is {file}, which has {json_type(value)}.", place, line=line
                 )
         raw_vars = merged
     if raw_vars is not None and not isinstance(raw_vars, dict):
-        fields.wrong("vars", raw_vars, "an object")
+        fields.report_wrong_type("vars", raw_vars, "an object")
     lines = getattr(raw_vars, "lines", {})
     return {
-        name: _values(value, source, notes, f"{place}.{name}", lines.get(name, line), expand=expand)
+        name: _parse_values(value, source, notes, f"{place}.{name}", lines.get(name, line), expand=expand)
         for name, value in (raw_vars.items() if isinstance(raw_vars, dict) else ())
     }
 
 
-def _values(
-    value: Any, source: Source, notes: Notes, field: str, line: int | None, *, expand: bool
+def _parse_values(
+    value: Any, source: SuiteSource, notes: ProblemLog, field: str, line: int | None, *, expand: bool
 ) -> list[Any]:
     """Returns the values of one variable."""
     several = expand and isinstance(value, list) and bool(value) and isinstance(value[0], str)
     values: list[Any] = []
     for item in value if several else [value]:
-        if not isinstance(item, str) or not item.startswith(SCHEME):
-            values.append(plain(item))
+        if not isinstance(item, str) or not item.startswith(FILE_SCHEME):
+            values.append(to_plain(item))
             continue
-        path = path_of(item)
-        paths = source.expand(path) if _WILD.intersection(path) else [path]
+        path = strip_scheme(item)
+        paths = source.expand_glob(path) if _GLOB_CHARACTERS.intersection(path) else [path]
         if not paths:
-            notes.error("empty-glob", f"`{field}` is {shown(path)}, which matches no file.", field, line=line)
-        values += [plain(value_of(SCHEME + file_path, source, notes, field, line)) for file_path in paths]
+            notes.error(
+                "empty-glob", f"`{field}` is {quote_value(path)}, which matches no file.", field, line=line
+            )
+        values += [
+            to_plain(read_value(FILE_SCHEME + file_path, source, notes, field, line)) for file_path in paths
+        ]
     return values
 
 
 # --- its cases ---------------------------------------------------------------------------------------------
 
 
-def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case]:
+def _expand_cases(
+    test: ParsedTest, name: str, notes: ProblemLog, common: ConfigurationLevel
+) -> Iterator[Case]:
     """Yields a case for each combination of values and each prompt; stops at the first error."""
     default = common.default
     options = {**default.options, **test.options}
     values = {**default.vars, **test.vars}
-    count = _count(test, common)
-    if count > MOST_CASES:
-        message = f"Its vars make {count:,} cases of it; the most are {MOST_CASES:,}. Give some fewer values."
+    count = _count_cases(test, common)
+    if count > MAX_CASES:
+        message = f"Its vars make {count:,} cases of it; the most are {MAX_CASES:,}. Give some fewer values."
         notes.error("too-many-cases", message, "vars")
         return
     threshold = default.threshold if test.threshold is None else test.threshold
-    for suffix, combination in _combinations(values):
+    for suffix, combination in _combine_values(values):
         try:
-            context = Context(resolved(combination), common.templates, common.source)
+            context = AssertionContext(resolve_values(combination), common.templates, common.source)
         except BadTemplate as error:
             notes.error(error.code, f"`vars` {error}", "vars")
             return
-        assertions = _assertions(test, options, notes, context, common)
+        assertions = _parse_all_assertions(test, options, notes, context, common)
         if threshold is not None:  # then scores alone decide
             assertions = [replace(assertion, required=None) for assertion in assertions]
         rule = threshold
@@ -248,55 +256,63 @@ def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case
             ending = f"~{prompt.label}" if len(common.prompts) > 1 else ""
             yield Case(
                 id=name + suffix + ending,
-                input=_messages(prompt, options, notes, context),
+                input=_build_messages(prompt, options, notes, context),
                 assertions=tuple(assertions),
                 metadata={**default.metadata, **test.metadata},
                 repeats=common.repeats,
                 pass_rule=None if rule is None else PassRule(threshold=rule),
                 target=test.target or default.target,
             )
-        if notes.failed:
+        if notes.has_errors:
             return
 
 
-def _count(test: Test, common: Common) -> int:
+def _count_cases(test: ParsedTest, common: ConfigurationLevel) -> int:
     """Returns the number of cases of a test."""
     return prod(map(len, {**common.default.vars, **test.vars}.values())) * len(common.prompts)
 
 
-def _combinations(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _combine_values(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields each combination of values, the first variable slowest, with a suffix for its id."""
     places = [range(len(options)) for options in values.values()]
     for indexes in product(*places):
         at = dict(zip(values, indexes, strict=True))
         suffixes = [
-            f"{name}={_word(values[name][at[name]], at[name])}" for name in at if len(values[name]) > 1
+            f"{name}={_format_id_value(values[name][at[name]], at[name])}"
+            for name in at
+            if len(values[name]) > 1
         ]
         suffix = f"[{','.join(suffixes)}]" if suffixes else ""
         yield suffix, {name: values[name][place] for name, place in at.items()}
 
 
-def _word(value: Any, place: int) -> str:
+def _format_id_value(value: Any, place: int) -> str:
     """Returns a value for an id: the value itself if it is short, else its number."""
     text = as_text(value)
     return text if _SHORT_VALUE.fullmatch(text) else f"#{place + 1}"
 
 
-def _assertions(
-    test: Test, options: dict[str, Any], notes: Notes, context: Context, common: Common
+def _parse_all_assertions(
+    test: ParsedTest,
+    options: dict[str, Any],
+    notes: ProblemLog,
+    context: AssertionContext,
+    common: ConfigurationLevel,
 ) -> list[Assertion]:
     """Returns the assertions of the default test, then the test's own."""
     shared: list[Assertion] = []
     if not options.get("disableDefaultAsserts"):
-        own = Notes(common.source.path, common.default_line, notes.subject)
+        own = ProblemLog(common.source.path, common.default_line, notes.subject)
         own.case, own.row = notes.case, notes.row
-        shared = lower(common.default.assertions, "defaultTest.assert", own, context)
+        shared = parse_assertions(common.default.assertions, "defaultTest.assert", own, context)
         notes.problems += own.problems
-        notes.failed = notes.failed or own.failed
-    return shared + lower(test.assertions, "assert", notes, context)
+        notes.has_errors = notes.has_errors or own.has_errors
+    return shared + parse_assertions(test.assertions, "assert", notes, context)
 
 
-def _messages(prompt: Prompt, options: dict[str, Any], notes: Notes, context: Context) -> tuple[Message, ...]:
+def _build_messages(
+    prompt: PromptTemplate, options: dict[str, Any], notes: ProblemLog, context: AssertionContext
+) -> tuple[Message, ...]:
     before, after = options.get("prefix") or "", options.get("suffix") or ""
     if prompt.is_chat and (before or after):
         message = (
@@ -304,7 +320,7 @@ def _messages(prompt: Prompt, options: dict[str, Any], notes: Notes, context: Co
         )
         notes.error("unsupported", message, "options")
     try:
-        messages = prompt.filled(context.values, before, after)
+        messages = prompt.fill(context.values, before, after)
     except BadTemplate as error:
         notes.error(error.code, f"`{prompt.field}` {error}", prompt.field)
         return ()

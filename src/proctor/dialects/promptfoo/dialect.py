@@ -13,40 +13,40 @@ from typing import Final
 from msgspec.structs import replace
 
 from proctor.dialects.shared.head import read_head
-from proctor.dialects.shared.signatures import YAML, is_of_promptfoo
+from proctor.dialects.shared.signatures import YAML_ENDINGS, is_promptfoo
 from proctor.model import Problem, Suite
-from proctor.protocols import Dialect, Head, Placed, Source
+from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 
-_ONCE: Final = frozenset(("no-effect", "no-assertions"))
+_REPORTED_ONCE: Final = frozenset(("no-effect", "no-assertions"))
 """Warnings that are reported once per file."""
-_SHARED: Final = "defaultTest"
+_SHARED_FIELD: Final = "defaultTest"
 """The field that all tests share, whose problems are reported once."""
-_PLACES: Final = re.compile(r"\[\d+\]")
+_LIST_INDEX: Final = re.compile(r"\[\d+\]")
 
 
 class Promptfoo(Dialect):
     """Reads promptfoo configurations."""
 
-    endings = (*YAML, ".json")
+    endings = (*YAML_ENDINGS, ".json")
     has_rows = False
 
-    def recognises(self, head: Head) -> str | None:
+    def recognises(self, head: FileHead) -> str | None:
         """Recognises promptfoo's file name, or the fields of a configuration."""
-        if is_of_promptfoo(head):
+        if is_promptfoo(head):
             return "it is named `promptfooconfig`, or has `prompts` or `providers` for its tests"
         return None
 
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.promptfoo.reader import suite_of  # most runs use another dialect
+        from proctor.dialects.promptfoo.reader import parse_suite  # most runs use another dialect
 
         reported_keys: set[tuple[str, str, str, str]] = set()
-        for item in suite_of(source):
+        for item in parse_suite(source):
             if isinstance(item, Problem):
                 field = item.field or ""
-                shared = field.startswith(_SHARED)
-                if shared or item.code in _ONCE:
-                    place = field if shared else _PLACES.sub("", field)
+                shared = field.startswith(_SHARED_FIELD)
+                if shared or item.code in _REPORTED_ONCE:
+                    place = field if shared else _LIST_INDEX.sub("", field)
                     key = (item.path, item.code, place, item.level)
                     if key in reported_keys:
                         if item.level == "warning" or item.row is None:
@@ -55,10 +55,10 @@ class Promptfoo(Dialect):
                     reported_keys.add(key)
             yield item
 
-    def may_be_suite(self, source: Source) -> bool:
+    def may_be_suite(self, source: SuiteSource) -> bool:
         """Returns False for YAML that is no configuration, which may belong to any program."""
-        is_yaml = source.path.lower().endswith(YAML)
-        return not is_yaml or is_of_promptfoo(read_head(source.path, source.lines()))
+        is_yaml = source.path.lower().endswith(YAML_ENDINGS)
+        return not is_yaml or is_promptfoo(read_head(source.path, source.read_lines()))
 
     def assertion_types(self) -> Collection[str]:
         """Returns the types of the format's assertions."""

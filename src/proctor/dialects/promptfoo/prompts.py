@@ -12,35 +12,35 @@ from msgspec.structs import replace
 
 from proctor.dialects.pramana.reader import ROLES
 from proctor.dialects.promptfoo.files import (
-    CODE,
-    DATA,
-    SCHEME,
-    data_of,
-    ending_of,
-    is_refused,
-    path_of,
-    text_of,
+    CODE_ENDINGS,
+    DATA_ENDINGS,
+    FILE_SCHEME,
+    get_ending,
+    read_data,
+    read_text,
+    refuse_reference,
+    strip_scheme,
 )
-from proctor.dialects.promptfoo.templates import BadTemplate, filled, parsed
-from proctor.dialects.shared.yaml_files import file_of, shown_path
+from proctor.dialects.promptfoo.templates import BadTemplate, fill_template, parse_template
+from proctor.dialects.shared.yaml_files import display_path, find_file
 from proctor.model import Message
-from proctor.protocols import Found, Source
-from proctor.validation import Fields, Notes, kind_of, shown
+from proctor.protocols import SourceFile, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
 
-TEXT: Final = (".txt", ".md", ".j2")
-ENTRY: Final = ("id", "raw", "label", "description", "config")
-MESSAGE: Final = ("role", "content", "name")
-DEFAULT: Final = "{{prompt}}"
+TEXT_ENDINGS: Final = (".txt", ".md", ".j2")
+ENTRY_FIELDS: Final = ("id", "raw", "label", "description", "config")
+MESSAGE_FIELDS: Final = ("role", "content", "name")
+DEFAULT_PROMPT: Final = "{{prompt}}"
 """The prompt of a configuration without prompts."""
 
-_FILES: Final = frozenset((*TEXT, *DATA, *CODE, ".csv", ".jsonl"))
-_INSTEAD: Final = "Write the prompt as text or as a list of messages."
-_BETWEEN: Final = re.compile(r"^---[ \t]*$\n?", re.MULTILINE)
-_NO_WORD: Final = re.compile(r"[^\w.]+")
-_WILD: Final = frozenset("*?[")
+_FILE_ENDINGS: Final = frozenset((*TEXT_ENDINGS, *DATA_ENDINGS, *CODE_ENDINGS, ".csv", ".jsonl"))
+_ADVICE: Final = "Write the prompt as text or as a list of messages."
+_PROMPT_SEPARATOR: Final = re.compile(r"^---[ \t]*$\n?", re.MULTILINE)
+_NON_WORD: Final = re.compile(r"[^\w.]+")
+_GLOB_CHARACTERS: Final = frozenset("*?[")
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
+class PromptTemplate(Struct, frozen=True, kw_only=True):
     """A prompt with placeholders."""
 
     label: str
@@ -49,7 +49,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     is_chat: bool = False
 
-    def filled(self, values: Mapping[str, Any], before: str, after: str) -> tuple[Message, ...]:
+    def fill(self, values: Mapping[str, Any], before: str, after: str) -> tuple[Message, ...]:
         """Returns the messages to send.
 
         Args:
@@ -62,19 +62,21 @@ class Prompt(Struct, frozen=True, kw_only=True):
         """
         return tuple(
             Message(
-                role=message.role, content=filled(before + message.content + after, values), name=message.name
+                role=message.role,
+                content=fill_template(before + message.content + after, values),
+                name=message.name,
             )
             for message in self.messages
         )
 
 
-_UNREADABLE: Final = Prompt(
+_UNREADABLE_PROMPT: Final = PromptTemplate(
     label="unreadable", field="prompts", messages=(Message(role="user", content="?"),), is_chat=False
 )
 """Replaces an invalid prompt; its error keeps every case from running."""
 
 
-class _Entry(Struct, frozen=True, kw_only=True):
+class _PromptEntry(Struct, frozen=True, kw_only=True):
     """One entry of `prompts`, as written."""
 
     field: str
@@ -84,28 +86,32 @@ class _Entry(Struct, frozen=True, kw_only=True):
     """The prompt's file, if it is not the configuration; `line` then refers to that file."""
 
 
-def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tuple[Prompt, ...]:
+def read_prompts(
+    value: Any, source: SuiteSource, notes: ProblemLog, line: int | None
+) -> tuple[PromptTemplate, ...]:
     """Returns the prompts of a configuration in order; problems go to `notes`."""
     entries: list[Any] = value if isinstance(value, list) else [value]
     lines = getattr(value, "lines", [line] * len(entries)) if isinstance(value, list) else [line]
-    raw_prompts: list[tuple[_Entry, Any]] = []
+    raw_prompts: list[tuple[_PromptEntry, Any]] = []
     if value is None:
-        raw_prompts = [(_Entry(field="prompts", line=line), DEFAULT)]
+        raw_prompts = [(_PromptEntry(field="prompts", line=line), DEFAULT_PROMPT)]
     elif isinstance(value, dict):
         message = "`prompts` is an object; it must be a list of prompts, each a text or an object with `id`."
         notes.error("wrong-type", message, "prompts", line=line)
     else:
         for place, item in enumerate(entries):
             field = f"prompts[{place}]" if isinstance(value, list) else "prompts"
-            raw_prompts += _read_entry(item, _Entry(field=field, line=lines[place]), source, notes)
-    if not raw_prompts and not notes.failed:
+            raw_prompts += _read_entry(item, _PromptEntry(field=field, line=lines[place]), source, notes)
+    if not raw_prompts and not notes.has_errors:
         notes.error("missing-prompt", "`prompts` is empty; write at least one prompt.", "prompts", line=line)
-    prompts = (_prompt(raw, entry, number, notes) for number, (entry, raw) in enumerate(raw_prompts, 1))
+    prompts = (_parse_prompt(raw, entry, number, notes) for number, (entry, raw) in enumerate(raw_prompts, 1))
     readable_prompts = [prompt for prompt in prompts if prompt is not None]
     # An unreadable prompt counts for as many cases as any other.
     names = [f"prompts[{place}]" for place in range(len(entries))] if isinstance(value, list) else ["prompts"]
     readable = {prompt.field for prompt in readable_prompts}
-    readable_prompts += [_UNREADABLE for name in names if name not in readable and notes.noted(name)]
+    readable_prompts += [
+        _UNREADABLE_PROMPT for name in names if name not in readable and notes.has_error_at(name)
+    ]
     labels = [prompt.label for prompt in readable_prompts]
     return tuple(
         replace(prompt, label=f"{prompt.label}-{number}") if labels.count(prompt.label) > 1 else prompt
@@ -113,93 +119,101 @@ def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tu
     )
 
 
-def _read_entry(item: Any, entry: _Entry, source: Source, notes: Notes) -> Iterator[tuple[_Entry, Any]]:
+def _read_entry(
+    item: Any, entry: _PromptEntry, source: SuiteSource, notes: ProblemLog
+) -> Iterator[tuple[_PromptEntry, Any]]:
     """Yields the prompts of an entry, each a text or a list of messages."""
     if isinstance(item, dict):
-        fields = Fields(item, notes, entry.field + ".")
-        fields.forgive_null(*ENTRY)
+        fields = FieldReader(item, notes, entry.field + ".")
+        fields.drop_null(*ENTRY_FIELDS)
         label = fields.text("label")
         for name in ("description", "config"):
             if name in fields:
-                fields.take(name)
+                fields.pop(name)
                 fields.warn("no-effect", name, "has no effect here.")
         name = "raw" if "raw" in fields else "id"
-        inner: Any = fields.take(name)
+        inner: Any = fields.pop(name)
         if name == "raw":
-            fields.take("id")
-        fields.finish(ENTRY)
+            fields.pop("id")
+        fields.finish(ENTRY_FIELDS)
         if not isinstance(inner, str):
-            fields.missing(name, "the prompt, or the file that it is in")
+            fields.report_missing(name, "the prompt, or the file that it is in")
         else:
             yield from _read_entry(inner, replace(entry, label=label), source, notes)
     elif isinstance(item, str) and _is_path(item):
-        yield from _from_files(item, entry, source, notes)
+        yield from _read_files(item, entry, source, notes)
     elif isinstance(item, str | list):
         yield entry, item
     else:
-        message = f"`{entry.field}` is {shown(item)}, {kind_of(item)}; it must be a prompt or a file."
+        message = f"`{entry.field}` is {quote_value(item)}, {json_type(item)}; it must be a prompt or a file."
         notes.error("wrong-type", message, entry.field, line=entry.line)
 
 
 def _is_path(text: str) -> bool:
     """Whether a text refers to a file, and is no prompt itself."""
-    if text.startswith((SCHEME, "exec:")):
+    if text.startswith((FILE_SCHEME, "exec:")):
         return True
     one_word = "\n" not in text.strip() and "{{" not in text and " " not in text.strip()
-    return one_word and ("://" in text or ending_of(text.strip()) in _FILES)
+    return one_word and ("://" in text or get_ending(text.strip()) in _FILE_ENDINGS)
 
 
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def _from_files(reference: str, entry: _Entry, source: Source, notes: Notes) -> Iterator[tuple[_Entry, Any]]:
-    if is_refused(reference, notes, entry.field, entry.line, _INSTEAD):
+def _read_files(
+    reference: str, entry: _PromptEntry, source: SuiteSource, notes: ProblemLog
+) -> Iterator[tuple[_PromptEntry, Any]]:
+    if refuse_reference(reference, notes, entry.field, entry.line, _ADVICE):
         return
-    path = path_of(reference)
-    paths = source.expand(path) if _WILD.intersection(path) else [path]
+    path = strip_scheme(reference)
+    paths = source.expand_glob(path) if _GLOB_CHARACTERS.intersection(path) else [path]
     if not paths:
-        message = f"`{entry.field}` is {shown(path)}, which matches no file."
+        message = f"`{entry.field}` is {quote_value(path)}, which matches no file."
         notes.error("empty-glob", message, entry.field, line=entry.line)
     for file_path in paths:
-        file = file_of(file_path, source, notes, entry.field, entry.line)
+        file = find_file(file_path, source, notes, entry.field, entry.line)
         if file is not None:
-            path = shown_path(source, file.path)
-            for line, raw in _in_file(file, entry, source, notes):
+            path = display_path(source, file.path)
+            for line, raw in _read_file(file, entry, source, notes):
                 yield replace(entry, path=path, line=line), raw
 
 
-def _in_file(file: Found, entry: _Entry, source: Source, notes: Notes) -> list[tuple[int, Any]]:
+def _read_file(
+    file: SourceFile, entry: _PromptEntry, source: SuiteSource, notes: ProblemLog
+) -> list[tuple[int, Any]]:
     """Returns the prompts in a file: one conversation, or texts separated by lines of `---`."""
-    ending = ending_of(file.path)
-    if ending in DATA:
-        value = data_of(file, source, notes)
+    ending = get_ending(file.path)
+    if ending in DATA_ENDINGS:
+        value = read_data(file, source, notes)
         if value is None or isinstance(value, str | list):
             return [] if value is None else [(1, value)]
-        has = f"which has {kind_of(value)}"
-        message = f"`{entry.field}` is {shown_path(source, file.path)}, {has}. {_INSTEAD}"
+        has = f"which has {json_type(value)}"
+        message = f"`{entry.field}` is {display_path(source, file.path)}, {has}. {_ADVICE}"
         notes.error("wrong-type", message, entry.field, line=entry.line)
         return []
-    if ending not in TEXT:
-        endings = ", ".join((*TEXT, *DATA))
-        message = f"`{entry.field}` is {shown(file.path)}; prompts are read from files that end in {endings}."
+    if ending not in TEXT_ENDINGS:
+        endings = ", ".join((*TEXT_ENDINGS, *DATA_ENDINGS))
+        message = (
+            f"`{entry.field}` is {quote_value(file.path)}; prompts are read from files that end in {endings}."
+        )
         notes.error("unknown-ending", message, entry.field, line=entry.line)
         return []
-    text = text_of(file, source, notes, entry.field, entry.line)
+    text = read_text(file, source, notes, entry.field, entry.line)
     texts = [
         (line, prompt_text)
-        for line, prompt_text in _texts(text, several=ending == ".txt")
+        for line, prompt_text in _split_texts(text, several=ending == ".txt")
         if prompt_text.strip()
     ]
-    if not texts and not notes.noted(entry.field):
-        message = f"`{entry.field}` is {shown_path(source, file.path)}, which is empty."
+    if not texts and not notes.has_error_at(entry.field):
+        message = f"`{entry.field}` is {display_path(source, file.path)}, which is empty."
         notes.error("empty-prompt", message, entry.field, line=entry.line)
     return texts
 
 
-def _texts(text: str, *, several: bool) -> Iterator[tuple[int, str]]:
+def _split_texts(text: str, *, several: bool) -> Iterator[tuple[int, str]]:
     """Yields the stripped texts in a file, each with its first line."""
     start = 0
-    ends = [(match.start(), match.end()) for match in _BETWEEN.finditer(text)] if several else []
+    ends = [(match.start(), match.end()) for match in _PROMPT_SEPARATOR.finditer(text)] if several else []
     for end, then in (*ends, (len(text), len(text))):
         prompt_text = text[start:end]
         blank = len(prompt_text) - len(prompt_text.lstrip())
@@ -210,38 +224,38 @@ def _texts(text: str, *, several: bool) -> Iterator[tuple[int, str]]:
 # --- one prompt --------------------------------------------------------------------------------------------
 
 
-def _prompt(raw: Any, entry: _Entry, number: int, notes: Notes) -> Prompt | None:
+def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog) -> PromptTemplate | None:
     """Parses a text or a list of messages; None and an error if it is neither."""
-    own = Notes(entry.path or notes.path, entry.line or notes.line)
+    own = ProblemLog(entry.path or notes.path, entry.line or notes.line)
     if isinstance(raw, str):
-        raw = _as_messages(raw) or raw
+        raw = _parse_messages(raw) or raw
     if isinstance(raw, str):
         if not raw.strip():
             own.error("empty-prompt", f"`{entry.field}` is blank; write what is asked.", entry.field)
         messages = [Message(role="user", content=raw)]
     else:
-        messages = [_message(item, entry.field, place, own) for place, item in enumerate(raw)]
+        messages = [_parse_message(item, entry.field, place, own) for place, item in enumerate(raw)]
         if not messages:
             own.error("empty-prompt", f"`{entry.field}` has no messages; write what is asked.", entry.field)
     for message in messages:
         try:
-            parsed(message.content)
+            parse_template(message.content)
         except BadTemplate as error:
             further = error.line if entry.path and isinstance(raw, str) else 0
             own.error(error.code, f"`{entry.field}` {error}", entry.field, line=own.line + further)
     notes.problems += own.problems
-    notes.failed = notes.failed or own.failed
-    if own.failed:
+    notes.has_errors = notes.has_errors or own.has_errors
+    if own.has_errors:
         return None
-    return Prompt(
-        label=_NO_WORD.sub("-", (entry.label or "").lower()).strip("-") or f"prompt-{number}",
+    return PromptTemplate(
+        label=_NON_WORD.sub("-", (entry.label or "").lower()).strip("-") or f"prompt-{number}",
         field=entry.field,
         messages=tuple(messages),
         is_chat=not isinstance(raw, str),
     )
 
 
-def _as_messages(text: str) -> list[Any] | None:
+def _parse_messages(text: str) -> list[Any] | None:
     """Returns the messages in a JSON text; None for any other text."""
     if not text.lstrip().startswith("["):
         return None
@@ -253,20 +267,20 @@ def _as_messages(text: str) -> list[Any] | None:
     return value if is_chat and value else None
 
 
-def _message(item: Any, field: str, place: int, notes: Notes) -> Message:
+def _parse_message(item: Any, field: str, place: int, notes: ProblemLog) -> Message:
     field = f"{field}[{place}]"
     if not isinstance(item, dict):
-        message = f"`{field}` is {shown(item)}, {kind_of(item)}; it must be an object with `role`."
+        message = f"`{field}` is {quote_value(item)}, {json_type(item)}; it must be an object with `role`."
         notes.error("wrong-type", message, field)
         return Message(role="user")
-    fields = Fields(item, notes, field + ".")
-    fields.forgive_null("name")
+    fields = FieldReader(item, notes, field + ".")
+    fields.drop_null("name")
     role = fields.choice("role", ROLES)
-    content: Any = fields.take("content")
+    content: Any = fields.pop("content")
     texts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     if not all(isinstance(block, dict) and isinstance(block.get("text"), str) for block in texts):
-        fields.wrong("content", content, "text, or a list of parts that are text")
+        fields.report_wrong_type("content", content, "text, or a list of parts that are text")
         texts = []
     name = fields.text("name")
-    fields.finish(MESSAGE)
+    fields.finish(MESSAGE_FIELDS)
     return Message(role=role, content="\n\n".join(block["text"] for block in texts), name=name)

@@ -6,26 +6,26 @@ from collections.abc import Iterator
 from posixpath import basename
 from typing import Any, Final
 
-from proctor.dialects.promptfoo.cases import Common, Test, cases_of, test_of
-from proctor.dialects.promptfoo.files import SCHEME, value_of
-from proctor.dialects.promptfoo.prompts import prompts_of
-from proctor.dialects.promptfoo.providers import targets_of
-from proctor.dialects.promptfoo.test_files import tests_of
-from proctor.dialects.shared.jsonl import file_name, whole
-from proctor.dialects.shared.yaml_files import json_of, without_effect, yaml_of
-from proctor.model import Defaults, Problem, Suite
-from proctor.protocols import Placed, Source
-from proctor.validation import Fields, Notes, kind_of
+from proctor.dialects.promptfoo.cases import ConfigurationLevel, ParsedTest, build_cases, parse_test
+from proctor.dialects.promptfoo.files import FILE_SCHEME, read_value
+from proctor.dialects.promptfoo.prompts import read_prompts
+from proctor.dialects.promptfoo.providers import parse_target_names
+from proctor.dialects.promptfoo.test_files import read_tests
+from proctor.dialects.shared.jsonl import file_name, read_all
+from proctor.dialects.shared.yaml_files import ignore_fields, parse_json, parse_yaml
+from proctor.model import Problem, Suite, SuiteDefaults
+from proctor.protocols import CaseAtLine, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, json_type
 
-CONFIGURATION: Final = (
+CONFIGURATION_FIELDS: Final = (
     *("description", "prompts", "providers", "targets", "tests", "defaultTest", "evaluateOptions"),
     "assertionTemplates",
 )
-WITHOUT_EFFECT: Final = (
+UNUSED_FIELDS: Final = (
     *("$schema", "commandLineOptions", "derivedMetrics", "env", "metadata", "outputPath", "sharing", "tags"),
     *("tracing", "version", "writeLatestResults"),
 )
-REFUSED: Final = {
+REFUSED_FIELDS: Final = {
     "scenarios": ("unsupported", "are not read. Write each combination as a test of its own."),
     "extensions": ("code", "are code, and no code of a suite is run. Remove them."),
     "nunjucksFilters": ("code", "are code, and no code of a suite is run. Write the texts out."),
@@ -35,122 +35,132 @@ REFUSED: Final = {
     ),
 }
 """Unsupported fields, each with error code and message. Code may change every test; the others add tests."""
-EVALUATE: Final = ("maxConcurrency", "repeat", "cache")
-UNUSED_EVALUATE: Final = ("delay", "showProgressBar", "timeoutMs", "maxEvalTimeMs", "generateSuggestions")
+EVALUATE_FIELDS: Final = ("maxConcurrency", "repeat", "cache")
+UNUSED_EVALUATE_FIELDS: Final = (
+    "delay",
+    "showProgressBar",
+    "timeoutMs",
+    "maxEvalTimeMs",
+    "generateSuggestions",
+)
 
-_NAME: Final = "promptfooconfig"
+_DEFAULT_STEM: Final = "promptfooconfig"
 
 
-def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
+def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
-    notes = Notes(source.path, 1, "Test")
-    row = _configuration(source, notes)
-    readable = not notes.failed
-    fields = Fields(row, notes)
-    fields.forgive_null(*fields.names())
-    tests_line = fields.line_of("tests") or 1
-    tests: Any = fields.take("tests")
-    suite, common = _heading(fields, source, readable=readable)
+    notes = ProblemLog(source.path, 1, "Test")
+    row = _read_configuration(source, notes)
+    readable = not notes.has_errors
+    fields = FieldReader(row, notes)
+    fields.drop_null(*fields.remaining_names())
+    tests_line = fields.line_for("tests") or 1
+    tests: Any = fields.pop("tests")
+    suite, common = _parse_heading(fields, source, readable=readable)
     yield suite
     yield from notes.problems
     number = 0
-    for item in tests_of(tests, tests_line, source) if readable else ():
+    for item in read_tests(tests, tests_line, source) if readable else ():
         if isinstance(item, Problem):
             yield item
         else:
             number += 1
-            yield from cases_of(item, number, common)
+            yield from build_cases(item, number, common)
 
 
-def _configuration(source: Source, notes: Notes) -> dict[str, Any]:
-    read = json_of if source.path.lower().endswith(".json") else yaml_of
-    value = read(whole(source), notes)
+def _read_configuration(source: SuiteSource, notes: ProblemLog) -> dict[str, Any]:
+    read = parse_json if source.path.lower().endswith(".json") else parse_yaml
+    value = read(read_all(source), notes)
     if isinstance(value, dict):
         return value
-    if not notes.failed:
-        actual_kind = "empty" if value is None else kind_of(value)
+    if not notes.has_errors:
+        actual_kind = "empty" if value is None else json_type(value)
         notes.error(
             "not-a-suite", f"The file is {actual_kind}; it must be an object with `prompts` and `tests`."
         )
     return {}
 
 
-def _heading(fields: Fields, source: Source, *, readable: bool) -> tuple[Suite, Common]:
-    notes = fields.notes
+def _parse_heading(
+    fields: FieldReader, source: SuiteSource, *, readable: bool
+) -> tuple[Suite, ConfigurationLevel]:
+    notes = fields.problem_log
     heading: dict[str, Any] = {}
-    for name, (code, why) in REFUSED.items():
+    for name, (code, why) in REFUSED_FIELDS.items():
         if name in fields:
-            fields.take(name)
+            fields.pop(name)
             fields.error(code, name, why)
-    line = fields.line_of("prompts")
-    prompts = prompts_of(fields.take("prompts"), source, notes, line) if readable else ()
-    default_line = fields.line_of("defaultTest") or 1
-    default = _default(fields, source)
-    templates: Any = fields.take("assertionTemplates")
+    line = fields.line_for("prompts")
+    prompts = read_prompts(fields.pop("prompts"), source, notes, line) if readable else ()
+    default_line = fields.line_for("defaultTest") or 1
+    default = _parse_default_test(fields, source)
+    templates: Any = fields.pop("assertionTemplates")
     if templates is not None and not isinstance(templates, dict):
-        fields.wrong("assertionTemplates", templates, "an object")
-    defaults, repeats = _defaults(fields)
+        fields.report_wrong_type("assertionTemplates", templates, "an object")
+    defaults, repeats = _parse_defaults(fields)
     suite = Suite(
-        name=_name(source),
+        name=_get_suite_name(source),
         dialect="promptfoo",
         description=fields.text("description"),
         defaults=defaults,
         folder=source.folder,
         notes=heading,
     )
-    without_effect(fields, WITHOUT_EFFECT, heading)
-    fields.finish((*CONFIGURATION, *WITHOUT_EFFECT))
-    common = Common(
+    ignore_fields(fields, UNUSED_FIELDS, heading)
+    fields.finish((*CONFIGURATION_FIELDS, *UNUSED_FIELDS))
+    common = ConfigurationLevel(
         prompts=prompts,
         default=default,
         default_line=default_line,
         templates=templates if isinstance(templates, dict) else {},
         repeats=repeats,
         source=source,
-        names=set(),
+        used_ids=set(),
     )
     return suite, common
 
 
-def _name(source: Source) -> str:
+def _get_suite_name(source: SuiteSource) -> str:
     """Returns the file's name, or its folder's if the file is named `promptfooconfig`."""
     name = file_name(source.path).name
     stem = name.rpartition(".")[0] or name
-    if stem.lower() == _NAME:
+    if stem.lower() == _DEFAULT_STEM:
         return basename(source.folder.replace("\\", "/")) or stem
     return stem or "suite"
 
 
-def _default(fields: Fields, source: Source) -> Test:
+def _parse_default_test(fields: FieldReader, source: SuiteSource) -> ParsedTest:
     """Reads `defaultTest`, inline or from a file."""
-    line = fields.line_of("defaultTest")
-    default_test: Any = fields.take("defaultTest")
-    if isinstance(default_test, str) and default_test.startswith(SCHEME):
-        default_test = value_of(default_test, source, fields.notes, "defaultTest", line)
+    line = fields.line_for("defaultTest")
+    default_test: Any = fields.pop("defaultTest")
+    if isinstance(default_test, str) and default_test.startswith(FILE_SCHEME):
+        default_test = read_value(default_test, source, fields.problem_log, "defaultTest", line)
     if default_test is not None and not isinstance(default_test, dict):
-        fields.wrong("defaultTest", default_test, "an object, or a file with one")
-    inner = Fields(default_test if isinstance(default_test, dict) else {}, fields.notes, "defaultTest.")
-    inner.forgive_null(*inner.names())
-    inner.take("description")
-    test = test_of(inner, source, {})
+        fields.report_wrong_type("defaultTest", default_test, "an object, or a file with one")
+    inner = FieldReader(
+        default_test if isinstance(default_test, dict) else {}, fields.problem_log, "defaultTest."
+    )
+    inner.drop_null(*inner.remaining_names())
+    inner.pop("description")
+    test = parse_test(inner, source, {})
     inner.finish(("vars", "assert", "threshold", "options", "metadata", "provider"))
     return test
 
 
-def _defaults(fields: Fields) -> tuple[Defaults, int | None]:
+def _parse_defaults(fields: FieldReader) -> tuple[SuiteDefaults, int | None]:
     """Returns how the suite is run by default, and the number of repeats."""
     name = "providers" if "providers" in fields else "targets"
-    line = fields.line_of(name)
-    targets = targets_of(fields.take(name), fields.notes, name, line)
+    line = fields.line_for(name)
+    targets = parse_target_names(fields.pop(name), fields.problem_log, name, line)
     inner = fields.object("evaluateOptions")
     if inner is None:
-        return Defaults(targets=targets), None
-    inner.forgive_null(*inner.names())
+        return SuiteDefaults(targets=targets), None
+    inner.drop_null(*inner.remaining_names())
     concurrency, repeats = inner.integer("maxConcurrency", least=1), inner.integer("repeat", least=1)
-    cache = inner.truth("cache", True) if "cache" in inner else None
-    for unused in UNUSED_EVALUATE:
+    cache = inner.boolean("cache", True) if "cache" in inner else None
+    for unused in UNUSED_EVALUATE_FIELDS:
         if unused in inner:
-            inner.take(unused)
+            inner.pop(unused)
             inner.warn("no-effect", unused, "has no effect here.")
-    inner.finish((*EVALUATE, *UNUSED_EVALUATE))
-    return Defaults(targets=targets, concurrency=concurrency, cache=cache), repeats
+    inner.finish((*EVALUATE_FIELDS, *UNUSED_EVALUATE_FIELDS))
+    return SuiteDefaults(targets=targets, concurrency=concurrency, cache=cache), repeats

@@ -15,11 +15,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from proctor.errors import suggestion
-from proctor.validation import shown
+from proctor.validation import quote_value
 
 _TAG: Final = re.compile(r"\{\{(?P<name>(?:(?!\}\}|\{\{).){0,400})\}\}|\{%|\{#", re.DOTALL)
 _NAME: Final = re.compile(r"\s*([A-Za-z_$][\w$]*(?:\.[\w$]+)*)\s*")
-_PLAIN: Final = re.compile(r"\{\{\s*([A-Za-z_$][\w$]*)\s*\}\}")
+_PLAIN_TAG: Final = re.compile(r"\{\{\s*([A-Za-z_$][\w$]*)\s*\}\}")
 
 
 class BadTemplate(ValueError):
@@ -34,7 +34,7 @@ class BadTemplate(ValueError):
         self.line = line
 
 
-class Hole(Struct, frozen=True):
+class TemplatePlaceholder(Struct, frozen=True):
     """A placeholder."""
 
     name: str
@@ -42,18 +42,18 @@ class Hole(Struct, frozen=True):
     line: int
 
 
-Parts = tuple[str | Hole, ...]
+TemplateParts = tuple[str | TemplatePlaceholder, ...]
 """The literal texts and the placeholders of a template."""
 
 
 @lru_cache(maxsize=1024)
-def parsed(text: str) -> Parts:
+def parse_template(text: str) -> TemplateParts:
     """Splits a text into literal texts and placeholders.
 
     Raises:
         BadTemplate: it has more than names in double braces.
     """
-    parts: list[str | Hole] = []
+    parts: list[str | TemplatePlaceholder] = []
     end = 0
     for tag in _TAG.finditer(text):
         line = text.count("\n", 0, tag.start())
@@ -62,16 +62,17 @@ def parsed(text: str) -> Parts:
             excerpt = text[tag.start() : tag.start() + 40].partition("\n")[0]
             raise BadTemplate(
                 "template-code",
-                f"has {shown(excerpt)}. Only plain names such as `{{{{ city }}}}` are filled in; filters, "
+                f"has {quote_value(excerpt)}. Only plain names such as `{{{{ city }}}}` are filled in; "
+                "filters, "
                 "loops, conditions and comments are not read. Write the text out.",
                 line,
             )
-        parts += (text[end : tag.start()], Hole(name[1], line))
+        parts += (text[end : tag.start()], TemplatePlaceholder(name[1], line))
         end = tag.end()
     return (*parts, text[end:])
 
 
-def filled(text: str, values: Mapping[str, Any]) -> str:
+def fill_template(text: str, values: Mapping[str, Any]) -> str:
     """Fills in the names in a text.
 
     Raises:
@@ -79,7 +80,9 @@ def filled(text: str, values: Mapping[str, Any]) -> str:
     """
     if "{{" not in text and "{%" not in text and "{#" not in text:
         return text
-    return "".join(part if isinstance(part, str) else _value(part, values) for part in parsed(text))
+    return "".join(
+        part if isinstance(part, str) else _get_value(part, values) for part in parse_template(text)
+    )
 
 
 def as_text(value: Any) -> str:
@@ -93,7 +96,7 @@ def as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Fills in the names of other values in each value; other text is left unchanged.
 
     Raises:
@@ -116,14 +119,14 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
             return [inside(item, waiting) for item in raw]
         if not isinstance(raw, str) or "{{" not in raw:
             return raw
-        return _PLAIN.sub(
+        return _PLAIN_TAG.sub(
             lambda match: as_text(value(match[1], waiting)) if match[1] in values else match[0], raw
         )
 
     return {name: value(name, ()) for name in values}
 
 
-def _value(hole: Hole, values: Mapping[str, Any]) -> str:
+def _get_value(hole: TemplatePlaceholder, values: Mapping[str, Any]) -> str:
     value: Any = values
     for name in hole.name.split("."):
         if isinstance(value, Mapping) and name in value:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from proctor.model import Attachment
 
-IMAGES: Final = {
+IMAGE_MEDIA_TYPES: Final = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
@@ -17,7 +17,7 @@ IMAGES: Final = {
     ".bmp": "image/bmp",
 }
 """Media types of image files by ending."""
-DOCUMENTS: Final = {
+DOCUMENT_MEDIA_TYPES: Final = {
     ".pdf": "application/pdf",
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
@@ -28,7 +28,7 @@ DOCUMENTS: Final = {
     ".mkv": "video/x-matroska",
 }
 """The same for other files. Not `mimetypes`, which differs by machine: digests include the type."""
-_UNKNOWN: Final = "application/octet-stream"
+_DEFAULT_MEDIA_TYPE: Final = "application/octet-stream"
 _SIGNATURES: Final = (
     (b"%PDF-", "application/pdf"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -39,7 +39,7 @@ _SIGNATURES: Final = (
 """The first bytes of files of these types."""
 
 
-def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attachment:
+def build_attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attachment:
     """Builds an attachment: UTF-8 files as text, other files and all images as bytes.
 
     A PDF is bytes even if it is valid UTF-8. The media type follows the content if that is clear, else the
@@ -53,7 +53,9 @@ def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attach
         except UnicodeDecodeError:
             pass
     ending = splitext(path)[1].lower()
-    media_type = media_type or IMAGES.get(ending) or DOCUMENTS.get(ending, _UNKNOWN)
+    media_type = (
+        media_type or IMAGE_MEDIA_TYPES.get(ending) or DOCUMENT_MEDIA_TYPES.get(ending, _DEFAULT_MEDIA_TYPE)
+    )
     return Attachment(kind=kind, path=path, media_type=media_type, data=data)
 
 

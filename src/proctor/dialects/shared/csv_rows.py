@@ -12,26 +12,26 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from proctor.dialects.shared.jsonl import BOM, UTF_16, peek, rows
-from proctor.model import Problem, Row
-from proctor.protocols import Source
-from proctor.validation import Notes, shown
+from proctor.dialects.shared.jsonl import BOM, UTF_16_BOMS, peek, read_rows
+from proctor.model import Problem, UnreadableRow
+from proctor.protocols import SuiteSource
+from proctor.validation import ProblemLog, quote_value
 
 _SEPARATORS: Final = ",;\t"
-_JSON: Final = (".jsonl", ".ndjson", ".json")
+_JSON_ENDINGS: Final = (".jsonl", ".ndjson", ".json")
 
 
-def separator(header: str, preferred: Collection[str] = ()) -> str:
+def detect_separator(header: str, preferred: Collection[str] = ()) -> str:
     """Returns the one of `,`, `;` and tab that gives a header the most columns, preferred ones first."""
 
     def columns(mark: str) -> tuple[int, int]:
-        names = column_names(header, mark)
+        names = parse_column_names(header, mark)
         return len(set(names).intersection(preferred)), len(names)
 
     return max(_SEPARATORS, key=columns)
 
 
-def column_names(header: str, mark: str) -> list[str]:
+def parse_column_names(header: str, mark: str) -> list[str]:
     """Returns the column names of a header line, in lower case and stripped."""
     try:
         cells = next(csv.reader([header], delimiter=mark), [])
@@ -40,35 +40,35 @@ def column_names(header: str, mark: str) -> list[str]:
     return [cell.strip().lower() for cell in cells]
 
 
-def table_rows(source: Source) -> Iterator[tuple[int, int, dict[str, Any]] | Problem]:
+def read_table(source: SuiteSource) -> Iterator[tuple[int, int, dict[str, Any]] | Problem]:
     """Yields the line, number and fields of each row of JSON Lines or CSV, or a problem.
 
     Rows of JSON Lines have the numbers of their lines. Rows of CSV are numbered from 1 and have no field for
     a blank cell.
     """
-    first, lines = peek(source.lines())
-    if first.startswith((b"{", b"[", *UTF_16)) or source.path.lower().endswith(_JSON):
-        for item in rows(lines, source.path):
+    first, lines = peek(source.read_lines())
+    if first.startswith((b"{", b"[", *UTF_16_BOMS)) or source.path.lower().endswith(_JSON_ENDINGS):
+        for item in read_rows(lines, source.path):
             yield item if isinstance(item, Problem) else (item[0], *item)
         return
     header: list[str] | None = None
     number = 0
-    for record in records(lines, source.path, separator(first.decode("utf-8", "replace"))):
+    for record in read_records(lines, source.path, detect_separator(first.decode("utf-8", "replace"))):
         if isinstance(record, Problem):
             yield record
             continue
-        notes = Notes(source.path, record[0], "Row", of_case=header is not None)
+        notes = ProblemLog(source.path, record[0], "Row", of_case=header is not None)
         if header is None:
-            header = _header(record[1], notes)
+            header = _read_header(record[1], notes)
         else:
             number += 1
-            row = _row(header, record[1], notes)
-            if not notes.failed:
+            row = _read_row(header, record[1], notes)
+            if not notes.has_errors:
                 yield notes.line, number, row
         yield from notes.problems
 
 
-def _header(cells: list[str], notes: Notes) -> list[str]:
+def _read_header(cells: list[str], notes: ProblemLog) -> list[str]:
     names = [cell.strip().lower() for cell in cells]
     for place, name in enumerate(names):
         if name and name in names[:place]:
@@ -76,7 +76,7 @@ def _header(cells: list[str], notes: Notes) -> list[str]:
     return names
 
 
-def _row(header: list[str], cells: list[str], notes: Notes) -> dict[str, Any]:
+def _read_row(header: list[str], cells: list[str], notes: ProblemLog) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for place, cell in enumerate(cells):
         if not cell or cell.isspace():
@@ -84,23 +84,23 @@ def _row(header: list[str], cells: list[str], notes: Notes) -> dict[str, Any]:
         if place < len(header) and header[place]:
             row[header[place]] = cell
         else:
-            notes.error("extra-cell", extra_cell(cell, place))
+            notes.error("extra-cell", extra_cell_message(cell, place))
     return row
 
 
-def extra_cell(cell: str, place: int) -> str:
+def extra_cell_message(cell: str, place: int) -> str:
     """Returns the message for a cell in a column without a name."""
     return (
-        f"The cell {shown(cell)} stands in column {place + 1}, which has no name. "
+        f"The cell {quote_value(cell)} stands in column {place + 1}, which has no name. "
         "Quote cells that contain the separator, or name the column."
     )
 
 
-class _Decoded:
+class _DecodedLines:
     """Decodes lines for the csv module, and records bytes that are not UTF-8."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
-        self.wrong: list[tuple[int, int]] = []
+        self.bad_bytes: list[tuple[int, int]] = []
         self._lines = lines
 
     def __iter__(self) -> Iterator[str]:
@@ -110,17 +110,17 @@ class _Decoded:
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError as error:
-                self.wrong.append((number, error.start + 1))
+                self.bad_bytes.append((number, error.start + 1))
                 yield line.decode("utf-8", "replace")
 
 
-def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int, list[str]] | Problem]:
+def read_records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int, list[str]] | Problem]:
     """Yields the line and cells of each record, and a problem for each that is not CSV in UTF-8."""
-    decoded = _Decoded(lines)
+    decoded = _DecodedLines(lines)
     reader = csv.reader(decoded, delimiter=mark, strict=True)
     while True:
         begins = reader.line_num + 1
-        row = Row(path=path, line=begins)
+        row = UnreadableRow(path=path, line=begins)
         wrong: Problem | None = None
         cells: list[str] = []
         try:
@@ -130,18 +130,20 @@ def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int,
         except csv.Error as error:
             # A quote that is not closed includes the rows below.
             row = replace(row, cases=reader.line_num - begins + 1)
-            wrong = Problem(code="bad-csv", message=_explained(str(error)), path=path, line=begins, row=row)
-        for number, place in decoded.wrong:
+            wrong = Problem(
+                code="bad-csv", message=_explain_error(str(error)), path=path, line=begins, row=row
+            )
+        for number, place in decoded.bad_bytes:
             message = f"Byte {place} of the line is not UTF-8; save the file as UTF-8."
             yield Problem(code="bad-encoding", message=message, path=path, line=number, row=row)
         if wrong is not None:
             yield wrong
-        elif not decoded.wrong and any(cell and not cell.isspace() for cell in cells):
+        elif not decoded.bad_bytes and any(cell and not cell.isspace() for cell in cells):
             yield begins, cells
-        decoded.wrong.clear()
+        decoded.bad_bytes.clear()
 
 
-def _explained(error: str) -> str:
+def _explain_error(error: str) -> str:
     if error == "unexpected end of data":
         return (
             "A quote that opens in this row is never closed; close it, and double each quote inside a cell."

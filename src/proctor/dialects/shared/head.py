@@ -8,28 +8,30 @@ from itertools import islice
 from json import JSONDecodeError
 from typing import Any, Final
 
-from proctor.dialects.shared.json_arrays import is_array, spans
-from proctor.dialects.shared.jsonl import BOM, UTF_16, parse_object
-from proctor.protocols import Head
+from proctor.dialects.shared.json_arrays import is_array, iter_item_spans
+from proctor.dialects.shared.jsonl import BOM, UTF_16_BOMS, parse_object
+from proctor.protocols import FileHead
 
-LINES: Final = 50
+MAX_LINES: Final = 50
 """How many lines are read."""
-_MORE_LINES: Final = 20_000
+_MAX_MORE_LINES: Final = 20_000
 """How many more lines are read for the fields of YAML, with long texts in between, and for the objects of an
 array, which may span many lines each."""
 
 _MAX_BYTES: Final = 8 * 2**20
 """Fewer lines are read if they are long."""
-_PROCTOR: Final = "proctor"
+_PROCTOR_KEY: Final = "proctor"
 """The key of a first line that only dialect proctor reads."""
-_MARKDOWN: Final = ".md"
-_KEY = re.compile(r'"(\w+)"\s*:')
-_YAML = re.compile(r"([ \t\r]*(#[^\n]*|---[^\n]*|%YAML[^\n]*)?\n)*[\"']?[A-Za-z_$][\w$-]*[\"']?[ \t]*:(\s|$)")
+_MARKDOWN_ENDING: Final = ".md"
+_JSON_KEY = re.compile(r'"(\w+)"\s*:')
+_YAML_START = re.compile(
+    r"([ \t\r]*(#[^\n]*|---[^\n]*|%YAML[^\n]*)?\n)*[\"']?[A-Za-z_$][\w$-]*[\"']?[ \t]*:(\s|$)"
+)
 """A text whose first line, apart from comments, is a YAML field."""
 _YAML_KEY = re.compile(r"^[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
 
 
-def read_head(path: str, lines: Iterable[bytes]) -> Head:
+def read_head(path: str, lines: Iterable[bytes]) -> FileHead:
     """Reads the beginning of a file: its first lines, and the JSON objects in them.
 
     Invalid lines are skipped here and reported when the file is read. The objects of an array are rows. For
@@ -38,29 +40,29 @@ def read_head(path: str, lines: Iterable[bytes]) -> Head:
     rows.
     """
     lines = iter(lines)
-    first = list(_first(lines, LINES))
+    first = list(_take_lines(lines, MAX_LINES))
     data = b"".join(first)
-    text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig", "replace")
-    if path.lower().endswith(_MARKDOWN):
-        return Head(path=path, text=text)
-    if _YAML.match(text):
-        remainder = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
-        return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text + remainder)),))
+    text = data.decode("utf-16" if data.startswith(UTF_16_BOMS) else "utf-8-sig", "replace")
+    if path.lower().endswith(_MARKDOWN_ENDING):
+        return FileHead(path=path, text=text)
+    if _YAML_START.match(text):
+        remainder = b"".join(_take_lines(lines, _MAX_MORE_LINES)).decode("utf-8", "replace")
+        return FileHead(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text + remainder)),))
     if is_array(text):
-        remainder = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
-        rows = _items(text + remainder)
+        remainder = b"".join(_take_lines(lines, _MAX_MORE_LINES)).decode("utf-8", "replace")
+        rows = _parse_array_objects(text + remainder)
     else:
         objects = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
         rows = tuple(row for row in objects if isinstance(row, dict))
-    if rows and _PROCTOR in rows[0]:  # its other lines may look like any dialect's
+    if rows and _PROCTOR_KEY in rows[0]:  # its other lines may look like any dialect's
         rows = rows[:1]
     if not rows and text.lstrip().startswith(("{", "[")):
-        keys = dict.fromkeys(_KEY.findall(text))
+        keys = dict.fromkeys(_JSON_KEY.findall(text))
         rows = (dict(keys),) if keys else ()
-    return Head(path=path, text=text, rows=rows)
+    return FileHead(path=path, text=text, rows=rows)
 
 
-def _first(lines: Iterable[bytes], count: int) -> Iterator[bytes]:
+def _take_lines(lines: Iterable[bytes], count: int) -> Iterator[bytes]:
     """Yields at most `count` first lines, and none after `_MAX_BYTES`."""
     size = 0
     for line in islice(lines, count):
@@ -70,11 +72,11 @@ def _first(lines: Iterable[bytes], count: int) -> Iterator[bytes]:
             return
 
 
-def _items(text: str) -> tuple[dict[str, Any], ...]:
+def _parse_array_objects(text: str) -> tuple[dict[str, Any], ...]:
     """Returns the first objects of an array; the text may end before the array does."""
     rows: list[dict[str, Any]] = []
     try:
-        for begin, end in islice(spans(text), LINES):
+        for begin, end in islice(iter_item_spans(text), MAX_LINES):
             row = parse_object(text[begin:end].encode("utf-8", "replace"))
             if isinstance(row, dict):
                 rows.append(row)

@@ -14,16 +14,16 @@ import re
 import warnings
 from typing import Final
 
-KEPT: Final = "ims"
+SHARED_FLAGS: Final = "ims"
 """Flags with the same meaning in both languages."""
-DROPPED: Final = "gudv"
+IGNORED_FLAGS: Final = "gudv"
 """Flags that do not change whether a text matches, or only make parsing stricter."""
 
-_ASCII: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]"}
+_ASCII_CLASSES: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]"}
 """Classes that match ASCII only."""
-_SAME: Final = frozenset("sSfnrtv")
+_SHARED_ESCAPES: Final = frozenset("sSfnrtv")
 """Letters whose escapes mean the same in Python."""
-_IN_SET: Final = {
+_SET_CLASSES: Final = {
     "d": "0-9",
     "D": r"\x00-/:-\U0010ffff",
     "w": "A-Za-z0-9_",
@@ -31,9 +31,9 @@ _IN_SET: Final = {
     "W": r"\x00-/:-@\[-\^`{-\u012f\u0132-\u017e\u0180-\u2129\u212b-\U0010ffff",
 }
 """The classes inside brackets, beside letters that may ignore case."""
-_CASED: Final = _IN_SET | {"W": r"\x00-/:-@\[-\^`{-\U0010ffff"}
+_CASED_SET_CLASSES: Final = _SET_CLASSES | {"W": r"\x00-/:-@\[-\^`{-\U0010ffff"}
 """The classes inside brackets where case matters."""
-_FOLDED: Final = _IN_SET | {
+_FOLDED_SET_CLASSES: Final = _SET_CLASSES | {
     "w": r"A-Za-z0-9_\u017f\u212a",
     "W": r"\x00-/:-@\[-\^`{-\u017e\u0180-\u2129\u212b-\U0010ffff",
 }
@@ -60,10 +60,10 @@ _TOKEN: Final = re.compile(
     | (?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
-_MEMBER: Final = re.compile(rf"{_ESCAPE}|(?P<other>.)", re.DOTALL | re.VERBOSE)
+_SET_MEMBER: Final = re.compile(rf"{_ESCAPE}|(?P<other>.)", re.DOTALL | re.VERBOSE)
 
 
-class NoPattern(ValueError):
+class BadPattern(ValueError):
     """JavaScript rejects the pattern; the message is a clause that says why."""
 
 
@@ -78,18 +78,18 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
         NoPattern: JavaScript rejects the pattern.
         ValueError: a flag is not one of JavaScript's.
     """
-    unknown = [letter for letter in flags if letter not in KEPT + DROPPED + "y"]
+    unknown = [letter for letter in flags if letter not in SHARED_FLAGS + IGNORED_FLAGS + "y"]
     if unknown:
         raise ValueError(
             f"has the flag {unknown[0]!r}; use only i (ignore case), m (lines) and s (dot is all)"
         )
-    pattern = _Translation(pattern, flags).text()
+    pattern = _PatternTranslator(pattern, flags).translate()
     if "y" in flags:
         pattern = rf"\A(?:{pattern})"
-    return pattern, "".join(letter for letter in KEPT if letter in flags)
+    return pattern, "".join(letter for letter in SHARED_FLAGS if letter in flags)
 
 
-def wrong_with(pattern: str) -> str | None:
+def get_compile_error(pattern: str) -> str | None:
     """Returns why Python cannot compile a pattern, or None if it can."""
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
@@ -104,10 +104,12 @@ def with_ascii_classes(pattern: str) -> str:
 
     def narrow(token: re.Match[str]) -> str:
         if token["set"] is not None:
-            return _MEMBER.sub(lambda member: _IN_SET.get(member["letter"] or "", member[0]), token[0])
+            return _SET_MEMBER.sub(
+                lambda member: _SET_CLASSES.get(member["letter"] or "", member[0]), token[0]
+            )
         if token["letter"] in ("b", "B"):
             return f"(?a:{token[0]})"
-        return _ASCII.get(token["letter"] or "", token[0])
+        return _ASCII_CLASSES.get(token["letter"] or "", token[0])
 
     # Parts that are already ASCII-only stay.
     return "".join(
@@ -116,120 +118,120 @@ def with_ascii_classes(pattern: str) -> str:
     )
 
 
-class _Translation:
+class _PatternTranslator:
     """Translates a pattern from left to right."""
 
     def __init__(self, pattern: str, flags: str) -> None:
         self._pattern = pattern
         self._strict = "u" in flags or "v" in flags
-        self._lines = ["m" in flags]
+        self._multiline_groups = ["m" in flags]
         """For each open group, whether `$` matches before line breaks."""
-        self._open: list[int] = []
+        self._open_groups: list[int] = []
         """The numbers of the open groups; 0 for groups without a number."""
-        self._closed: set[int] = set()
+        self._closed_groups: set[int] = set()
         self._group_count = 0
-        self._last = ""
+        self._unrepeatable = ""
         """The previous token, if it cannot be repeated."""
         groups = [token["group"] for token in _TOKEN.finditer(pattern)]
         on = "".join(group.partition("-")[0] for group in groups if group and group.startswith("(?"))
         self._ignores_case = "i" in flags + on
-        self._groups = sum(group in ("(", "(?<") for group in groups)
+        self._total_groups = sum(group in ("(", "(?<") for group in groups)
         self._has_names = "(?<" in groups
 
-    def text(self) -> str:
+    def translate(self) -> str:
         """Returns the pattern for Python.
 
         Raises:
             NoPattern: JavaScript rejects it.
         """
-        return "".join(map(self._token, _TOKEN.finditer(self._pattern)))
+        return "".join(map(self._translate_token, _TOKEN.finditer(self._pattern)))
 
-    def _token(self, token: re.Match[str]) -> str:
-        kind, text, last = token.lastgroup, token[0], self._last
-        self._last = ""
+    def _translate_token(self, token: re.Match[str]) -> str:
+        kind, text, last = token.lastgroup, token[0], self._unrepeatable
+        self._unrepeatable = ""
         if kind == "repeat":
             if last:
-                raise NoPattern(f"nothing to repeat: {text!r} stands behind {last!r}")
-            self._last = text
+                raise BadPattern(f"nothing to repeat: {text!r} stands behind {last!r}")
+            self._unrepeatable = text
         elif kind == "wrong":
-            raise NoPattern(f"invalid group: JavaScript has none that begins with {text!r}")
+            raise BadPattern(f"invalid group: JavaScript has none that begins with {text!r}")
         elif kind == "group":
-            return self._group(text)
+            return self._translate_group(text)
         elif kind == "set":
-            return self._set(text)
+            return self._translate_set(text)
         elif kind == "brace":
             return "\\{"
         elif kind == "other":
-            return self._other(text)
+            return self._translate_other(text)
         elif kind != "reference":
-            return self._escape(token)
+            return self._translate_escape(token)
         return text
 
-    def _group(self, text: str) -> str:
+    def _translate_group(self, text: str) -> str:
         numbered = text in ("(", "(?<")
         self._group_count += numbered
-        self._open.append(self._group_count if numbered else 0)
+        self._open_groups.append(self._group_count if numbered else 0)
         on, _, off = text.removeprefix("(?").removesuffix(":").partition("-")
-        self._lines.append("m" in on or ("m" not in off and self._lines[-1]))
+        self._multiline_groups.append("m" in on or ("m" not in off and self._multiline_groups[-1]))
         return "(?P<" if text == "(?<" else text
 
-    def _other(self, text: str) -> str:
+    def _translate_other(self, text: str) -> str:
         if text == "[":
-            raise NoPattern("the set that begins with '[' has no end")
-        if text == ")" and self._open:
-            self._closed.add(self._open.pop())
-            self._lines.pop()
+            raise BadPattern("the set that begins with '[' has no end")
+        if text == ")" and self._open_groups:
+            self._closed_groups.add(self._open_groups.pop())
+            self._multiline_groups.pop()
         if text in "^$":
-            self._last = text
+            self._unrepeatable = text
         # Python's `$` also stands before a last line break.
-        return r"\Z" if text == "$" and not self._lines[-1] else text
+        return r"\Z" if text == "$" and not self._multiline_groups[-1] else text
 
-    def _escape(self, token: re.Match[str]) -> str:
+    def _translate_escape(self, token: re.Match[str]) -> str:
         """Translates an escape outside brackets."""
         letter, digits = token["letter"], token["digits"]
         if letter in ("w", "W") and self._ignores_case:
-            return self._set(r"[\w]" if letter == "w" else r"[^\w]")
-        if letter in _ASCII:
-            return _ASCII[letter]
+            return self._translate_set(r"[\w]" if letter == "w" else r"[^\w]")
+        if letter in _ASCII_CLASSES:
+            return _ASCII_CLASSES[letter]
         if letter in ("b", "B"):
-            self._last = token[0]
+            self._unrepeatable = token[0]
             return f"(?a:{token[0]})"
-        if digits is not None and 0 < int(digits) <= self._groups:
-            return token[0] if int(digits) in self._closed else "(?:)"
+        if digits is not None and 0 < int(digits) <= self._total_groups:
+            return token[0] if int(digits) in self._closed_groups else "(?:)"
         if token["name"] is not None and self._has_names:
             return f"(?P={token['name']})"
-        return self._character(token)
+        return self._translate_character(token)
 
-    def _set(self, text: str) -> str:
+    def _translate_set(self, text: str) -> str:
         """Translates a set of characters, with its brackets."""
         if text in ("[]", "[^]"):
             return "(?!)" if text == "[]" else r"[\s\S]"
-        members = list(_MEMBER.finditer(text, 1, len(text) - 1))
-        classes, before, after = self._classes(members)
+        members = list(_SET_MEMBER.finditer(text, 1, len(text) - 1))
+        classes, before, after = self._get_set_classes(members)
         parts = []
         for place, member in enumerate(members):
             neighbours = members[max(place - 1, 0) : place + 2]
             if member[0] == "-" and any(
-                neighbour["letter"] in _IN_SET.keys() | set("sS") for neighbour in neighbours
+                neighbour["letter"] in _SET_CLASSES.keys() | set("sS") for neighbour in neighbours
             ):
                 parts.append(r"\-")  # no range begins or ends with a class
             elif member["letter"] in classes:
                 parts.append(classes[member["letter"]])
             else:
-                parts.append(r"\b" if member["letter"] == "b" else self._character(member))
+                parts.append(r"\b" if member["letter"] == "b" else self._translate_character(member))
         return f"{before}[{''.join(parts)}]{after}"
 
-    def _classes(self, members: list[re.Match[str]]) -> tuple[dict[str, str], str, str]:
+    def _get_set_classes(self, members: list[re.Match[str]]) -> tuple[dict[str, str], str, str]:
         """Returns how classes are written in a set with these members, and what goes around the set."""
         if not self._ignores_case:
-            return _CASED, "", ""
+            return _CASED_SET_CLASSES, "", ""
         letters = [member["letter"] for member in members]
         # With a letter or a range the set must ignore case, and Python then does so for the classes, too.
         if not {"w", "W"}.intersection(letters) or any(map(_has_case, members)) or _has_range(members):
-            return _IN_SET, "", ""
-        return (_FOLDED if self._strict else _CASED), "(?-i:", ")"
+            return _SET_CLASSES, "", ""
+        return (_FOLDED_SET_CLASSES if self._strict else _CASED_SET_CLASSES), "(?-i:", ")"
 
-    def _character(self, token: re.Match[str]) -> str:
+    def _translate_character(self, token: re.Match[str]) -> str:
         """Translates an escape of one character, or an unescaped character."""
         text, letter, digits = token[0], token["letter"], token["digits"]
         if token["control"] is not None:
@@ -240,8 +242,8 @@ class _Translation:
         if token["point"] is not None and self._strict and len(token["point"]) <= 6:
             return f"\\U{token['point']:0>8}"
         if digits is not None and not self._strict:
-            return _octal(digits)
-        if letter in _SAME or (letter is not None and self._strict):
+            return _translate_octal(digits)
+        if letter in _SHARED_ESCAPES or (letter is not None and self._strict):
             return text
         if letter == "c":
             return r"\\c"
@@ -253,7 +255,7 @@ class _Translation:
 def _has_case(member: re.Match[str]) -> bool:
     """Whether a member of a set may be a letter with case."""
     if member["letter"] is not None:
-        return member["letter"] not in {*_IN_SET, *_SAME, "b"}
+        return member["letter"] not in {*_SET_CLASSES, *_SHARED_ESCAPES, "b"}
     if member["other"] is None and member["sign"] is None:
         return True  # the number of a character
     return member[0].lower() != member[0].upper()
@@ -267,7 +269,7 @@ def _has_range(members: list[re.Match[str]]) -> bool:
     )
 
 
-def _octal(digits: str) -> str:
+def _translate_octal(digits: str) -> str:
     """Translates digits after a backslash that are no group reference: octal up to 255, then digits."""
     length = next((size for size in (3, 2, 1) if re.fullmatch("[0-3]?[0-7]?[0-7]", digits[:size])), 0)
     first = f"\\x{int(digits[:length], 8):02x}" if length else ""

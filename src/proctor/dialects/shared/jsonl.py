@@ -17,18 +17,18 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.errors import SuiteError
-from proctor.model import Problem, Row, Suite
-from proctor.protocols import MAX_LINE_BYTES, Source
-from proctor.splits import divided
-from proctor.validation import Fields, kind_of, shown
+from proctor.model import Problem, Suite, UnreadableRow
+from proctor.protocols import MAX_LINE_BYTES, SuiteSource
+from proctor.splits import with_holdout_share
+from proctor.validation import FieldReader, json_type, quote_value
 
 BOM: Final = b"\xef\xbb\xbf"
-HOLDOUT: Final = "holdout"
+HOLDOUT_FIELD: Final = "holdout"
 """The header field with the share of cases to hold out."""
 MAX_NESTING: Final = 64
 """Maximum nesting in one line; not every JSON library can write deeper values back."""
 
-UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+UTF_16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -43,17 +43,18 @@ class _UnsupportedJson(ValueError):
         self.code = code
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) != len(pairs):
         duplicate = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise _UnsupportedJson(
-            "duplicate-key", f"The key {shown(duplicate)} is written twice in one object; keep one of them."
+            "duplicate-key",
+            f"The key {quote_value(duplicate)} is written twice in one object; keep one of them.",
         )
     return row
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     # stored numbers have 64 bits; 20 characters are enough for each of them
     value = int(digits) if len(digits) <= 20 else 1 << 64
     if -(1 << 63) <= value < 1 << 64:
@@ -63,19 +64,22 @@ def _integer(digits: str) -> int:
     )
 
 
-def _float(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     value = float(digits)
     if isfinite(value):
         return value
     raise _UnsupportedJson("bad-number", f"The number {digits[:20]} is too large; write it as text.")
 
 
-def _constant(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise _UnsupportedJson("bad-number", f"{name} is not JSON; write a number, text or null.")
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+    object_pairs_hook=_build_object,
+    parse_int=_parse_integer,
+    parse_float=_parse_float,
+    parse_constant=_refuse_constant,
 )
 
 
@@ -107,16 +111,16 @@ def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Pr
         )
         return Problem(code="bad-encoding", message=message)
     except RecursionError:
-        return _too_deep(nesting)
+        return _too_deep_problem(nesting)
     if not isinstance(row, dict):
-        message = f"The line is {kind_of(row)}, not a JSON object. Write one JSON object per line."
+        message = f"The line is {json_type(row)}, not a JSON object. Write one JSON object per line."
         return Problem(code="not-an-object", message=message)
-    if line.count(b"{") + line.count(b"[") > nesting and _deeper_than(row, nesting):
-        return _too_deep(nesting)
+    if line.count(b"{") + line.count(b"[") > nesting and _is_deeper_than(row, nesting):
+        return _too_deep_problem(nesting)
     return row
 
 
-def rows(
+def read_rows(
     lines: Iterable[bytes], path: str, nesting: int = MAX_NESTING
 ) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
     """Yields the objects of JSON Lines with their line numbers from 1, and a problem for each other line.
@@ -127,7 +131,7 @@ def rows(
     started = False
     for number, line in enumerate(lines, 1):
         if number == 1:
-            if line.startswith(UTF_16):
+            if line.startswith(UTF_16_BOMS):
                 message = "The file is UTF-16; save it as UTF-8."
                 yield Problem(code="bad-encoding", message=message, path=path, line=1)
                 return
@@ -138,7 +142,7 @@ def rows(
         row = parse_object(line, nesting)
         if isinstance(row, dict):
             yield number, row
-        elif not started and _begins_whole_file(line):
+        elif not started and _starts_multiline_value(line):
             message = (
                 "The file is one JSON value over several lines, or a list. "
                 "Write one object per line (JSON Lines), without brackets or commas around them."
@@ -146,25 +150,25 @@ def rows(
             yield Problem(code="not-json-lines", message=message, path=path, line=number)
             return
         else:
-            yield replace(row, path=path, line=number, row=Row(path=path, line=number))
+            yield replace(row, path=path, line=number, row=UnreadableRow(path=path, line=number))
         started = True
 
 
-def whole(source: Source) -> bytes:
+def read_all(source: SuiteSource) -> bytes:
     """Reads a whole file, for formats without rows.
 
     Raises:
         SuiteError: it is too large; it is read no further than the limit.
     """
     data = bytearray()
-    for line in source.lines():
+    for line in source.read_lines():
         data += line
         if len(data) > MAX_LINE_BYTES:
-            raise too_large(source.path)
+            raise too_large_error(source.path)
     return bytes(data)
 
 
-def too_large(path: str) -> SuiteError:
+def too_large_error(path: str) -> SuiteError:
     """Returns the error for a file that is too large to be read whole."""
     message = (
         f"The file has more than {MAX_LINE_BYTES // 2**20} MiB, and a file of this kind is read as a whole. "
@@ -186,24 +190,24 @@ def peek(lines: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
     return first, chain(consumed, iterator)
 
 
-def _begins_whole_file(line: bytes) -> bool:
+def _starts_multiline_value(line: bytes) -> bool:
     if line.startswith(b"["):
         return line[1:].lstrip()[:1] in (b"", b"{")
     # `{"a": 1},` is a line with a comma too many and not the beginning of something longer
     return line.startswith(b"{") and line[-1:] in b"{[,:" and isinstance(parse_object(line[:-1]), Problem)
 
 
-def _too_deep(nesting: int) -> Problem:
+def _too_deep_problem(nesting: int) -> Problem:
     message = f"The line nests lists and objects more than {nesting} levels deep; flatten it."
     return Problem(code="too-deep", message=message)
 
 
-def _deeper_than(value: Any, levels: int) -> bool:
+def _is_deeper_than(value: Any, levels: int) -> bool:
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, list):
         return False
-    return levels == 0 or any(_deeper_than(item, levels - 1) for item in value)
+    return levels == 0 or any(_is_deeper_than(item, levels - 1) for item in value)
 
 
 def file_name(path: str) -> PurePosixPath:
@@ -211,16 +215,17 @@ def file_name(path: str) -> PurePosixPath:
     return PurePosixPath(PurePosixPath(path.replace("\\", "/")).name)
 
 
-def with_holdout(suite: Suite, fields: Fields) -> Suite:
+def with_holdout(suite: Suite, fields: FieldReader) -> Suite:
     """Returns the suite with the holdout share of its header; 0 and false turn it off."""
-    share: Any = fields.take(HOLDOUT)
+    share: Any = fields.pop(HOLDOUT_FIELD)
     if share is None:
         return suite
     is_number = type(share) in (int, float)
     if share is False or (is_number and 0 <= share < 1):
-        return divided(suite, float(share))
+        return with_holdout_share(suite, float(share))
     message = (
-        f"is {shown(share)}; it must be the share of cases to hold out, such as 0.2, or 0 to hold out none."
+        f"is {quote_value(share)}; it must be the share of cases to hold out, such as 0.2, or 0 to hold out "
+        "none."
     )
-    fields.error("bad-holdout", HOLDOUT, message)
+    fields.error("bad-holdout", HOLDOUT_FIELD, message)
     return suite

@@ -12,21 +12,21 @@ from posixpath import join, normpath
 from typing import Any, Final
 
 from proctor.dialects.shared.jsonl import BOM, file_name
-from proctor.protocols import Found, Source
-from proctor.validation import Fields, Notes
-from proctor.yaml12 import BadYaml, load, plain
+from proctor.protocols import SourceFile, SuiteSource
+from proctor.validation import FieldReader, ProblemLog
+from proctor.yaml12 import YamlError, load, to_plain
 
-_PAIR: Final = re.compile(
+_SURROGATE_PAIR: Final = re.compile(
     rb"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
 )
 """A JSON escape of a character beyond 16 bits: two surrogates."""
 
 
-def file_of(
-    reference: str, source: Source, notes: Notes, field: str, line: int | None = None
-) -> Found | None:
+def find_file(
+    reference: str, source: SuiteSource, notes: ProblemLog, field: str, line: int | None = None
+) -> SourceFile | None:
     """Finds the file that a suite refers to; a missing file is an error."""
-    file = source.find(reference)
+    file = source.find_file(reference)
     if file is None:
         notes.error(
             "missing-file",
@@ -38,17 +38,17 @@ def file_of(
     return file
 
 
-def shown_path(source: Source, path: str) -> str:
+def display_path(source: SuiteSource, path: str) -> str:
     """Returns a path relative to the suite's folder as the user would write it."""
     folder = source.path if source.is_folder else source.path.removesuffix(file_name(source.path).name)
     return normpath(join(folder, path))
 
 
-def yaml_of(data: bytes, notes: Notes) -> Any:
+def parse_yaml(data: bytes, notes: ProblemLog) -> Any:
     """Parses a YAML file; returns None and notes an error if it is not YAML in UTF-8."""
     try:
         return load(data.decode("utf-8-sig"))
-    except BadYaml as error:
+    except YamlError as error:
         notes.error("bad-yaml", str(error), line=error.line)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
@@ -57,7 +57,7 @@ def yaml_of(data: bytes, notes: Notes) -> Any:
     return None
 
 
-def json_of(data: bytes, notes: Notes) -> Any:
+def parse_json(data: bytes, notes: ProblemLog) -> Any:
     """Parses a JSON file; returns None and notes an error if it is not JSON in UTF-8.
 
     JSON is YAML except for characters escaped as surrogate pairs, so valid JSON is then parsed as YAML, which
@@ -72,18 +72,20 @@ def json_of(data: bytes, notes: Notes) -> Any:
         return None
     except (ValueError, RecursionError):  # yaml_of describes these better
         pass
-    return yaml_of(_PAIR.sub(_join_halves, data), notes)
+    return parse_yaml(_SURROGATE_PAIR.sub(_join_surrogates, data), notes)
 
 
-def _join_halves(match: re.Match[bytes]) -> bytes:
+def _join_surrogates(match: re.Match[bytes]) -> bytes:
     """Returns the YAML escape of a surrogate pair."""
     high, low = int(match[2], 16) - 0xD800, int(match[3], 16) - 0xDC00
     return match[1] + rb"\U%08x" % (0x10000 + (high << 10) + low)
 
 
-def without_effect(fields: Fields, names: Iterable[str], ignored: dict[str, Any], prefix: str = "") -> None:
+def ignore_fields(
+    fields: FieldReader, names: Iterable[str], ignored: dict[str, Any], prefix: str = ""
+) -> None:
     """Moves fields that have no effect here to `ignored`, and warns about each."""
     for name in names:
         if name in fields:
-            ignored[prefix + name] = plain(fields.take(name))
+            ignored[prefix + name] = to_plain(fields.pop(name))
             fields.warn("no-effect", name, "has no effect here.")

@@ -14,19 +14,19 @@ _PRINTABLE: Final = (
     "\U00010000-\U000dffff"
 )
 """Characters that are written as they are; all others are escaped."""
-_PLAIN: Final = re.compile(rf"(?![!-@\[-`{{-~ ])[{_PRINTABLE}]+")
-_ENDS_PLAIN: Final = re.compile(r":(\s|$)|\s#|\s$")
-_WORDS: Final = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+_PLAIN_TEXT: Final = re.compile(rf"(?![!-@\[-`{{-~ ])[{_PRINTABLE}]+")
+_NEVER_PLAIN: Final = re.compile(r":(\s|$)|\s#|\s$")
+_RESERVED_WORDS: Final = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 """Words that some readers do not take for text, in any case."""
-_LITERAL: Final = re.compile(rf"\n*[{_PRINTABLE}\t][{_PRINTABLE}\t\n]*")
-_LINE_WITH_END: Final = re.compile(r"[ \t](\n|$)")
+_LITERAL_TEXT: Final = re.compile(rf"\n*[{_PRINTABLE}\t][{_PRINTABLE}\t\n]*")
+_TRAILING_SPACE: Final = re.compile(r"[ \t](\n|$)")
 _UNPRINTABLE: Final = re.compile(rf"[^{_PRINTABLE}]|[\"\\]")
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_LONGEST_KEY: Final = 200
+_MAX_KEY_LENGTH: Final = 200
 """The longest key that is written on one line with its value; readers take at most 1,024 characters."""
 
 
-def yaml_text(value: Any, indent: int = 0) -> str:
+def dump_yaml(value: Any, indent: int = 0) -> str:
     """Returns JSON data as whole lines of YAML.
 
     Args:
@@ -34,44 +34,49 @@ def yaml_text(value: Any, indent: int = 0) -> str:
         indent: the number of spaces before each line.
     """
     if isinstance(value, dict | list | tuple) and value:
-        return _block(value, indent)
-    return f"{' ' * indent}{_inline(value)}\n"
+        return _format_block(value, indent)
+    return f"{' ' * indent}{_format_inline(value)}\n"
 
 
-def _block(value: Any, indent: int) -> str:
+def _format_block(value: Any, indent: int) -> str:
     margin = " " * indent
     if isinstance(value, dict):
-        return "".join([margin + _key(key, margin) + _node(item, indent + 2) for key, item in value.items()])
-    return "".join([f"{margin}-{_item(item, indent + 2)}" for item in value])
+        return "".join(
+            [
+                margin + _format_key(key, margin) + _format_node(item, indent + 2)
+                for key, item in value.items()
+            ]
+        )
+    return "".join([f"{margin}-{_format_item(item, indent + 2)}" for item in value])
 
 
-def _key(key: str, margin: str) -> str:
-    text = _inline(key)
-    return f"{text}:" if len(text) <= _LONGEST_KEY else f"? {text}\n{margin}:"
+def _format_key(key: str, margin: str) -> str:
+    text = _format_inline(key)
+    return f"{text}:" if len(text) <= _MAX_KEY_LENGTH else f"? {text}\n{margin}:"
 
 
-def _item(item: Any, indent: int) -> str:
+def _format_item(item: Any, indent: int) -> str:
     """Returns what follows a hyphen: the first field of an object is on the same line."""
     if isinstance(item, dict | list | tuple) and item:
-        return " " + _block(item, indent)[indent:]
-    return _node(item, indent)
+        return " " + _format_block(item, indent)[indent:]
+    return _format_node(item, indent)
 
 
-def _node(value: Any, indent: int) -> str:
+def _format_node(value: Any, indent: int) -> str:
     """Returns what follows a key, from the space on; `indent` is that of further lines."""
     if isinstance(value, dict | list | tuple) and value:
-        return "\n" + _block(value, indent)
+        return "\n" + _format_block(value, indent)
     if isinstance(value, str) and "\n" in value and _is_literal(value):
-        return _literal(value, indent)
-    return f" {_inline(value)}\n"
+        return _format_literal(value, indent)
+    return f" {_format_inline(value)}\n"
 
 
 def _is_literal(text: str) -> bool:
     """Whether a block preserves the text; trailing white space is clearer in quotes."""
-    return _LITERAL.fullmatch(text) is not None and _LINE_WITH_END.search(text) is None
+    return _LITERAL_TEXT.fullmatch(text) is not None and _TRAILING_SPACE.search(text) is None
 
 
-def _literal(text: str, indent: int) -> str:
+def _format_literal(text: str, indent: int) -> str:
     # Without the number, spaces of the first line would count as indentation.
     number = "2" if text[0] in " \t\n" else ""
     chomping = "-" if not text.endswith("\n") else "+" if text.endswith("\n\n") else ""
@@ -80,7 +85,7 @@ def _literal(text: str, indent: int) -> str:
     return f" |{number}{chomping}\n" + "".join([f"{margin}{line}\n" if line else "\n" for line in lines])
 
 
-def _inline(value: Any) -> str:
+def _format_inline(value: Any) -> str:
     if isinstance(value, str):
         return value if _is_plain(value) else f'"{_UNPRINTABLE.sub(_escape, value)}"'
     if value is None:
@@ -96,7 +101,9 @@ def _inline(value: Any) -> str:
 
 def _is_plain(text: str) -> bool:
     return (
-        _PLAIN.fullmatch(text) is not None and _ENDS_PLAIN.search(text) is None and text.lower() not in _WORDS
+        _PLAIN_TEXT.fullmatch(text) is not None
+        and _NEVER_PLAIN.search(text) is None
+        and text.lower() not in _RESERVED_WORDS
     )
 
 

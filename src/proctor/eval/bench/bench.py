@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from proctor.charts import Chart
     from proctor.eval.jsonl_rows import DroppedRow
-    from proctor.eval.parallel import OnError, Outcome
+    from proctor.eval.parallel import CallOutcome, OnError
 
 Input = TypeVar("Input")
 
-_RESERVED = ("name", "n", "n_success", "n_failure", "latency_ms", "wall_seconds")
+_RESERVED_NAMES = ("name", "n", "n_success", "n_failure", "latency_ms", "wall_seconds")
 """The keys of a summary, which no metric may use."""
 _COLUMNS = ("mean", "median", "min", "max")
 
@@ -62,7 +62,7 @@ class Bench:
         if isinstance(metrics, str):
             raise TypeError(f"metrics must be a list of names, not the text {self.metrics!r}.")
         for name in self.metrics:
-            if name in _RESERVED:
+            if name in _RESERVED_NAMES:
                 raise ValueError(
                     f"A metric cannot be called {name!r}: summary() has a key of that name. "
                     f"Give it another name, such as {name + '_value'!r}."
@@ -130,9 +130,9 @@ class Bench:
             ValueError: `on_error` or `workers` is invalid.
             OSError: `partial` cannot be written.
         """
-        from proctor.eval.parallel import is_recorded, map_ordered
+        from proctor.eval.parallel import map_ordered, should_record
 
-        records = is_recorded(on_error)
+        records = should_record(on_error)
         tasks = (
             _Task(place, item, dict(tag_fn(item) or {}) if tag_fn is not None else {})
             for place, item in enumerate(inputs)
@@ -141,7 +141,7 @@ class Bench:
         ordered_calls = OrderedCalls(self)
         with _progress_bar(self.name, total, is_visible=progress) as advance:
 
-            def keep(outcome: Outcome[_Task[Input], Any]) -> None:
+            def keep(outcome: CallOutcome[_Task[Input], Any]) -> None:
                 if outcome.error is not None and not records:
                     return
                 if ordered_calls.add(outcome.item.place, self._make_call(outcome)):
@@ -157,7 +157,7 @@ class Bench:
                 ordered_calls.close()
         return self
 
-    def _make_call(self, outcome: Outcome[_Task[Input], Any]) -> BenchCall:
+    def _make_call(self, outcome: CallOutcome[_Task[Input], Any]) -> BenchCall:
         task, output, error = outcome.item, outcome.value, outcome.error
         latency_ms = round(outcome.seconds * 1000, 2)
         if error is not None:
@@ -204,7 +204,7 @@ class Bench:
                 place = next((index for index in backwards if self.calls[index] is before), place)
             self.calls.insert(place, call)
             if self.partial is not None:
-                self._append(_row(call, include_outputs=self.partial_outputs))
+                self._append(_call_to_dict(call, include_outputs=self.partial_outputs))
 
     def _append(self, row: dict[str, Any]) -> None:
         from proctor.eval.json_files import append_lines
@@ -266,7 +266,7 @@ class Bench:
             for value, group in group_by_tag(calls, by).items()
         }
 
-    def _labelled(self, by: str | None) -> Sequence[tuple[str, dict[str, Statistic]]]:
+    def _statistics_by_label(self, by: str | None) -> Sequence[tuple[str, dict[str, Statistic]]]:
         return [("", self.statistics())] if by is None else list(self.statistics(by=by).items())
 
     def report(self, *, statistics: bool = False, by: str | None = None) -> str:
@@ -297,11 +297,11 @@ class Bench:
             lines.append(f"| {' | '.join([markdown_text(name), *values])} |")
         if by is not None or not statistics:  # else the table below has it
             shares = [share for share in self.statistics().values() if share.unit == "share" and share.n]
-            lines += [""] * bool(shares) + [f"- {markdown_text(share.sure())}" for share in shares]
+            lines += [""] * bool(shares) + [f"- {markdown_text(share.summary_line())}" for share in shares]
         if statistics or by is not None:
-            from proctor.eval.bench.tables import markdown
+            from proctor.eval.bench.tables import markdown_lines
 
-            lines += ["", *markdown(self._labelled(by), by)]
+            lines += ["", *markdown_lines(self._statistics_by_label(by), by)]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -322,9 +322,9 @@ class Bench:
         Raises:
             ValueError: no call has that tag or metric, units differ, or there is nothing to draw.
         """
-        from proctor.eval.bench.tables import chart
+        from proctor.eval.bench.tables import draw_chart
 
-        return chart(self._labelled(by), metrics, title=self.name)
+        return draw_chart(self._statistics_by_label(by), metrics, title=self.name)
 
     def to_dict(self, *, include_outputs: bool = False) -> dict[str, Any]:
         """Returns the summary, and the calls as dictionaries.
@@ -337,7 +337,7 @@ class Bench:
         Raises:
             TypeError: a declared metric was recorded with a value that is not a number.
         """
-        rows = [_row(call, include_outputs=include_outputs) for call in list(self.calls)]
+        rows = [_call_to_dict(call, include_outputs=include_outputs) for call in list(self.calls)]
         return {"summary": self.summary(), "calls": rows}
 
     def dump(self, path: str | Path, *, include_outputs: bool = False) -> Path:
@@ -356,9 +356,11 @@ class Bench:
         """
         import json
 
-        from proctor.eval.json_files import plain, write_whole
+        from proctor.eval.json_files import to_plain, write_atomic
 
-        return write_whole(path, json.dumps(plain(self.to_dict(include_outputs=include_outputs)), indent=2))
+        return write_atomic(
+            path, json.dumps(to_plain(self.to_dict(include_outputs=include_outputs)), indent=2)
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -370,20 +372,20 @@ class Bench:
         Raises:
             OSError: the file cannot be read.
         """
-        from proctor.eval.jsonl_rows import list_trials, read_object
+        from proctor.eval.jsonl_rows import flatten_trials, read_single_object
 
-        whole = read_object(path)
+        whole = read_single_object(path)
         if whole is None:
             return cls.from_jsonl(path)
         bench = cls(Path(path).stem)
         if not isinstance(whole.get("calls"), list):
-            rows = list_trials(whole["runs"]) if isinstance(whole.get("runs"), list) else [whole]
+            rows = flatten_trials(whole["runs"]) if isinstance(whole.get("runs"), list) else [whole]
             bench._add_rows(enumerate(rows, 1))
             return bench
         summary = whole["summary"] if isinstance(whole.get("summary"), dict) else {}
         bench.name = str(summary.get("name", bench.name))
         bench._add_rows(enumerate(whole["calls"], 1))
-        bench.metrics = [name for name in summary if name not in _RESERVED] or bench.metrics
+        bench.metrics = [name for name in summary if name not in _RESERVED_NAMES] or bench.metrics
         bench.wall_seconds = finite_number(summary.get("wall_seconds")) or 0.0
         return bench
 
@@ -394,17 +396,17 @@ class Bench:
         Raises:
             OSError: the file cannot be read.
         """
-        from proctor.eval.jsonl_rows import objects_of
+        from proctor.eval.jsonl_rows import read_object_rows
 
         bench = cls(Path(path).stem)
         dropped: list[DroppedRow] = []
-        bench._add_rows(objects_of(path, dropped))
+        bench._add_rows(read_object_rows(path, dropped))
         bench.dropped = sorted([*dropped, *bench.dropped], key=lambda row: row.line)
         return bench
 
     def _add_rows(self, rows: Iterable[tuple[int, Any]]) -> None:
         """Adds the calls of rows; declares the metrics of their heads, or else all that calls have."""
-        from proctor.eval.jsonl_rows import DroppedRow, check_new
+        from proctor.eval.jsonl_rows import DroppedRow, register_trial
 
         head_metrics: dict[str, None] = {}
         trials: set[tuple[str, ...]] = set()
@@ -417,12 +419,12 @@ class Bench:
                 else:
                     call = parse_call(row)
                     if "case_id" in row:
-                        check_new(row, trials)
+                        register_trial(row, trials)
                     self.calls.append(call)
             except ValueError as error:
                 self.dropped.append(DroppedRow(line, str(error)))
         names = head_metrics or {name: None for call in self.calls for name in call.metrics}
-        self.metrics = [name for name in names if name not in _RESERVED]
+        self.metrics = [name for name in names if name not in _RESERVED_NAMES]
 
     def _read_head(self, row: dict[str, Any]) -> dict[str, None]:
         """Reads name and key from the head of a partial file, and returns the declared metrics."""
@@ -471,7 +473,7 @@ class OrderedCalls:
             self._closed = True
 
 
-def _row(call: BenchCall, *, include_outputs: bool) -> dict[str, Any]:
+def _call_to_dict(call: BenchCall, *, include_outputs: bool) -> dict[str, Any]:
     from proctor.eval.json_files import copy_data
 
     row = vars(call)

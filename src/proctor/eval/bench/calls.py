@@ -54,7 +54,7 @@ def parse_call(row: Any) -> BenchCall:
     return BenchCall(
         row.get("input"),
         row.get("output"),
-        _latency(row.get("latency_ms")),
+        _parse_latency(row.get("latency_ms")),
         success,
         None if error is None else str(error),
         {**numbers, **metrics},
@@ -62,7 +62,7 @@ def parse_call(row: Any) -> BenchCall:
     )
 
 
-def _latency(value: Any) -> float:
+def _parse_latency(value: Any) -> float:
     """Returns NaN if there is no latency; raises ValueError if it is not a number of at least 0."""
     if value is None:
         return float("nan")
@@ -90,7 +90,7 @@ def _call_from_trial(row: dict[str, Any]) -> BenchCall:
     return BenchCall(
         row["case_id"],
         row.get("output"),
-        _latency(row.get("latency_ms")),
+        _parse_latency(row.get("latency_ms")),
         failure is None,
         None if failure is None else str(failure),
         {name: value for name, value in metrics.items() if finite_number(value) is not None},

@@ -10,7 +10,7 @@ from typing import Any
 
 from proctor import stats
 from proctor.eval.bench.calls import BenchCall, finite_number
-from proctor.eval.json_files import plain, to_text
+from proctor.eval.json_files import to_plain, to_text
 
 LATENCY = "latency_ms"
 
@@ -28,7 +28,7 @@ def summarize_metric(values: Iterable[Any]) -> dict[str, Any]:
     Raises:
         TypeError: a value is not a number.
     """
-    numbers = sorted(_builtin(value) for value in values if value is not None and _is_finite(value))
+    numbers = sorted(_to_builtin(value) for value in values if value is not None and _is_finite(value))
     if not numbers:
         return {"n": 0}
     count = len(numbers)
@@ -41,7 +41,7 @@ def summarize_metric(values: Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def _builtin(value: Any) -> Any:
+def _to_builtin(value: Any) -> Any:
     """Returns the number as a type that JSON can write."""
     if type(value) in (int, float, bool):
         return value
@@ -95,19 +95,19 @@ class Statistic:
     """Its 95 % interval."""
 
     def __repr__(self) -> str:
-        return f"<Statistic {self.name!r:.60}{self.sure().removeprefix(self.name)}>"
+        return f"<Statistic {self.name!r:.60}{self.summary_line().removeprefix(self.name)}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import table
+        from proctor.eval.notebook import html_table
 
         rows = {
             name.replace("interval", "95 % interval").replace("_", " "): getattr(self, name)
             for name in self.__slots__[2:]
         }
         unit = f" in {self.unit}" if self.unit else ""
-        return table(f"{self.name}{unit}", ["", "value"], rows.items())
+        return html_table(f"{self.name}{unit}", ["", "value"], rows.items())
 
-    def sure(self) -> str:
+    def summary_line(self) -> str:
         """Returns the mean, the number of values and the interval, as one line."""
         low, high = self.interval or (None, None)
         between = "" if low is None or high is None else f", 95 % interval {low:.3f} to {high:.3f}"
@@ -116,7 +116,7 @@ class Statistic:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns data for JSON: the fields, with `ci95` and `ci95_failed_as_0` for the intervals."""
-        return {name.replace("interval", "ci95"): plain(getattr(self, name)) for name in self.__slots__}
+        return {name.replace("interval", "ci95"): to_plain(getattr(self, name)) for name in self.__slots__}
 
 
 def compute_statistics(
@@ -134,7 +134,7 @@ def compute_statistics(
         names.update(
             dict.fromkeys(name for name, value in call.metrics.items() if finite_number(value) is not None)
         )
-    return {name: _statistic(name, calls, metrics_key) for name in names}
+    return {name: _compute_statistic(name, calls, metrics_key) for name in names}
 
 
 def group_by_tag(calls: Iterable[BenchCall], by: str) -> dict[str, list[BenchCall]]:
@@ -154,19 +154,19 @@ def group_by_tag(calls: Iterable[BenchCall], by: str) -> dict[str, list[BenchCal
     return groups
 
 
-def _statistic(name: str, calls: Sequence[BenchCall], metrics_key: str | None) -> Statistic:
+def _compute_statistic(name: str, calls: Sequence[BenchCall], metrics_key: str | None) -> Statistic:
     successful = [call for call in calls if call.success]
     measures = [
         finite_number(call.latency_ms if name == LATENCY else call.metrics.get(name)) for call in successful
     ]
     values = sorted(value for value in measures if value is not None)
     failed = len(calls) - len(successful)
-    unit = _unit(name, values, metrics_key)
+    unit = _detect_unit(name, values, metrics_key)
     with_failures = [] if name == LATENCY else [0.0] * failed + values
     count = len(values)
 
     def at(share: float) -> float | None:
-        return _finite(stats.quantile(values, share))
+        return _finite_or_none(stats.quantile(values, share))
 
     return Statistic(
         name=name,
@@ -187,11 +187,11 @@ def _statistic(name: str, calls: Sequence[BenchCall], metrics_key: str | None) -
         p99=at(0.99),
         max=at(1),
         mean_failed_as_0=_mean(with_failures),
-        interval_failed_as_0=_interval(with_failures, unit or _unit(name, with_failures, metrics_key)),
+        interval_failed_as_0=_interval(with_failures, unit or _detect_unit(name, with_failures, metrics_key)),
     )
 
 
-def _finite(value: float | None) -> float | None:
+def _finite_or_none(value: float | None) -> float | None:
     return value if value is not None and isfinite(value) else None
 
 
@@ -221,7 +221,7 @@ def _interval(values: Sequence[float], unit: str) -> tuple[float, float] | None:
 _UNITS = (("_ms", "ms"), ("_s", "s"), ("_seconds", "s"), ("_usd", "USD"), ("tokens", "tokens"))
 
 
-def _unit(name: str, values: Sequence[float], metrics_key: str | None) -> str:
+def _detect_unit(name: str, values: Sequence[float], metrics_key: str | None) -> str:
     for text in (name, metrics_key or ""):
         for ending, unit in _UNITS:
             if text.endswith(ending):

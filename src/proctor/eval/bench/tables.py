@@ -12,20 +12,20 @@ from proctor.safe_text import markdown_text
 if TYPE_CHECKING:
     from proctor.charts import Bar, Chart, Scale
 
-Labelled = Sequence[tuple[str, dict[str, Statistic]]]
+LabelledStatistics = Sequence[tuple[str, dict[str, Statistic]]]
 """The statistics of benches or of groups of calls, each with its label."""
 
 _PERCENTILES = (("p50", "median"), ("p90", "p90"), ("p95", "p95"), ("p99", "p99"))
 
 
-def columns(labelled: Labelled) -> list[str]:
-    """Returns the headings of `cells`; those about failed calls only if there are any."""
+def column_names(labelled: LabelledStatistics) -> list[str]:
+    """Returns the headings of `format_cells`; those about failed calls only if there are any."""
     names = ["n", "mean", "95 % interval", "p50", "p95", "p99"]
     return [*names, "failed", "mean, failed as 0"] if _has_failures(labelled) else names
 
 
-def cells(statistic: Statistic, labelled: Labelled) -> list[str]:
-    """Returns the numbers of one statistic as short texts, in the order of `columns`."""
+def format_cells(statistic: Statistic, labelled: LabelledStatistics) -> list[str]:
+    """Returns the numbers of one statistic as short texts, in the order of `column_names`."""
     interval = (
         "–"
         if statistic.interval is None
@@ -38,24 +38,24 @@ def cells(statistic: Statistic, labelled: Labelled) -> list[str]:
     return texts
 
 
-def markdown(labelled: Labelled, by: str | None) -> Iterator[str]:
+def markdown_lines(labelled: LabelledStatistics, by: str | None) -> Iterator[str]:
     """Yields a Markdown table: a row for each metric, and within it for each value of the tag `by`."""
     texts = ["metric"] if by is None else ["metric", by]
-    numbers = columns(labelled)
-    yield _line([*texts, *numbers])
+    numbers = column_names(labelled)
+    yield _table_row([*texts, *numbers])
     yield "|" + "---|" * len(texts) + "---:|" * len(numbers)
-    for name in names_of(labelled):
+    for name in list_metrics(labelled):
         for label, statistics in labelled:
             if name in statistics:
-                yield _line([name, label][: len(texts)] + cells(statistics[name], labelled))
+                yield _table_row([name, label][: len(texts)] + format_cells(statistics[name], labelled))
 
 
-def names_of(labelled: Labelled) -> list[str]:
+def list_metrics(labelled: LabelledStatistics) -> list[str]:
     """Returns the names of the latency and the metrics, each once."""
     return list(dict.fromkeys(name for _, statistics in labelled for name in statistics))
 
 
-def chart(labelled: Labelled, metrics: Sequence[str], *, title: str) -> Chart:
+def draw_chart(labelled: LabelledStatistics, metrics: Sequence[str], *, title: str) -> Chart:
     """Draws the latency's percentiles, or the means of metrics with their intervals, as bars.
 
     Raises:
@@ -63,7 +63,7 @@ def chart(labelled: Labelled, metrics: Sequence[str], *, title: str) -> Chart:
     """
     from proctor.charts import bars
 
-    names = names_of(labelled)
+    names = list_metrics(labelled)
     for name in metrics:
         if name not in names:
             raise ValueError(f"There is no metric {name!r}; there are {', '.join(names)}.")
@@ -85,15 +85,15 @@ def chart(labelled: Labelled, metrics: Sequence[str], *, title: str) -> Chart:
     )
 
 
-def _has_failures(labelled: Labelled) -> bool:
+def _has_failures(labelled: LabelledStatistics) -> bool:
     return any(statistic.failed for _, statistics in labelled for statistic in statistics.values())
 
 
-def _line(texts: Sequence[str]) -> str:
+def _table_row(texts: Sequence[str]) -> str:
     return f"| {' | '.join(map(markdown_text, texts))} |"
 
 
-def _percentile_bars(labelled: Labelled) -> list[Bar]:
+def _percentile_bars(labelled: LabelledStatistics) -> list[Bar]:
     from proctor.charts import Bar
 
     return [
@@ -104,7 +104,7 @@ def _percentile_bars(labelled: Labelled) -> list[Bar]:
     ]
 
 
-def _mean_bars(labelled: Labelled, metrics: Sequence[str]) -> list[Bar]:
+def _mean_bars(labelled: LabelledStatistics, metrics: Sequence[str]) -> list[Bar]:
     """Returns a bar for each label of one metric; several metrics have the labels as series."""
     from proctor.charts import Bar
 

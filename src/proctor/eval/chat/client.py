@@ -58,10 +58,10 @@ class ChatClient:
         Raises:
             UsageError: the address or the key cannot be used.
         """
-        from proctor.engines.retries import Patience
+        from proctor.engines.retries import RetryPolicy
         from proctor.eval.chat.sources import endpoint_source
 
-        retry_policy = Patience(timeout_s=timeout_s, retries=retries)
+        retry_policy = RetryPolicy(timeout_s=timeout_s, retries=retries)
         source = endpoint_source(base_url, model, api_key, dict(os.environ), retry_policy)
         self._setup(source, f"{base_url!r}, {model!r}", timeout_s, max_tokens, temperature)
 
@@ -94,10 +94,10 @@ class ChatClient:
             SuiteError: targets.yaml is wrong.
             TypeError: it is not a target.
         """
-        from proctor.engines.retries import Patience
+        from proctor.engines.retries import RetryPolicy
         from proctor.eval.chat.sources import target_source
 
-        source = target_source(target, dict(os.environ), Patience(timeout_s=timeout_s, retries=retries))
+        source = target_source(target, dict(os.environ), RetryPolicy(timeout_s=timeout_s, retries=retries))
         client = cls.__new__(cls)
         description = repr(target) if isinstance(target, str) else source.name
         client._setup(source, description, timeout_s, max_tokens, temperature)
@@ -161,7 +161,7 @@ class ChatClient:
         prompt = _with_temperature(prompt, self._temperature if temperature is None else temperature)
         try:
             output = self._loop_thread.wait(
-                _answer(self._source, prompt, self._max_tokens if max_tokens is None else max_tokens)
+                _request_answer(self._source, prompt, self._max_tokens if max_tokens is None else max_tokens)
             )
         except ProctorError as error:
             self._add_totals({"failed": 1})
@@ -171,7 +171,7 @@ class ChatClient:
                 ) from error
             raise
         self._add_totals(_usage_totals(output))
-        return _completion(output, self._source.name)
+        return _to_completion(output, self._source.name)
 
     def __call__(self, prompt: str) -> str:
         """Returns the text of the answer to one question; errors as of `chat`."""
@@ -248,8 +248,8 @@ def _close_quietly(loop_thread: LoopThread) -> None:
         loop_thread.close()
 
 
-async def _answer(source: TargetSource, prompt: Prompt, max_tokens: int | None) -> Output:
-    return await (await source.target(max_tokens)).answer(prompt)
+async def _request_answer(source: TargetSource, prompt: Prompt, max_tokens: int | None) -> Output:
+    return await (await source.open_target(max_tokens)).answer(prompt)
 
 
 # --- prompts -----------------------------------------------------------------------------------------------
@@ -306,10 +306,10 @@ def _with_temperature(prompt: Prompt, temperature: float | None) -> Prompt:
 # --- answers -----------------------------------------------------------------------------------------------
 
 
-def _completion(output: Output, name: str) -> dict[str, Any]:
+def _to_completion(output: Output, name: str) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": output.text}
     if output.tool_calls:
-        message["tool_calls"] = [_tool_call(call) for call in output.tool_calls]
+        message["tool_calls"] = [_to_tool_call(call) for call in output.tool_calls]
     usage = output.usage
     return {
         "object": "chat.completion",
@@ -330,7 +330,7 @@ def _completion(output: Output, name: str) -> dict[str, Any]:
     }
 
 
-def _tool_call(call: Any) -> dict[str, Any]:
+def _to_tool_call(call: Any) -> dict[str, Any]:
     from proctor.codec import encode
 
     arguments = encode(call.arguments).decode("utf-8")

@@ -13,21 +13,21 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from proctor.engines.adaptive_limit import Limit
-from proctor.engines.retries import Patience, Patient
+from proctor.engines.adaptive_limit import AdaptiveLimit
+from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import UsageError
 from proctor.model import Params, TargetSpec
-from proctor.protocols import Answers, Target
-from proctor.services.runs.execution.target_pool import Reach, load_prices
-from proctor.services.runs.planning.target_names import Names
+from proctor.protocols import Answerer, Target
+from proctor.services.runs.execution.target_pool import TargetPool, load_prices
+from proctor.services.runs.planning.target_names import TargetNames
 from proctor.targets import TARGETS, get_kind
-from proctor.targets.parse import api_spec
+from proctor.targets.parse import build_api_spec
 
 MAX_CONCURRENCY = 32
 """The most concurrent calls of one client; others wait."""
 _KEY_VARIABLE = "PROCTOR_CHAT_CLIENT_KEY"
 """The variable that holds the client's key, in an environment of its own."""
-_FOLDER = Path(".proctor")
+_PROJECT_FOLDER = Path(".proctor")
 
 
 class TargetSource(Protocol):
@@ -41,7 +41,7 @@ class TargetSource(Protocol):
     def reads_case_ids(self) -> bool:
         """Whether it may answer by the id of a case instead of the prompt."""
 
-    async def target(self, max_tokens: int | None) -> Answers:
+    async def open_target(self, max_tokens: int | None) -> Answerer:
         """Returns the target for answers of at most that length; None leaves it to the target."""
 
     async def aclose(self) -> None:
@@ -51,11 +51,11 @@ class TargetSource(Protocol):
 class SpecSource:
     """A target by its specification; opened at first use, once for each `max_tokens`."""
 
-    def __init__(self, spec: TargetSpec, environ: Mapping[str, str], retry_policy: Patience) -> None:
+    def __init__(self, spec: TargetSpec, environ: Mapping[str, str], retry_policy: RetryPolicy) -> None:
         self._spec = spec
         self._environ = environ
-        self._patience = retry_policy
-        self._reach: Reach | None = None
+        self._retry_policy = retry_policy
+        self._target_pool: TargetPool | None = None
         self._open_lock = asyncio.Lock()
 
     @property
@@ -68,27 +68,27 @@ class SpecSource:
         """Whether a script may answer."""
         return any(get_kind(spec).reads_case_ids for spec in (self._spec, *self._spec.fallbacks))
 
-    async def target(self, max_tokens: int | None) -> Answers:
+    async def open_target(self, max_tokens: int | None) -> Answerer:
         """Returns the target; opens it at first use.
 
         Raises:
             UsageError: the target cannot be opened, or the user's prices cannot be read.
         """
         async with self._open_lock:
-            if self._reach is None:
-                self._reach = Reach(
+            if self._target_pool is None:
+                self._target_pool = TargetPool(
                     self._environ,
                     concurrency=MAX_CONCURRENCY,
-                    patience=self._patience,
-                    prices=load_prices(self._environ, _FOLDER),
+                    patience=self._retry_policy,
+                    prices=load_prices(self._environ, _PROJECT_FOLDER),
                     notify=logging.getLogger("proctor").warning,
                 )
-            return await self._reach.target(_with_max_tokens(self._spec, max_tokens))
+            return await self._target_pool.open_target(_with_max_tokens(self._spec, max_tokens))
 
     async def aclose(self) -> None:
         """Closes the target."""
-        if self._reach is not None:
-            await self._reach.aclose()
+        if self._target_pool is not None:
+            await self._target_pool.aclose()
 
 
 class ObjectSource:
@@ -96,20 +96,20 @@ class ObjectSource:
 
     reads_case_ids = True
 
-    def __init__(self, target: Target, retry_policy: Patience) -> None:
+    def __init__(self, target: Target, retry_policy: RetryPolicy) -> None:
         self.name = type(target).__name__
-        self._patient = Patient(target, Limit(MAX_CONCURRENCY), retry_policy)
+        self._retrying_target = RetryingTarget(target, AdaptiveLimit(MAX_CONCURRENCY), retry_policy)
 
-    async def target(self, max_tokens: int | None) -> Answers:  # noqa: ARG002  # the object has its own
+    async def open_target(self, max_tokens: int | None) -> Answerer:  # noqa: ARG002  # the object has its own
         """Returns the object, with retries."""
-        return self._patient
+        return self._retrying_target
 
     async def aclose(self) -> None:
         """Does nothing."""
 
 
 def endpoint_source(
-    base_url: str, model: str, api_key: str | None, environ: dict[str, str], retry_policy: Patience
+    base_url: str, model: str, api_key: str | None, environ: dict[str, str], retry_policy: RetryPolicy
 ) -> TargetSource:
     """Returns the source for a model at an OpenAI-compatible address.
 
@@ -118,7 +118,9 @@ def endpoint_source(
     """
     if not model:
         raise UsageError("ChatClient needs the name of a model, as the endpoint knows it.")
-    spec = api_spec(f"openai:{model}@{base_url}", TARGETS.get("openai"), model, base_url, Params(), environ)
+    spec = build_api_spec(
+        f"openai:{model}@{base_url}", TARGETS.get("openai"), model, base_url, Params(), environ
+    )
     if api_key and api_key.strip():
         if not (api_key.isascii() and api_key.isprintable()):
             raise UsageError("The api_key holds characters that no key has. Copy the key again.")
@@ -127,7 +129,7 @@ def endpoint_source(
     return SpecSource(spec, environ, retry_policy)
 
 
-def target_source(target: Any, environ: dict[str, str], retry_policy: Patience) -> TargetSource:
+def target_source(target: Any, environ: dict[str, str], retry_policy: RetryPolicy) -> TargetSource:
     """Returns the source for a target by name, by specification, or as an object.
 
     Raises:
@@ -135,7 +137,7 @@ def target_source(target: Any, environ: dict[str, str], retry_policy: Patience) 
         TypeError: the value is not a target.
     """
     if isinstance(target, str):
-        target = Names(environ).spec(target, Params(), judged=False)
+        target = TargetNames(environ).get_spec(target, Params(), judged=False)
     if isinstance(target, TargetSpec):
         return SpecSource(target, environ, retry_policy)
     answer: Callable[..., Any] | None = getattr(target, "answer", None)

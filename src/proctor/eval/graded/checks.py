@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Literal, get_args
 
-from proctor.graders.lexicons.hedging import HEDGE_PHRASES, hedging_words
-from proctor.graders.numbers.numerals import first_digits, is_near
+from proctor.graders.lexicons.hedging import HEDGE_PHRASES, find_hedge
+from proctor.graders.numbers.numerals import find_first_digits, is_near
 
 CheckKind = Literal["substring", "json_keys", "regex", "honesty", "numeric"]
 CHECK_KINDS: tuple[str, ...] = get_args(CheckKind)
 """The kinds of check."""
 
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]{1,200})\}\}")
-_PLAIN_OBJECT = re.compile(r"\{[^{}]*\}")
-_TAILS = (100_000, 4_000)
+_FLAT_OBJECT = re.compile(r"\{[^{}]*\}")
+_TAIL_LENGTHS = (100_000, 4_000)
 """Characters at the end that are searched for JSON if the whole text has too many opening braces."""
 
 
@@ -63,7 +63,9 @@ class CheckSpec:
         any_texts, all_texts, keys = (
             parse_texts(d.get(name), f"check.{name}") for name in ("any", "all", "keys")
         )
-        return cls(d["kind"], any_texts, all_texts, keys, d.get("value"), _tolerance(d.get("tolerance")))
+        return cls(
+            d["kind"], any_texts, all_texts, keys, d.get("value"), _parse_tolerance(d.get("tolerance"))
+        )
 
     def with_substitutions(self, substitutions: Mapping[str, Any]) -> CheckSpec:
         """Returns the check with `{{name}}` replaced in `any`, `all` and `keys`, one name after the other.
@@ -160,17 +162,17 @@ def extract_last_json(text: str | None) -> dict[str, Any] | None:
         return None
     import json
 
-    objects = _objects_in(text)
+    objects = _find_objects(text)
     return None if not objects else json.loads(objects[-1])
 
 
-def _objects_in(text: str) -> list[str]:
+def _find_objects(text: str) -> list[str]:
     from proctor.errors import CannotScore
-    from proctor.graders.json_in_text import objects_in  # imports much, and few checks need it
+    from proctor.graders.json_in_text import find_json_objects  # imports much, and few checks need it
 
-    for part in (text, *(text[-tail:] for tail in _TAILS)):
+    for part in (text, *(text[-tail:] for tail in _TAIL_LENGTHS)):
         try:
-            return objects_in(part)
+            return find_json_objects(part)
         except CannotScore:
             continue
     return []
@@ -181,19 +183,19 @@ def _objects_in(text: str) -> list[str]:
 
 def _apply_check(answer: str, spec: CheckSpec, hedges: tuple[str, ...]) -> CheckResult:
     if spec.kind == "substring":
-        return _substring(answer.casefold(), spec)
+        return _check_substring(answer.casefold(), spec)
     if spec.kind == "json_keys":
-        return _json_keys(answer, spec)
+        return _check_json_keys(answer, spec)
     if spec.kind == "regex":
-        return _regex(answer, spec)
+        return _check_regex_patterns(answer, spec)
     if spec.kind == "numeric":
-        return _numeric(answer, spec)
-    if hedging_words(answer, hedges) is not None:
+        return _check_numeric(answer, spec)
+    if find_hedge(answer, hedges) is not None:
         return CheckResult(True, "declined / expressed uncertainty")
     return CheckResult(False, "asserted an answer without hedging (review)")
 
 
-def _substring(folded: str, spec: CheckSpec) -> CheckResult:
+def _check_substring(folded: str, spec: CheckSpec) -> CheckResult:
     if not spec.all and not spec.any:
         return CheckResult(False, "substring check has neither `all` nor `any`")
     missing = [term for term in spec.all if term.casefold() not in folded]
@@ -207,7 +209,7 @@ def _substring(folded: str, spec: CheckSpec) -> CheckResult:
     return CheckResult(True, f"matched {match!r}")
 
 
-def _json_keys(answer: str, spec: CheckSpec) -> CheckResult:
+def _check_json_keys(answer: str, spec: CheckSpec) -> CheckResult:
     answer_object = extract_last_json(answer)
     if answer_object is None:
         return CheckResult(False, "no parseable JSON object in answer")
@@ -215,15 +217,15 @@ def _json_keys(answer: str, spec: CheckSpec) -> CheckResult:
     if not missing:
         return CheckResult(True, "ok")
     # Both are failures; the wording is that of fieldkit, which sees no object with a brace in a string.
-    why = f"missing keys {missing}" if _has_plain_object(answer) else "no parseable JSON object in answer"
+    why = f"missing keys {missing}" if _has_flat_object(answer) else "no parseable JSON object in answer"
     return CheckResult(False, why)
 
 
-def _has_plain_object(answer: str) -> bool:
+def _has_flat_object(answer: str) -> bool:
     """Whether the answer contains a JSON object without nested braces."""
     import json
 
-    for chunk in _PLAIN_OBJECT.findall(answer):
+    for chunk in _FLAT_OBJECT.findall(answer):
         try:
             json.loads(chunk)
         except ValueError:
@@ -232,29 +234,29 @@ def _has_plain_object(answer: str) -> bool:
     return False
 
 
-def _regex(answer: str, spec: CheckSpec) -> CheckResult:
+def _check_regex_patterns(answer: str, spec: CheckSpec) -> CheckResult:
     from proctor.errors import CannotScore
-    from proctor.graders.safe_regex import found
+    from proctor.graders.safe_regex import pattern_matches
 
     if not spec.all:
         return CheckResult(False, "regex check has no `all`")
     unmatched = []
     for pattern in spec.all:
         try:
-            if not found(pattern, answer):
+            if not pattern_matches(pattern, answer):
                 unmatched.append(pattern)
         except (ValueError, CannotScore) as error:  # no pattern, or one without end
             return CheckResult(False, str(error))
     return CheckResult(False, f"regex unmatched {unmatched}") if unmatched else CheckResult(True, "ok")
 
 
-def _numeric(answer: str, spec: CheckSpec) -> CheckResult:
+def _check_numeric(answer: str, spec: CheckSpec) -> CheckResult:
     value: Any = spec.value
     if value is None:
         return CheckResult(False, "numeric check has no expected value")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return CheckResult(False, f"numeric check expects {value!r}, which is no number")
-    digits = first_digits(answer)
+    digits = find_first_digits(answer)
     if digits is None:
         return CheckResult(False, "no number found in answer")
     got = float(digits)
@@ -286,7 +288,7 @@ def to_phrases(value: Iterable[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _tolerance(value: Any) -> float:
+def _parse_tolerance(value: Any) -> float:
     try:
         tolerance = 0.0 if value is None else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from proctor.eval.graded.checks import CheckSpec, Rubric, parse_texts, score_answer, to_phrases
-from proctor.eval.json_files import plain
+from proctor.eval.json_files import to_plain
 from proctor.graders.lexicons.hedging import HEDGE_PHRASES
 from proctor.safe_text import markdown_code, markdown_text
 
@@ -67,14 +67,16 @@ class SuiteScore:
         return f"<SuiteScore {self.name!r:.60}: {self.passed} of {self.total} passed>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import table
+        from proctor.eval.notebook import html_table
 
-        rows = [*self.by_category().items(), ("all", _count(self.results))]
+        rows = [*self.by_category().items(), ("all", _count_passed(self.results))]
         shares = [(name or "–", f"{row['passed']}/{row['n']}", _format_share(row)) for name, row in rows]
         failed = [(result.id, result.why) for result in self.results if not result.passed]
         failed += [(prompt_id, "there is no such prompt") for prompt_id in self.unknown]
-        tables = [table(self.name, ["category", "passed", "share (95 %)"], shares)]
-        return "".join([*tables, *([table("Not passed", ["prompt", "reason"], failed)] if failed else [])])
+        tables = [html_table(self.name, ["category", "passed", "share (95 %)"], shares)]
+        return "".join(
+            [*tables, *([html_table("Not passed", ["prompt", "reason"], failed)] if failed else [])]
+        )
 
     @property
     def total(self) -> int:
@@ -102,22 +104,22 @@ class SuiteScore:
         groups: dict[str, list[PromptResult]] = {}
         for result in self.results:
             groups.setdefault(result.category, []).append(result)
-        return {category: _count(group) for category, group in groups.items()}
+        return {category: _count_passed(group) for category, group in groups.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Returns data for JSON: name, n, passed, share, ci95, by_category, unanswered, unknown, results."""
         return {
             "name": self.name,
-            **_count(self.results),
+            **_count_passed(self.results),
             "by_category": self.by_category(),
             "unanswered": list(self.unanswered),
             "unknown": list(self.unknown),
-            "results": plain(self.results),
+            "results": to_plain(self.results),
         }
 
     def report(self) -> str:
         """Returns Markdown: a table of the categories, and each prompt that did not pass with its reason."""
-        rows = [*self.by_category().items(), ("all", _count(self.results))]
+        rows = [*self.by_category().items(), ("all", _count_passed(self.results))]
         lines = ["| category | passed | share (95 %) |", "|---|---:|---|"]
         lines += [
             f"| {markdown_text(name or '–')} | {row['passed']}/{row['n']} | {_format_share(row)} |"
@@ -141,7 +143,7 @@ class SuiteScore:
         """
         from proctor.charts import Bar, bars
 
-        rows = [*self.by_category().items(), ("all", _count(self.results))]
+        rows = [*self.by_category().items(), ("all", _count_passed(self.results))]
         share_bars = [
             Bar(f"{name or '–'} ({row['passed']}/{row['n']})", row["share"], *row["ci95"])
             for name, row in rows
@@ -286,7 +288,7 @@ def _grade_answer(
     return PromptResult(prompt.id, prompt.category, result.passed, result.why, answer)
 
 
-def _count(results: Iterable[PromptResult]) -> dict[str, Any]:
+def _count_passed(results: Iterable[PromptResult]) -> dict[str, Any]:
     from proctor.stats import wilson
 
     passed = [result.passed for result in results]
@@ -294,7 +296,7 @@ def _count(results: Iterable[PromptResult]) -> dict[str, Any]:
         "n": len(passed),
         "passed": sum(passed),
         "share": sum(passed) / len(passed) if passed else None,
-        "ci95": plain(wilson(sum(passed), len(passed))),
+        "ci95": to_plain(wilson(sum(passed), len(passed))),
     }
 
 

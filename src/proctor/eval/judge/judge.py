@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from proctor.errors import ProctorError
-from proctor.eval.json_files import plain
+from proctor.eval.json_files import to_plain
 from proctor.eval.judge.rubrics import BUILTIN_RUBRICS, RUBRIC_CORRECTNESS, RubricText, Scale, check_scale
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class JudgedAnswers:
             "unscored": len(self.answers) - len(scores) - failed,
             "failed": failed,
             "mean": fsum(scores) / len(scores) if scores else None,
-            "ci95": plain(mean_interval(scores)),
+            "ci95": to_plain(mean_interval(scores)),
         }
 
     def chart(self) -> Chart:
@@ -184,7 +184,7 @@ class Judge:
         return f"<Judge {self._client_name()}: {counts}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import table
+        from proctor.eval.notebook import html_table
 
         rows = {
             "asks": self._client_name(),
@@ -194,7 +194,7 @@ class Judge:
             "temperature": self.temperature,
             **self.counts(),
         }
-        return table("Judge", ["", "value"], rows.items())
+        return html_table("Judge", ["", "value"], rows.items())
 
     def _client_name(self) -> str:
         return repr(self.client) if isinstance(self.client, str) else type(self.client).__name__

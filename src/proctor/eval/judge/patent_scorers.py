@@ -36,8 +36,8 @@ def patent_claim_validity(
         JudgeError: the call to the judge failed.
         ValueError: the judge has another of Proctor's rubrics, or another scale.
     """
-    _check(judge, RUBRIC_PATENT_CLAIM_VALIDITY, "RUBRIC_PATENT_CLAIM_VALIDITY")
-    return _score(judge, predicted, expected, rubric)
+    _check_judge(judge, RUBRIC_PATENT_CLAIM_VALIDITY, "RUBRIC_PATENT_CLAIM_VALIDITY")
+    return _judge_score(judge, predicted, expected, rubric)
 
 
 def office_action_argument(
@@ -58,11 +58,11 @@ def office_action_argument(
         JudgeError: the call to the judge failed.
         ValueError: the judge has another of Proctor's rubrics, or another scale.
     """
-    _check(judge, RUBRIC_OFFICE_ACTION_ARGUMENT, "RUBRIC_OFFICE_ACTION_ARGUMENT")
-    return _score(judge, predicted, expected, rubric)
+    _check_judge(judge, RUBRIC_OFFICE_ACTION_ARGUMENT, "RUBRIC_OFFICE_ACTION_ARGUMENT")
+    return _judge_score(judge, predicted, expected, rubric)
 
 
-def _check(judge: Judge, rubric: str, name: str) -> None:
+def _check_judge(judge: Judge, rubric: str, name: str) -> None:
     """Raises ValueError for a judge whose scores would mean something else."""
     others = {*BUILTIN_RUBRICS.values(), RUBRIC_PATENT_CLAIM_VALIDITY, RUBRIC_OFFICE_ACTION_ARGUMENT}
     if judge.rubric != rubric and judge.rubric in others:
@@ -75,14 +75,14 @@ def _check(judge: Judge, rubric: str, name: str) -> None:
         )
 
 
-def _score(judge: Judge, predicted: str, expected: str, rubric: Mapping[str, Any] | None) -> float:
+def _judge_score(judge: Judge, predicted: str, expected: str, rubric: Mapping[str, Any] | None) -> float:
     result = judge.grade(
-        prediction=predicted, reference=expected or None, context=_hints(rubric) if rubric else None
+        prediction=predicted, reference=expected or None, context=_format_hints(rubric) if rubric else None
     )
     return 0.0 if result.score is None else result.score
 
 
-def _hints(rubric: Mapping[str, Any]) -> str:
+def _format_hints(rubric: Mapping[str, Any]) -> str:
     """Returns the hints in the order of their names, so that equal hints make equal prompts."""
     lines = ["Hints:"]
     for key in sorted(rubric, key=str):

@@ -14,7 +14,7 @@ Scale = tuple[float, float]
 
 _FOLDER = Path(__file__).parents[2] / "rubrics"
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_HEAD = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _SCALE = re.compile(r"(-?\d+(?:\.\d+)?) *\.\. *(-?\d+(?:\.\d+)?)")
 
 
@@ -54,7 +54,7 @@ class RubricText(str):
             content = Path(path).read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"The rubric {str(path)!r} is not UTF-8: {error}. Save it as UTF-8.") from None
-        text, file_scale = _split_head(content, str(path))
+        text, file_scale = _split_front_matter(content, str(path))
         return cls(text, file_scale if scale is None else scale)
 
 
@@ -94,9 +94,9 @@ def load_rubric(name: str) -> RubricText:
     return RubricText.from_file(path)
 
 
-def _split_head(content: str, path: str) -> tuple[str, Scale | None]:
+def _split_front_matter(content: str, path: str) -> tuple[str, Scale | None]:
     """Returns the text without its head, and the scale."""
-    head = _HEAD.match(content)
+    head = _FRONT_MATTER.match(content)
     text = (content[head.end() :] if head else content).strip()
     if not text:
         raise ValueError(f"The rubric {path!r} is empty. Write what the judge is to go by.")

@@ -8,8 +8,8 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from proctor.eval.jsonl_rows import DroppedRow
-from proctor.eval.matched.paired import NO_VALUE, Paired, count_rows, list_ids, pair_outcomes
-from proctor.eval.matched.rows import Outcome, Rows, read_outcomes
+from proctor.eval.matched.paired import NO_VALUE, PairedTasks, format_ids, format_row_count, pair_outcomes
+from proctor.eval.matched.rows import RowSource, TaskOutcome, read_outcomes
 from proctor.safe_text import markdown_text
 from proctor.stats import wilson
 
@@ -73,8 +73,8 @@ class GroupStats:
             "by_group": {group: dict(counts) for group, counts in sorted(self.by_group.items())},
             "by_kind": {kind: dict(counts) for kind, counts in sorted(self.by_kind.items())},
             "stops": dict(sorted(self.stops.items())),
-            "mean_turns": _rounded(self.mean_turns),
-            "mean_wall": _rounded(self.mean_wall),
+            "mean_turns": _round_or_none(self.mean_turns),
+            "mean_wall": _round_or_none(self.mean_wall),
         }
 
 
@@ -91,9 +91,9 @@ class MatchedBaseComparisonResult:
     "baseline_assertion_pct", "candidate_assertion_pct", "delta_assertion_pp"}; no tasks are 0.0."""
     per_kind: list[dict[str, Any]]
     """{"kind", "baseline_pct", "candidate_pct", "delta_pp", "n": the larger of both sides}."""
-    baseline_outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    baseline_outcomes: tuple[TaskOutcome, ...] = field(default=(), repr=False)
     """The result of each row of the baseline."""
-    candidate_outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
+    candidate_outcomes: tuple[TaskOutcome, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
         old, new, delta = self.baseline, self.candidate, self.overall_delta.get("delta_task_pp", 0.0)
@@ -103,15 +103,15 @@ class MatchedBaseComparisonResult:
         )
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import table
+        from proctor.eval.notebook import html_table
 
         old, new, delta = self.baseline, self.candidate, self.overall_delta
         overall = [
-            ("tasks passed", _tasks(old), _tasks(new), f"{delta['delta_task_pp']:+.1f} pp"),
+            ("tasks passed", _format_tasks(old), _format_tasks(new), f"{delta['delta_task_pp']:+.1f} pp"),
             (
                 "assertions passed",
-                _assertions(old),
-                _assertions(new),
+                _format_assertions(old),
+                _format_assertions(new),
                 f"{delta['delta_assertion_pp']:+.1f} pp",
             ),
             ("mean turns", old.mean_turns, new.mean_turns, delta["delta_mean_turns"]),
@@ -125,7 +125,7 @@ class MatchedBaseComparisonResult:
             (row["kind"], row["baseline_pct"], row["candidate_pct"], row["delta_pp"]) for row in self.per_kind
         ]
         return "".join(
-            table(title, [first, "baseline", "candidate", "difference"], rows)
+            html_table(title, [first, "baseline", "candidate", "difference"], rows)
             for title, first, rows in (
                 ("Matched-base comparison", "", overall),
                 ("Tasks passed by group, in per cent", "group", groups),
@@ -139,12 +139,12 @@ class MatchedBaseComparisonResult:
         return {
             "baseline": self.baseline.to_dict(),
             "candidate": self.candidate.to_dict(),
-            "overall_delta": {name: _rounded(delta) for name, delta in self.overall_delta.items()},
+            "overall_delta": {name: _round_or_none(delta) for name, delta in self.overall_delta.items()},
             "per_group": [dict(row) for row in self.per_group],
             "per_kind": [dict(row) for row in self.per_kind],
         }
 
-    def paired(self) -> Paired:
+    def paired(self) -> PairedTasks:
         """Joins the tasks of both sides by their ids, with a test and intervals of the differences."""
         return pair_outcomes(self.baseline_outcomes, self.candidate_outcomes)
 
@@ -155,7 +155,7 @@ class MatchedBaseComparisonResult:
             lines.append("")
         lines += self.paired().report_lines()
         lines += ["", *_interval_lines(self)]
-        notes = list(_notes(self))
+        notes = list(_note_lines(self))
         if notes:
             lines += ["", "**Notes**", "", *(f"- {note}" for note in notes)]
         return "\n".join(lines)
@@ -172,13 +172,15 @@ class MatchedBaseComparisonResult:
         from proctor.charts import bars
 
         sides = (("baseline", self.baseline), ("candidate", self.candidate))
-        values = [bar for name, side in sides for bar in _bar("all tasks", side.n_passed, side.n, name)]
+        values = [
+            bar for name, side in sides for bar in _share_bars("all tasks", side.n_passed, side.n, name)
+        ]
         groups = sorted(self.per_group, key=lambda row: -row["n"])[:top_n]
         for row in groups:
             label = f"{row['group'] or '(empty)'} (n = {row['n']})"
             for name, side in sides:
                 counts = side.by_group.get(row["group"], {"passed": 0, "n": 0})
-                values += _bar(label, counts["passed"], counts["n"], name)
+                values += _share_bars(label, counts["passed"], counts["n"], name)
         title = "Tasks that passed, with 95 % intervals"
         if len(groups) < len(self.per_group):
             title += f" (the {len(groups)} largest of {len(self.per_group)} groups)"
@@ -197,7 +199,7 @@ class MatchedBaseComparison:
     group_extractor: Callable[[str], str] | None = extract_persona
     """The group of a task id; None for no groups."""
 
-    def stats(self, rows: Rows) -> GroupStats:
+    def stats(self, rows: RowSource) -> GroupStats:
         """Counts the tasks and assertions of one rollout.
 
         Args:
@@ -209,7 +211,7 @@ class MatchedBaseComparison:
         """
         return self._count(rows)[0]
 
-    def compare(self, baseline: Rows, candidate: Rows) -> MatchedBaseComparisonResult:
+    def compare(self, baseline: RowSource, candidate: RowSource) -> MatchedBaseComparisonResult:
         """Compares two rollouts; differences are candidate minus baseline.
 
         Args:
@@ -238,7 +240,7 @@ class MatchedBaseComparison:
             candidate_outcomes=new_outcomes,
         )
 
-    def _count(self, rows: Rows) -> tuple[GroupStats, tuple[Outcome, ...]]:
+    def _count(self, rows: RowSource) -> tuple[GroupStats, tuple[TaskOutcome, ...]]:
         dropped: list[DroppedRow] = []
         outcomes = tuple(read_outcomes(rows, dropped))
         by_group: dict[str, dict[str, int]] = {}
@@ -250,9 +252,9 @@ class MatchedBaseComparison:
                 group = str(self.group_extractor(outcome.task_id))
                 counts = by_group.setdefault(group, dict.fromkeys(_GROUP_KEYS, 0))
                 numbers = (1, outcome.passed, outcome.n_passed, outcome.n_total)
-                _add(counts, zip(_GROUP_KEYS, numbers, strict=True))
+                _add_counts(counts, zip(_GROUP_KEYS, numbers, strict=True))
             for kind, passed in outcome.kinds:
-                _add(by_kind.setdefault(kind, {"n": 0, "passed": 0}), (("n", 1), ("passed", passed)))
+                _add_counts(by_kind.setdefault(kind, {"n": 0, "passed": 0}), (("n", 1), ("passed", passed)))
         stats = GroupStats(
             n=len(outcomes),
             n_passed=sum(outcome.passed for outcome in outcomes),
@@ -268,7 +270,7 @@ class MatchedBaseComparison:
         return stats, outcomes
 
 
-def _add(counts: dict[str, int], more: Iterable[tuple[str, int]]) -> None:
+def _add_counts(counts: dict[str, int], more: Iterable[tuple[str, int]]) -> None:
     for name, amount in more:
         counts[name] += int(amount)
 
@@ -309,7 +311,7 @@ def _per_cent(part: int, whole: int) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-def _rounded(value: float) -> float | None:
+def _round_or_none(value: float) -> float | None:
     """Returns two decimals; None for what JSON cannot hold, such as the mean of huge numbers."""
     return round(value, 2) if isfinite(value) else None
 
@@ -326,9 +328,9 @@ def _table_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
     yield ""
     yield "| metric | baseline | candidate | Δ |"
     yield "|---|---:|---:|---:|"
-    yield f"| task pass | {_tasks(old)} | {_tasks(new)} | {delta['delta_task_pp']:+.1f} pp |"
+    yield f"| task pass | {_format_tasks(old)} | {_format_tasks(new)} | {delta['delta_task_pp']:+.1f} pp |"
     assertion_delta = f"{delta['delta_assertion_pp']:+.1f} pp"
-    yield f"| per-assertion | {_assertions(old)} | {_assertions(new)} | {assertion_delta} |"
+    yield f"| per-assertion | {_format_assertions(old)} | {_format_assertions(new)} | {assertion_delta} |"
     yield f"| mean turns | {old.mean_turns:.2f} | {new.mean_turns:.2f} | {delta['delta_mean_turns']:+.2f} |"
     yield f"| mean wall (s) | {old.mean_wall:.2f} | {new.mean_wall:.2f} | {delta['delta_mean_wall']:+.2f} |"
     yield ""
@@ -355,11 +357,11 @@ def _table_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
             )
 
 
-def _tasks(side: GroupStats) -> str:
+def _format_tasks(side: GroupStats) -> str:
     return f"{side.n_passed}/{side.n} ({side.task_pass_pct():.1f}%)"
 
 
-def _assertions(side: GroupStats) -> str:
+def _format_assertions(side: GroupStats) -> str:
     return f"{side.n_assertions_passed}/{side.n_assertions_total} ({side.assertion_pass_pct():.1f}%)"
 
 
@@ -407,7 +409,7 @@ def _interval_row(name: str, sides: Iterable[tuple[int, int, int]]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _notes(result: MatchedBaseComparisonResult) -> Iterator[str]:
+def _note_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
     sides = (
         ("baseline", result.baseline, result.candidate, result.baseline_outcomes),
         ("candidate", result.candidate, result.baseline, result.candidate_outcomes),
@@ -421,7 +423,7 @@ def _notes(result: MatchedBaseComparisonResult) -> Iterator[str]:
         ):
             absent = sorted(set(other_counts) - set(own_counts))
             if absent:
-                ids = list_ids(absent)
+                ids = format_ids(absent)
                 yield f"The {name} has nothing of the {noun} {ids}: its 0.0% there measures nothing."
         yield from _missing_measure_notes(name, outcomes)
 
@@ -432,11 +434,12 @@ def _dropped_note(name: str, dropped: Sequence[DroppedRow]) -> str:
     ending = f" And {more} more." if more > 0 else ""
     verb = "is" if len(dropped) == 1 else "are"
     return (
-        f"{count_rows(len(dropped))} of the {name} could not be used and {verb} left out. {reasons}{ending}"
+        f"{format_row_count(len(dropped))} of the {name} could not be used and {verb} left out. "
+        f"{reasons}{ending}"
     )
 
 
-def _missing_measure_notes(name: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _missing_measure_notes(name: str, outcomes: Sequence[TaskOutcome]) -> Iterator[str]:
     counts = (
         ("n_turns", sum(outcome.n_turns is None for outcome in outcomes)),
         ("wall_seconds", sum(outcome.wall_seconds is None for outcome in outcomes)),
@@ -444,10 +447,12 @@ def _missing_measure_notes(name: str, outcomes: Sequence[Outcome]) -> Iterator[s
     for measure, count in counts:
         if count:
             verb = "counts" if count == 1 else "count"
-            yield f"{count_rows(count)} of the {name} without a finite {measure} {verb} as 0 in its mean."
+            yield (
+                f"{format_row_count(count)} of the {name} without a finite {measure} {verb} as 0 in its mean."
+            )
 
 
-def _bar(label: str, passed: int, total: int, series: str) -> list[Bar]:
+def _share_bars(label: str, passed: int, total: int, series: str) -> list[Bar]:
     """Returns one bar, or none without tasks."""
     from proctor.charts import Bar
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from proctor import stats
-from proctor.eval.json_files import plain
-from proctor.eval.matched.rows import Outcome
+from proctor.eval.json_files import to_plain
+from proctor.eval.matched.rows import TaskOutcome
 from proctor.safe_text import markdown_text
 
 NO_VALUE = "–"
 """A cell without a number."""
 _MAX_IDS = 10
 """How many ids of a list are written out."""
-Pair = tuple[Outcome, Outcome]
+OutcomePair = tuple[TaskOutcome, TaskOutcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class PairedDelta:
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as data for JSON."""
         row = {"n": self.n, "mean": self.mean, "ci95": self.interval, "median": self.median}
-        return {name: plain(value) for name, value in row.items()}
+        return {name: to_plain(value) for name, value in row.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairedTasks:
     """The tasks of a baseline and a candidate, joined by id.
 
     An id that one side has more than once is not paired, since it is unclear with which row; neither is a row
@@ -100,7 +100,7 @@ class Paired:
             "gained": list(self.gained),
             "lost": list(self.lost),
             "delta_task_pp": self.delta_task_pp(),
-            "ci95_pp": plain(self.interval_pp()),
+            "ci95_pp": to_plain(self.interval_pp()),
             "p_value": self.p_value(),
             "turns": self.turns.to_dict(),
             "wall_seconds": self.wall_seconds.to_dict(),
@@ -118,7 +118,7 @@ class Paired:
             yield "No task is on both sides, so nothing is paired: the tables above compare different tasks."
             yield from self._unpaired_lines()
             return
-        yield f"{_tasks_are(self.n)} on both sides. {' '.join(self._unpaired_lines())}".rstrip()
+        yield f"{_describe_task_count(self.n)} on both sides. {' '.join(self._unpaired_lines())}".rstrip()
         yield ""
         yield "| | candidate passes | candidate fails |"
         yield "|---|---:|---:|"
@@ -136,17 +136,17 @@ class Paired:
     def _unpaired_lines(self) -> Iterator[str]:
         for side, ids in (("baseline", self.only_in_baseline), ("candidate", self.only_in_candidate)):
             if ids:
-                yield f"{_tasks_are(len(ids))} only in the {side}: {list_ids(ids)}."
+                yield f"{_describe_task_count(len(ids))} only in the {side}: {format_ids(ids)}."
         for side, ids in (
             ("baseline", self.duplicates_in_baseline),
             ("candidate", self.duplicates_in_candidate),
         ):
             if ids:
-                yield f"More than one row of the {side} has the id, and none is paired: {list_ids(ids)}."
+                yield f"More than one row of the {side} has the id, and none is paired: {format_ids(ids)}."
         counts = (("baseline", self.without_id_in_baseline), ("candidate", self.without_id_in_candidate))
         for side, count in counts:
             if count:
-                yield f"{count_rows(count)} of the {side} {'has' if count == 1 else 'have'} no id."
+                yield f"{format_row_count(count)} of the {side} {'has' if count == 1 else 'have'} no id."
 
     def _change_lines(self) -> Iterator[str]:
         delta, bounds, p_value = self.delta_task_pp(), self.interval_pp(), self.p_value()
@@ -159,18 +159,18 @@ class Paired:
             f"McNemar's exact test {p_text})."
         )
         yield ""
-        yield f"- Only the candidate passes: {list_ids(self.gained)}"
-        yield f"- Only the baseline passes: {list_ids(self.lost)}"
+        yield f"- Only the candidate passes: {format_ids(self.gained)}"
+        yield f"- Only the baseline passes: {format_ids(self.lost)}"
 
 
-def pair_outcomes(baseline: Sequence[Outcome], candidate: Sequence[Outcome]) -> Paired:
+def pair_outcomes(baseline: Sequence[TaskOutcome], candidate: Sequence[TaskOutcome]) -> PairedTasks:
     """Joins the outcomes of both sides by task id."""
-    before, before_duplicates = _by_id(baseline)
-    after, after_duplicates = _by_id(candidate)
+    before, before_duplicates = _index_by_id(baseline)
+    after, after_duplicates = _index_by_id(candidate)
     duplicates = {*before_duplicates, *after_duplicates}
     pairs = [(old, after[name]) for name, old in before.items() if name in after and name not in duplicates]
     passed = Counter((old.passed, new.passed) for old, new in pairs)
-    return Paired(
+    return PairedTasks(
         n=len(pairs),
         only_in_baseline=tuple(name for name in before if name not in after and name not in duplicates),
         only_in_candidate=tuple(name for name in after if name not in before and name not in duplicates),
@@ -182,25 +182,27 @@ def pair_outcomes(baseline: Sequence[Outcome], candidate: Sequence[Outcome]) -> 
         gained=tuple(new.task_id for old, new in pairs if new.passed and not old.passed),
         lost=tuple(new.task_id for old, new in pairs if old.passed and not new.passed),
         neither=passed[False, False],
-        turns=_delta(pairs, lambda outcome: outcome.n_turns),
-        wall_seconds=_delta(pairs, lambda outcome: outcome.wall_seconds),
-        assertion_pp=_delta(pairs, _assertion_per_cent),
+        turns=_paired_delta(pairs, lambda outcome: outcome.n_turns),
+        wall_seconds=_paired_delta(pairs, lambda outcome: outcome.wall_seconds),
+        assertion_pp=_paired_delta(pairs, _assertion_per_cent),
     )
 
 
-def _by_id(outcomes: Sequence[Outcome]) -> tuple[dict[str, Outcome], tuple[str, ...]]:
+def _index_by_id(outcomes: Sequence[TaskOutcome]) -> tuple[dict[str, TaskOutcome], tuple[str, ...]]:
     """Returns the outcomes by their ids, and the ids that more than one outcome has."""
     counts = Counter(outcome.task_id for outcome in outcomes if outcome.task_id)
     duplicates = tuple(name for name, count in counts.items() if count > 1)
     return {outcome.task_id: outcome for outcome in outcomes if outcome.task_id}, duplicates
 
 
-def _assertion_per_cent(outcome: Outcome) -> float | None:
+def _assertion_per_cent(outcome: TaskOutcome) -> float | None:
     share = outcome.assertion_share()
     return None if share is None else 100 * share
 
 
-def _delta(pairs: Sequence[Pair], measure: Callable[[Outcome], float | None]) -> PairedDelta:
+def _paired_delta(
+    pairs: Sequence[OutcomePair], measure: Callable[[TaskOutcome], float | None]
+) -> PairedDelta:
     values = ((measure(old), measure(new)) for old, new in pairs)
     deltas = sorted(new - old for old, new in values if old is not None and new is not None)
     try:
@@ -221,16 +223,16 @@ def _delta_row(name: str, delta: PairedDelta, digits: int) -> str:
     return f"| {name} | {delta.n} | {figure(delta.mean)} | {interval} | {figure(delta.median)} |"
 
 
-def count_rows(count: int) -> str:
+def format_row_count(count: int) -> str:
     """Returns such as "1 row" or "2 rows"."""
     return f"{count} row{'s' * (count != 1)}"
 
 
-def _tasks_are(count: int) -> str:
+def _describe_task_count(count: int) -> str:
     return "1 task is" if count == 1 else f"{count} tasks are"
 
 
-def list_ids(names: Iterable[str]) -> str:
+def format_ids(names: Iterable[str]) -> str:
     """Returns the first names joined by commas, with how many more there are."""
     texts = [markdown_text(name) or "(empty)" for name in names]
     more = len(texts) - _MAX_IDS

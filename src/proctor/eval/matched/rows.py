@@ -8,9 +8,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from proctor.eval.jsonl_rows import DroppedRow, describe_value, objects_of
+from proctor.eval.jsonl_rows import DroppedRow, describe_value, read_object_rows
 
-Rows = Iterable[dict[str, Any]] | str | Path
+RowSource = Iterable[dict[str, Any]] | str | Path
 """Rows, or a file of them as JSON Lines."""
 
 _MAX_COUNT = 2**53
@@ -19,7 +19,7 @@ _TRUTH_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": Fals
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """The result of one rollout of a task."""
 
     task_id: str
@@ -43,7 +43,7 @@ class Outcome:
         return self.n_passed / self.n_total if 0 <= self.n_passed <= self.n_total and self.n_total else None
 
 
-def read_outcomes(rows: Rows, dropped: list[DroppedRow]) -> Iterator[Outcome]:
+def read_outcomes(rows: RowSource, dropped: list[DroppedRow]) -> Iterator[TaskOutcome]:
     """Yields the outcomes in rows or in a file; unusable rows are added to `dropped`, numbered from 1.
 
     Raises:
@@ -59,7 +59,7 @@ def read_outcomes(rows: Rows, dropped: list[DroppedRow]) -> Iterator[Outcome]:
 
 def _number_rows(rows: Any, dropped: list[DroppedRow]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     if isinstance(rows, str | Path):
-        yield from objects_of(rows, dropped)
+        yield from read_object_rows(rows, dropped)
         return
     if isinstance(rows, Mapping):
         raise TypeError("Rows are wanted, and this is a single one: put it into a list.")
@@ -72,26 +72,26 @@ def _number_rows(rows: Any, dropped: list[DroppedRow]) -> Iterator[tuple[int, Ma
             dropped.append(DroppedRow(number, f"The row is {describe_value(row)}, and not an object."))
 
 
-def _parse_outcome(row: Mapping[str, Any]) -> Outcome:
+def _parse_outcome(row: Mapping[str, Any]) -> TaskOutcome:
     """Returns the outcome of a row; raises ValueError with a sentence if the row cannot be used."""
     grade = row.get("final_grade")
     grade = {} if grade is None else grade
     if not isinstance(grade, Mapping):
         raise ValueError(f"'final_grade' is {describe_value(grade)}, and not an object.")
     task_id, stopped = row.get("task_id"), row.get("stopped")
-    return Outcome(
+    return TaskOutcome(
         task_id="" if task_id is None else str(task_id),
-        passed=_passed(grade, "final_grade"),
-        n_passed=_count(grade, "n_passed"),
-        n_total=_count(grade, "n_total"),
-        kinds=tuple(_kinds(grade.get("assertions"))),
+        passed=_parse_passed(grade, "final_grade"),
+        n_passed=_parse_count(grade, "n_passed"),
+        n_total=_parse_count(grade, "n_total"),
+        kinds=tuple(_parse_kinds(grade.get("assertions"))),
         stopped=str(stopped or "?"),
-        n_turns=_amount(row, "n_turns"),
-        wall_seconds=_amount(row, "wall_seconds"),
+        n_turns=_parse_amount(row, "n_turns"),
+        wall_seconds=_parse_amount(row, "wall_seconds"),
     )
 
 
-def _kinds(assertions: Any) -> Iterator[tuple[str, bool]]:
+def _parse_kinds(assertions: Any) -> Iterator[tuple[str, bool]]:
     if assertions is None:
         return
     if not isinstance(assertions, list | tuple):
@@ -100,10 +100,10 @@ def _kinds(assertions: Any) -> Iterator[tuple[str, bool]]:
         if not isinstance(assertion, Mapping):
             raise ValueError(f"'assertions[{place}]' is {describe_value(assertion)}, and not an object.")
         kind = assertion.get("kind")
-        yield "" if kind is None else str(kind), _passed(assertion, f"assertions[{place}]")
+        yield "" if kind is None else str(kind), _parse_passed(assertion, f"assertions[{place}]")
 
 
-def _passed(graded: Mapping[str, Any], where: str) -> bool:
+def _parse_passed(graded: Mapping[str, Any], where: str) -> bool:
     value = graded.get("passed")
     if value is None or isinstance(value, bool):
         return bool(value)
@@ -114,7 +114,7 @@ def _passed(graded: Mapping[str, Any], where: str) -> bool:
     raise ValueError(f"'{where}.passed' is {describe_value(value)}, which is neither true nor false.")
 
 
-def _count(grade: Mapping[str, Any], name: str) -> int:
+def _parse_count(grade: Mapping[str, Any], name: str) -> int:
     value = grade.get(name) or 0
     try:
         count = int(value)
@@ -125,7 +125,7 @@ def _count(grade: Mapping[str, Any], name: str) -> int:
     return count
 
 
-def _amount(row: Mapping[str, Any], name: str) -> float | None:
+def _parse_amount(row: Mapping[str, Any], name: str) -> float | None:
     value = row.get(name)
     if value is None:
         return None

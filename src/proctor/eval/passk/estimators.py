@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from proctor.eval.parallel import OnError, is_recorded, map_ordered
+from proctor.eval.parallel import OnError, map_ordered, should_record
 from proctor.eval.passk.result import (
     PassAtKResult,
     TaskCount,
-    Ungraded,
+    UngradedAnswer,
     build_result,
     check_ks,
     parse_count,
-    whole_numbers,
+    to_whole_numbers,
 )
 from proctor.stats import pass_at_k, pass_hat_k
 
@@ -27,7 +27,7 @@ __all__ = [
     "PassAtK",
     "PassAtKResult",
     "TaskCount",
-    "Ungraded",
+    "UngradedAnswer",
     "pass_at_k_estimator",
     "pass_hat_k_estimator",
 ]
@@ -49,7 +49,7 @@ def pass_at_k_estimator(n: int, c: int, k: int) -> float:
         ValueError: one of them is out of its range. A k above n is no 1.0: n answers say nothing of it.
         TypeError: one of them is not a whole number.
     """
-    return pass_at_k(*whole_numbers(n, c, k))
+    return pass_at_k(*to_whole_numbers(n, c, k))
 
 
 def pass_hat_k_estimator(n: int, c: int, k: int) -> float:
@@ -60,7 +60,7 @@ def pass_hat_k_estimator(n: int, c: int, k: int) -> float:
 
     Arguments and errors are those of `pass_at_k_estimator`.
     """
-    return pass_hat_k(*whole_numbers(n, c, k))
+    return pass_hat_k(*to_whole_numbers(n, c, k))
 
 
 @dataclass
@@ -106,7 +106,7 @@ class PassAtK:
             Exception: raised by the grader, with on_error="raise", or by extras_fn.
             TypeError: a k is not a whole number, or a task's answers are one text.
         """
-        records = is_recorded(on_error)
+        records = should_record(on_error)
         self._check(problems, samples)
         pairs = [(text, task) for task, texts in zip(problems, samples, strict=True) for text in texts]
         rows, counts, ungraded = [], [], []
@@ -119,7 +119,9 @@ class PassAtK:
                         grade.result()
                     grades.append(grade)
                 bad = [(place, grade.error) for place, grade in enumerate(grades) if grade.error is not None]
-                ungraded += [Ungraded(name, place, f"{type(why).__name__}: {why}") for place, why in bad]
+                ungraded += [
+                    UngradedAnswer(name, place, f"{type(why).__name__}: {why}") for place, why in bad
+                ]
                 count = TaskCount(name, len(grades) - len(bad), sum(_passes(grade.value) for grade in grades))
                 if count.n:
                     extras = {} if extras_fn is None else extras_fn(task, texts)
@@ -139,7 +141,7 @@ class PassAtK:
                 below 1 or above n.
             TypeError: a row is neither, or a k is not a whole number.
         """
-        objects = [_as_object(row, place) for place, row in enumerate(rows, 1)]
+        objects = [_row_to_dict(row, place) for place, row in enumerate(rows, 1)]
         counts = [parse_count(row, place) for place, row in enumerate(objects, 1)]
         sizes = sorted({count.n for count in counts})
         if len(sizes) > 1:
@@ -168,12 +170,12 @@ class PassAtK:
             TypeError: a row is not an object, or a k is not a whole number.
         """
         tasks: dict[str, list[bool | None]] = {}
-        ungraded: list[Ungraded] = []
+        ungraded: list[UngradedAnswer] = []
         for place, row in enumerate(rows, 1):
             name, passed = parse_trial(row, place, task_id_field)
             grades = tasks.setdefault(name, [])
             if passed is None:
-                ungraded.append(Ungraded(name, len(grades), str(row.get("reason") or "passed is null")))
+                ungraded.append(UngradedAnswer(name, len(grades), str(row.get("reason") or "passed is null")))
             grades.append(passed)
         counts = [
             TaskCount(name, len(grades) - grades.count(None), grades.count(True))
@@ -201,7 +203,7 @@ class PassAtK:
             check_ks(self.ks, max(sizes), "each problem")
 
 
-def _as_object(row: Mapping[str, Any] | Sequence[Any], place: int) -> dict[str, Any]:
+def _row_to_dict(row: Mapping[str, Any] | Sequence[Any], place: int) -> dict[str, Any]:
     if isinstance(row, Mapping):
         return dict(row)
     if isinstance(row, str | bytes) or not isinstance(row, Sequence) or len(row) != 3:

@@ -9,10 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proctor.eval.jsonl_rows import DroppedRow, check_new, list_trials, objects_of, read_object
+from proctor.eval.jsonl_rows import (
+    DroppedRow,
+    flatten_trials,
+    read_object_rows,
+    read_single_object,
+    register_trial,
+)
 from proctor.eval.parallel import map_ordered
 from proctor.eval.passk.estimators import parse_trial
-from proctor.eval.passk.result import PassAtKResult, TaskCount, Ungraded, build_result, parse_count
+from proctor.eval.passk.result import PassAtKResult, TaskCount, UngradedAnswer, build_result, parse_count
 
 NOT_GRADED = "not graded"
 _VERDICTS = {"pass": True, "fail": False, "error": None, "unscored": None}
@@ -27,42 +33,44 @@ class Completion(NamedTuple):
 
 
 @dataclass
-class Answers:
+class RunAnswers:
     """The answers of a file, or of one run in it."""
 
     run: str = ""
     """The target, if the rows name it, and of several runs the run."""
     completions: list[Completion] = field(default_factory=list)
     """Answers that are still to be graded."""
-    ungraded: list[Ungraded] = field(default_factory=list)
+    ungraded: list[UngradedAnswer] = field(default_factory=list)
     """Answers that do not count."""
-    why_ungraded: Counter[str] = field(default_factory=Counter)
+    ungraded_counts: Counter[str] = field(default_factory=Counter)
     """How many of them are an error, unscored, or not graded."""
-    pooled: dict[str, None] = field(default_factory=dict)
+    pooled_tasks: dict[str, None] = field(default_factory=dict)
     """Tasks whose counts were in more than one row."""
     _tasks: dict[str, list[int]] = field(default_factory=dict)
     """Each task with its answers, graded answers and passes."""
     trials: set[tuple[str, ...]] = field(default_factory=set)
-    """The exported trials so far, for `check_new`."""
+    """The exported trials so far, for `register_trial`."""
 
-    def count(self, counts: TaskCount) -> None:
+    def add_count(self, counts: TaskCount) -> None:
         """Adds the counts of a task."""
         if counts.task_id in self._tasks:
-            self.pooled[counts.task_id] = None
+            self.pooled_tasks[counts.task_id] = None
         self._add(counts.task_id, counts.n, counts.n, counts.passed)
 
-    def grade(self, task_id: str, passed: bool | None, *, reason: str = "", kind: str = NOT_GRADED) -> None:
+    def add_grade(
+        self, task_id: str, passed: bool | None, *, reason: str = "", kind: str = NOT_GRADED
+    ) -> None:
         """Adds one answer; None for `passed` means that it was not graded, for this reason."""
         if passed is None:
             place = self._tasks.get(task_id, [0])[0]
-            self.ungraded.append(Ungraded(task_id, place, reason or kind))
-            self.why_ungraded[kind] += 1
+            self.ungraded.append(UngradedAnswer(task_id, place, reason or kind))
+            self.ungraded_counts[kind] += 1
         self._add(task_id, 1, int(passed is not None), int(passed is True))
 
-    def give_up(self, reason: str) -> None:
+    def discard_completions(self, reason: str) -> None:
         """Counts the completions as not graded."""
         for completion in self.completions:
-            self.grade(completion.task_id, None, reason=reason)
+            self.add_grade(completion.task_id, None, reason=reason)
         self.completions = []
 
     @property
@@ -71,20 +79,20 @@ class Answers:
         return [TaskCount(name, n, passed) for name, (_, n, passed) in self._tasks.items() if n]
 
     @property
-    def fewest(self) -> int:
+    def min_answers(self) -> int:
         """The fewest answers, graded or still to be graded, that a task has; 0 without tasks."""
         sizes = Counter({count.task_id: count.n for count in self.counts})
         sizes.update(completion.task_id for completion in self.completions)
         return min(sizes.values(), default=0)
 
     @property
-    def left_out(self) -> list[str]:
+    def ungraded_tasks(self) -> list[str]:
         """The tasks without a graded answer."""
         return [name for name, (_, n, _) in self._tasks.items() if not n]
 
     def result(self, ks: Iterable[int]) -> PassAtKResult:
         """Returns pass@k for those ks that each task has enough answers for."""
-        fewest = self.fewest
+        fewest = self.min_answers
         return build_result(self.counts, [k for k in ks if k <= fewest], ungraded=self.ungraded)
 
     def _add(self, task_id: str, *numbers: int) -> None:
@@ -97,7 +105,7 @@ class AnswerFile:
     """The content of a file."""
 
     path: str
-    answers: list[Answers]
+    answers: list[RunAnswers]
     """One, or one for each exported run; empty if no line can be used."""
     dropped: list[DroppedRow]
     """Lines that cannot be used."""
@@ -121,8 +129,8 @@ def read_answers(path: str | Path, problems: Mapping[str, Mapping[str, Any]] | N
         OSError: the file cannot be read.
     """
     dropped: list[DroppedRow] = []
-    runs: dict[tuple[str, str], Answers] = {}
-    for line, row in _rows(path, dropped):
+    runs: dict[tuple[str, str], RunAnswers] = {}
+    for line, row in _read_rows(path, dropped):
         try:
             _add_row(row, line, runs, problems)
         except (TypeError, ValueError) as error:
@@ -146,7 +154,7 @@ def read_problems(path: str | Path, dropped: list[DroppedRow]) -> dict[str, dict
         OSError: the file cannot be read.
     """
     problems: dict[str, dict[str, Any]] = {}
-    for line, row in objects_of(path, dropped):
+    for line, row in read_object_rows(path, dropped):
         missing = [name for name in ("task_id", "test", "entry_point") if row.get(name) in (None, "")]
         if missing:
             dropped.append(DroppedRow(line, f"The problem has no {' and no '.join(missing)}."))
@@ -160,7 +168,7 @@ def read_problems(path: str | Path, dropped: list[DroppedRow]) -> dict[str, dict
 
 
 def grade_completions(
-    answers: Answers,
+    answers: RunAnswers,
     grader: Callable[[str, Mapping[str, Any]], bool],
     *,
     workers: int = 1,
@@ -189,7 +197,7 @@ def grade_completions(
                 error = outcome.error
                 passed = None if error is not None else bool(outcome.value)
                 reason = "" if error is None else f"{type(error).__name__}: {error}"
-                answers.grade(outcome.item.task_id, passed, reason=reason)
+                answers.add_grade(outcome.item.task_id, passed, reason=reason)
                 n_graded += 1
                 if on_graded is not None:
                     on_graded(passed)
@@ -197,10 +205,10 @@ def grade_completions(
         answers.completions = pending[n_graded:]
 
 
-def _rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
+def _read_rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
     """Yields the rows of a file with their lines; rows inside dumps and reports with their places there."""
-    whole = read_object(path)
-    for line, row in objects_of(path, dropped) if whole is None else ((1, whole),):
+    whole = read_single_object(path)
+    for line, row in read_object_rows(path, dropped) if whole is None else ((1, whole),):
         yield from _unpack_row(line, row)
 
 
@@ -211,7 +219,7 @@ def _unpack_row(line: int, row: dict[str, Any]) -> Iterator[tuple[int, Any]]:
     elif isinstance(row.get("per_task"), list):
         yield from enumerate(row["per_task"], 1)
     elif isinstance(row.get("runs"), list):
-        yield from enumerate(list_trials(row["runs"]), 1)
+        yield from enumerate(flatten_trials(row["runs"]), 1)
     else:
         yield line, row
 
@@ -232,7 +240,7 @@ def _report_rows(columns: list[Any]) -> Iterator[Any]:
 def _add_row(
     row: Any,
     line: int,
-    runs: dict[tuple[str, str], Answers],
+    runs: dict[tuple[str, str], RunAnswers],
     problems: Mapping[str, Mapping[str, Any]] | None,
 ) -> None:
     """Adds a row to the answers of its run.
@@ -251,38 +259,38 @@ def _add_row(
         _add_counts(row, line, runs)
     elif "passed" in row:
         task_id, passed = parse_trial(row, line, "task_id")
-        _answers_for(runs, row).grade(task_id, passed, reason=str(row.get("reason") or "passed is null"))
+        _answers_for(runs, row).add_grade(task_id, passed, reason=str(row.get("reason") or "passed is null"))
     else:
         raise ValueError(
             "The row has neither `passed` nor a `verdict`, so nothing says whether an answer passed."
         )
 
 
-def _answers_for(runs: dict[tuple[str, str], Answers], row: Mapping[str, Any]) -> Answers:
+def _answers_for(runs: dict[tuple[str, str], RunAnswers], row: Mapping[str, Any]) -> RunAnswers:
     """Returns the answers of the row's run and target."""
-    return runs.setdefault((str(row.get("run") or ""), str(row.get("target") or "")), Answers())
+    return runs.setdefault((str(row.get("run") or ""), str(row.get("target") or "")), RunAnswers())
 
 
-def _add_counts(row: Mapping[str, Any], place: int, runs: dict[tuple[str, str], Answers]) -> None:
+def _add_counts(row: Mapping[str, Any], place: int, runs: dict[tuple[str, str], RunAnswers]) -> None:
     counts = parse_count(row, place)
     name = counts.task_id if row.get("task_id") not in (None, "") else f"(row {place})"
-    _answers_for(runs, row).count(TaskCount(name, counts.n, counts.passed))
+    _answers_for(runs, row).add_count(TaskCount(name, counts.n, counts.passed))
 
 
-def _add_trial(row: Mapping[str, Any], runs: dict[tuple[str, str], Answers]) -> None:
+def _add_trial(row: Mapping[str, Any], runs: dict[tuple[str, str], RunAnswers]) -> None:
     verdict = row.get("verdict")
     if not isinstance(verdict, str) or verdict not in _VERDICTS:
         raise ValueError(f"The verdict is {verdict!r}. It must be pass, fail, error or unscored.")
     failure = row.get("failure")
     reason = str(failure.get("message") or "") if isinstance(failure, dict) else ""
     answers = _answers_for(runs, row)
-    check_new(row, answers.trials)
-    answers.grade(str(row.get("case_id")), _VERDICTS[verdict], reason=reason, kind=verdict)
+    register_trial(row, answers.trials)
+    answers.add_grade(str(row.get("case_id")), _VERDICTS[verdict], reason=reason, kind=verdict)
 
 
 def _add_completion(
     row: Mapping[str, Any],
-    runs: dict[tuple[str, str], Answers],
+    runs: dict[tuple[str, str], RunAnswers],
     problems: Mapping[str, Mapping[str, Any]] | None,
 ) -> None:
     if problems is None:

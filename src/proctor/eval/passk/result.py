@@ -9,7 +9,7 @@ from math import fsum
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from proctor.eval.json_files import plain
+from proctor.eval.json_files import to_plain
 from proctor.stats import bootstrap, mean_interval, pass_at_k, pass_hat_k, wilson
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _MAX_POINTS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Ungraded:
+class UngradedAnswer:
     """An answer that could not be graded. It does not count, and is not a failure."""
 
     task_id: str
@@ -57,26 +57,26 @@ class PassAtKResult:
     """A row for each task: task_id, n, passed, and the result of `extras_fn`."""
     pass_at: dict[int, float]
     """Each k with the mean over the tasks, from 0 to 1."""
-    ungraded: tuple[Ungraded, ...] = ()
+    ungraded: tuple[UngradedAnswer, ...] = ()
     """Answers that do not count."""
     counts: tuple[tuple[int, int], ...] | None = field(default=None, repr=False, compare=False)
     """(n, passed) of each task; None: as in `per_task`, where extras may replace them."""
 
     def __repr__(self) -> str:
         shares = ", ".join(f"pass@{k} = {share:.4g}" for k, share in self.pass_at.items())
-        return f"<PassAtKResult: {self._size()}{'; ' if shares else ''}{shares}>"
+        return f"<PassAtKResult: {self._describe_size()}{'; ' if shares else ''}{shares}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import table
+        from proctor.eval.notebook import html_table
 
         rows = [
             (k, self.estimate(k), self.interval(k), self.pass_hat(k), self.pass_hat_interval(k))
             for k in self._ks()
         ]
         columns = ["k", "pass@k", "95 % interval", "pass^k", "95 % interval"]
-        return table(f"pass@k of {self._size()}", columns, rows)
+        return html_table(f"pass@k of {self._describe_size()}", columns, rows)
 
-    def _size(self) -> str:
+    def _describe_size(self) -> str:
         ungraded = f", {len(self.ungraded)} ungraded" if self.ungraded else ""
         return f"{self.n_problems} tasks, {self.samples_per_problem} answers each{ungraded}"
 
@@ -86,7 +86,7 @@ class PassAtKResult:
             "n_problems": self.n_problems,
             "samples_per_problem": self.samples_per_problem,
             "pass_at": {f"pass@{k}": round(share, 4) for k, share in self.pass_at.items()},
-            "per_task": [plain(row) for row in self.per_task],
+            "per_task": [to_plain(row) for row in self.per_task],
         }
 
     def estimate(self, k: int) -> float | None:
@@ -96,7 +96,7 @@ class PassAtKResult:
             ValueError: a task has fewer than k answers, or k is below 1.
             TypeError: k is not a whole number.
         """
-        return _mean(self._values(pass_at_k, k))
+        return _mean(self._estimate_tasks(pass_at_k, k))
 
     def interval(self, k: int) -> tuple[float, float] | None:
         """Returns the 95 % interval of pass@k as (low, high); None below two tasks.
@@ -110,15 +110,15 @@ class PassAtKResult:
             ValueError: as `estimate`.
             TypeError: as `estimate`.
         """
-        return _interval(tuple(sorted(self._values(pass_at_k, k))))
+        return _interval(tuple(sorted(self._estimate_tasks(pass_at_k, k))))
 
     def pass_hat(self, k: int) -> float | None:
         """Returns pass^k, that all of k answers pass: the mean over the tasks. Otherwise as `estimate`."""
-        return _mean(self._values(pass_hat_k, k))
+        return _mean(self._estimate_tasks(pass_hat_k, k))
 
     def pass_hat_interval(self, k: int) -> tuple[float, float] | None:
         """Returns the 95 % interval of pass^k, otherwise as `interval`."""
-        return _interval(tuple(sorted(self._values(pass_hat_k, k))))
+        return _interval(tuple(sorted(self._estimate_tasks(pass_hat_k, k))))
 
     def statistics(self) -> dict[str, Any]:
         """Returns everything as plain data, unrounded, for the ks of `pass_at`.
@@ -148,7 +148,7 @@ class PassAtKResult:
         Raises:
             ValueError: there are no tasks.
         """
-        return curves({"": self})
+        return draw_curves({"": self})
 
     def _ks(self) -> list[int]:
         return list(self.pass_at) if self.n_problems else []
@@ -158,8 +158,8 @@ class PassAtKResult:
             return self.counts
         return tuple((count.n, count.passed) for count in map(parse_count, self.per_task))
 
-    def _values(self, estimator: Estimator, k: int) -> list[float]:
-        return [estimator(*whole_numbers(n, c, k)) for n, c in self._counts()]
+    def _estimate_tasks(self, estimator: Estimator, k: int) -> list[float]:
+        return [estimator(*to_whole_numbers(n, c, k)) for n, c in self._counts()]
 
 
 def build_result(
@@ -167,7 +167,7 @@ def build_result(
     ks: Iterable[int],
     *,
     rows: Sequence[dict[str, Any]] | None = None,
-    ungraded: Iterable[Ungraded] = (),
+    ungraded: Iterable[UngradedAnswer] = (),
 ) -> PassAtKResult:
     """Builds the result of counted tasks; tasks without a graded answer are left out.
 
@@ -203,7 +203,7 @@ def build_result(
     )
 
 
-def curves(results: Mapping[str, PassAtKResult]) -> Chart:
+def draw_curves(results: Mapping[str, PassAtKResult]) -> Chart:
     """Draws pass@k and pass^k over k: one result in two colours, several in one each with pass^k dashed.
 
     One or two results have bands for their intervals; bands of more results would hide one another.
@@ -223,7 +223,7 @@ def curves(results: Mapping[str, PassAtKResult]) -> Chart:
     points = [
         point
         for name, result in drawable.items()
-        for point in _curve(result, name if is_comparison else None, bands=len(drawable) <= 2)
+        for point in _curve_points(result, name if is_comparison else None, bands=len(drawable) <= 2)
     ]
     sizes = sorted({result.n_problems for result in drawable.values()})
     tasks = (
@@ -239,7 +239,7 @@ def curves(results: Mapping[str, PassAtKResult]) -> Chart:
     )
 
 
-def _curve(result: PassAtKResult, name: str | None, *, bands: bool) -> list[Point]:
+def _curve_points(result: PassAtKResult, name: str | None, *, bands: bool) -> list[Point]:
     from proctor.charts import Point
 
     points = []
@@ -265,7 +265,7 @@ def _sample_ks(n: int) -> list[int]:
 def check_ks(ks: Iterable[int], n: int, task: str) -> None:
     """Raises ValueError for a k below 1 or above n, and TypeError for one that is not a whole number."""
     for k in ks:
-        whole_numbers(n, 0, k)
+        to_whole_numbers(n, 0, k)
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}.")
         if k > n:
@@ -290,10 +290,10 @@ def _interval(values: tuple[float, ...]) -> tuple[float, float] | None:
 
 
 def _estimate_row(value: float | None, bounds: tuple[float, float] | None) -> dict[str, Any]:
-    return {"value": value, "ci95": plain(bounds)}
+    return {"value": value, "ci95": to_plain(bounds)}
 
 
-def whole_numbers(n: int, c: int, k: int) -> tuple[int, int, int]:
+def to_whole_numbers(n: int, c: int, k: int) -> tuple[int, int, int]:
     """Returns the numbers as Python's own; raises TypeError for others, such as 2.0."""
     try:
         return index(n), index(c), index(k)
@@ -307,7 +307,7 @@ def parse_count(row: Mapping[str, Any], place: int = 1) -> TaskCount:
     Raises:
         ValueError: the row has no counts, or impossible ones.
     """
-    n, passed = (_number(row, name, place) for name in ("n", "passed"))
+    n, passed = (_parse_number(row, name, place) for name in ("n", "passed"))
     if max(n, abs(passed)) > _MAX_COUNT:
         raise ValueError(f"Row {place} has a count above {_MAX_COUNT:,}. No task has so many answers.")
     if n < 1 or not 0 <= passed <= n:
@@ -315,7 +315,7 @@ def parse_count(row: Mapping[str, Any], place: int = 1) -> TaskCount:
     return TaskCount(str(row.get("task_id", "")), n, passed)
 
 
-def _number(row: Mapping[str, Any], name: str, place: int) -> int:
+def _parse_number(row: Mapping[str, Any], name: str, place: int) -> int:
     value: Any = row.get(name)
     number: int | None
     try:

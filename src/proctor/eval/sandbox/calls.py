@@ -11,7 +11,7 @@ import _thread
 import builtins
 import os
 
-from proctor.eval.sandbox.wire import MAX_BYTES, NotPlain, Reader, Writer, get_items, replace_items
+from proctor.eval.sandbox.wire import MAX_BYTES, NotPlain, ValueReader, ValueWriter, get_items, replace_items
 
 TYPE_CHECKING = False  # importing `typing` would take longer than starting Python
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CallChannel:
             OverflowError: the value is too large.
             ChannelClosed: the other side does not read.
         """
-        writer = Writer(self, shared)
+        writer = ValueWriter(self, shared)
         writer.write(value)
         frame = memoryview(len(writer.parts).to_bytes(8, "little") + kind + bytes(writer.parts))
         try:
@@ -84,7 +84,7 @@ class CallChannel:
         Raises:
             ChannelClosed: the content is not a value.
         """
-        reader = Reader(content, self, shared)
+        reader = ValueReader(content, self, shared)
         try:
             return reader.read_value(), reader.shared
         except ValueError as error:
@@ -141,7 +141,7 @@ class CallChannel:
         changed = {
             place: items
             for place, holder in enumerate(shared)
-            if not _same(items := get_items(holder), before[place])
+            if not _has_same_items(items := get_items(holder), before[place])
         }
         try:
             self.send(kind, (value, changed), shared)
@@ -155,7 +155,7 @@ class CallChannel:
         kind = type(error)
         try:
             if _is_builtin(kind):
-                Writer(self).write(error.args)
+                ValueWriter(self).write(error.args)
                 return kind, error.args
         except Exception:  # noqa: BLE001, S110  # of its arguments
             pass
@@ -166,7 +166,7 @@ class CallChannel:
 
     # --- functions and classes -----------------------------------------------------------------------------
 
-    def write_function(self, value: Any, writer: Writer) -> None:
+    def write_function(self, value: Any, writer: ValueWriter) -> None:
         """Writes a function or class: a stand-in, a built-in class, or one of this side with a number."""
         if not callable(value):
             raise NotPlain(f"a value of type {type(value).__name__}")
@@ -216,7 +216,7 @@ def _is_builtin(value: Any) -> bool:
     return isinstance(value, type) and vars(builtins).get(value.__name__) is value
 
 
-def _same(items: list[Any], before: list[Any]) -> bool:
+def _has_same_items(items: list[Any], before: list[Any]) -> bool:
     return len(items) == len(before) and all(item is other for item, other in zip(items, before, strict=True))
 
 

@@ -14,7 +14,7 @@ import sys
 from errno import ENOMEM
 
 from proctor.eval.sandbox.calls import ERROR, INVALID_DATA, VALUE, CallChannel, ChannelClosed, rebuild_error
-from proctor.eval.sandbox.lockdown import CannotLock, apply_lockdown, protect, set_parent_death_signal
+from proctor.eval.sandbox.lockdown import CannotLock, apply_lockdown, protect_process, set_parent_death_signal
 from proctor.eval.sandbox.wire import NotPlain
 
 TYPE_CHECKING = False  # importing `typing` would take longer than starting Python
@@ -78,7 +78,7 @@ def _run_program(job: dict[str, Any]) -> None:
 
 
 def _run_with_tests(job: dict[str, Any]) -> None:
-    protect()
+    protect_process()
     to_program, to_tests = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
@@ -88,13 +88,13 @@ def _run_with_tests(job: dict[str, Any]) -> None:
         _serve_calls(job, to_program[0], to_tests[1])
     os.close(to_program[0])
     os.close(to_tests[1])
-    _run_tests(job, _Program(child, to_tests[0], to_program[1]))
+    _run_tests(job, _ProgramChannel(child, to_tests[0], to_program[1]))
 
 
 # --- the program's side ------------------------------------------------------------------------------------
 
 
-class _Tests(CallChannel):
+class _TestsChannel(CallChannel):
     """The tests in the other process, as the program's side sees them."""
 
     def send(self, kind: bytes, value: Any, shared: Iterable[Any] = ()) -> list[Any]:
@@ -104,7 +104,7 @@ class _Tests(CallChannel):
 
 
 def _serve_calls(job: dict[str, Any], requests: int, replies: int) -> NoReturn:
-    tests = _Tests(requests, replies)
+    tests = _TestsChannel(requests, replies)
     try:
         apply_lockdown(job)
         tests.send(VALUE, "locked")
@@ -164,7 +164,7 @@ def _flush() -> None:
 # --- the tests' side ---------------------------------------------------------------------------------------
 
 
-class _Program(CallChannel):
+class _ProgramChannel(CallChannel):
     """The program in the other process, as the tests see it."""
 
     def __init__(self, pid: int, replies: int, requests: int) -> None:
@@ -173,7 +173,7 @@ class _Program(CallChannel):
         self.end_error: ChannelClosed | None = None
         """Why no more calls were possible, also if the tests caught the error."""
 
-    def reply(self) -> tuple[bytes, Any]:
+    def read_reply(self) -> tuple[bytes, Any]:
         """Returns the kind and the value of the next frame.
 
         Raises:
@@ -185,9 +185,9 @@ class _Program(CallChannel):
         except ChannelClosed as error:
             raise self._find_end(error) from None
 
-    def functions(self) -> dict[Any, Any]:
+    def load_functions(self) -> dict[Any, Any]:
         """Returns what the program defines, once it is loaded; raises the error that ended its loading."""
-        kind, value = self.reply()
+        kind, value = self.read_reply()
         if kind == ERROR:
             raise rebuild_error(value)
         if not isinstance(value, dict):
@@ -223,7 +223,7 @@ class _Program(CallChannel):
         return ProgramEnded("failed", "the program closed its channel")
 
 
-def _run_tests(job: dict[str, Any], program: _Program) -> None:
+def _run_tests(job: dict[str, Any], program: _ProgramChannel) -> None:
     """Runs the tests and reports the verdict."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
@@ -249,25 +249,25 @@ def _run_tests(job: dict[str, Any], program: _Program) -> None:
     except MemoryError:
         verdict, reason = "memory", ""
     except BaseException as error:  # noqa: BLE001  # a test that does not hold
-        verdict, reason = "failed", _reason(error)
+        verdict, reason = "failed", _describe_failure(error)
     _report(job, verdict, reason)
     os._exit(0)
 
 
-def _wait_for_lock(program: _Program) -> None:
-    kind, why = program.reply()
+def _wait_for_lock(program: _ProgramChannel) -> None:
+    kind, why = program.read_reply()
     if kind == ERROR:
         raise CannotLock(why)
 
 
-def _call_tests(program: _Program, prompt: str, tests: str, entry_point: str) -> None:
+def _call_tests(program: _ProgramChannel, prompt: str, tests: str, entry_point: str) -> None:
     try:
         code = compile(tests, "<tests>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise UnusableTests(f"they are not Python: {error}") from None
     try:
-        names = program.classes = _helpers(prompt)  # while the program is loading
-        functions = program.functions()
+        names = program.classes = _define_helpers(prompt)  # while the program is loading
+        functions = program.load_functions()
         if entry_point not in functions:
             raise ProgramEnded("failed", f"the program defines no function {entry_point}")
         for name in functions.keys() - {"check", *vars(builtins)}:
@@ -287,7 +287,7 @@ def _call_tests(program: _Program, prompt: str, tests: str, entry_point: str) ->
         raise program.end_error
 
 
-def _helpers(prompt: str) -> dict[str, Any]:
+def _define_helpers(prompt: str) -> dict[str, Any]:
     """Returns the names that the prompt defines, for tests that use them; a prompt in prose defines none."""
     names = _make_module("tests")
     for text in (prompt, prompt + "\n    pass\n"):
@@ -300,7 +300,7 @@ def _helpers(prompt: str) -> dict[str, Any]:
     return names
 
 
-def _reason(error: BaseException) -> str:
+def _describe_failure(error: BaseException) -> str:
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == "<tests>":

@@ -30,8 +30,8 @@ _FOLDER_FLAGS = (
 _FILE_FLAGS = (
     os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
-_STEPWISE = {os.open, os.stat, os.readlink} <= os.supports_dir_fd
-_KINDS = (
+_HAS_DIR_FD = {os.open, os.stat, os.readlink} <= os.supports_dir_fd
+_SPECIAL_FILES = (
     (stat.S_ISFIFO, "a FIFO"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -39,23 +39,23 @@ _KINDS = (
 )
 
 
-class Outside(Exception):
+class PathOutsideRoot(Exception):
     """A path leads out of the root."""
 
 
-class NoFile(Exception):
+class NoRegularFile(Exception):
     """There is no regular file at a path; the text names what is there instead, if anything."""
 
 
-class TooLarge(Exception):
+class FileTooLarge(Exception):
     """A file is larger than may be read; the text has both sizes."""
 
 
 class SafeRoot:
     """A folder and its files, as a context manager for one thread. The folder may change meanwhile.
 
-    Every method raises `Outside` for a path that leads out, and OSError or ValueError for one that cannot be
-    read.
+    Every method raises `PathOutsideRoot` for a path that leads out, and OSError or ValueError for one that
+    cannot be read.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -64,7 +64,7 @@ class SafeRoot:
         self._root_handles: list[int] = []
 
     def __enter__(self) -> SafeRoot:
-        if _STEPWISE:
+        if _HAS_DIR_FD:
             # A root that is not there has nothing in it: every path below it is absent.
             with suppress(FileNotFoundError, NotADirectoryError):
                 self._root_handles.append(os.open(self._real, _FOLDER_FLAGS & ~getattr(os, "O_NOFOLLOW", 0)))
@@ -79,7 +79,7 @@ class SafeRoot:
     def exists(self, path: str) -> bool:
         """Whether anything is at the path; a broken link counts as nothing."""
         try:
-            return self._status(path) is not None
+            return self._get_status(path) is not None
         except OSError as error:
             if error.errno in _MISSING_ERRORS:
                 return False
@@ -96,7 +96,7 @@ class SafeRoot:
             handle, size = self._open(path)
         except OSError as error:
             if error.errno in _MISSING_ERRORS:
-                raise NoFile("") from None
+                raise NoRegularFile("") from None
             raise
         try:
             content = bytearray()
@@ -104,22 +104,22 @@ class SafeRoot:
             while len(content) <= max_bytes and (piece := os.read(handle, min(_CHUNK_BYTES, max_bytes + 1))):
                 content += piece
             if max(size, len(content)) > max_bytes:
-                raise TooLarge(
+                raise FileTooLarge(
                     f"it has {max(size, len(content)):,} bytes, and {max_bytes:,} are read at most"
                 )
             return bytes(content)
         finally:
             os.close(handle)
 
-    def _status(self, path: str) -> os.stat_result | None:
-        if not _STEPWISE:
+    def _get_status(self, path: str) -> os.stat_result | None:
+        if not _HAS_DIR_FD:
             return os.stat(self._resolve(path))  # noqa: PTH116
         with _PathWalker(self._root_handles, self._folder, self._real) as walk:
             return walk.status(path)
 
     def _open(self, path: str) -> tuple[int, int]:
         """Opens a regular file; returns its handle and size."""
-        if not _STEPWISE:
+        if not _HAS_DIR_FD:
             place = self._resolve(path)
             checked_status = os.stat(place)  # noqa: PTH116
             _check_regular(checked_status)
@@ -132,7 +132,7 @@ class SafeRoot:
     def _resolve(self, path: str) -> str:
         place = os.path.realpath(os.path.join(self._real, path))  # noqa: PTH118  # an absolute path stays one
         if os.path.commonpath([self._real, place]) != self._real:
-            raise Outside
+            raise PathOutsideRoot
         return place
 
 
@@ -167,7 +167,7 @@ class _PathWalker:
             self.name = names.pop() if names else "."
             if self.name == "..":
                 if not self._folders:
-                    raise Outside
+                    raise PathOutsideRoot
                 os.close(self._folders.pop())
                 continue
             if not self._root:
@@ -189,7 +189,7 @@ class _PathWalker:
             roots = (spelling.rstrip("/") for spelling in self._spellings)
             below = next((root for root in roots if f"{path}/".startswith(f"{root}/")), None)
             if below is None:
-                raise Outside
+                raise PathOutsideRoot
             path = path[len(below) :]
             while self._folders:
                 os.close(self._folders.pop())
@@ -203,7 +203,7 @@ class _PathWalker:
 
 def _check_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise NoFile(next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), ""))
+        raise NoRegularFile(next((name for is_kind, name in _SPECIAL_FILES if is_kind(status.st_mode)), ""))
 
 
 def _confirm_same_file(handle: int, checked_status: os.stat_result) -> tuple[int, int]:

@@ -17,7 +17,7 @@ _STATEMENT = re.compile(r"\s|(?:return|if|for|while|with|try|import|from|yield|r
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class CodeProblem:
     """A problem in the shape of HumanEval (Chen et al. 2021, arXiv 2107.03374)."""
 
     task_id: str
@@ -29,7 +29,7 @@ class Problem:
     """The function's name."""
 
 
-def parse_problem(row: Mapping[str, Any]) -> Problem:
+def parse_problem(row: Mapping[str, Any]) -> CodeProblem:
     """Parses a row with the keys `task_id` and `prompt`, which may be missing, `test`, `entry_point`.
 
     Raises:
@@ -45,10 +45,10 @@ def parse_problem(row: Mapping[str, Any]) -> Problem:
             raise UsageError(f"The problem {name!r} has a {key!r} of type {kind}. Write it as a text.")
     if not row["entry_point"].isidentifier():
         raise UsageError(f"The problem {name!r} has the entry_point {row['entry_point']!r}; name a function.")
-    return Problem(name, row.get("prompt", ""), row["test"], row["entry_point"])
+    return CodeProblem(name, row.get("prompt", ""), row["test"], row["entry_point"])
 
 
-def build_programs(text: str, problem: Problem) -> list[str]:
+def build_programs(text: str, problem: CodeProblem) -> list[str]:
     """Returns the programs that an answer can mean, the likeliest first; the first that is Python is used.
 
     An answer is a whole function or the rest of one that the prompt begins, either of them bare or in a
@@ -57,17 +57,17 @@ def build_programs(text: str, problem: Problem) -> list[str]:
     stands before a `</think>` does not count. A rest that goes on behind the function is also tried without
     what follows it, and one whose indentation was lost is indented.
     """
-    code = _code(text.rpartition("</think>")[2], problem.entry_point).replace("\r\n", "\n")
+    code = _extract_code(text.rpartition("</think>")[2], problem.entry_point).replace("\r\n", "\n")
     prompt = problem.prompt if not problem.prompt or problem.prompt.endswith("\n") else problem.prompt + "\n"
     if _defines(code, problem.entry_point):
-        functions = (dedent(code), _without_prose(dedent(code), problem.entry_point))
+        functions = (dedent(code), _strip_prose(dedent(code), problem.entry_point))
         # The prompt's imports and helpers count too; its own function is defined again.
         heads = (f"{prompt}{_INDENT}pass\n\n", f"{prompt}\n", "")
         return list(dict.fromkeys(head + function for function in functions for head in heads))
     return list(dict.fromkeys(prompt + body for body in _body_variants(code)))
 
 
-def _code(text: str, name: str) -> str:
+def _extract_code(text: str, name: str) -> str:
     fences = list(_FENCE.finditer(text))
     before = text[: fences[0].start()] if fences else text
     defining = [fence[2] for fence in fences if _defines(fence[2], name)]
@@ -82,7 +82,7 @@ def _defines(code: str, name: str) -> bool:
     return re.search(head, code, re.MULTILINE) is not None
 
 
-def _without_prose(code: str, name: str) -> str:
+def _strip_prose(code: str, name: str) -> str:
     """Returns the code from the first line that begins a statement to the end of the function."""
     start = re.search(r"^(?:def|class|import|from|async|@)\b", code, re.MULTILINE)
     statements = code[start.start() :] if start else code

@@ -9,7 +9,7 @@ from math import ceil
 from typing import IO, TYPE_CHECKING, Any
 
 from proctor.errors import UsageError
-from proctor.eval.sandbox.seccomp import MACHINES, OWN_PID, filter_for
+from proctor.eval.sandbox.seccomp import MACHINES, OWN_PID, build_filter
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -73,7 +73,7 @@ def compute_grants(timeout_s: float, memory_mb: int, network: bool, isolation: s
         "limits": limits,
         "network": network,
         "readable": [f"{sys.base_prefix}/lib", *_LIBRARIES, *(_NETWORK_FILES if network else ())],
-        "filter": filter_for(os.uname().machine, network=network),
+        "filter": build_filter(os.uname().machine, network=network),
         "own_pid": OWN_PID,
     }
 

@@ -39,7 +39,7 @@ class CannotLock(Exception):
     """The system does not support a part of the sandbox; the text says which."""
 
 
-def protect() -> None:
+def protect_process() -> None:
     """Protects memory and handles of this process from others of the same user (Linux only)."""
     if sys.platform == "linux":
         _libc().prctl(_SET_DUMPABLE, 0, 0, 0, 0)
@@ -62,7 +62,7 @@ def apply_lockdown(job: dict[str, Any]) -> None:
         CannotLock: the system lacks a part of it.
     """
     strict = job["isolation"] != "process"
-    _make_threads_small()
+    _limit_thread_memory()
     for name, limits in job["limits"].items():
         try:
             resource.setrlimit(getattr(resource, name), limits)
@@ -76,7 +76,7 @@ def apply_lockdown(job: dict[str, Any]) -> None:
         _restrict_calls(job)
 
 
-def _make_threads_small() -> None:
+def _limit_thread_memory() -> None:
     """Reduces the address space of threads: otherwise 14 threads would fill 512 MB."""
     _thread.stack_size(1_048_576)
     if sys.platform == "linux" and hasattr(_libc(), "mallopt"):  # glibc

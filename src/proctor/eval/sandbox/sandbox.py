@@ -149,13 +149,13 @@ class CodeSandbox:
             UsageError: the system refuses a part of the isolation.
         """
         process_result = self._run_job([program], stdin, None)
-        word, _ = _verdict(process_result)
+        word, _ = _parse_verdict(process_result)
         if word == "ended" and process_result.exit_code == 0:
-            return _result("passed", process_result)
+            return _make_result("passed", process_result)
         if word == "memory" and process_result.exit_code is not None:
-            return _result("memory", process_result, self._memory_reason())
+            return _make_result("memory", process_result, self._memory_reason())
         if process_result.exit_code == 0:
-            return _result("failed", process_result, "it ended itself before its last line")
+            return _make_result("failed", process_result, "it ended itself before its last line")
         return self._failure_result(process_result, _last_line(process_result.stderr))
 
     def check(
@@ -184,18 +184,18 @@ class CodeSandbox:
             raise UsageError(f"There are no tests for {entry_point!r}; every program would pass them.")
         programs = [program] if isinstance(program, str) else list(program)
         process_result = self._run_job(programs, "", (prompt, test, entry_point))
-        word, reason = _verdict(process_result)
+        word, reason = _parse_verdict(process_result)
         if word == "unfit":
             raise UsageError(f"The tests of {entry_point!r} cannot be run: {reason}.")
         if word == "exited":
             why = f"it ended itself with exit code {reason} before its tests were through"
-            return _result("failed", replace(process_result, exit_code=int(reason)), why)
+            return _make_result("failed", replace(process_result, exit_code=int(reason)), why)
         if word == "signal":
             return self._failure_result(replace(process_result, exit_code=-int(reason)), "")
         if word == "memory" or (word == "failed" and reason.startswith("MemoryError")):
-            return _result("memory", process_result, self._memory_reason())
+            return _make_result("memory", process_result, self._memory_reason())
         if word == "passed" and not process_result.stopped:
-            return _result("passed", process_result)
+            return _make_result("passed", process_result)
         return self._failure_result(process_result, reason)
 
     def run_many(self, programs: Iterable[str], *, workers: int = 1) -> SandboxBatch:
@@ -216,18 +216,18 @@ class CodeSandbox:
     def _failure_result(self, process_result: ProcessResult, reason: str) -> SandboxResult:
         """Returns the result of a program that was stopped, was ended by a signal or failed."""
         if process_result.stopped == "timeout" or process_result.exit_code == -_CPU_SIGNAL:
-            return _result("timeout", process_result, f"it did not end within {self.timeout_s:g} s")
+            return _make_result("timeout", process_result, f"it did not end within {self.timeout_s:g} s")
         if process_result.stopped == "output":
-            return _result("output", process_result, f"it wrote more than {self.output_limit:,} bytes")
+            return _make_result("output", process_result, f"it wrote more than {self.output_limit:,} bytes")
         if process_result.stopped == "folder":
-            return _result("output", process_result, "it filled its working folder")
+            return _make_result("output", process_result, "it filled its working folder")
         if process_result.stopped == "threads":
-            return _result("failed", process_result, "it started too many threads")
+            return _make_result("failed", process_result, "it started too many threads")
         if (process_result.exit_code or 0) < 0:
-            return _result(
+            return _make_result(
                 "crashed", process_result, f"it was ended by signal {-(process_result.exit_code or 0)}"
             )
-        return _result(
+        return _make_result(
             "failed", process_result, reason or f"it ended with exit code {process_result.exit_code}"
         )
 
@@ -333,7 +333,7 @@ def humaneval_run(text: str, problem: Mapping[str, Any], *, sandbox: CodeSandbox
     return sandbox.check(programs, task.test, task.entry_point, prompt=task.prompt).passed
 
 
-def _verdict(process_result: ProcessResult) -> tuple[str, str]:
+def _parse_verdict(process_result: ProcessResult) -> tuple[str, str]:
     """Returns the word on the line after "locked" of a report, and its reason; empty if there is none.
 
     Only the line's place counts: the reason may come from the program.
@@ -343,7 +343,7 @@ def _verdict(process_result: ProcessResult) -> tuple[str, str]:
     return word, reason
 
 
-def _result(status: Status, process_result: ProcessResult, reason: str = "") -> SandboxResult:
+def _make_result(status: Status, process_result: ProcessResult, reason: str = "") -> SandboxResult:
     return SandboxResult(
         status=status,
         exit_code=process_result.exit_code,

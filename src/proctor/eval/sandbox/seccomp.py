@@ -14,7 +14,7 @@ from functools import cache
 OWN_PID = 0x5EC0_9A1D
 """Placeholder for the process id of the program, which the program itself fills in."""
 
-_PLAIN = """
+_UNCONDITIONAL = """
 read 0 63, write 1 64, close 3 57, stat 4 -, fstat 5 80, lstat 6 -, poll 7 -, lseek 8 62, mmap 9 222,
 mprotect 10 226, munmap 11 215, brk 12 214, rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15
 139, pread64 17 67, pwrite64 18 68, readv 19 65, writev 20 66, access 21 -, pipe 22 -, select 23 -,
@@ -66,9 +66,9 @@ _CLONE_THREAD = 0x0001_0000
 _CLONE_NEW = 0x7E02_0080
 _TRUNCATES = 0o1003
 """O_TRUNC | O_ACCMODE: older kernels let a file be truncated that is not opened for writing."""
-_TERMINAL = (0x5401, 0x5413, 0x5421, 0x541B, 0x5450, 0x5451)
+_IOCTL_REQUESTS = (0x5401, 0x5413, 0x5421, 0x541B, 0x5450, 0x5451)
 """TCGETS, TIOCGWINSZ, FIONBIO, FIONREAD, FIONCLEX, FIOCLEX."""
-_HANDLES = (*range(8), 1030, 1032)
+_FCNTL_COMMANDS = (*range(8), 1030, 1032)
 """Of fcntl: copies, flags and locks; without F_SETOWN and F_SETSIG, which send signals to others."""
 
 Instruction = tuple[int, int, int, int]
@@ -76,7 +76,7 @@ Instruction = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class _ArgumentCheck:
     """Checks that a masked argument has a value, or with `differs` that it has another one."""
 
     argument: int
@@ -85,30 +85,33 @@ class _Check:
     differs: bool = False
 
 
-def _not_truncating(argument: int) -> tuple[_Check, ...]:
+def _not_truncating(argument: int) -> tuple[_ArgumentCheck, ...]:
     """Returns checks that flags of `open` truncate only files opened for writing (1 or 2 in O_ACCMODE)."""
-    return tuple(_Check(argument, flags, _TRUNCATES, differs=True) for flags in (0o1000, 0o1003))
+    return tuple(_ArgumentCheck(argument, flags, _TRUNCATES, differs=True) for flags in (0o1000, 0o1003))
 
 
-_ALLOWED_IF: dict[str, tuple[tuple[_Check, ...], ...]] = {
-    "clone": ((_Check(0, _CLONE_THREAD, _CLONE_THREAD | _CLONE_NEW),),),
-    "kill": ((_Check(0, OWN_PID),),),
-    "tgkill": ((_Check(0, OWN_PID),),),
-    "prlimit64": ((_Check(0, 0), _Check(2, 0, 0xFFFF_FFFF_FFFF_FFFF)),),
-    "ioctl": tuple((_Check(1, request),) for request in _TERMINAL),
-    "fcntl": tuple((_Check(1, command),) for command in _HANDLES),
+_CONDITIONS: dict[str, tuple[tuple[_ArgumentCheck, ...], ...]] = {
+    "clone": ((_ArgumentCheck(0, _CLONE_THREAD, _CLONE_THREAD | _CLONE_NEW),),),
+    "kill": ((_ArgumentCheck(0, OWN_PID),),),
+    "tgkill": ((_ArgumentCheck(0, OWN_PID),),),
+    "prlimit64": ((_ArgumentCheck(0, 0), _ArgumentCheck(2, 0, 0xFFFF_FFFF_FFFF_FFFF)),),
+    "ioctl": tuple((_ArgumentCheck(1, request),) for request in _IOCTL_REQUESTS),
+    "fcntl": tuple((_ArgumentCheck(1, command),) for command in _FCNTL_COMMANDS),
     "open": (_not_truncating(1),),
     "openat": (_not_truncating(2),),
     # A pair is connected for good; a datagram socket could still send to any address.
-    "socketpair": ((_Check(0, 1), _Check(1, 1, 0xF)),),
+    "socketpair": ((_ArgumentCheck(0, 1), _ArgumentCheck(1, 1, 0xF)),),
 }
 """For each call, the alternatives of which one must hold, each a row of checks."""
 
-_INTERNET: tuple[tuple[_Check, ...], ...] = ((_Check(0, 2),), (_Check(0, 10),))
+_INTERNET_SOCKETS: tuple[tuple[_ArgumentCheck, ...], ...] = (
+    (_ArgumentCheck(0, 2),),
+    (_ArgumentCheck(0, 10),),
+)
 
 
 @cache
-def filter_for(machine: str, *, network: bool) -> bytes:
+def build_filter(machine: str, *, network: bool) -> bytes:
     """Returns the filter in the format of the kernel, with the placeholder `OWN_PID`.
 
     Args:
@@ -123,24 +126,24 @@ def filter_for(machine: str, *, network: bool) -> bytes:
     program.append((_LOAD, 0, 0, 0))
     if machine == "x86_64":
         program += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
-    for number in _numbers(_PLAIN + ("," + _NETWORK if network else ""), place).values():
+    for number in _parse_numbers(_UNCONDITIONAL + ("," + _NETWORK if network else ""), place).values():
         program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
-    rules = {**_ALLOWED_IF, "socket": _INTERNET} if network else _ALLOWED_IF
-    for name, number in _numbers(_CONDITIONAL, place).items():
-        block = [instruction for row in rules.get(name, ()) for instruction in _allowed_if(row)]
+    rules = {**_CONDITIONS, "socket": _INTERNET_SOCKETS} if network else _CONDITIONS
+    for name, number in _parse_numbers(_CONDITIONAL, place).items():
+        block = [instruction for row in rules.get(name, ()) for instruction in _allow_if(row)]
         # glibc takes this answer as a sign to use clone, whose flags a filter can see.
         block.append((_RETURN, 0, 0, _NO_SUCH_CALL if name == "clone3" else _REFUSE))
         program += [(_EQUAL, 0, len(block), number), *block]
     program.append((_RETURN, 0, 0, _REFUSE))
-    return b"".join(_pack(*instruction) for instruction in program)
+    return b"".join(_encode_instruction(*instruction) for instruction in program)
 
 
-def _numbers(table: str, place: int) -> dict[str, int]:
+def _parse_numbers(table: str, place: int) -> dict[str, int]:
     rows = (entry.split() for entry in table.split(","))
     return {name: int(numbers[place]) for name, *numbers in rows if numbers[place] != "-"}
 
 
-def _allowed_if(row: Sequence[_Check]) -> list[Instruction]:
+def _allow_if(row: Sequence[_ArgumentCheck]) -> list[Instruction]:
     """Returns instructions that allow a call if all checks hold, and otherwise continue after them."""
     block: list[Instruction] = [(_RETURN, 0, 0, _ALLOW)]
     for check in reversed(row):
@@ -154,5 +157,5 @@ def _allowed_if(row: Sequence[_Check]) -> list[Instruction]:
     return block
 
 
-def _pack(code: int, if_true: int, if_false: int, k: int) -> bytes:
+def _encode_instruction(code: int, if_true: int, if_false: int, k: int) -> bytes:
     return code.to_bytes(2, "little") + bytes((if_true, if_false)) + k.to_bytes(4, "little")

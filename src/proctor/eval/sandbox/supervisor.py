@@ -215,7 +215,7 @@ def remove_folder(folder: Path) -> None:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             for _ in range(_MAX_ROUNDS):
-                _empty(handle, names)
+                _empty_folder(handle, names)
                 with suppress(OSError):
                     folder.rmdir()
                     break
@@ -223,7 +223,7 @@ def remove_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _empty(folder: int, names: Iterator[str]) -> None:
+def _empty_folder(folder: int, names: Iterator[str]) -> None:
     while children := os.listdir(folder):
         for name in children:
             if not _is_folder(folder, name):

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any, Protocol
 
-    class Functions(Protocol):
+    class FunctionCodec(Protocol):
         """Writes and reads functions and classes."""
 
-        def write_function(self, value: Any, writer: Writer) -> None:
+        def write_function(self, value: Any, writer: ValueWriter) -> None:
             """Writes a function or class; raises NotPlain for any other value."""
 
         def read_function(self, tag: bytes, parts: list[Any]) -> Any:
@@ -32,7 +32,7 @@ MAX_BYTES = 33_554_432
 MAX_ITEMS = 10_000
 """Items of an iterator that are sent; asking for more raises an error."""
 
-_VIEWS: dict[type, tuple[bytes, Callable[[list[Any]], Any]]] = {
+_DICT_VIEWS: dict[type, tuple[bytes, Callable[[list[Any]], Any]]] = {
     type({}.keys()): (b"k", lambda items: dict.fromkeys(items).keys()),
     type({}.values()): (b"v", lambda items: dict(enumerate(items)).values()),
     type({}.items()): (b"w", lambda items: dict(items).items()),
@@ -67,7 +67,7 @@ def replace_items(value: Any, items: list[Any]) -> None:
         value.extend(items)
 
 
-class Writer:
+class ValueWriter:
     """Writes values as bytes.
 
     None, bool, int, float, complex, str, bytes, bytearray, list, tuple, dict with its views, set, frozenset,
@@ -79,7 +79,7 @@ class Writer:
         shared: mutable values that the reader already has, by their number.
     """
 
-    def __init__(self, functions: Functions, shared: Iterable[Any] = ()) -> None:
+    def __init__(self, functions: FunctionCodec, shared: Iterable[Any] = ()) -> None:
         self.parts = bytearray()
         self.shared = list(shared)
         """Mutable values by their number. They are held here so that no other value gets their `id`."""
@@ -109,7 +109,7 @@ class Writer:
             self._write_rebuilt(value)
         elif isinstance(value, list | dict | set | bytearray):
             self._register(value)
-            letter = next(letter for letter, kind in _SHARED.items() if isinstance(value, kind))
+            letter = next(letter for letter, kind in _MUTABLE_TYPES.items() if isinstance(value, kind))
             if letter == b"B":
                 self._write_sized(letter, bytes(value))
             else:
@@ -151,8 +151,8 @@ class Writer:
             self.write_group(b"r", [value.start, value.stop, value.step])
         elif isinstance(value, frozenset):
             self.write_group(b"Z", list(value))
-        elif type(value) in _VIEWS:
-            self.write_group(_VIEWS[type(value)][0], list(value))
+        elif type(value) in _DICT_VIEWS:
+            self.write_group(_DICT_VIEWS[type(value)][0], list(value))
         elif hasattr(value, "__next__"):
             items = list(islice(value, MAX_ITEMS + 1))
             self.write_group(b"J" if len(items) > MAX_ITEMS else b"I", items[:MAX_ITEMS])
@@ -160,16 +160,16 @@ class Writer:
             self._functions.write_function(value, self)
 
 
-class Reader:
+class ValueReader:
     """Reads values from bytes.
 
     Args:
-        content: the bytes of a `Writer`, or of a hostile process.
+        content: the bytes of a `ValueWriter`, or of a hostile process.
         functions: reads functions and classes.
         shared: mutable values that the writer already had, by their number.
     """
 
-    def __init__(self, content: bytes, functions: Functions, shared: Iterable[Any] = ()) -> None:
+    def __init__(self, content: bytes, functions: FunctionCodec, shared: Iterable[Any] = ()) -> None:
         self.shared = list(shared)
         """Mutable values by their number."""
         self._content = content
@@ -209,20 +209,20 @@ class Reader:
         if letter == b"M":
             return self._read_rebuilt()
         size = int.from_bytes(self._take_bytes(8), "little")
-        if letter in _SIZED:
-            return _SIZED[letter](self._take_bytes(size))
+        if letter in _SIZED_DECODERS:
+            return _SIZED_DECODERS[letter](self._take_bytes(size))
         if letter == b"@":
             return self.shared[size]
-        if letter in _SHARED:
-            self.shared.append(_SHARED[letter]())
+        if letter in _MUTABLE_TYPES:
+            self.shared.append(_MUTABLE_TYPES[letter]())
             value = self.shared[-1]
-            replace_items(value, self._take_bytes(size) if letter == b"B" else self._items(size))  # type: ignore[arg-type]
+            replace_items(value, self._take_bytes(size) if letter == b"B" else self._read_items(size))  # type: ignore[arg-type]
             return value
-        if letter in _GROUPS:
-            return _GROUPS[letter](self._items(size))
-        return self._functions.read_function(letter, self._items(size))
+        if letter in _GROUP_DECODERS:
+            return _GROUP_DECODERS[letter](self._read_items(size))
+        return self._functions.read_function(letter, self._read_items(size))
 
-    def _items(self, size: int) -> list[Any]:
+    def _read_items(self, size: int) -> list[Any]:
         items = []
         for _ in range(size):
             items.append(self._read())  # noqa: PERF401  # a comprehension would be one more frame for each level
@@ -249,24 +249,24 @@ def _rebuilt_class_name(kind: type) -> str:
     )
 
 
-def _iterator(items: list[Any], *, is_cut: bool) -> Iterator[Any]:
+def _iterate(items: list[Any], *, is_cut: bool) -> Iterator[Any]:
     yield from items
     if is_cut:
         raise RuntimeError(f"Only the first {MAX_ITEMS:,} items of an iterator leave the sandbox.")
 
 
 _CONSTANTS = {b"N": None, b"T": True, b"F": False}
-_SIZED: dict[bytes, Callable[[bytes], Any]] = {
+_SIZED_DECODERS: dict[bytes, Callable[[bytes], Any]] = {
     b"i": lambda content: int.from_bytes(content, "little", signed=True),
     b"s": lambda content: content.decode("utf-8", "surrogatepass"),
     b"b": bytes,
 }
-_SHARED: dict[bytes, type] = {b"l": list, b"d": dict, b"S": set, b"B": bytearray}
-_GROUPS: dict[bytes, Callable[[list[Any]], Any]] = {
+_MUTABLE_TYPES: dict[bytes, type] = {b"l": list, b"d": dict, b"S": set, b"B": bytearray}
+_GROUP_DECODERS: dict[bytes, Callable[[list[Any]], Any]] = {
     b"t": tuple,
     b"Z": frozenset,
     b"r": lambda bounds: range(*bounds),
-    b"I": lambda items: _iterator(items, is_cut=False),
-    b"J": lambda items: _iterator(items, is_cut=True),
-    **dict(_VIEWS.values()),
+    b"I": lambda items: _iterate(items, is_cut=False),
+    b"J": lambda items: _iterate(items, is_cut=True),
+    **dict(_DICT_VIEWS.values()),
 }

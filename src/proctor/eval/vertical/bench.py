@@ -14,7 +14,7 @@ from proctor.eval.bench.bench import OrderedCalls
 from proctor.eval.bench.calls import BenchCall
 from proctor.eval.jsonl_rows import DroppedRow
 from proctor.eval.judge.patent_scorers import office_action_argument, patent_claim_validity
-from proctor.eval.parallel import OnError, is_recorded, map_ordered
+from proctor.eval.parallel import OnError, map_ordered, should_record
 from proctor.eval.patents import irac_structure, prior_art_relevance
 from proctor.eval.scorers import exact_match, mcq_letter, numeric_match
 from proctor.eval.vertical.rows import HintedQA, VerticalQA, check_limit, read_questions
@@ -156,7 +156,7 @@ class VerticalBench:
             TypeError: the scorer does not take `scorer_kwargs`, or needs more; no question has been sent.
             OSError: `partial` cannot be written.
         """
-        records = is_recorded(on_error)
+        records = should_record(on_error)
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}.")
         questions = self.questions[: check_limit(limit)]
@@ -307,10 +307,10 @@ class _QuestionRunner:
         scorer_kwargs = task.scorer_kwargs
         judge = None
         if callable(getattr(scorer_kwargs.get("judge"), "grade", None)):
-            judge = _WatchedJudge(scorer_kwargs["judge"])
+            judge = _RecordingJudge(scorer_kwargs["judge"])
             scorer_kwargs = scorer_kwargs | {"judge": judge}
         try:
-            score = _finite(self._scorer(output, task.question.expected, **scorer_kwargs))
+            score = _require_finite(self._scorer(output, task.question.expected, **scorer_kwargs))
             metrics = {ACCURACY: score, "refusal": float(self._is_refusal(output))}
         except Exception as error:  # noqa: BLE001  # recorded, or raised again
             self._add_failure(
@@ -349,14 +349,14 @@ def _elapsed_ms(start: float) -> float:
     return round((perf_counter() - start) * 1000, 2)
 
 
-def _finite(score: Any) -> float:
+def _require_finite(score: Any) -> float:
     number = float(score)
     if not isfinite(number):
         raise ValueError(f"The score {number} is no finite number.")
     return number
 
 
-class _WatchedJudge:
+class _RecordingJudge:
     """A judge for one answer that records whether its grade has no score."""
 
     def __init__(self, judge: Any) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
-from proctor.eval.jsonl_rows import DroppedRow, objects_of
+from proctor.eval.jsonl_rows import DroppedRow, read_object_rows
 
 if TYPE_CHECKING:
-    from proctor.dialects.fieldkit.questions import Form
+    from proctor.dialects.fieldkit.questions import QuestionForm
 
 FORMATS = ("financebench", "legalbench", "patent-strategist", "generic")
 
@@ -28,8 +28,8 @@ _TAGS = {
     "generic": (),
 }
 """The fields of each form that become tags, where a row has them."""
-_MORE_IDS = {"legalbench": ("index",)}
-_FORM_FIELDS = {
+_EXTRA_ID_FIELDS = {"legalbench": ("index",)}
+_FORMAT_FIELDS = {
     "financebench": ({"financebench_id"}, {"gold_standard"}),
     "patent-strategist": ({"family", "use_case", "scoring_mode"},),
     "legalbench": ({"text", "answer"}, {"input", "label"}),
@@ -97,11 +97,11 @@ def read_questions(
         raise ValueError(f"There is no format {format!r}. {suggestion(format, (*FORMATS, 'auto'))}")
     max_questions = check_limit(limit)
     dropped: list[DroppedRow] = []
-    rows = objects_of(path, dropped)
+    rows = read_object_rows(path, dropped)
     if format == "auto":
         format, rows = _detect_format(rows)  # noqa: A001
     file = QuestionFile(format, dropped=dropped)
-    reader = _Reader(format, open_book=open_book is not False)
+    reader = _QuestionReader(format, open_book=open_book is not False)
     while max_questions is None or len(file.questions) < max_questions:
         line, row = next(rows, (0, None))
         if row is None:
@@ -135,46 +135,50 @@ def _detect_format(
     before = []
     for line, row in rows:
         before.append((line, row))
-        name = _format_name(row)
-        if isinstance(_Reader(name, open_book=False).read(line, row), VerticalQA):
+        name = _guess_format(row)
+        if isinstance(_QuestionReader(name, open_book=False).read(line, row), VerticalQA):
             return name, chain(before, rows)
-    return _format_name(before[0][1]) if before else "generic", iter(before)
+    return _guess_format(before[0][1]) if before else "generic", iter(before)
 
 
-def _format_name(row: dict[str, Any]) -> str:
+def _guess_format(row: dict[str, Any]) -> str:
     matches = (
         name
-        for name, field_sets in _FORM_FIELDS.items()
+        for name, field_sets in _FORMAT_FIELDS.items()
         if any(fields <= row.keys() for fields in field_sets)
     )
     return next(matches, "generic")
 
 
-def _form(name: str) -> Form:
+def _get_form(name: str) -> QuestionForm:
     from proctor.dialects.fieldkit import questions as fieldkit_qa  # 60 ms, and only files need it
 
     forms = (fieldkit_qa.FINANCE_BENCH, fieldkit_qa.LEGAL_BENCH, fieldkit_qa.PATENT, fieldkit_qa.GENERIC)
     return dict(zip(FORMATS, forms, strict=True))[name]
 
 
-class _Reader:
+class _QuestionReader:
     """Parses rows of one form as questions."""
 
     def __init__(self, format: str, *, open_book: bool) -> None:  # noqa: A002
         self._format = format
-        self._form = _form(format)
+        self._form = _get_form(format)
         self._open_book = open_book
 
     def read(self, line: int, row: dict[str, Any]) -> VerticalQA | DroppedRow:
         """Returns the question of a row, or why it has none."""
-        name, question = _first(row, self._form.question)
+        name, question = _first_value(row, self._form.question_fields)
         if isinstance(question, list | dict):
             return DroppedRow(line, f"The question in `{name}` is a list or an object, and must be text.")
         if question is None:
-            return DroppedRow(line, f"The row has no question: {_where(self._form.question)}.")
-        _, expected = _first(row, self._form.expected)
+            return DroppedRow(
+                line, f"The row has no question: {_describe_fields(self._form.question_fields)}."
+            )
+        _, expected = _first_value(row, self._form.expected_fields)
         if expected is None:
-            return DroppedRow(line, f"The row has no right answer: {_where(self._form.expected)}.")
+            return DroppedRow(
+                line, f"The row has no right answer: {_describe_fields(self._form.expected_fields)}."
+            )
         options = row.get("options")
         if (
             self._format == "patent-strategist"
@@ -184,25 +188,29 @@ class _Reader:
             return DroppedRow(
                 line, f"The row has {len(options)} options, and there are {len(ascii_uppercase)} letters."
             )
-        _, row_id = _first(row, (*self._form.ids, *_MORE_IDS.get(self._format, ())))
+        _, row_id = _first_value(row, (*self._form.id_fields, *_EXTRA_ID_FIELDS.get(self._format, ())))
         # ids that are made up have always counted lines from 0
-        qid = f"{self._form.prefix}{line - 1}" if row_id is None else _text(row_id)
-        prompt, tags = self._build_prompt(row, _text(question)), self._tags(row)
+        qid = f"{self._form.id_prefix}{line - 1}" if row_id is None else _to_text(row_id)
+        prompt, tags = self._build_prompt(row, _to_text(question)), self._get_tags(row)
         rubric = row.get("rubric")
         if isinstance(rubric, dict) and rubric:
-            return HintedQA(qid, prompt, _text(expected), tags, rubric)
-        return VerticalQA(qid, prompt, _text(expected), tags)
+            return HintedQA(qid, prompt, _to_text(expected), tags, rubric)
+        return VerticalQA(qid, prompt, _to_text(expected), tags)
 
     def _build_prompt(self, row: dict[str, Any], question: str) -> str:
         from proctor.dialects.fieldkit import questions as fieldkit_qa
 
         if self._format == "financebench" and self._open_book:
-            return fieldkit_qa.with_evidence(question, _evidence(row.get("evidence")), row.get("doc_name"))
+            return fieldkit_qa.with_evidence(
+                question, _evidence_texts(row.get("evidence")), row.get("doc_name")
+            )
         if self._format == "patent-strategist":
-            return fieldkit_qa.with_options(fieldkit_qa.with_context(question, _context(row)), _options(row))
+            return fieldkit_qa.with_options(
+                fieldkit_qa.with_context(question, _get_context(row)), _options_by_letter(row)
+            )
         return question
 
-    def _tags(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _get_tags(self, row: dict[str, Any]) -> dict[str, Any]:
         tags = {name: row[name] for name in _TAGS[self._format] if row.get(name) is not None}
         if self._format == "patent-strategist":
             row_tags = row.get("tags")
@@ -214,7 +222,7 @@ class _Reader:
         return tags
 
 
-def _first(row: dict[str, Any], names: Iterable[str]) -> tuple[str, Any]:
+def _first_value(row: dict[str, Any], names: Iterable[str]) -> tuple[str, Any]:
     """Returns the first of these fields with a value; 0 and false are values, blank text is none."""
     for name in names:
         value = row.get(name)
@@ -223,28 +231,28 @@ def _first(row: dict[str, Any], names: Iterable[str]) -> tuple[str, Any]:
     return "", None
 
 
-def _where(names: Sequence[str]) -> str:
+def _describe_fields(names: Sequence[str]) -> str:
     return f"{' or '.join(f'`{name}`' for name in names)} must say something"
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _evidence(value: Any) -> list[str]:
+def _evidence_texts(value: Any) -> list[str]:
     items = value if isinstance(value, list) else [value]
     texts = (item.get("evidence_text") if isinstance(item, dict) else item for item in items)
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
-def _context(row: dict[str, Any]) -> str | None:
+def _get_context(row: dict[str, Any]) -> str | None:
     mode = row.get("scoring_mode")
     names = {"oracle": ("oracle_context", "context"), "retrieval": ("context",)}
-    context = _first(row, names.get(mode, ()) if isinstance(mode, str) else ())[1]
-    return None if context is None else _text(context)
+    context = _first_value(row, names.get(mode, ()) if isinstance(mode, str) else ())[1]
+    return None if context is None else _to_text(context)
 
 
-def _options(row: dict[str, Any]) -> dict[str, str]:
+def _options_by_letter(row: dict[str, Any]) -> dict[str, str]:
     """Returns the options by letter; an option that is not text is left out, and its letter stays unused."""
     options = row.get("options")
     pairs = zip(ascii_uppercase, options if isinstance(options, list) else (), strict=False)

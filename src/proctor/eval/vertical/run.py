@@ -46,7 +46,7 @@ class VerticalRun(Bench):
         """Returns `Bench.report`, and below it failures, missing scores and an early end."""
         lines, accuracy = [super().report(statistics=statistics, by=by), ""], self.accuracy()
         if accuracy.n and accuracy.unit != "share":
-            lines.append(f"- {accuracy.sure()}")
+            lines.append(f"- {accuracy.summary_line()}")
         if accuracy.failed and accuracy.mean_failed_as_0 is not None:
             interval = accuracy.interval_failed_as_0
             bounds = "" if interval is None else f" (95 % interval {interval[0]:.3f} to {interval[1]:.3f})"

@@ -12,20 +12,22 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
-from proctor.graders.judged.judge_call import PASS_AT, Request, ask, least
-from proctor.graders.judged.prompt_sections import OWN, pieces_of
-from proctor.graders.judged.reply_parser import NO_QUOTES, Unreadable, json_object, text_in
-from proctor.graders.judged.score import filled
-from proctor.graders.judged.voting import Reading
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.judged.judge_call import DEFAULT_PASS_AT, JudgeRequest, call_judges, get_pass_at
+from proctor.graders.judged.prompt_sections import SUITE_SYSTEM_PROMPT, build_sections
+from proctor.graders.judged.reply_parser import NO_QUOTES, UnreadableReply, get_text, parse_json_object
+from proctor.graders.judged.score import fill_prompt
+from proctor.graders.judged.voting import JudgeReading
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 from proctor.stats import reaches
 
 _FORM = """\
 Reply with one JSON object and nothing else, in this form:
 {{"reason": "one or two sentences that name what decided it", "choice": "one of the choices, word for word"}}
 The choices are: {choices}"""
-_FRAMED = re.compile(r"\[\[ ?([^][]{1,200}) ?\]\]|\\boxed\{(?:\\text\{)?([^{}]{1,200})\}|>([^<>]{1,200})</")
+_FRAMED_CHOICE = re.compile(
+    r"\[\[ ?([^][]{1,200}) ?\]\]|\\boxed\{(?:\\text\{)?([^{}]{1,200})\}|>([^<>]{1,200})</"
+)
 """A choice in brackets, a box or a tag."""
 _KEY = re.compile(r"([\"'])(?:c|\\u0063)hoice\1", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"[^\w\s]")
@@ -39,7 +41,7 @@ _LABEL = re.compile(
 """Words that declare a choice at the beginning of a line."""
 
 
-class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Classification(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the judge's choice is worth at least 0.8.
 
     The judge sees what the prompt names, and always the answer. Every reply is kept.
@@ -55,7 +57,10 @@ class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         if not self.prompt.strip():
             raise ValueError("`prompt` is empty; say what the judge is to decide.")
-        if len({_plain(choice) for choice in self.choices} - {""}) != len(self.choices) or not self.choices:
+        if (
+            len({_normalize_choice(choice) for choice in self.choices} - {""}) != len(self.choices)
+            or not self.choices
+        ):
             raise ValueError(
                 f"`choices` are {', '.join(map(repr, self.choices)) or 'empty'}; give words that differ in "
                 "letters or digits."
@@ -64,16 +69,16 @@ class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
             if not 0 <= worth <= 1:
                 raise ValueError(f"The choice {choice!r} is worth {worth:g}; give a number from 0 to 1.")
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         """Scores what the choice is worth.
 
         Raises:
             CannotScore: there is no judge, or no majority of judges with readable replies.
         """
-        pieces, data = pieces_of(graded.case, graded.output), {"metadata": graded.case.metadata}
+        pieces, data = build_sections(graded.case, graded.output), {"metadata": graded.case.metadata}
         choices = list(self.choices)
-        request = Request(
-            material=filled(self.prompt, pieces, data),
+        request = JudgeRequest(
+            material=fill_prompt(self.prompt, pieces, data),
             heading="",
             form=_FORM.format(choices=json.dumps(choices, ensure_ascii=False)),
             schema={
@@ -82,14 +87,16 @@ class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
                 "required": ["reason", "choice"],
                 "additionalProperties": False,
             },
-            read=partial(read_choice, choices=self.choices, pass_at=least(graded)),
-            system=OWN,
+            read=partial(read_choice, choices=self.choices, pass_at=get_pass_at(graded)),
+            system=SUITE_SYSTEM_PROMPT,
             template=self.prompt,
         )
-        return await ask(graded, request)
+        return await call_judges(graded, request)
 
 
-def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_AT) -> Reading | None:
+def read_choice(
+    reply: str, choices: Mapping[str, float], pass_at: float = DEFAULT_PASS_AT
+) -> JudgeReading | None:
     """Reads the choice in a reply; returns None unless there is exactly one.
 
     Reads a JSON object with a valid `choice`, or a text in which one choice stands alone on a line, as the
@@ -98,42 +105,44 @@ def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_
     Raises:
         Unreadable: the reply has two choices.
     """
-    by_text = {_plain(choice): choice for choice in choices}
-    reply_object = json_object(reply, "choice")
+    by_text = {_normalize_choice(choice): choice for choice in choices}
+    reply_object = parse_json_object(reply, "choice")
     if reply_object is not None:
-        line = _plain(text_in(reply_object, "choice") or "")
+        line = _normalize_choice(get_text(reply_object, "choice") or "")
         choices_named = {by_text[line]} if line in by_text else set()
     elif _KEY.search(reply):
         return None  # an object that is cut off, or not alone, may say something else
     else:
-        choices_named = {by_text[line] for line in map(_plain, reply.splitlines()) if line in by_text}
-        all_named = choices_named | {by_text[clause] for clause in _clauses(reply) if clause in by_text}
+        choices_named = {
+            by_text[line] for line in map(_normalize_choice, reply.splitlines()) if line in by_text
+        }
+        all_named = choices_named | {by_text[clause] for clause in _split_clauses(reply) if clause in by_text}
         if choices_named and len(all_named) > 1:
-            raise Unreadable(f"It has {len(all_named)} different choices. {NO_QUOTES}")
+            raise UnreadableReply(f"It has {len(all_named)} different choices. {NO_QUOTES}")
     if len(choices_named) != 1:
         return None
     choice = choices_named.pop()
-    return Reading(
+    return JudgeReading(
         value=choices[choice],
         passed=reaches(choices[choice], pass_at),
-        said=f"chose {choice!r}",
-        feedback=text_in(reply_object, "reason") if reply_object is not None else None,
+        clause=f"chose {choice!r}",
+        feedback=get_text(reply_object, "reason") if reply_object is not None else None,
         details={"choice": choice},
     )
 
 
-def _clauses(reply: str) -> list[str]:
+def _split_clauses(reply: str) -> list[str]:
     """Returns the parts of a reply that may state a choice beside other words, in comparable form."""
     lines = reply.strip().splitlines() or [""]
     labelled_lines = [line[label.end() :] for line in lines if (label := _LABEL.match(line))]
     first = [_CLAUSE.split(line, maxsplit=1)[0] for line in (lines[0], *labelled_lines)]
-    framed = [next(filter(None, frame)) for frame in _FRAMED.findall(reply)]
+    framed = [next(filter(None, frame)) for frame in _FRAMED_CHOICE.findall(reply)]
     return [
-        _plain(clause)
+        _normalize_choice(clause)
         for clause in (*first, *labelled_lines, *framed, _CLAUSE.split(lines[-1].rstrip(_ENDS))[-1])
     ]
 
 
-def _plain(text: str) -> str:
+def _normalize_choice(text: str) -> str:
     """Returns a choice in comparable form: without punctuation, in lower case."""
     return " ".join(_PUNCTUATION.sub("", text).split()).casefold()

@@ -13,26 +13,26 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from proctor.errors import CannotScore
-from proctor.graders.judged.judge_call import Request, ask, check_judge
+from proctor.graders.judged.judge_call import JudgeRequest, call_judges, check_judge
 from proctor.graders.judged.prompt_sections import (
-    OWN,
-    STANDARD,
-    Piece,
+    CRITERIA_SYSTEM_PROMPT,
+    SUITE_SYSTEM_PROMPT,
+    PromptSection,
+    build_sections,
     calls_as_json,
-    pieces_of,
-    sectioned,
-    woven,
+    interleave,
+    with_headings,
 )
-from proctor.graders.judged.reply_parser import json_object, text_in
-from proctor.graders.judged.voting import Reading
-from proctor.graders.text import refuse_repeated
-from proctor.model import Case, Mark, Output
-from proctor.protocols import Graded, Grading
+from proctor.graders.judged.reply_parser import get_text, parse_json_object
+from proctor.graders.judged.voting import JudgeReading
+from proctor.graders.text import require_unique_ids
+from proctor.model import Case, GraderResult, Output
+from proctor.protocols import BaseGrader, GradingInput
 
 VARIABLES = ("instructions", "answer", "input")
 """The variables of a suite's own prompt."""
 
-_NAME = re.compile(rf"(`{{0,3}})\{{\{{\s*({'|'.join(VARIABLES)})\s*\}}\}}\1")
+_VARIABLE = re.compile(rf"(`{{0,3}})\{{\{{\s*({'|'.join(VARIABLES)})\s*\}}\}}\1")
 """Backticks around a variable are dropped: the lines around its value set it off."""
 
 _HEADING = """\
@@ -52,7 +52,7 @@ _SCHEMA = {
     "additionalProperties": False,
 }
 
-Pieces = Mapping[str, tuple[Piece, ...]]
+SectionsByName = Mapping[str, tuple[PromptSection, ...]]
 """The sections of the prompt, by name."""
 
 
@@ -72,7 +72,7 @@ class Evaluator(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
 
 
-class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Instructions(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the judges find that the answer meets the case's grading instructions (`criteria`).
 
     Every judge is called with each of the suite's own prompts, or with the default one if there is none.
@@ -95,13 +95,13 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         check_judge(self.judge, self.temperature)
-        refuse_repeated("evaluators", (evaluator.id for evaluator in self.evaluators))
+        require_unique_ids("evaluators", (evaluator.id for evaluator in self.evaluators))
 
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judge of this check, else those of the run."""
         return (self.judge,)
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 for a pass and 0 for a fail, or their mean with `rule: mean`.
 
         Raises:
@@ -112,52 +112,54 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise CannotScore(
                 "The case has no instructions (`criteria`) by which its answer could be judged."
             )
-        pieces = _pieces(graded.case, graded.output)
+        pieces = _sections_for(graded.case, graded.output)
         if not self.evaluators:
-            return await ask(graded, self._usual(pieces, turned=graded.turned))
-        return await ask(graded, *[self._own(evaluator, pieces) for evaluator in self.evaluators])
+            return await call_judges(graded, self._default_request(pieces, turned=graded.reverse_sections))
+        return await call_judges(
+            graded, *[self._evaluator_request(evaluator, pieces) for evaluator in self.evaluators]
+        )
 
-    def _usual(self, pieces: Pieces, *, turned: bool) -> Request:
+    def _default_request(self, pieces: SectionsByName, *, turned: bool) -> JudgeRequest:
         """Builds the request for a suite without its own prompts."""
-        return Request(
-            material=sectioned(pieces, turned=turned),
+        return JudgeRequest(
+            material=with_headings(pieces, turned=turned),
             heading=_HEADING,
             form=_FORM,
             schema=_SCHEMA,
             read=read_pass,
-            system=STANDARD,
+            system=CRITERIA_SYSTEM_PROMPT,
             judge=self.judge,
             temperature=self.temperature,
             rule=self.rule,
         )
 
-    def _own(self, evaluator: Evaluator, pieces: Pieces) -> Request:
+    def _evaluator_request(self, evaluator: Evaluator, pieces: SectionsByName) -> JudgeRequest:
         """Builds the request for a suite's own prompt; variables that it does not use are appended."""
         used_names: set[str] = set()
         referenced = {
             "instructions": pieces["criteria"],
-            "answer": (*pieces["output"], *_supporting_pieces(pieces)),
+            "answer": (*pieces["output"], *_supporting_sections(pieces)),
             "input": pieces["input"],
         }
 
-        def substitute(match: re.Match[str]) -> tuple[Piece, ...]:
+        def substitute(match: re.Match[str]) -> tuple[PromptSection, ...]:
             used_names.add(match[2])
             return referenced[match[2]]
 
-        before = woven(evaluator.system, _NAME, substitute)
-        material = woven(evaluator.user, _NAME, substitute)
+        before = interleave(evaluator.system, _VARIABLE, substitute)
+        material = interleave(evaluator.user, _VARIABLE, substitute)
         if "instructions" not in used_names:
             material += ("What the author of the test asks of a good answer:", *referenced["instructions"])
         if "answer" not in used_names:
             material += ("The assistant's answer:", *referenced["answer"])
-        return Request(
+        return JudgeRequest(
             before=before,
             material=material,
             heading="",
             form=_FORM,
             schema=_SCHEMA,
             read=read_pass,
-            system=OWN,
+            system=SUITE_SYSTEM_PROMPT,
             template=f"{evaluator.system}\0{evaluator.user}",
             evaluator=evaluator.id,
             judge=self.judge,
@@ -166,33 +168,33 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
 
-def _pieces(case: Case, output: Output) -> Pieces:
+def _sections_for(case: Case, output: Output) -> SectionsByName:
     """Returns the sections without the metadata, which does not say what is requested.
 
     If an answer has no text, its tool calls are the answer.
     """
-    pieces = {**pieces_of(case, output), "metadata": ()}
+    pieces = {**build_sections(case, output), "metadata": ()}
     if output.tool_calls and not any(piece.text.strip() for piece in pieces["output"]):
-        pieces["output"] = (Piece("ANSWER", calls_as_json(output.tool_calls)),)
+        pieces["output"] = (PromptSection("ANSWER", calls_as_json(output.tool_calls)),)
         if all(call.output is None for call in output.tool_calls):
             pieces["tool_calls"] = ()  # they would only repeat the answer
     return pieces
 
 
-def _supporting_pieces(pieces: Pieces) -> tuple[Piece, ...]:
+def _supporting_sections(pieces: SectionsByName) -> tuple[PromptSection, ...]:
     """Returns the sections of an answer besides its text."""
     return tuple(piece for piece in (*pieces["file_changes"], *pieces["tool_calls"]) if piece.text.strip())
 
 
-def read_pass(reply: str) -> Reading | None:
+def read_pass(reply: str) -> JudgeReading | None:
     """Reads a reply; returns None unless it is a JSON object whose `pass` is true or false."""
-    reply_object = json_object(reply, "pass")
+    reply_object = parse_json_object(reply, "pass")
     passed = reply_object.get("pass") if reply_object is not None else None
     if reply_object is None or not isinstance(passed, bool):
         return None
-    return Reading(
+    return JudgeReading(
         value=float(passed),
         passed=passed,
-        said="says pass" if passed else "says fail",
-        feedback=text_in(reply_object, "feedback") or "",
+        clause="says pass" if passed else "says fail",
+        feedback=get_text(reply_object, "feedback") or "",
     )

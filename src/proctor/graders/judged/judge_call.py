@@ -17,48 +17,50 @@ from msgspec.structs import replace
 from proctor import codec
 from proctor.errors import CannotScore, TargetError, TimeLimitExceeded
 from proctor.graders.judged.prompt_sections import (
-    SYSTEM,
-    Parts,
-    code_of,
-    images_of,
+    SYSTEM_PROMPT,
+    PromptParts,
+    default_sections,
+    format_parts,
+    get_images,
     is_empty,
-    laid_out,
-    usual,
+    make_prompt_code,
 )
 from proctor.graders.judged.reply_parser import (
     NO_QUOTES,
-    Unreadable,
+    UnreadableReply,
     is_only_quoted,
-    unwrapped,
-    without_quotes,
-    without_thinking,
+    strip_thinking,
+    unwrap_json_string,
+    variants_without_quotes,
 )
-from proctor.graders.judged.voting import Opinion, PanelRule, Reading, decided
+from proctor.graders.judged.voting import JudgeReading, PanelRule, Vote, decide
 from proctor.graders.text import clip
-from proctor.grading import isolated
-from proctor.model import Case, Judgment, Mark, Message, Output, Prompt
-from proctor.protocols import Graded, Judge
+from proctor.grading import run_isolated
+from proctor.model import Case, GraderResult, Judgment, Message, Output, Prompt
+from proctor.protocols import GradingInput, JudgeTarget
 from proctor.stats import reaches
 
-MAX_JUDGED_ANSWER = 1_000_000
+MAX_ANSWER_LENGTH = 1_000_000
 """In characters; a longer answer is not sent to a judge, as no model reads so much."""
-MAX_REPLY = 1_000_000
+MAX_REPLY_LENGTH = 1_000_000
 """In characters; a judge's longer reply is not read."""
 
-REPAIRS = 2
+MAX_REPAIRS = 2
 """How often a judge is called again after an unreadable reply."""
 
-PASS_AT = 0.8
+DEFAULT_PASS_AT = 0.8
 """The lowest score that passes unless the assertion or the grader sets another."""
 
-REPAIR = "That reply cannot be read.{wrong} Do not explain it. Judge the same material again.\n\n{form}"
+REPAIR_PROMPT = (
+    "That reply cannot be read.{wrong} Do not explain it. Judge the same material again.\n\n{form}"
+)
 
 _PLACEHOLDER = re.compile(r'"([^"]{20,})"')
 """A placeholder in the reply form; small models copy it, with the verdict beside it."""
 _REPEATS_THE_EXAMPLE = "It repeats the example of the form and judges nothing."
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class JudgeRequest(Struct, frozen=True, kw_only=True):
     """A grader's request to a judge, and how its reply is read."""
 
     heading: str
@@ -68,12 +70,12 @@ class Request(Struct, frozen=True, kw_only=True):
     form: str
     """The paragraph that says how to reply."""
     schema: dict[str, Any]
-    read: Callable[[str], Reading | None]
-    """Reads a reply; returns None, or raises `Unreadable` with a reason, if it cannot."""
-    before: Parts = ()
+    read: Callable[[str], JudgeReading | None]
+    """Reads a reply; returns None, or raises `UnreadableReply` with a reason, if it cannot."""
+    before: PromptParts = ()
     """The beginning of the system message, from the suite's own prompt."""
-    system: str = SYSTEM
-    material: Parts | None = None
+    system: str = SYSTEM_PROMPT
+    material: PromptParts | None = None
     """The sections before the heading; None for messages, reference and answer."""
     template: str = ""
     """The suite's own prompt before the case is filled in; part of the prompt's digest."""
@@ -89,18 +91,18 @@ class Request(Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """The digest of the prompt before the case is filled in."""
-        fixed = (self.system, self.template, self.heading, self.form, REPAIR)
+        fixed = (self.system, self.template, self.heading, self.form, REPAIR_PROMPT)
         return codec.prompt_digest("\n\n".join(filter(None, fixed)))
 
 
-def judges_of(graded: Graded, name: str | None) -> tuple[Judge, ...]:
+def get_judges(graded: GradingInput, name: str | None) -> tuple[JudgeTarget, ...]:
     """Returns the judge of that name if there is one, else the judges of the run."""
-    return (graded.named[name],) if name is not None and name in graded.named else graded.judges
+    return (graded.named_judges[name],) if name is not None and name in graded.named_judges else graded.judges
 
 
-def least(graded: Graded) -> float:
+def get_pass_at(graded: GradingInput) -> float:
     """Returns the lowest score with which a judgment passes the answer."""
-    return PASS_AT if graded.pass_at is None else graded.pass_at
+    return DEFAULT_PASS_AT if graded.pass_at is None else graded.pass_at
 
 
 def check_judge(judge: str | None, temperature: float | None) -> None:
@@ -115,7 +117,7 @@ def check_judge(judge: str | None, temperature: float | None) -> None:
         raise ValueError(f"`temperature` is {temperature:g}; give a number from 0 to 2.")
 
 
-async def ask(graded: Graded, *requests: Request) -> Mark:
+async def call_judges(graded: GradingInput, *requests: JudgeRequest) -> GraderResult:
     """Calls the judges and returns their combined result; an empty answer fails without a call.
 
     Every judge gets each request as often as the run says, each time with another `repeat`, so that seeds and
@@ -129,62 +131,67 @@ async def ask(graded: Graded, *requests: Request) -> Mark:
     Raises:
         CannotScore: there is no judge, or the readable replies do not decide.
     """
-    judges = judges_of(graded, requests[0].judge)
+    judges = get_judges(graded, requests[0].judge)
     if not judges:
         raise CannotScore("This check needs a judge and the run has none; give one with --judge.")
     if is_empty(graded.output):
-        return Mark(value=0.0, passed=False, reason="The answer is empty, so no judge was asked.")
-    if len(graded.output.text) > MAX_JUDGED_ANSWER:
+        return GraderResult(value=0.0, passed=False, reason="The answer is empty, so no judge was asked.")
+    if len(graded.output.text) > MAX_ANSWER_LENGTH:
         raise CannotScore(
             f"The answer has {len(graded.output.text):,} characters, and a judge is shown at most "
-            f"{MAX_JUDGED_ANSWER:,}; ask for shorter answers."
+            f"{MAX_ANSWER_LENGTH:,}; ask for shorter answers."
         )
-    opinions = await graded.together(
-        pending for judge in judges for request in requests for pending in _opinions(graded, judge, request)
+    opinions = await graded.gather(
+        pending
+        for judge in judges
+        for request in requests
+        for pending in _request_votes(graded, judge, request)
     )
     own = requests[0].rule if graded.judge_rule == "majority" else None
-    return decided(opinions, own or graded.judge_rule)
+    return decide(opinions, own or graded.judge_rule)
 
 
-def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaitable[Opinion]]:
+def _request_votes(
+    graded: GradingInput, judge: JudgeTarget, request: JudgeRequest
+) -> Iterator[Awaitable[Vote]]:
     """Yields one vote per repeat, the recorded ones first."""
-    recorded = _recorded_opinions(graded, judge, request)[: graded.judge_repeats]
-    yield from map(_at_once, recorded)
+    recorded = _recorded_votes(graded, judge, request)[: graded.judge_repeats]
+    yield from map(_return_vote, recorded)
     if len(recorded) == graded.judge_repeats:
         return
     prompt = Prompt(
-        messages=messages_for(graded.case, graded.output, request, turned=graded.turned),
+        messages=build_messages(graded.case, graded.output, request, turned=graded.reverse_sections),
         case_id=graded.case.id,
         response_schema=request.schema,
         temperature=request.temperature,
     )
     for repeat in range(len(recorded), graded.judge_repeats):
-        yield _consult(judge, replace(prompt, repeat=repeat), request, graded)
+        yield _call_judge(judge, replace(prompt, repeat=repeat), request, graded)
 
 
-async def _at_once(opinion: Opinion) -> Opinion:
+async def _return_vote(opinion: Vote) -> Vote:
     return opinion
 
 
-def _recorded_opinions(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
+def _recorded_votes(graded: GradingInput, judge: JudgeTarget, request: JudgeRequest) -> list[Vote]:
     """Returns the judge's recorded votes, as far as they can be read."""
     call_key = (judge.name, request.evaluator, request.digest)
     same = [
         record
-        for record in graded.known
+        for record in graded.prior_judgments
         if (record.judge, record.evaluator, record.prompt_digest) == call_key
     ]
     opinions = []
     for judgment in sorted(same, key=lambda record: record.nth):
-        reading, _ = _read(request, judgment.raw, graded)
+        reading, _ = _read_reply(request, judgment.raw, graded)
         if reading is not None:
-            readings = (_judged(replace(judgment, cached=True), reading),)
-            opinions.append(_opinion(judge, request, readings, reading))
+            readings = (_with_reading(replace(judgment, cached=True), reading),)
+            opinions.append(_make_vote(judge, request, readings, reading))
     return opinions
 
 
-def messages_for(
-    case: Case, output: Output, request: Request, *, turned: bool = False
+def build_messages(
+    case: Case, output: Output, request: JudgeRequest, *, turned: bool = False
 ) -> tuple[Message, ...]:
     """Returns the system message and the user message for a judge, with their images.
 
@@ -194,50 +201,60 @@ def messages_for(
         request: the request; its own `material`, if any, replaces the default sections.
         turned: whether the default sections come in reverse order.
     """
-    material = usual(case, output, turned=turned) if request.material is None else request.material
+    material = default_sections(case, output, turned=turned) if request.material is None else request.material
     parts = (*material, request.heading, request.question, request.form)
     content = (*request.before, *parts)
-    code, images = code_of(content), images_of(content)
-    text = laid_out(parts, code)
+    code, images = make_prompt_code(content), get_images(content)
+    text = format_parts(parts, code)
     return (
-        Message(role="system", content=laid_out((*request.before, request.system.format(tag=code)), code)),
+        Message(
+            role="system", content=format_parts((*request.before, request.system.format(tag=code)), code)
+        ),
         Message(role="user", content=text, parts=(text, *images) if images else ()),
     )
 
 
-async def _consult(judge: Judge, prompt: Prompt, request: Request, graded: Graded) -> Opinion:
+async def _call_judge(
+    judge: JudgeTarget, prompt: Prompt, request: JudgeRequest, graded: GradingInput
+) -> Vote:
     """Calls one judge, and again with its earlier replies while they are unreadable."""
     judgments: list[Judgment] = []
-    caller = _describe_caller(judge, request)
+    caller = _describe_judge(judge, request)
     wrong = ""
-    for _ in range(1 + REPAIRS):
+    for _ in range(1 + MAX_REPAIRS):
         try:
             reply = await judge.target.answer(prompt)
         except TargetError as error:
-            return _opinion(judge, request, judgments, None, f"{caller} did not answer: {error}")
+            return _make_vote(judge, request, judgments, None, f"{caller} did not answer: {error}")
         reading, wrong = await _read_isolated(request, reply.text, graded)
-        judgments.append(_judged(_judgment(judge, request, reply), reading))
+        judgments.append(_with_reading(_make_judgment(judge, request, reply), reading))
         if reading is not None:
-            return _opinion(judge, request, judgments, reading)
+            return _make_vote(judge, request, judgments, reading)
         again = (
             Message(role="assistant", content=reply.text or "(no text)"),
-            Message(role="user", content=REPAIR.format(wrong=wrong and f" {wrong}", form=request.form)),
+            Message(
+                role="user", content=REPAIR_PROMPT.format(wrong=wrong and f" {wrong}", form=request.form)
+            ),
         )
         prompt = replace(prompt, messages=prompt.messages + again)
     problem = f"{caller} gave no verdict that can be read in {len(judgments)} replies; " + (
         f"of the last: {wrong}" if wrong else f"the last is {clip(judgments[-1].raw, 60)!r}."
     )
-    return _opinion(judge, request, judgments, None, problem)
+    return _make_vote(judge, request, judgments, None, problem)
 
 
-def _describe_caller(judge: Judge, request: Request) -> str:
+def _describe_judge(judge: JudgeTarget, request: JudgeRequest) -> str:
     return f"The judge {judge.name!r}" + (f" by {request.evaluator!r}" if request.evaluator else "")
 
 
-def _opinion(
-    judge: Judge, request: Request, judgments: Sequence[Judgment], reading: Reading | None, problem: str = ""
-) -> Opinion:
-    return Opinion(
+def _make_vote(
+    judge: JudgeTarget,
+    request: JudgeRequest,
+    judgments: Sequence[Judgment],
+    reading: JudgeReading | None,
+    problem: str = "",
+) -> Vote:
+    return Vote(
         judge=judge.name,
         evaluator=request.evaluator,
         reading=reading,
@@ -246,50 +263,52 @@ def _opinion(
     )
 
 
-async def _read_isolated(request: Request, reply: str, graded: Graded) -> tuple[Reading | None, str]:
-    if len(reply) > MAX_REPLY:
-        return None, f"It has {len(reply):,} characters, and only {MAX_REPLY:,} are read."
-    alone = Graded(
+async def _read_isolated(
+    request: JudgeRequest, reply: str, graded: GradingInput
+) -> tuple[JudgeReading | None, str]:
+    if len(reply) > MAX_REPLY_LENGTH:
+        return None, f"It has {len(reply):,} characters, and only {MAX_REPLY_LENGTH:,} are read."
+    alone = GradingInput(
         case=Case(id=graded.case.id, input=()), output=Output(text=graded.output.text), pass_at=graded.pass_at
     )
     try:
         size = len(reply) + len(graded.output.text)
-        return await isolated(graded, partial(_read, request, reply, alone), size)
+        return await run_isolated(graded, partial(_read_reply, request, reply, alone), size)
     except CannotScore as problem:
         return None, str(problem)
     except TimeLimitExceeded as limit:
         return None, f"Reading it did not end within {limit}."
 
 
-def _read(request: Request, reply: str, graded: Graded) -> tuple[Reading | None, str]:
+def _read_reply(request: JudgeRequest, reply: str, graded: GradingInput) -> tuple[JudgeReading | None, str]:
     """Reads a reply; returns the reading, or None and why it is unreadable, if known.
 
     An unreadable reply is read again without its quotes of the answer. That can only fail the answer, so that
     no answer gains by being quoted. A passing verdict that stands only in a quote does not count.
     """
-    reply, answer = unwrapped(reply), graded.output.text
+    reply, answer = unwrap_json_string(reply), graded.output.text
 
     def passes(text: str) -> bool:
-        reading, _ = _read_whole(request, text, graded.pass_at)
+        reading, _ = _read_text(request, text, graded.pass_at)
         return reading is not None and reading.passed
 
-    reading, wrong = _read_whole(request, reply, graded.pass_at)
+    reading, wrong = _read_text(request, reply, graded.pass_at)
     if reading is not None:
         if reading.passed and is_only_quoted(reply, answer, request.form, passes):
             return None, f"Its verdict stands only in what it quotes. {NO_QUOTES}"
         return reading, ""
-    for own in without_quotes(reply, answer, request.form):
-        reading, _ = _read_whole(request, own, graded.pass_at)
+    for own in variants_without_quotes(reply, answer, request.form):
+        reading, _ = _read_text(request, own, graded.pass_at)
         if reading is not None:
             return (None, wrong) if reading.passed else (reading, "")
     return None, wrong
 
 
-def _read_whole(request: Request, reply: str, pass_at: float | None) -> tuple[Reading | None, str]:
+def _read_text(request: JudgeRequest, reply: str, pass_at: float | None) -> tuple[JudgeReading | None, str]:
     examples = _PLACEHOLDER.findall(request.form)
     try:
-        reading = request.read(without_thinking(reply))
-    except Unreadable as error:
+        reading = request.read(strip_thinking(reply))
+    except UnreadableReply as error:
         return None, str(error)
     if reading is None:
         return None, _REPEATS_THE_EXAMPLE if any(text in reply for text in examples) else ""
@@ -300,7 +319,7 @@ def _read_whole(request: Request, reply: str, pass_at: float | None) -> tuple[Re
     return replace(reading, passed=reading.gate is None and reaches(reading.value, pass_at)), ""
 
 
-def _judgment(judge: Judge, request: Request, reply: Output) -> Judgment:
+def _make_judgment(judge: JudgeTarget, request: JudgeRequest, reply: Output) -> Judgment:
     return Judgment(
         judge=judge.name,
         prompt_digest=request.digest,
@@ -312,7 +331,7 @@ def _judgment(judge: Judge, request: Request, reply: Output) -> Judgment:
     )
 
 
-def _judged(judgment: Judgment, reading: Reading | None) -> Judgment:
+def _with_reading(judgment: Judgment, reading: JudgeReading | None) -> Judgment:
     """Returns the judgment with the values of its reading."""
     if reading is None:
         return judgment

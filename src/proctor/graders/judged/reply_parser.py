@@ -21,30 +21,30 @@ NO_QUOTES = "Do not quote the answer."
 """The advice to a judge whose reply has two verdicts, one of which may be quoted."""
 
 _MARKDOWN = "*_`\"'“”‘’ \t"
-_QUOTES = 4
+_MAX_QUOTES = 4
 """How many quotes of the answer are cut out of a reply."""
-_SHORTEST_QUOTE = 8
+_MIN_QUOTE_LENGTH = 8
 """In characters; a shorter match may be chance."""
-_LONGEST_REPLY = 100_000
-_LONGEST_ANSWER = 2_000_000
+_MAX_REPLY_LENGTH = 100_000
+_MAX_ANSWER_LENGTH = 2_000_000
 """Nothing is cut out if a text is longer: no model writes such a reply or reads such an answer."""
-_MOST_COMPARED = 6_000_000
+_MAX_COMPARED = 6_000_000
 """Characters of the answer that are compared for all quotes, so that no run is held up."""
-_LEAST_COMPARED = 2_000
+_MIN_COMPARED = 2_000
 _CLOSING = "\"'”’`}])>.,; \t\r\n"
 """Characters at the end of a quote that may belong to the text around it."""
-_MOST_CLOSING = 8
+_MAX_CLOSING = 8
 _SETS_OFF = ".:;!?=|(–—\"'“‘„‚«「『`"
-_MARKS = str.maketrans(dict.fromkeys("'‘’“”„‟«»＂＇", '"'))
+_QUOTATION_MARKS = str.maketrans(dict.fromkeys("'‘’“”„‟«»＂＇", '"'))
 _KEY = re.compile(r'"(\w+)": ')
 _WORD = re.compile(r"\w+")
 
 
-class Unreadable(Exception):
+class UnreadableReply(Exception):
     """The reply cannot be read; the message is a sentence that tells the judge what to correct."""
 
 
-def without_thinking(reply: str) -> str:
+def strip_thinking(reply: str) -> str:
     """Returns the reply without its leading `<think>` part, for servers that do not remove it.
 
     Only a single `</think>` is trusted: one of several may come from an answer that the judge quotes.
@@ -55,7 +55,7 @@ def without_thinking(reply: str) -> str:
     return answer
 
 
-def unwrapped(reply: str) -> str:
+def unwrap_json_string(reply: str) -> str:
     """Returns the text of a reply that is a single JSON string; any other reply unchanged."""
     if not reply.lstrip().startswith('"'):
         return reply
@@ -78,15 +78,15 @@ def is_only_quoted(reply: str, answer: str, form: str, reads: Callable[[str], bo
         form: the paragraph that says how to reply.
         reads: whether a text has the verdict.
     """
-    if len(answer.strip()) < _SHORTEST_QUOTE or _is_json(without_thinking(reply)):
+    if len(answer.strip()) < _MIN_QUOTE_LENGTH or _is_json(strip_thinking(reply)):
         return False
     quotes = [
         (start, end)
-        for start, end in _quotes(reply, answer, set(_KEY.findall(form)))
+        for start, end in _find_quotes(reply, answer, set(_KEY.findall(form)))
         if reply[:start].strip(_MARKDOWN + "\r\n") and _is_set_off(reply, _first_letter(reply, start), end)
     ]
     return any(reads(reply[slice(*place)]) for place in quotes) and not reads(
-        _without(reply, quotes, "\n…\n")
+        _cut_out(reply, quotes, "\n…\n")
     )
 
 
@@ -101,7 +101,7 @@ def _is_json(reply: str) -> bool:
         return False
 
 
-def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
+def variants_without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
     """Yields variants of the reply without its quotes of the answer, as the end of a quote is uncertain.
 
     Cuts out the longest quote, then the two longest, and so on; and each by itself, also without the
@@ -113,58 +113,58 @@ def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
         form: the paragraph that says how to reply; a text of nothing but its keys is not a quote.
     """
     keys = set(_KEY.findall(form))
-    quotes = _quotes(reply, answer, keys)
+    quotes = _find_quotes(reply, answer, keys)
     for nth, (start, end) in enumerate(quotes):
-        least = max(start + len(reply[start:end].rstrip(_CLOSING)), end - _MOST_CLOSING, start + 1)
+        least = max(start + len(reply[start:end].rstrip(_CLOSING)), end - _MAX_CLOSING, start + 1)
         for length in range(end, least - 1, -1):
-            yield _without(reply, [(start, length)])
+            yield _cut_out(reply, [(start, length)])
         if nth:
-            yield _without(reply, quotes[: nth + 1])
+            yield _cut_out(reply, quotes[: nth + 1])
 
 
-def _quotes(reply: str, answer: str, keys: set[str]) -> list[tuple[int, int]]:
+def _find_quotes(reply: str, answer: str, keys: set[str]) -> list[tuple[int, int]]:
     """Returns the spans of the longest quotes of the answer, longest first.
 
     A short quote counts only if it is the whole answer, set off from the words around it; the "Yes" in "Yes
     and no" is not.
     """
-    if len(answer) < _SHORTEST_QUOTE or len(answer.strip(" \t\r\n")) < _SHORTEST_QUOTE:
-        return _short_quotes(reply, answer.strip(" \t\r\n"))[:_QUOTES]
-    if len(reply) > _LONGEST_REPLY or len(answer) > _LONGEST_ANSWER:
+    if len(answer) < _MIN_QUOTE_LENGTH or len(answer.strip(" \t\r\n")) < _MIN_QUOTE_LENGTH:
+        return _find_short_quotes(reply, answer.strip(" \t\r\n"))[:_MAX_QUOTES]
+    if len(reply) > _MAX_REPLY_LENGTH or len(answer) > _MAX_ANSWER_LENGTH:
         return []
-    original, reply, answer = reply, _alike(reply), _alike(answer)
+    original, reply, answer = reply, _fold_quotation(reply), _fold_quotation(answer)
     quotes: list[tuple[int, int]] = []
-    comparisons = _MOST_COMPARED // (len(answer) + _LEAST_COMPARED)
-    for start, end in sorted(_runs(reply, answer), key=_shortness):
-        if len(quotes) >= _QUOTES and end - start <= -_shortness(quotes[_QUOTES - 1]):
+    comparisons = _MAX_COMPARED // (len(answer) + _MIN_COMPARED)
+    for start, end in sorted(_find_common_runs(reply, answer), key=_negative_length):
+        if len(quotes) >= _MAX_QUOTES and end - start <= -_negative_length(quotes[_MAX_QUOTES - 1]):
             break
-        for place in islice(_quotes_within(reply, answer, start, end), comparisons):
+        for place in islice(_find_quotes_within(reply, answer, start, end), comparisons):
             comparisons -= 1
-            if not _is_form(original[slice(*place)], keys):
+            if not _is_form_keys(original[slice(*place)], keys):
                 quotes.append(place)
-        quotes.sort(key=_shortness)
-    return quotes[:_QUOTES]
+        quotes.sort(key=_negative_length)
+    return quotes[:_MAX_QUOTES]
 
 
-def _alike(text: str) -> str:
+def _fold_quotation(text: str) -> str:
     """Returns the text in lower case, with one kind of quotation mark, as judges change these in quotes."""
-    text = text.translate(_MARKS)
+    text = text.translate(_QUOTATION_MARKS)
     small = text.lower()
     return small if len(small) == len(text) else text
 
 
-def _shortness(place: tuple[int, int]) -> int:
+def _negative_length(place: tuple[int, int]) -> int:
     return place[0] - place[1]
 
 
-def _short_quotes(reply: str, answer: str) -> list[tuple[int, int]]:
+def _find_short_quotes(reply: str, answer: str) -> list[tuple[int, int]]:
     places = (match.span() for match in re.finditer(re.escape(answer), reply)) if answer else ()
-    return list(islice((place for place in places if _is_set_off(reply, *place)), _QUOTES))
+    return list(islice((place for place in places if _is_set_off(reply, *place)), _MAX_QUOTES))
 
 
-def _runs(reply: str, answer: str) -> list[tuple[int, int]]:
+def _find_common_runs(reply: str, answer: str) -> list[tuple[int, int]]:
     """Returns the spans of the reply that consist of pieces of the answer; no quote crosses their ends."""
-    size = _SHORTEST_QUOTE
+    size = _MIN_QUOTE_LENGTH
     pieces = [reply[at : at + size] for at in range(len(reply) - size + 1)]
     common = set(pieces).intersection(answer[at : at + size] for at in range(len(answer) - size + 1))
     runs: list[tuple[int, int]] = []
@@ -178,10 +178,10 @@ def _runs(reply: str, answer: str) -> list[tuple[int, int]]:
     return [*runs, (begins, last + size)] if begins >= 0 else runs
 
 
-def _quotes_within(reply: str, answer: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _find_quotes_within(reply: str, answer: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yields the longest quotes in one run, by bisection: every part of a quote is a quote too."""
     while True:
-        least = start + _SHORTEST_QUOTE
+        least = start + _MIN_QUOTE_LENGTH
         last = end
         if reply[start:end] not in answer:
             longer = range(least + 1, end)
@@ -189,7 +189,7 @@ def _quotes_within(reply: str, answer: str, start: int, end: int) -> Iterator[tu
         yield start, last
         if last == end:
             return
-        later = range(start + 1, last - _SHORTEST_QUOTE + 1)
+        later = range(start + 1, last - _MIN_QUOTE_LENGTH + 1)
         start += 1 + bisect_left(later, True, key=lambda at: reply[at : last + 1] in answer)
 
 
@@ -201,12 +201,12 @@ def _is_set_off(reply: str, start: int, end: int) -> bool:
     return before[-1].isspace() or before[-1] in _SETS_OFF
 
 
-def _is_form(text: str, keys: set[str]) -> bool:
+def _is_form_keys(text: str, keys: set[str]) -> bool:
     words = _WORD.findall(text)
     return bool(words) and keys.issuperset(words)
 
 
-def _without(text: str, places: Iterable[tuple[int, int]], mark: str = "…") -> str:
+def _cut_out(text: str, places: Iterable[tuple[int, int]], mark: str = "…") -> str:
     parts, at = [], 0
     for start, end in sorted(places):
         parts.append(text[at : max(at, start)])
@@ -214,7 +214,7 @@ def _without(text: str, places: Iterable[tuple[int, int]], mark: str = "…") ->
     return mark.join((*parts, text[at:]))
 
 
-def json_value(reply: str, verdict: str) -> Any:
+def parse_json_value(reply: str, verdict: str) -> Any:
     """Parses a reply that is a JSON value, fenced or not.
 
     Args:
@@ -228,28 +228,28 @@ def json_value(reply: str, verdict: str) -> Any:
     try:
         value = parse_json(reply, unique_keys=True)
     except DuplicateKey as error:
-        raise Unreadable(f"It has the key {clip(error.key, 40)!r} twice. {NO_QUOTES}") from None
+        raise UnreadableReply(f"It has the key {clip(error.key, 40)!r} twice. {NO_QUOTES}") from None
     except CannotScore as error:
         raise NotJson(str(error)) from None
-    if verdict_objects(value, verdict) and verdict_object(value, verdict) is None:
-        raise Unreadable(f"It has the key {verdict!r} in several objects. {NO_QUOTES}")
+    if list_verdict_objects(value, verdict) and find_verdict_object(value, verdict) is None:
+        raise UnreadableReply(f"It has the key {verdict!r} in several objects. {NO_QUOTES}")
     return value
 
 
-def json_object(reply: str, verdict: str) -> dict[str, Any] | None:
+def parse_json_object(reply: str, verdict: str) -> dict[str, Any] | None:
     """Parses a reply that is a JSON object, fenced or not; returns None for any other reply.
 
     Raises:
-        Unreadable: as `json_value`.
+        Unreadable: as `parse_json_value`.
     """
     try:
-        value = json_value(reply, verdict)
+        value = parse_json_value(reply, verdict)
     except NotJson:
         return None
     return value if isinstance(value, dict) else None
 
 
-def verdict_object(value: Any, key: str) -> dict[str, Any] | None:
+def find_verdict_object(value: Any, key: str) -> dict[str, Any] | None:
     """Returns the object in a JSON value that has the verdict; None if there is none or it is ambiguous.
 
     Other objects may have the key only inside that object, after its own verdict. An object elsewhere may be
@@ -259,7 +259,7 @@ def verdict_object(value: Any, key: str) -> dict[str, Any] | None:
         value: a JSON value.
         key: the key of the verdict, in lower case.
     """
-    holders = verdict_objects(value, key)
+    holders = list_verdict_objects(value, key)
     if len(holders) < 2:
         return holders[0] if holders else None
     whole = value
@@ -276,7 +276,7 @@ def verdict_object(value: Any, key: str) -> dict[str, Any] | None:
     return None
 
 
-def verdict_objects(value: Any, key: str) -> list[dict[str, Any]]:
+def list_verdict_objects(value: Any, key: str) -> list[dict[str, Any]]:
     """Returns all objects in a JSON value that have the key, ignoring case."""
     holders: list[dict[str, Any]] = []
     stack = [value]
@@ -291,7 +291,7 @@ def verdict_objects(value: Any, key: str) -> list[dict[str, Any]]:
     return holders
 
 
-def text_in(data: dict[str, Any], name: str) -> str | None:
+def get_text(data: dict[str, Any], name: str) -> str | None:
     """Returns a text in a judge's JSON, or None if it is blank; lone surrogates become question marks."""
     text = data.get(name)
     if not isinstance(text, str):
@@ -305,6 +305,6 @@ def first_line(reply: str) -> str:
     return re.sub(r"[.!:;,]{1,3}$", "", line).strip(_MARKDOWN)
 
 
-def rest(reply: str) -> str | None:
+def text_after_first_line(reply: str) -> str | None:
     """Returns the text after the first line of a reply, or None."""
     return reply.strip().partition("\n")[2].strip() or None

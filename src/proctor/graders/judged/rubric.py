@@ -7,11 +7,18 @@ from functools import partial
 from typing import ClassVar
 
 from proctor.graders.json_structure import NotJson
-from proctor.graders.judged.judge_call import Request, ask
-from proctor.graders.judged.reply_parser import NO_QUOTES, Unreadable, first_line, json_value, rest, text_in
-from proctor.graders.judged.voting import Reading
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.judged.judge_call import JudgeRequest, call_judges
+from proctor.graders.judged.reply_parser import (
+    NO_QUOTES,
+    UnreadableReply,
+    first_line,
+    get_text,
+    parse_json_value,
+    text_after_first_line,
+)
+from proctor.graders.judged.voting import JudgeReading
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 _FORM = """\
 {lowest} is the worst score, for an answer that does nothing of what the rubric asks; {highest} is the best,
@@ -19,20 +26,20 @@ for one that does all of it. Use the whole scale. Reply with one JSON object and
 {{"score": {highest}, "reason": "one sentence that names what decided it"}}
 The score is a whole number from {lowest} to {highest}."""
 
-_PLAIN = re.compile(
+_PLAIN_SCORE = re.compile(
     r"(?:(?:(?:my|the|final|overall|total)\s{1,4}){0,3}(?:score|rating|grade|verdict|answer|result)(?:\sis)?[^\w\"]{1,8})?"
     r"(-?\d{1,9}(?:\.\d{1,9})?)(?:\s{0,4}/\s{0,4}(\d{1,9}))?",
     re.IGNORECASE,
 )
 """A line that is only a score."""
-_FRAMED = re.compile(r"\[\[ ?([^][]{1,60}) ?\]\]|^\s*\\boxed\{([^{}]{1,60})\}\W*$", re.MULTILINE)
+_FRAMED_SCORE = re.compile(r"\[\[ ?([^][]{1,60}) ?\]\]|^\s*\\boxed\{([^{}]{1,60})\}\W*$", re.MULTILINE)
 _SENTENCES = re.compile(r"(?<=\w{4})[.!?][*_]{0,3}\s+")
-_OF_ANSWER = re.compile(r"\W*(?:the\s)?(?:answer|result)\b", re.IGNORECASE)
+_ABOUT_ANSWER = re.compile(r"\W*(?:the\s)?(?:answer|result)\b", re.IGNORECASE)
 """The beginning of a line that states the answer to the question."""
-_KEYED = re.compile(r'"score"\s*+:\s*+(-?\d{1,9}(?:\.\d{1,9})?)', re.IGNORECASE)
+_KEYED_SCORE = re.compile(r'"score"\s*+:\s*+(-?\d{1,9}(?:\.\d{1,9})?)', re.IGNORECASE)
 
 
-class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RubricGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a judge gives the answer at least `min_score` by a rubric.
 
     The judge sees the case's messages, its expected answer and the answer. Every reply is kept.
@@ -60,14 +67,14 @@ class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"`min_score` is {self.min_score:g}; give a number from {self.lowest} to {self.highest}."
             )
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the position between lowest (0) and highest (1); `details` has the judge's score.
 
         Raises:
             CannotScore: there is no judge, or no majority of judges with readable replies.
         """
         score = {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
-        request = Request(
+        request = JudgeRequest(
             heading="The rubric by which you are to score the assistant's answer:",
             question=self.rubric,
             form=_FORM.format(lowest=self.lowest, highest=self.highest),
@@ -79,10 +86,10 @@ class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             },
             read=partial(read_score, rubric=self),
         )
-        return await ask(graded, request)
+        return await call_judges(graded, request)
 
 
-def read_score(reply: str, rubric: Rubric) -> Reading | None:
+def read_score(reply: str, rubric: RubricGrader) -> JudgeReading | None:
     """Reads the score in a reply; returns None unless there is exactly one on the rubric's scale.
 
     Reads a JSON object, fenced or not, whose `score` is a whole number on the scale, or a text whose first
@@ -92,41 +99,41 @@ def read_score(reply: str, rubric: Rubric) -> Reading | None:
         Unreadable: the reply has two scores.
     """
     try:
-        reply_value = json_value(reply, "score")
+        reply_value = parse_json_value(reply, "score")
     except NotJson:
-        return _plain(reply, rubric)
+        return _read_plain(reply, rubric)
     if isinstance(reply_value, dict):
         score = reply_value.get("score")
         return (
-            _reading(score, text_in(reply_value, "reason"), rubric)
+            _make_reading(score, get_text(reply_value, "reason"), rubric)
             if isinstance(score, int | float)
             else None
         )
-    return _reading(reply_value, None, rubric) if isinstance(reply_value, int | float) else None
+    return _make_reading(reply_value, None, rubric) if isinstance(reply_value, int | float) else None
 
 
-def _plain(reply: str, rubric: Rubric) -> Reading | None:
-    match = _PLAIN.fullmatch(first_line(reply))
+def _read_plain(reply: str, rubric: RubricGrader) -> JudgeReading | None:
+    match = _PLAIN_SCORE.fullmatch(first_line(reply))
     if match is None or (match[2] is not None and int(match[2]) != rubric.highest):
         return None
-    framed = (frame[1] or frame[2] for frame in _FRAMED.finditer(reply))
+    framed = (frame[1] or frame[2] for frame in _FRAMED_SCORE.finditer(reply))
     first, *later = reply.strip().splitlines()
-    lines = (first, *(line for line in later if not _OF_ANSWER.match(line)))
+    lines = (first, *(line for line in later if not _ABOUT_ANSWER.match(line)))
     texts = map(first_line, (*lines, _SENTENCES.split(reply.strip())[-1], *framed))
-    matches = (*filter(None, map(_PLAIN.fullmatch, texts)), *_KEYED.finditer(reply))
+    matches = (*filter(None, map(_PLAIN_SCORE.fullmatch, texts)), *_KEYED_SCORE.finditer(reply))
     scores = {float(score[1]) for score in matches}
     if len(scores) > 1:
-        raise Unreadable(f"It has {len(scores)} different scores. {NO_QUOTES}")
-    return _reading(float(match[1]), rest(reply), rubric)
+        raise UnreadableReply(f"It has {len(scores)} different scores. {NO_QUOTES}")
+    return _make_reading(float(match[1]), text_after_first_line(reply), rubric)
 
 
-def _reading(score: float, feedback: str | None, rubric: Rubric) -> Reading | None:
+def _make_reading(score: float, feedback: str | None, rubric: RubricGrader) -> JudgeReading | None:
     if isinstance(score, bool) or not rubric.lowest <= score <= rubric.highest or score != int(score):
         return None
-    return Reading(
+    return JudgeReading(
         value=(score - rubric.lowest) / (rubric.highest - rubric.lowest),
         passed=score >= rubric.min_score,
-        said=f"gave {score:g} on a scale from {rubric.lowest} to {rubric.highest}",
+        clause=f"gave {score:g} on a scale from {rubric.lowest} to {rubric.highest}",
         feedback=feedback,
         score=int(score),
     )

@@ -13,32 +13,43 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
-from proctor.graders.judged.judge_call import PASS_AT, Request, ask, check_judge, least
-from proctor.graders.judged.prompt_sections import STANDARD, Piece, pieces_of, sectioned
-from proctor.graders.judged.reply_parser import Unreadable, json_object, text_in
-from proctor.graders.judged.voting import Reading
-from proctor.graders.safe_regex import quoted
-from proctor.graders.text import clip, refuse_repeated
-from proctor.model import Entry, Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.judged.judge_call import (
+    DEFAULT_PASS_AT,
+    JudgeRequest,
+    call_judges,
+    check_judge,
+    get_pass_at,
+)
+from proctor.graders.judged.prompt_sections import (
+    CRITERIA_SYSTEM_PROMPT,
+    PromptSection,
+    build_sections,
+    with_headings,
+)
+from proctor.graders.judged.reply_parser import UnreadableReply, get_text, parse_json_object
+from proctor.graders.judged.voting import JudgeReading
+from proctor.graders.safe_regex import quote_full
+from proctor.graders.text import clip, require_unique_ids
+from proctor.model import Evidence, GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 from proctor.stats import reaches
 
-BEST = 10
+MAX_ITEM_SCORE = 10
 """The highest score of an item with ranges."""
-_GOOD = 7
+_MIN_PASSING_SCORE = 7
 """The lowest score with which an item's entry counts as passed."""
 
 _HEADING = """\
 Decide each item of the RUBRICS by itself: whether the assistant's answer does what it says. The criteria, if
 there are any, say what the test is about; they are no further items."""
 
-_MET = """\
+_MET_FORM = """\
 Reply with one JSON object and nothing else, in this form:
 {"checks": [{"id": ID, "satisfied": true, "reasoning": "what in the answer decided it"}],
 "overall_reasoning": "one sentence"}
 Give every item exactly once, by the id in its brackets. It is satisfied only if the answer does all of it."""
 
-_SCORED = """\
+_SCORED_FORM = """\
 Reply with one JSON object and nothing else, in this form:
 {"checks": [{"id": ID, "score": 7, "reasoning": "what in the answer decided it"}],
 "overall_reasoning": "one sentence"}
@@ -47,7 +58,7 @@ that does nothing of it, to 10, for one that does all of it. Where an item says 
 that."""
 
 
-_GUARDED = """
+_CONTRADICTION_FORM = """
 An item marked "unless contradicted" is the exception: it is met in full, also by an answer that does not
 speak of it, unless the answer claims something that contradicts it."""
 
@@ -60,7 +71,7 @@ class ScoreRange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     outcome: str
 
 
-class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RubricItem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One thing that the answer should do."""
 
     id: str
@@ -102,7 +113,7 @@ class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         mark = " (unless contradicted)" if self.operator == "contradiction" else ""
         return f"[{self.id}]{mark} {self.outcome}".rstrip()
 
-    def meaning(self, score: int) -> str:
+    def get_meaning(self, score: int) -> str:
         """Returns what a score means by the item's ranges; empty if it has none."""
         return next(
             (
@@ -114,7 +125,7 @@ class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
 
-def _check_ranges(item: Item) -> None:
+def _check_ranges(item: RubricItem) -> None:
     """Checks that the ranges cover each score exactly once.
 
     Raises:
@@ -124,16 +135,16 @@ def _check_ranges(item: Item) -> None:
         return
     ends = sorted((score_range.low, score_range.high) for score_range in item.score_ranges)
     begins = [0, *(high + 1 for _, high in ends)]
-    if any(low > high for low, high in ends) or [*(low for low, _ in ends), BEST + 1] != begins:
+    if any(low > high for low, high in ends) or [*(low for low, _ in ends), MAX_ITEM_SCORE + 1] != begins:
         raise ValueError(
-            f"The `score_ranges` of the item {item.id!r} do not cover 0 to {BEST} once each; "
+            f"The `score_ranges` of the item {item.id!r} do not cover 0 to {MAX_ITEM_SCORE} once each; "
             "let each begin one above the end of the one before it."
         )
     if not all(score_range.outcome.strip() for score_range in item.score_ranges):
         raise ValueError(f"A range of the item {item.id!r} has an empty `outcome`; say what its scores mean.")
 
 
-class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Rubrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a judge finds enough of a list of items in the answer, by weight, and all required ones.
 
     The judge sees the case's criteria, messages, expected answer and metadata, and the whole answer.
@@ -141,7 +152,7 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     needs: ClassVar[str | None] = "judge"
 
-    items: tuple[Item, ...]
+    items: tuple[RubricItem, ...]
     judge: str | None = None
     """The name of a judge for this check; None uses those of the run."""
     temperature: float | None = None
@@ -151,7 +162,7 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         check_judge(self.judge, self.temperature)
         if not self.items:
             raise ValueError("`items` is empty; give at least one.")
-        refuse_repeated("items", (item.id for item in self.items))
+        require_unique_ids("items", (item.id for item in self.items))
         if not any(item.weight for item in self.items):
             raise ValueError("Every item has the weight 0; give at least one a higher weight.")
 
@@ -160,11 +171,11 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return (self.judge,)
 
     @property
-    def scored(self) -> bool:
+    def has_scores(self) -> bool:
         """Whether items get scores from 0 to 10, because one of them has score ranges."""
         return any(item.score_ranges for item in self.items)
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         """Scores the weighted share of the items, with one entry per item.
 
         If a required item is not met, the gate is 1, and the score 0 if the share would reach it. `details`
@@ -175,28 +186,28 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             CannotScore: there is no judge, or no majority of judges with readable replies; a reply that
                 leaves an item out is unreadable.
         """
-        kind = ("score", "integer") if self.scored else ("satisfied", "boolean")
-        form = _SCORED if self.scored else _MET
+        kind = ("score", "integer") if self.has_scores else ("satisfied", "boolean")
+        form = _SCORED_FORM if self.has_scores else _MET_FORM
         if any(item.operator == "contradiction" for item in self.items):
-            form += _GUARDED
-        request = Request(
+            form += _CONTRADICTION_FORM
+        request = JudgeRequest(
             material=(
-                *sectioned(pieces_of(graded.case, graded.output), turned=graded.turned),
+                *with_headings(build_sections(graded.case, graded.output), turned=graded.reverse_sections),
                 "The items to decide:",
-                Piece("RUBRICS", listing(self.items)),
+                PromptSection("RUBRICS", format_items(self.items)),
             ),
             heading=_HEADING,
             form=form.replace("ID", json.dumps(self.items[0].id, ensure_ascii=False), 1),
-            schema=_schema([item.id for item in self.items], *kind),
-            read=partial(read_checks, rubrics=self, pass_at=least(graded)),
-            system=STANDARD,
+            schema=_build_schema([item.id for item in self.items], *kind),
+            read=partial(read_checks, rubrics=self, pass_at=get_pass_at(graded)),
+            system=CRITERIA_SYSTEM_PROMPT,
             judge=self.judge,
             temperature=self.temperature,
         )
-        return await ask(graded, request)
+        return await call_judges(graded, request)
 
 
-def listing(items: Sequence[Item]) -> str:
+def format_items(items: Sequence[RubricItem]) -> str:
     """Formats the items for a judge: one line per item and per range, without weights."""
     lines = []
     for item in items:
@@ -208,7 +219,7 @@ def listing(items: Sequence[Item]) -> str:
     return "\n".join(lines)
 
 
-def _schema(ids: list[str], verdict: str, kind: str) -> dict[str, Any]:
+def _build_schema(ids: list[str], verdict: str, kind: str) -> dict[str, Any]:
     check = {
         "type": "object",
         "properties": {
@@ -230,7 +241,7 @@ def _schema(ids: list[str], verdict: str, kind: str) -> dict[str, Any]:
 # --- the reply ---------------------------------------------------------------------------------------------
 
 
-def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASS_AT) -> Reading | None:
+def read_checks(reply: str, rubrics: Rubrics, pass_at: float = DEFAULT_PASS_AT) -> JudgeReading | None:
     """Reads a reply; returns None unless it is a JSON object with `checks`.
 
     Args:
@@ -241,24 +252,28 @@ def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASS_AT) -> Readi
     Raises:
         Unreadable: an item is missing, unknown, repeated, or has no verdict.
     """
-    reply_object = json_object(reply, "checks")
+    reply_object = parse_json_object(reply, "checks")
     checks = reply_object.get("checks") if reply_object is not None else None
     if reply_object is None or not isinstance(checks, list):
         return None
     ids = dict.fromkeys(item.id for item in rubrics.items)
-    scored = rubrics.scored
+    scored = rubrics.has_scores
     results: dict[str, tuple[int, str | None]] = {}
     for check in checks:
         name = check.get("id") if isinstance(check, dict) else None
         if not isinstance(name, str) or name not in ids:
-            raise Unreadable(f"It has an item with the id {clip(repr(name), 60)}, which is not in the list.")
+            raise UnreadableReply(
+                f"It has an item with the id {clip(repr(name), 60)}, which is not in the list."
+            )
         if name in results:
-            raise Unreadable(f"It has the item {quoted(name)} twice.")
-        results[name] = (_read_item_score(check, name, scored=scored), text_in(check, "reasoning"))
+            raise UnreadableReply(f"It has the item {quote_full(name)} twice.")
+        results[name] = (_read_item_score(check, name, scored=scored), get_text(check, "reasoning"))
     missing = [name for name in ids if name not in results]
     if missing:
-        raise Unreadable(f"It leaves out the items {', '.join(map(quoted, missing))}; give every item.")
-    return _reading(rubrics, results, text_in(reply_object, "overall_reasoning"), pass_at)
+        raise UnreadableReply(
+            f"It leaves out the items {', '.join(map(quote_full, missing))}; give every item."
+        )
+    return _make_reading(rubrics, results, get_text(reply_object, "overall_reasoning"), pass_at)
 
 
 def _read_item_score(check: dict[str, Any], name: str, *, scored: bool) -> int:
@@ -270,26 +285,34 @@ def _read_item_score(check: dict[str, Any], name: str, *, scored: bool) -> int:
     if not scored:
         satisfied = check.get("satisfied")
         if not isinstance(satisfied, bool):
-            raise Unreadable(f"`satisfied` of the item {quoted(name)} is neither true nor false.")
-        return BEST if satisfied else 0
+            raise UnreadableReply(f"`satisfied` of the item {quote_full(name)} is neither true nor false.")
+        return MAX_ITEM_SCORE if satisfied else 0
     score = check.get("score")
-    if isinstance(score, bool) or not isinstance(score, int | float) or score not in range(BEST + 1):
-        raise Unreadable(f"`score` of the item {quoted(name)} is not a whole number from 0 to {BEST}.")
+    if (
+        isinstance(score, bool)
+        or not isinstance(score, int | float)
+        or score not in range(MAX_ITEM_SCORE + 1)
+    ):
+        raise UnreadableReply(
+            f"`score` of the item {quote_full(name)} is not a whole number from 0 to {MAX_ITEM_SCORE}."
+        )
     return int(score)
 
 
-def _reading(
+def _make_reading(
     rubrics: Rubrics, checks: dict[str, tuple[int, str | None]], feedback: str | None, pass_at: float
-) -> Reading:
-    scored = rubrics.scored
+) -> JudgeReading:
+    scored = rubrics.has_scores
     scores = {item.id: checks[item.id][0] for item in rubrics.items}
     failed = dict.fromkeys(
-        item.id for item in rubrics.items if item.gate is not None and scores[item.id] / BEST < item.gate
+        item.id
+        for item in rubrics.items
+        if item.gate is not None and scores[item.id] / MAX_ITEM_SCORE < item.gate
     )
     total = sum(item.weight for item in rubrics.items)
-    share = min(sum(item.weight * scores[item.id] for item in rubrics.items) / (BEST * total), 1.0)
+    share = min(sum(item.weight * scores[item.id] for item in rubrics.items) / (MAX_ITEM_SCORE * total), 1.0)
     entries = tuple(
-        _entry(item, *checks[item.id], scored=scored, failed=item.id in failed) for item in rubrics.items
+        _make_entry(item, *checks[item.id], scored=scored, failed=item.id in failed) for item in rubrics.items
     )
     details: dict[str, Any] = {"raw_scores": scores} if scored else {}
     summary = f"finds {sum(bool(entry.passed) for entry in entries)} of {len(entries)} items met"
@@ -297,12 +320,12 @@ def _reading(
         summary = f"scores the items {share:.2f}"
     if failed:
         details |= {"raw_score": share, "failed_required": list(failed)}
-        summary += f", and not the required {clip(', '.join(map(quoted, failed)))}"
-    return Reading(
+        summary += f", and not the required {clip(', '.join(map(quote_full, failed)))}"
+    return JudgeReading(
         # A full share would reach every gate if the required items have the weight 0.
         value=0.0 if failed and reaches(share, 1.0) else share,
         passed=not failed and reaches(share, pass_at),
-        said=summary,
+        clause=summary,
         feedback=feedback,
         entries=entries,
         details=details,
@@ -310,13 +333,15 @@ def _reading(
     )
 
 
-def _entry(item: Item, score: int, reasoning: str | None, *, scored: bool, failed: bool) -> Entry:
+def _make_entry(
+    item: RubricItem, score: int, reasoning: str | None, *, scored: bool, failed: bool
+) -> Evidence:
     text = item.title
     if not scored:
-        return Entry(text=text, passed=score == BEST, evidence=reasoning)
-    meaning = item.meaning(score)
-    return Entry(
-        text=f"{text}: {score}/{BEST}" + (f" ({meaning})" if meaning else ""),
-        passed=not failed and score >= _GOOD,
+        return Evidence(text=text, passed=score == MAX_ITEM_SCORE, evidence=reasoning)
+    meaning = item.get_meaning(score)
+    return Evidence(
+        text=f"{text}: {score}/{MAX_ITEM_SCORE}" + (f" ({meaning})" if meaning else ""),
+        passed=not failed and score >= _MIN_PASSING_SCORE,
         evidence=reasoning,
     )

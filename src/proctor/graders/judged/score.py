@@ -13,30 +13,36 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from proctor.graders.judged.judge_call import PASS_AT, Request, ask, check_judge, least
-from proctor.graders.judged.prompt_sections import (
-    STANDARD,
-    Parts,
-    Piece,
-    as_json,
-    pieces_of,
-    sectioned,
-    woven,
+from proctor.graders.judged.judge_call import (
+    DEFAULT_PASS_AT,
+    JudgeRequest,
+    call_judges,
+    check_judge,
+    get_pass_at,
 )
-from proctor.graders.judged.reply_parser import Unreadable, json_object, text_in
-from proctor.graders.judged.rubrics import Item, listing
-from proctor.graders.judged.voting import Reading
-from proctor.model import Case, Entry, Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.judged.prompt_sections import (
+    CRITERIA_SYSTEM_PROMPT,
+    PromptParts,
+    PromptSection,
+    build_sections,
+    interleave,
+    to_compact_json,
+    with_headings,
+)
+from proctor.graders.judged.reply_parser import UnreadableReply, get_text, parse_json_object
+from proctor.graders.judged.rubrics import RubricItem, format_items
+from proctor.graders.judged.voting import JudgeReading
+from proctor.model import Case, Evidence, GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 from proctor.stats import reaches
 
-ENTRIES = 8
+MAX_ENTRIES = 8
 """How many of the judge's assertions are kept."""
 
 _VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)((?:\.[\w-]+)*)\s*\}\}")
-_OLD = {"input_text": "input", "output_text": "output", "expected_output_text": "expected_output"}
+_OLD_NAMES = {"input_text": "input", "output_text": "output", "expected_output_text": "expected_output"}
 _CONFIG = "config"
-_OF_CASE = frozenset(
+_CASE_VARIABLES = frozenset(
     {
         "input",
         "output",
@@ -50,9 +56,9 @@ _OF_CASE = frozenset(
         "rubrics_json",
     }
 )
-VARIABLES = frozenset({*_OF_CASE, *_OLD, _CONFIG})
+VARIABLES = frozenset({*_CASE_VARIABLES, *_OLD_NAMES, _CONFIG})
 """The variables of a prompt."""
-_OF_ANSWER = frozenset({"output", "file_changes", "tool_calls"})
+_ANSWER_VARIABLES = frozenset({"output", "file_changes", "tool_calls"})
 
 _HEADING = """\
 Judge how well the assistant's answer does what was asked of it. Where there are CRITERIA, they decide; if
@@ -65,7 +71,7 @@ Reply with one JSON object and nothing else, in this form:
 The score is a number from 0, for an answer that does nothing of what is asked, to 1, for one that does all
 of it. Give at most 8 assertions."""
 
-_SCHEMA_PROPERTIES = {
+_ASSERTION_SCHEMA = {
     "type": "object",
     "properties": {
         "text": {"type": "string"},
@@ -79,7 +85,7 @@ _SCHEMA = {
     "type": "object",
     "properties": {
         "score": {"type": "number", "minimum": 0, "maximum": 1},
-        "assertions": {"type": "array", "items": _SCHEMA_PROPERTIES},
+        "assertions": {"type": "array", "items": _ASSERTION_SCHEMA},
         "reasoning": {"type": "string"},
     },
     "required": ["score", "assertions", "reasoning"],
@@ -87,7 +93,7 @@ _SCHEMA = {
 }
 
 
-class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LlmGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a judge gives the answer at least 0.8, by the case's criteria or the suite's own prompt.
 
     The judge sees the case's criteria, messages, expected answer and metadata, and the whole answer: its
@@ -114,35 +120,37 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Returns the judge of this check, else those of the run."""
         return (self.judge,)
 
-    async def grade(self, graded: Graded) -> Mark:
+    async def grade(self, graded: GradingInput) -> GraderResult:
         """Scores what the judge gives, with one entry for each of its first 8 assertions.
 
         Raises:
             CannotScore: there is no judge, or no majority of judges with readable replies.
         """
-        pieces = {**pieces_of(graded.case, graded.output), **_rubrics(graded.case)}
+        pieces = {**build_sections(graded.case, graded.output), **_rubric_sections(graded.case)}
         data = {"metadata": graded.case.metadata, _CONFIG: self.config}
         references = _VARIABLE.finditer(self.prompt or "")
-        own = any(_stands_for(name, pieces, data) is not None for name in references)
+        own = any(_resolve_variable(name, pieces, data) is not None for name in references)
         if self.prompt is not None and not own:
-            pieces["criteria"] = (Piece("CRITERIA", self.prompt.strip()), *pieces["criteria"])
-        request = Request(
-            material=filled(self.prompt or "", pieces, data)
+            pieces["criteria"] = (PromptSection("CRITERIA", self.prompt.strip()), *pieces["criteria"])
+        request = JudgeRequest(
+            material=fill_prompt(self.prompt or "", pieces, data)
             if own
-            else sectioned(pieces, turned=graded.turned),
+            else with_headings(pieces, turned=graded.reverse_sections),
             heading="" if own else _HEADING,
             form=_FORM,
             schema=_SCHEMA,
-            read=partial(read_graded, pass_at=least(graded)),
-            system=STANDARD,
+            read=partial(read_grade, pass_at=get_pass_at(graded)),
+            system=CRITERIA_SYSTEM_PROMPT,
             template=self.prompt or "",
             judge=self.judge,
             temperature=self.temperature,
         )
-        return await ask(graded, request)
+        return await call_judges(graded, request)
 
 
-def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]) -> Parts:
+def fill_prompt(
+    template: str, pieces: Mapping[str, tuple[PromptSection, ...]], data: Mapping[str, Any]
+) -> PromptParts:
     """Fills the suite's prompt with sections for its variables.
 
     Unknown names stay as they are. If the prompt shows nothing of the answer, the answer is appended.
@@ -154,66 +162,66 @@ def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], data: Mapping
     """
     used_names: set[str] = set()
 
-    def substitute(match: re.Match[str]) -> tuple[Piece, ...] | str:
-        replacement = _stands_for(match, pieces, data)
+    def substitute(match: re.Match[str]) -> tuple[PromptSection, ...] | str:
+        replacement = _resolve_variable(match, pieces, data)
         if isinstance(replacement, tuple):
-            used_names.add(_OLD.get(match[1], match[1]))
+            used_names.add(_OLD_NAMES.get(match[1], match[1]))
         return match[0] if replacement is None else replacement
 
-    parts = woven(template, _VARIABLE, substitute)
-    return parts if used_names & _OF_ANSWER else (*parts, "The assistant's answer:", *pieces["output"])
+    parts = interleave(template, _VARIABLE, substitute)
+    return parts if used_names & _ANSWER_VARIABLES else (*parts, "The assistant's answer:", *pieces["output"])
 
 
-def _stands_for(
-    match: re.Match[str], pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]
-) -> tuple[Piece, ...] | str | None:
+def _resolve_variable(
+    match: re.Match[str], pieces: Mapping[str, tuple[PromptSection, ...]], data: Mapping[str, Any]
+) -> tuple[PromptSection, ...] | str | None:
     """Returns what a variable becomes: sections, words of the suite's own, or None if it is unknown."""
-    name, path = _OLD.get(match[1], match[1]), match[2][1:]
-    if name in _OF_CASE and not path:
+    name, path = _OLD_NAMES.get(match[1], match[1]), match[2][1:]
+    if name in _CASE_VARIABLES and not path:
         return pieces.get(name)
     value = data.get(name)
     for key in path.split(".") if path else ():
         value = value.get(key) if isinstance(value, Mapping) else None
     if value is None:
         return None
-    text = value if isinstance(value, str) else as_json(value)
-    return text if name == _CONFIG else (Piece(f"METADATA {path}", text),)
+    text = value if isinstance(value, str) else to_compact_json(value)
+    return text if name == _CONFIG else (PromptSection(f"METADATA {path}", text),)
 
 
-def _rubrics(case: Case) -> dict[str, tuple[Piece, ...]]:
+def _rubric_sections(case: Case) -> dict[str, tuple[PromptSection, ...]]:
     """Returns the items of all `rubrics` assertions of the case."""
     lists = [
         assertion.params.get("items", ()) for assertion in case.assertions if assertion.grader == "rubrics"
     ]
     raw = [item for items in lists for item in items]
     return {
-        "rubrics": (Piece("RUBRICS", listing(msgspec.convert(raw, tuple[Item, ...]))),),
-        "rubrics_json": (Piece("RUBRICS", as_json(raw)),),
+        "rubrics": (PromptSection("RUBRICS", format_items(msgspec.convert(raw, tuple[RubricItem, ...]))),),
+        "rubrics_json": (PromptSection("RUBRICS", to_compact_json(raw)),),
     }
 
 
-def read_graded(reply: str, pass_at: float = PASS_AT) -> Reading | None:
+def read_grade(reply: str, pass_at: float = DEFAULT_PASS_AT) -> JudgeReading | None:
     """Reads a reply; returns None unless it is a JSON object with a score. `pass_at` and above passes.
 
     Raises:
         Unreadable: the score is not between 0 and 1, or an assertion has no text or verdict.
     """
-    reply_object = json_object(reply, "score")
+    reply_object = parse_json_object(reply, "score")
     score = reply_object.get("score") if reply_object is not None else None
     if reply_object is None or isinstance(score, bool) or not isinstance(score, int | float):
         return None
     if not 0 <= score <= 1:
-        raise Unreadable("Its score is not a number from 0 to 1.")
-    return Reading(
+        raise UnreadableReply("Its score is not a number from 0 to 1.")
+    return JudgeReading(
         value=float(score),
         passed=reaches(score, pass_at),
-        said=f"gave {score:.2f}".rstrip("0").rstrip("."),
-        feedback=text_in(reply_object, "reasoning"),
-        entries=_entries(reply_object.get("assertions")),
+        clause=f"gave {score:.2f}".rstrip("0").rstrip("."),
+        feedback=get_text(reply_object, "reasoning"),
+        entries=_read_entries(reply_object.get("assertions")),
     )
 
 
-def _entries(assertions: Any) -> tuple[Entry, ...]:
+def _read_entries(assertions: Any) -> tuple[Evidence, ...]:
     """Reads the first of the judge's assertions.
 
     Raises:
@@ -224,10 +232,10 @@ def _entries(assertions: Any) -> tuple[Entry, ...]:
     rows: list[Any] = assertions if isinstance(assertions, list) else [None]
     entries = []
     for row in rows:
-        text = text_in(row, "text") if isinstance(row, dict) else None
+        text = get_text(row, "text") if isinstance(row, dict) else None
         if text is None or not isinstance(row.get("passed"), bool):
-            raise Unreadable(
+            raise UnreadableReply(
                 "An assertion of it has no `text`, or a `passed` that is neither true nor false."
             )
-        entries.append(Entry(text=text, passed=row["passed"], evidence=text_in(row, "evidence")))
-    return tuple(entries[:ENTRIES])
+        entries.append(Evidence(text=text, passed=row["passed"], evidence=get_text(row, "evidence")))
+    return tuple(entries[:MAX_ENTRIES])

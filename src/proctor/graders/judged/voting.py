@@ -12,68 +12,68 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore
 from proctor.graders.text import clip
-from proctor.model import Entry, JudgeRule, Judgment, Mark
+from proctor.model import Evidence, GraderResult, JudgeRule, Judgment
 
 PanelRule = JudgeRule | Literal["mean"]
 """A rule of the run, or `mean`, which only an assertion can have."""
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class JudgeReading(Struct, frozen=True, kw_only=True):
     """The content of a judge's readable reply."""
 
     value: float
     """From 0 to 1."""
     passed: bool
-    said: str
+    clause: str
     """The verdict as a clause, such as `said YES`."""
     feedback: str | None = None
     score: float | None = None
     """On the rubric's own scale, if there is one."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Evidence, ...] = ()
     details: dict[str, Any] = {}
     gate: float | None = None
-    """As `Mark.gate`."""
+    """As `GraderResult.gate`."""
 
 
-class Opinion(Struct, frozen=True, kw_only=True):
+class Vote(Struct, frozen=True, kw_only=True):
     """The result of one call to a judge."""
 
     judge: str
     """The judge's name."""
     evaluator: str | None = None
     """The name of the suite's own prompt, if it has one."""
-    reading: Reading | None
+    reading: JudgeReading | None
     problem: str
     """Why there is no reading, as a sentence."""
     judgments: tuple[Judgment, ...]
     """One per reply, including unreadable ones."""
 
 
-class Votes(Struct, frozen=True, kw_only=True):
+class VoteCount(Struct, frozen=True, kw_only=True):
     """How many votes are for the answer, against it and unreadable, and the rule that decides."""
 
     rule: PanelRule
     in_favour: int
     against: int
-    unread: int
+    unreadable: int
 
     @property
-    def asked(self) -> int:
+    def total(self) -> int:
         """The number of votes."""
-        return self.in_favour + self.against + self.unread
+        return self.in_favour + self.against + self.unreadable
 
     @property
     def decision(self) -> bool | None:
         """Whether the answer passes, whatever the unreadable votes would say; None if that is open."""
         match self.rule:
             case "all":
-                passes, fails = self.in_favour == self.asked, self.against > 0
+                passes, fails = self.in_favour == self.total, self.against > 0
             case "any":
-                passes, fails = self.in_favour > 0, self.against == self.asked
+                passes, fails = self.in_favour > 0, self.against == self.total
             case "majority":
-                passes, fails = self.in_favour * 2 > self.asked, self.against * 2 > self.asked
+                passes, fails = self.in_favour * 2 > self.total, self.against * 2 > self.total
             case "mean":  # half of them are not enough
-                passes, fails = self.in_favour * 2 > self.asked, self.against * 2 >= self.asked
+                passes, fails = self.in_favour * 2 > self.total, self.against * 2 >= self.total
         return True if passes else False if fails else None
 
     def is_gated(self, gated: int) -> bool:
@@ -85,24 +85,24 @@ class Votes(Struct, frozen=True, kw_only=True):
             case "all":
                 return gated > 0
             case "any":
-                return gated == self.asked
+                return gated == self.total
             case "majority":
-                return (self.against - gated) * 2 <= self.asked
+                return (self.against - gated) * 2 <= self.total
             case "mean":
                 return False
 
     @property
     def agreement(self) -> float:
         """The share of all votes that are on the winning side."""
-        return (self.in_favour if self.decision else self.against) / self.asked
+        return (self.in_favour if self.decision else self.against) / self.total
 
     @property
-    def needed(self) -> str:
+    def rule_text(self) -> str:
         """The rule in words."""
         words = {"all": "all must pass it", "any": "one pass is enough"}
         return words.get(self.rule, self.rule)
 
-    def middle(self, values: list[float]) -> float:
+    def combine_values(self, values: list[float]) -> float:
         """Returns the combined value: it reaches a threshold exactly if the values do by the rule."""
         match self.rule:
             case "all":
@@ -115,7 +115,7 @@ class Votes(Struct, frozen=True, kw_only=True):
                 return fmean(values)
 
 
-def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
+def decide(opinions: Sequence[Vote], rule: PanelRule = "majority") -> GraderResult:
     """Returns the combined result of all votes.
 
     The value is the median by `majority`, the mean by `mean`, the lowest value by `all` and the highest by
@@ -132,87 +132,89 @@ def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
     """
     readings = [(opinion, opinion.reading) for opinion in opinions if opinion.reading is not None]
     in_favour = sum(reading.passed for _, reading in readings)
-    votes = Votes(
+    votes = VoteCount(
         rule=rule,
         in_favour=in_favour,
         against=len(readings) - in_favour,
-        unread=len(opinions) - len(readings),
+        unreadable=len(opinions) - len(readings),
     )
     passed = votes.decision
     if passed is None:
-        raise CannotScore(_undecided(opinions, votes), _numbered(opinions))
+        raise CannotScore(_describe_split(opinions, votes), _number_judgments(opinions))
     agreeing = [pair for pair in readings if pair[1].passed is passed]
     with_gate = [pair for pair in agreeing if pair[1].gate is not None]
     if not passed and votes.is_gated(len(with_gate)):
-        value, decisive = votes.middle([reading.value for _, reading in with_gate]), with_gate
+        value, decisive = votes.combine_values([reading.value for _, reading in with_gate]), with_gate
     else:
-        value = votes.middle([reading.value if reading.gate is None else 0.0 for _, reading in readings])
+        value = votes.combine_values(
+            [reading.value if reading.gate is None else 0.0 for _, reading in readings]
+        )
         decisive = [pair for pair in agreeing if pair[1].gate is None] or agreeing
     spokesman, nearest = min(decisive, key=lambda pair: abs(pair[1].value - value))
     details, scores = dict(nearest.details), [entry.score for _, entry in readings if entry.score is not None]
     if scores:
-        details["score"] = votes.middle(scores)
-    return Mark(
+        details["score"] = votes.combine_values(scores)
+    return GraderResult(
         value=value,
         passed=passed,
         reason=_reason(opinions, votes, value, spokesman, nearest),
         entries=nearest.entries,
-        judgments=_numbered(opinions),
+        judgments=_number_judgments(opinions),
         details=details | _vote_details(votes),
         gate=nearest.gate,
     )
 
 
 def _reason(
-    opinions: Sequence[Opinion], votes: Votes, value: float, spokesman: Opinion, nearest: Reading
+    opinions: Sequence[Vote], votes: VoteCount, value: float, spokesman: Vote, nearest: JudgeReading
 ) -> str:
     """Returns the counts, the rule, and the reason of the judgment whose value is nearest."""
-    spoken = f"{_name(spokesman)} {nearest.said}"
-    if votes.asked == 1:
+    spoken = f"{_describe_voter(spokesman)} {nearest.clause}"
+    if votes.total == 1:
         spoken = f"The judge {spoken}"
     elif votes.rule == "mean":
         figures = f"(mean {value:.2f}, agreement {votes.agreement:.0%})"
-        spoken = f"{votes.in_favour} of {votes.asked} {_noun(opinions)} pass it {figures}; {spoken}"
+        spoken = f"{votes.in_favour} of {votes.total} {_votes_noun(opinions)} pass it {figures}; {spoken}"
     else:
         count, verb = (votes.in_favour, "pass") if votes.decision else (votes.against, "fail")
-        spoken = f"{count} of {votes.asked} {_noun(opinions)} {verb} it ({votes.needed}); {spoken}"
+        spoken = f"{count} of {votes.total} {_votes_noun(opinions)} {verb} it ({votes.rule_text}); {spoken}"
     return spoken + (f": {clip(' '.join(nearest.feedback.split()), 300)}" if nearest.feedback else ".")
 
 
-def _vote_details(votes: Votes) -> dict[str, Any]:
+def _vote_details(votes: VoteCount) -> dict[str, Any]:
     """Returns the rule and the counts for the details; empty for a single vote."""
-    if votes.asked == 1:
+    if votes.total == 1:
         return {}
     return {
         "rule": votes.rule,
         "for": votes.in_favour,
         "against": votes.against,
-        "unread": votes.unread,
+        "unread": votes.unreadable,
         "agreement": round(votes.agreement, 2),
-        "judgments": votes.asked,
+        "judgments": votes.total,
     }
 
 
-def _undecided(opinions: Sequence[Opinion], votes: Votes) -> str:
+def _describe_split(opinions: Sequence[Vote], votes: VoteCount) -> str:
     problems = [opinion.problem for opinion in opinions if opinion.problem]
-    if votes.asked > 1:
+    if votes.total > 1:
         split = f"{votes.in_favour} for, {votes.against} against"
-        split += f", {votes.unread} without a verdict" if votes.unread else ""
-        what = "have no majority" if votes.rule == "majority" else f"do not decide it ({votes.needed})"
-        problems.insert(0, f"The {votes.asked} {_noun(opinions)} {what}: {split}.")
+        split += f", {votes.unreadable} without a verdict" if votes.unreadable else ""
+        what = "have no majority" if votes.rule == "majority" else f"do not decide it ({votes.rule_text})"
+        problems.insert(0, f"The {votes.total} {_votes_noun(opinions)} {what}: {split}.")
     return " ".join(dict.fromkeys(problems))
 
 
-def _name(opinion: Opinion) -> str:
+def _describe_voter(opinion: Vote) -> str:
     return repr(opinion.judge) + (f" by {opinion.evaluator!r}" if opinion.evaluator else "")
 
 
-def _noun(opinions: Sequence[Opinion]) -> str:
+def _votes_noun(opinions: Sequence[Vote]) -> str:
     """Returns the noun to count: judges, or judgments if a judge was called more than once."""
     return "judges" if len({opinion.judge for opinion in opinions}) == len(opinions) else "judgments"
 
 
-def _numbered(opinions: Sequence[Opinion]) -> tuple[Judgment, ...]:
+def _number_judgments(opinions: Sequence[Vote]) -> tuple[Judgment, ...]:
     """Returns all judgments, numbered from 0 for each judge and evaluator."""
     counts: Counter[tuple[str, str | None]] = Counter()
     numbered = []

@@ -12,8 +12,8 @@ import re
 from functools import partial
 
 from proctor.graders.lexicons.files import load_pattern, load_words
-from proctor.graders.lexicons.matcher import outright, refusing_words, straight
-from proctor.graders.numbers.mentions import mentions_of
+from proctor.graders.lexicons.matcher import extract_own_words, find_refusal, normalize_apostrophes
+from proctor.graders.numbers.mentions import find_mentions
 
 _pattern = partial(load_pattern, "abstention")
 
@@ -22,23 +22,23 @@ def _has(text: str, name: str) -> bool:
     return _pattern(name).search(text) is not None
 
 
-def abstaining_words(text: str, question: str) -> str | None:
+def find_abstention(text: str, question: str) -> str | None:
     """The first words by which an answer declines, does not or cannot know, or denies the premise, or None.
 
-    Whether an answer follows on them is for `answering_words` to say; only in languages other than English do
-    words of not knowing count for nothing where one follows.
+    Whether an answer follows on them is for `find_given_answer` to say; only in languages other than English
+    do words of not knowing count for nothing where one follows.
 
     Args:
         text: an answer.
         question: what was asked; "no" or "never" before its words denies its premise, if it asks for a fact.
     """
-    text = _pattern("excuse").sub(" … ", straight(text).lower())
-    phrase = refusing_words(text, not_knowing=True, answered=("en",))
+    text = _pattern("excuse").sub(" … ", normalize_apostrophes(text).lower())
+    phrase = find_refusal(text, not_knowing=True, answered=("en",))
     if phrase is not None:
         return phrase
     at_once = _pattern("opening_denial").match(" ".join(text.split()))
-    text = outright(text)
-    line, question_text = " ".join(text.split()), straight(question).lower()
+    text = extract_own_words(text)
+    line, question_text = " ".join(text.split()), normalize_apostrophes(question).lower()
     denial = at_once or _pattern("denial").search(line)
     if denial is None and _has(question_text, "deed_request"):
         denial = _pattern("unlawful").search(line)
@@ -76,7 +76,7 @@ _SENTENCES = re.compile(r"(?<=[.!?;])[\"”')]{0,2}\s+|\n+")
 _QUOTATION = re.compile(r'["“][^"”\n]{1,300}["”]')
 
 
-def answering_words(text: str, question: str) -> str | None:
+def find_given_answer(text: str, question: str) -> str | None:
     """The words by which an answer gives what the question asks, or None.
 
     After a disclaimer, a clause that says something new of what was asked is one, unless it offers help,
@@ -86,8 +86,8 @@ def answering_words(text: str, question: str) -> str | None:
         text: an answer that declines, does not know or denies the premise somewhere.
         question: what was asked; it tells which figures can be an answer, and its words are none.
     """
-    text = straight(text)
-    lower_text, question_text = text.lower(), straight(question).lower()
+    text = normalize_apostrophes(text)
+    lower_text, question_text = text.lower(), normalize_apostrophes(question).lower()
     if _CODE.search(text):
         return "```"
     letter = _pattern("letter").search(text)
@@ -152,12 +152,12 @@ def _figure(text: str, question_text: str, words: frozenset[str]) -> str | None:
             return clause.strip()
         if _has(question_text, "phone_question"):
             continue
-        for mention in mentions_of(clause):
+        for mention in find_mentions(clause):
             spans_time = _pattern("duration").match(clause, mention.at) and not _has(
                 question_text, "duration_question"
             )
-            dates = _YEAR.fullmatch(mention.written.strip()) and not _has(question_text, "count_question")
-            if not (mention.aside or spans_time or dates or mention.written.strip() in question_text):
+            dates = _YEAR.fullmatch(mention.source_text.strip()) and not _has(question_text, "count_question")
+            if not (mention.is_aside or spans_time or dates or mention.source_text.strip() in question_text):
                 return clause.strip()
     return None
 
@@ -208,7 +208,7 @@ def _name(text: str, words: frozenset[str]) -> str | None:
 def _claim(text: str, question_text: str, words: frozenset[str]) -> str | None:
     """A clause that says something new of what the question is about, or what to do."""
     deed = _has(question_text, "deed_request")
-    denied = refusing_words(text, not_knowing=True, answered=("en",)) is None
+    denied = find_refusal(text, not_knowing=True, answered=("en",)) is None
     for sentence in filter(None, map(str.strip, _SENTENCES.split(text))):
         turn = _pattern("turn").search(sentence)
         after = sentence[turn.end() :] if turn else ""
@@ -218,7 +218,7 @@ def _claim(text: str, question_text: str, words: frozenset[str]) -> str | None:
                 if deed
                 else _asserts(clause, question_text, words, turns=turns, denied=denied)
             )
-            if claims and refusing_words(clause, not_knowing=True, answered=("en",)) is None:
+            if claims and find_refusal(clause, not_knowing=True, answered=("en",)) is None:
                 return clause
     return None
 

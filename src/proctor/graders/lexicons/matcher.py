@@ -30,7 +30,7 @@ class Lexicon(NamedTuple):
     """Words that decline."""
     not_knowing: Phrases
     """Words that say that the answer is not known, or not in what was given."""
-    answered: str
+    answer_pattern: str
     """What follows on words of not knowing where an answer is given all the same."""
 
 
@@ -68,7 +68,7 @@ Kind = Literal["declines", "not knowing"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-def refusing_words(text: str, *, not_knowing: bool = False, answered: Collection[str] = ()) -> str | None:
+def find_refusal(text: str, *, not_knowing: bool = False, answered: Collection[str] = ()) -> str | None:
     """The first words of a text that refuse, in lower case, or None.
 
     Quoted words, code and conditions ("if it is not specified") are left aside.
@@ -83,7 +83,7 @@ def refusing_words(text: str, *, not_knowing: bool = False, answered: Collection
     return _find_words(text, kinds, answered)
 
 
-def doubting_words(text: str) -> str | None:
+def find_doubt(text: str) -> str | None:
     """The first words that say that the answer is not known or not told, whether or not one follows, or None.
 
     Quoted words, code and conditions are left aside, and so are words that decline.
@@ -91,12 +91,12 @@ def doubting_words(text: str) -> str | None:
     return _find_words(text, KINDS[1:], LANGUAGES)
 
 
-def outright(text: str) -> str:
+def extract_own_words(text: str) -> str:
     """The text without what it quotes, its code and its conditions, in lower case."""
-    return _without_quotes(_lower(text))
+    return _without_quotes(_join_lines(text))
 
 
-def straight(text: str) -> str:
+def normalize_apostrophes(text: str) -> str:
     """The text with one kind of apostrophe, and each letter with its accents as one character.
 
     `str.translate` would take longer than all searches together.
@@ -108,7 +108,7 @@ def straight(text: str) -> str:
     return text
 
 
-def _lower(text: str) -> str:
+def _join_lines(text: str) -> str:
     lines = "\n".join(" ".join(line.split()) for line in text.split("\n"))
     return _WRAPPED.sub(" ", lines).lower()
 
@@ -116,9 +116,9 @@ def _lower(text: str) -> str:
 def _find_words(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
     """The first words of some kinds in a text, outside of what it quotes and its conditions."""
     plain = text.lower()
-    if _any_telltale().search(plain if text.isascii() else straight(plain)) is None:
+    if _any_telltale().search(plain if text.isascii() else normalize_apostrophes(plain)) is None:
         return None
-    lower_text = _lower(text)
+    lower_text = _join_lines(text)
     words = _first_match(lower_text, kinds, answered)
     if words is not None and (own_words := _without_quotes(lower_text)) != lower_text:
         words = _first_match(own_words, kinds, answered)
@@ -129,39 +129,44 @@ def _first_match(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) 
     """The first words of some kinds in a text in lower case; "first" goes by the order of the patterns.
 
     Words of not knowing count only where the text does not answer all the same; in the languages of
-    `answered` always.
+    `answer_pattern` always.
     """
-    text = straight(text)
-    for entry in candidates(text, kinds):
+    text = normalize_apostrophes(text)
+    for entry in find_candidates(text, kinds):
         pattern, name = entry.pattern, entry.language
         match = pattern.search(text)
-        while match and entry.kind == "not knowing" and name not in answered and _answers(text, match, name):
+        while (
+            match
+            and entry.kind == "not knowing"
+            and name not in answered
+            and _answers_anyway(text, match, name)
+        ):
             match = pattern.search(text, max(match.end(), match.start() + 1))
         if match:
             return " ".join(match[0].split())
     return None
 
 
-def candidates(text: str, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Catalogued]:
+def find_candidates(text: str, kinds: tuple[Kind, ...] = KINDS) -> Iterator[CataloguePattern]:
     """The patterns that a text may have, in their order; all others lack a word that they begin with.
 
     Args:
         text: in lower case, with straight apostrophes.
         kinds: of which patterns.
     """
-    languages = [name for name in LANGUAGES if _telltales(name).search(text)]
+    languages = [name for name in LANGUAGES if _telltale_regex(name).search(text)]
     if not languages:
         return
-    words = _beginnings(text)
+    words = _word_beginnings(text)
     for kind, name in product(kinds, languages):
-        patterns, anywhere, beginning = catalogue(kind, name)
+        patterns, anywhere, beginning = load_catalogue(kind, name)
         places = anywhere.union(*map(beginning.__getitem__, beginning.keys() & words))
         yield from map(patterns.__getitem__, sorted(places))
 
 
-def _answers(text: str, doubt: re.Match[str], name: str) -> bool:
+def _answers_anyway(text: str, doubt: re.Match[str], name: str) -> bool:
     """Whether a text answers all the same, behind its words of doubt or in the same sentence before them."""
-    if _answer(name).match(text, doubt.end()):
+    if _answer_regex(name).match(text, doubt.end()):
         return True
     if not load_pattern("all_languages", "unsure").search(doubt[0]):
         return False
@@ -179,22 +184,22 @@ def pattern_sources() -> Iterator[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Catalogued:
+class CataloguePattern:
     """A pattern, for texts in lower case."""
 
     kind: Kind
     language: str
     start: str
-    rest: str
+    ending: str
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The pattern itself, compiled when it is first looked at: all together take long."""
-        return re.compile(_to_regex(self.start, self.rest, self.language))
+        return re.compile(_to_regex(self.start, self.ending, self.language))
 
 
 class _Catalogue(NamedTuple):
-    patterns: tuple[Catalogued, ...]
+    patterns: tuple[CataloguePattern, ...]
     """In the order in which they count."""
     anywhere: frozenset[int]
     """The places of those that any text may have."""
@@ -203,13 +208,13 @@ class _Catalogue(NamedTuple):
 
 
 @cache
-def catalogue(kind: Kind, name: str) -> _Catalogue:
+def load_catalogue(kind: Kind, name: str) -> _Catalogue:
     """The patterns of a kind and a language."""
     lexicon = load_lexicon(name)
     phrases = lexicon.declines if kind == "declines" else lexicon.not_knowing
-    needs = [_needs(start, ending) for start, ending in phrases]
+    needs = [_required_beginnings(start, ending) for start, ending in phrases]
     return _Catalogue(
-        tuple(Catalogued(kind, name, *phrase) for phrase in phrases),
+        tuple(CataloguePattern(kind, name, *phrase) for phrase in phrases),
         frozenset(place for place, words in enumerate(needs) if not words),
         {
             word: frozenset(place for place, words in enumerate(needs) if word in words)
@@ -219,19 +224,19 @@ def catalogue(kind: Kind, name: str) -> _Catalogue:
 
 
 @cache
-def _telltales(*names: str) -> re.Pattern[str]:
+def _telltale_regex(*names: str) -> re.Pattern[str]:
     """One of the telltales of some languages, in lower case and with straight apostrophes or backticks."""
     parts = [part for name in names for part in load_telltales(name)]
-    edged = trie([part[1:] for part in parts if part.startswith(" ")])
-    return re.compile(rf"(?<!\w){edged}|{trie([part for part in parts if not part.startswith(' ')])}")
+    edged = build_trie([part[1:] for part in parts if part.startswith(" ")])
+    return re.compile(rf"(?<!\w){edged}|{build_trie([part for part in parts if not part.startswith(' ')])}")
 
 
 @cache
 def _any_telltale() -> re.Pattern[str]:
-    return _telltales(*LANGUAGES)
+    return _telltale_regex(*LANGUAGES)
 
 
-def trie(parts: list[str]) -> str:
+def build_trie(parts: list[str]) -> str:
     """Texts as a pattern for any of them; a space in one is what stands between two words, or an edge."""
     rests: dict[str, list[str]] = {}
     for part in parts:
@@ -241,13 +246,13 @@ def trie(parts: list[str]) -> str:
     branches = []
     for letter, endings in rests.items():
         gap = r"\b" if "" in endings else r"\W+"
-        branches.append({" ": gap, "'": "['`]"}.get(letter, re.escape(letter)) + trie(endings))
+        branches.append({" ": gap, "'": "['`]"}.get(letter, re.escape(letter)) + build_trie(endings))
     return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
 
 
 @cache
-def _answer(name: str) -> re.Pattern[str]:
-    return re.compile(_to_regex("", load_lexicon(name).answered, name))
+def _answer_regex(name: str) -> re.Pattern[str]:
+    return re.compile(_to_regex("", load_lexicon(name).answer_pattern, name))
 
 
 def _to_regex(start: str, ending: str, name: str) -> str:
@@ -259,7 +264,8 @@ def _to_regex(start: str, ending: str, name: str) -> str:
     if words := _alternatives(start):
         inside = start.startswith("*")
         pattern = (
-            _by_letter(words, inside=inside) + start[len("*" * inside + "(?:" + "|".join(words) + ")") :]
+            _group_by_letter(words, inside=inside)
+            + start[len("*" * inside + "(?:" + "|".join(words) + ")") :]
         )
     else:
         plain = _PLAIN.match(start)
@@ -287,7 +293,7 @@ def _alternatives(start: str) -> list[str]:
     return words if plain and start[since : since + 1] not in {"?", "*", "{"} else []
 
 
-def _by_letter(words: list[str], *, inside: bool) -> str:
+def _group_by_letter(words: list[str], *, inside: bool) -> str:
     """Alternatives, by their first letter: a search skips to the letters, and tries few words at each."""
     letters: dict[str, list[str]] = {}
     for word in words:
@@ -300,13 +306,13 @@ def _by_letter(words: list[str], *, inside: bool) -> str:
     )
 
 
-def _needs(start: str, ending: str) -> frozenset[str]:
+def _required_beginnings(start: str, ending: str) -> frozenset[str]:
     """Beginnings of words of which a text with the pattern has one; empty where none is known."""
     if sentence := _SENTENCE.match(start):
         words = list(_first_words(start[sentence.end() :] + f"(?:{ending})"))
     else:
         words = [plain[0] for word in _alternatives(start) or [start] if (plain := _PLAIN.match(word))]
-    beginnings = frozenset(map(_beginning, words))
+    beginnings = frozenset(map(_first_letters, words))
     return frozenset() if "" in beginnings or start.startswith("*") else beginnings
 
 
@@ -334,11 +340,11 @@ _PLAIN = re.compile(r"(?:[^\W_](?![?*{]))*")
 """What a pattern begins with to the letter."""
 
 
-def _beginning(word: str) -> str:
+def _first_letters(word: str) -> str:
     return word[: 1 if word >= "\u3000" else 3]
 
 
-def _beginnings(text: str) -> set[str]:
+def _word_beginnings(text: str) -> set[str]:
     """The first one, two and three letters of each word; of a Chinese text each letter."""
     words = set(re.findall(r"[^\W_]+", text))
     prefixes = {word[:3] for word in words} | {word[:2] for word in words} | {word[:1] for word in words}

@@ -9,17 +9,23 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal
 
-from proctor.graders.numbers.numerals import first_digits, is_near, numeric_match, stated
-from proctor.graders.numbers.quantities import TOLERANCE, quantity_of, same, share_of, units_agree
-from proctor.graders.text import clip, shown
-from proctor.model import Mark
-from proctor.protocols import Graded, Grading
+from proctor.graders.numbers.numerals import find_first_digits, find_stated_number, is_near, numeric_match
+from proctor.graders.numbers.quantities import (
+    DEFAULT_TOLERANCE,
+    find_quantity,
+    is_same_quantity,
+    to_fraction,
+    units_agree,
+)
+from proctor.graders.text import clip, quote
+from proctor.model import GraderResult
+from proctor.protocols import BaseGrader, GradingInput
 
 
-class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Number(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the number that the answer states is close enough to the expected one.
 
-    An answer without a number fails. `stated` says which number counts.
+    An answer without a number fails. `find_stated_number` says which number counts.
     """
 
     all_or_nothing: ClassVar[bool] = True
@@ -39,25 +45,25 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not 0 <= self.tolerance < math.inf:
             raise ValueError(f"`tolerance` is {self.tolerance}; give a finite number of 0 or more.")
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; `details` has the number if it is finite."""
-        got = (stated if self.which == "stated" else first_digits)(graded.output.text)
+        got = (find_stated_number if self.which == "stated" else find_first_digits)(graded.output.text)
         if got is None:
-            return _no_number(graded.output.text)
+            return _no_number_result(graded.output.text)
         number = float(got)
         details = {"found": number} if math.isfinite(number) else {}
         # `value` may have been written with more digits than a float keeps, and every share of 0 is 0.
         tolerance = self.tolerance if self.value or not self.relative else 0
         if number == self.value or is_near(got, repr(self.value), tolerance, relative=self.relative):
             reason = f"The answer's number is {number:.15g}."
-            return Mark(value=1.0, passed=True, reason=reason, details=details)
+            return GraderResult(value=1.0, passed=True, reason=reason, details=details)
         unit = " of it" if self.relative else ""
         expected = f"{self.value:.15g} ± {self.tolerance:g}{unit}"
         reason = f"The answer's number is {number:.15g}; expected {expected}."
-        return Mark(value=0.0, passed=False, reason=reason, details=details)
+        return GraderResult(value=0.0, passed=False, reason=reason, details=details)
 
 
-class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NumericMatch(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer's first number is close to the first one of `value`; see `numeric_match`.
 
     This is a loose check: a year is a number, and units and "million" make no difference. An answer
@@ -68,29 +74,29 @@ class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     value: str
     """The right answer."""
-    rel_tolerance: float = TOLERANCE
+    rel_tolerance: float = DEFAULT_TOLERANCE
     """The largest difference, as a share of the expected number; if that is 0, the difference itself."""
 
     def __post_init__(self) -> None:
-        if first_digits(self.value) is None:
-            raise ValueError(f"`value` is {shown(self.value)}, which has no digit; give the right number.")
-        share_of(self.rel_tolerance)
+        if find_first_digits(self.value) is None:
+            raise ValueError(f"`value` is {quote(self.value)}, which has no digit; give the right number.")
+        to_fraction(self.rel_tolerance)
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; `details` has the number if it is finite."""
         answer = graded.output.text
-        digits = first_digits(answer)
+        digits = find_first_digits(answer)
         if digits is None:
-            return _no_number(answer)
-        got, expected = float(digits), float(first_digits(self.value) or "nan")
+            return _no_number_result(answer)
+        got, expected = float(digits), float(find_first_digits(self.value) or "nan")
         passed = numeric_match(answer, self.value, rel_tolerance=self.rel_tolerance) == 1.0
         reason = f"The answer's first number is {got:.15g}"
-        reason += "." if passed else f"; expected {expected:.15g} {_within(self.rel_tolerance)}."
+        reason += "." if passed else f"; expected {expected:.15g} {_format_tolerance(self.rel_tolerance)}."
         details = {"found": got} if math.isfinite(got) else {}
-        return Mark(value=float(passed), passed=passed, reason=reason, details=details)
+        return GraderResult(value=float(passed), passed=passed, reason=reason, details=details)
 
 
-class NumericEqual(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NumericEqual(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer states the quantity that `value` states; see `numeric_equal`.
 
     An answer without a number that can be an answer fails.
@@ -100,34 +106,38 @@ class NumericEqual(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     value: str
     """The right answer, with its unit."""
-    rel_tolerance: float = TOLERANCE
+    rel_tolerance: float = DEFAULT_TOLERANCE
     """The largest difference, as a share of the expected number; if that is 0, only 0 passes."""
 
     def __post_init__(self) -> None:
-        if quantity_of(self.value) is None:
+        if find_quantity(self.value) is None:
             message = "which has no number that can be an answer; give one, such as 12 or $4.5B"
-            raise ValueError(f"`value` is {shown(self.value)}, {message}.")
-        share_of(self.rel_tolerance)
+            raise ValueError(f"`value` is {quote(self.value)}, {message}.")
+        to_fraction(self.rel_tolerance)
 
-    def grade(self, graded: Graded) -> Mark:
+    def grade(self, graded: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; `details` has the quantity as the answer writes it."""
         answer = graded.output.text
-        expected = quantity_of(self.value)
-        got = quantity_of(answer, like=expected)
+        expected = find_quantity(self.value)
+        got = find_quantity(answer, like=expected)
         if got is None or expected is None:
-            return _no_number(answer)
-        passed = same(got, expected, share_of(self.rel_tolerance))
-        reason = f"The answer says {shown(got.written)}"
+            return _no_number_result(answer)
+        passed = is_same_quantity(got, expected, to_fraction(self.rel_tolerance))
+        reason = f"The answer says {quote(got.source_text)}"
         if not passed:
-            differ = _within(self.rel_tolerance) if units_agree(got, expected) else "in a unit that agrees"
-            reason += f"; expected {shown(expected.written)} {differ}"
-        details = {"found": clip(got.written)}
-        return Mark(value=float(passed), passed=passed, reason=f"{reason}.", details=details)
+            differ = (
+                _format_tolerance(self.rel_tolerance)
+                if units_agree(got, expected)
+                else "in a unit that agrees"
+            )
+            reason += f"; expected {quote(expected.source_text)} {differ}"
+        details = {"found": clip(got.source_text)}
+        return GraderResult(value=float(passed), passed=passed, reason=f"{reason}.", details=details)
 
 
-def _no_number(answer: str) -> Mark:
-    return Mark(value=0.0, passed=False, reason=f"The answer has no number: {shown(answer)}.")
+def _no_number_result(answer: str) -> GraderResult:
+    return GraderResult(value=0.0, passed=False, reason=f"The answer has no number: {quote(answer)}.")
 
 
-def _within(tolerance: float) -> str:
+def _format_tolerance(tolerance: float) -> str:
     return f"within {100 * tolerance:g} %"

@@ -19,48 +19,48 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from proctor.graders.numbers.numerals import Numeral, digits_of, is_negative, numerals
-from proctor.graders.numbers.units import WORD, Said, Unit, following, meanings
+from proctor.graders.numbers.numerals import Numeral, find_numerals, get_digits, is_negative
+from proctor.graders.numbers.units import WORD, Unit, WordMeanings, get_meanings, read_unit_words
 
 
-class Reading(NamedTuple):
+class NumberReading(NamedTuple):
     """One way to read a mention: a fraction of whole numbers, and a unit."""
 
     numerator: int
     denominator: int
     unit: Unit | None = None
-    shy: bool = False
+    needs_matching_unit: bool = False
     """Whether the word is usually a scale (`5 m`), so that this unit counts only against one of its kind."""
 
 
-class Mention(NamedTuple):
+class NumberMention(NamedTuple):
     """A number that can be an answer."""
 
     at: int
     """The index of its first digit."""
-    written: str
+    source_text: str
     """The text of the number, with sign and unit."""
-    readings: tuple[Reading, ...]
-    aside: bool
+    readings: tuple[NumberReading, ...]
+    is_aside: bool
     """Whether it is mentioned in passing."""
     bound: str = ""
     """`<` or `>` if it is only a bound: "up to 5", "at least 5"."""
-    another: bool = False
+    is_alternative: bool = False
     """Whether a word links it to the mention before, as in "4 to 5" or "4 or 5"."""
 
 
 # --- words -------------------------------------------------------------------------------------------------
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_MONTHS = _words(
+_MONTHS = _word_set(
     "january february march april may june july august september october november december "
     "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-_NUMBERED = _words(
+_NUMBERING_WORDS = _word_set(
     "item items note notes page pages p pp section sections sec step steps table tables figure figures fig "
     "exhibit exhibits claim claims form chapter chapters appendix annex article articles rule question "
     "questions line lines row footnote paragraph paragraphs para part schedule volume vol version patent "
@@ -68,37 +68,37 @@ _NUMBERED = _words(
     "level tier top series s&p ftse fortune russell nasdaq nikkei stoxx"
 )
 """Words after which a number is a name."""
-_BEFORE_YEARS = _words(
+_BEFORE_YEARS = _word_set(
     "in since during until till through between for year years calendar ended ending early late mid before "
     "after spring summer autumn fall winter quarter q1 q2 q3 q4 h1 h2"
 )
-_OWNERS = _words("the its our their his her this that")
-_SIDE_WORDS = _words("from than versus vs against by up down prior previous")
-_EARLIER = _words("previously originally formerly initially")
-_CHANGES = _words("increase decrease rise drop decline growth gain change difference out instead")
-_COMPARISON_WORDS = _words("compared comparing relative")
-_FILLERS = _words("about approximately around roughly nearly almost some only just")
-_COUNTRIES = _words("US EP WO JP CN KR DE GB")
-_CODES_OF_LAW = _words("U.S.C USC C.F.R CFR")
-_COUNT_WORDS = _words(
+_OWNERS = _word_set("the its our their his her this that")
+_SIDE_WORDS = _word_set("from than versus vs against by up down prior previous")
+_EARLIER = _word_set("previously originally formerly initially")
+_CHANGES = _word_set("increase decrease rise drop decline growth gain change difference out instead")
+_COMPARISON_WORDS = _word_set("compared comparing relative")
+_FILLERS = _word_set("about approximately around roughly nearly almost some only just")
+_COUNTRIES = _word_set("US EP WO JP CN KR DE GB")
+_CODES_OF_LAW = _word_set("U.S.C USC C.F.R CFR")
+_COUNT_WORDS = _word_set(
     "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty "
     "seventy eighty ninety hundred thousand million billion"
 )
 
 # --- surroundings ------------------------------------------------------------------------------------------
 
-_LOOK = 48
+_CONTEXT_LENGTH = 48
 """How many characters before a number can change what it means."""
-_LONGEST = 400
+_MAX_DIGITS = 400
 """The maximum number of digits, and the maximum power of ten."""
-_MOST = 2000
+_MAX_NUMBERS = 2000
 """At most this many numbers of a text are read, from its end."""
 
 _JOINT = re.compile(
     r"(?:[^\W\d_][-–]|[^\W_]['’]|[\d%][.,:/^]|[\d%] ?[-–—] ?|\d\*\*|[#№§±^] ?|\^\{|\+/- ?|\)\()$"
 )
 _JOINS = frozenset("-–—.,:/*#№§±^({'’")
-_GOES_ON = re.compile(
+_CONTINUATION = re.compile(
     r"[.,:/⁄'’]\d|\^|\*\*\d|\([a-z\d]{1,3}\)| \d+[/⁄]\d| and a (?:half|quarter)| dozen| tens of"
 )
 _RANGE = re.compile(r" ?[-–—] ?[$€£¥]?\d")
@@ -108,7 +108,7 @@ _OVER = re.compile(r"[/⁄](\d{1,12})(?![\w/⁄]|[.,:]\d)")
 _MIXED_NUMBER = re.compile(r"\d $")
 _CODE = re.compile(r"(?:(?<![\w)\]%])(?P<sign>[-−–]) ?)?\b(?P<code>[A-Z]{1,3}) ?$")
 _OPEN_PARENTHESIS = re.compile(r"(?P<around>[\w\]]?)(?P<money>[$€£¥₹]?)\( ?$")
-_CLOSED = re.compile(r"[*_]{0,3} ?\)")
+_CLOSING_PARENTHESIS = re.compile(r"[*_]{0,3} ?\)")
 _MINUS_WORD = re.compile(
     r"(?P<word>\b(?:minus|negative)|(?<![\w)\]%])(?<![\d)\]%] )−)[ \u00a0]$", re.IGNORECASE
 )
@@ -129,30 +129,30 @@ _BRACKETS = re.compile(r"\([^()]*+\)|\[[^\[\]]*+\]")
 _BLANK = " .#(\u00a0"
 
 
-def mentions_of(text: str) -> list[Mention]:
+def find_mentions(text: str) -> list[NumberMention]:
     """Returns the numbers that can be answers, in order, among the last 2,000 numbers of a text.
 
     Takes linear time.
     """
-    mentions: list[Mention] = []
+    mentions: list[NumberMention] = []
     remarks = _BRACKETS.finditer(text)
     remark = next(remarks, None)
     item, behind = 1, -1
     last: _Context | None = None
-    for numeral in numerals(text)[-_MOST:]:
+    for numeral in find_numerals(text)[-_MAX_NUMBERS:]:
         while remark is not None and remark.end() <= numeral.start():
             remark = next(remarks, None)
         context = _Context(numeral, behind)
         is_item = context.is_item(item)
         item += is_item
-        mention = context.mention()
+        mention = context.read_mention()
         if mention is not None:
             inside = remark is not None and remark.start() < numeral.start()
             is_aside, is_another = (
-                mention.aside or is_item or inside,
-                last is not None and context.is_another(last),
+                mention.is_aside or is_item or inside,
+                last is not None and context.is_alternative_to(last),
             )
-            mentions.append(mention._replace(aside=is_aside, another=is_another))
+            mentions.append(mention._replace(is_aside=is_aside, is_alternative=is_another))
             behind, last = context.end, context
     return mentions
 
@@ -171,14 +171,14 @@ class _Context:
         """The end of the mention before it."""
         self.text = numeral.string
         self.start, self.end = numeral.span()
-        self.before = self.text[max(0, self.start - _LOOK) : self.start]
+        self.before = self.text[max(0, self.start - _CONTEXT_LENGTH) : self.start]
         self.negative = is_negative(numeral)
         self.money = numeral["currency"] or ""
         self.words = self.before.rstrip(_BLANK).rsplit(None, 3)[-3:]
 
-    def mention(self) -> Mention | None:
+    def read_mention(self) -> NumberMention | None:
         """Returns the number with its sign, unit and bound; None if it cannot be an answer."""
-        value = self._value()
+        value = self._read_value()
         if value is None or self._is_joined() or self._is_a_decade():
             return None
         parenthesis = _OPEN_PARENTHESIS.search(self.before) if self.before.rstrip(" ").endswith("(") else None
@@ -193,22 +193,22 @@ class _Context:
         if year and self._is_a_year():
             return None
         numerator = -value[0] if self.negative else value[0]
-        money = _currencies(self.money) or _currencies(self.money[-1:])
-        readings = tuple(_readings(numerator, value[1], money, unit_words))
+        money = _currency_units(self.money) or _currency_units(self.money[-1:])
+        readings = tuple(_make_readings(numerator, value[1], money, unit_words))
         bound, is_aside = self._take_bound(), year or self._is_aside()
         at = self.numeral.start("digits")
-        return Mention(at, self.text[self.start : self.end], readings, is_aside, bound)
+        return NumberMention(at, self.text[self.start : self.end], readings, is_aside, bound)
 
     # --- the number itself ---------------------------------------------------------------------------------
 
-    def _value(self) -> tuple[int, int] | None:
+    def _read_value(self) -> tuple[int, int] | None:
         """Returns the unsigned number as a fraction; moves the end past a denominator."""
-        digits, power = digits_of(self.numeral)
+        digits, power = get_digits(self.numeral)
         whole, _, decimals = digits.partition(".")
-        if len(digits) > _LONGEST or len(power) > len(str(_LONGEST)) + 1:
+        if len(digits) > _MAX_DIGITS or len(power) > len(str(_MAX_DIGITS)) + 1:
             return None
         exponent = int(power or 0) - len(decimals)
-        if abs(exponent) > _LONGEST:
+        if abs(exponent) > _MAX_DIGITS:
             return None
         mantissa = int(whole + decimals)
         over = None if decimals or power else _OVER.match(self.text, self.end)
@@ -225,7 +225,7 @@ class _Context:
         digits = self.numeral["digits"].partition(".")[0]
         return (
             text[end : end + 1].isnumeric()
-            or _GOES_ON.match(text, end) is not None
+            or _CONTINUATION.match(text, end) is not None
             or _RANGE.match(text, end) is not None
             or (len(digits) <= 3 and _GROUP_AFTER.match(text, end) is not None)
             or (len(digits) == 3 and _GROUP_BEFORE.search(self.before) is not None)
@@ -241,25 +241,27 @@ class _Context:
 
     # --- what belongs to it --------------------------------------------------------------------------------
 
-    def _take_words(self, parenthesis: re.Match[str] | None) -> Said | None:
+    def _take_words(self, parenthesis: re.Match[str] | None) -> WordMeanings | None:
         """Reads the unit words after it, and brackets around it; returns None if they make it a name."""
-        next_words = following(self.text, self.end)
+        next_words = read_unit_words(self.text, self.end)
         if next_words is None:
             return None
         unit_words, self.end = next_words
-        closed = _CLOSED.match(self.text, self.end) if parenthesis else None
+        closed = _CLOSING_PARENTHESIS.match(self.text, self.end) if parenthesis else None
         if parenthesis is None or closed is None:
             return unit_words
-        self.negative = self.negative or self._is_of_accounts(parenthesis, bool(unit_words or self.money))
+        self.negative = self.negative or self._is_accounting_minus(
+            parenthesis, bool(unit_words or self.money)
+        )
         self.start -= len(self.before) - parenthesis.start("money")
         self.end = closed.end()
         self.money = self.money or parenthesis["money"]
         self.before = self.before[: parenthesis.start("money")]
         if not unit_words:
-            unit_words, self.end = following(self.text, self.end) or (unit_words, self.end)
+            unit_words, self.end = read_unit_words(self.text, self.end) or (unit_words, self.end)
         return unit_words
 
-    def _is_of_accounts(self, parenthesis: re.Match[str], has_unit: bool) -> bool:
+    def _is_accounting_minus(self, parenthesis: re.Match[str], has_unit: bool) -> bool:
         """Whether brackets around a number alone are an accounting minus.
 
         They are not in "f(5)" and "five (5)", nor around a conversion of the number before: "5 km (3 mi)".
@@ -274,7 +276,7 @@ class _Context:
         before = self.before
         touching = before.rstrip(" \u00a0")[-1:]
         code = _CODE.search(before) if "A" <= touching <= "Z" else None
-        if code is not None and _currencies(code["code"] + self.money):
+        if code is not None and _currency_units(code["code"] + self.money):
             self.money = code["code"] + self.money
             self.negative = self.negative or code["sign"] is not None
             self.start -= len(before) - code.start()
@@ -291,13 +293,13 @@ class _Context:
                 self.start -= len(before) - minus.start("word")
 
     def _take_bound(self) -> str:
-        match = _BOUND.search(self.text, max(0, self.start - _LOOK), self.start)
+        match = _BOUND.search(self.text, max(0, self.start - _CONTEXT_LENGTH), self.start)
         if match is None:
             return ""
         self.start = match.start()
         return "<" if match["less"] else ">"
 
-    def is_another(self, last: _Context) -> bool:
+    def is_alternative_to(self, last: _Context) -> bool:
         """Whether it is the other end of a range, or an alternative, that begins with the mention before."""
         link = self.text[last.end : self.start].strip().lower()
         before = {last._word(1).lower(), last._word(2).lower()}
@@ -327,7 +329,7 @@ class _Context:
             return False
         if last.lower() in ("no", "nos"):
             return before.rstrip(" \u00a0#").endswith(".")
-        return last.lower() in _NUMBERED or (last in _COUNTRIES and len(self.numeral["digits"]) >= 7)
+        return last.lower() in _NUMBERING_WORDS or (last in _COUNTRIES and len(self.numeral["digits"]) >= 7)
 
     def _is_day(self) -> bool:
         if len(self.numeral["digits"]) > 2:
@@ -375,26 +377,28 @@ def _is_year(word: str) -> bool:
     return len(word) == 4 and word.isdecimal() and word[:2] in ("19", "20")
 
 
-def _currencies(word: str) -> list[Unit]:
+def _currency_units(word: str) -> list[Unit]:
     """Returns the currencies that a sign or a code can mean."""
     return [
         meaning.unit
-        for meaning in meanings(word)
+        for meaning in get_meanings(word)
         if meaning.unit is not None and meaning.unit.family == "money"
     ]
 
 
-def _readings(numerator: int, denominator: int, money: list[Unit], unit_words: Said) -> Iterator[Reading]:
+def _make_readings(
+    numerator: int, denominator: int, money: list[Unit], unit_words: WordMeanings
+) -> Iterator[NumberReading]:
     first = unit_words[0] if unit_words else ()
     power = next((meaning.power for meaning in first if meaning.power), 0)
     scaled = numerator * 10**power
     if money:
-        yield from (Reading(scaled, denominator, unit) for unit in money)
+        yield from (NumberReading(scaled, denominator, unit) for unit in money)
         return
     units = [meaning.unit for meaning in unit_words[-1] if meaning.unit is not None] if unit_words else []
     if len(unit_words) == 2:
-        yield from (Reading(scaled, denominator, unit) for unit in units)
+        yield from (NumberReading(scaled, denominator, unit) for unit in units)
         return
     if power or not units:
-        yield Reading(scaled, denominator)
-    yield from (Reading(numerator, denominator, unit, power > 0) for unit in units)
+        yield NumberReading(scaled, denominator)
+    yield from (NumberReading(numerator, denominator, unit, power > 0) for unit in units)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 Numeral = re.Match[str]
 """The match of a number, with the groups of `_NUMBER`."""
-Counts = Callable[[Numeral], bool]
+NumeralFilter = Callable[[Numeral], bool]
 """Whether a number is a candidate at all."""
 
 # A letter or digit of an alphabet before a digit makes it part of a name (x2, COVID-19 has a hyphen between);
@@ -36,14 +36,14 @@ _NUMBER = rf"""
 # Every filler is bounded, so that an answer full of spaces cannot take quadratic time.
 _FILL = r"[\s*_:=~≈({\\\[$]{0,20}"
 _ABOUT = rf"(?:(?:approximately|about|roughly|exactly|simply|just|therefore|thus|equal[ ]to)\b{_FILL})?"
-_ANY = re.compile(_NUMBER, re.VERBOSE)
+_ANY_NUMBER = re.compile(_NUMBER, re.VERBOSE)
 _ANSWER = re.compile(
     rf"(?:[Aa]nswer|ANSWER)[\s*_]{{0,8}}(?i:is|was|equals|:|=){_FILL}{_ABOUT}{_NUMBER}", re.VERBOSE
 )
 _EQUALS = re.compile(rf"(?<![=<>!≤≥])={_FILL}{_NUMBER}", re.VERBOSE)
 _BRACKETED = re.compile(r"\([^()]*+\)|\[[^\[\]]*+\]")
 _BOX = "\\boxed{"
-_LOWER = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
+_TO_PLAIN_DIGITS = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
 
 _find_first = re.compile(r"-?\d[\d,]*(?:\.\d+)?").search
 
@@ -70,20 +70,20 @@ def numeric_match(predicted: str, expected: str, *, rel_tolerance: float = 0.01)
     try:
         got, expected_digits = _find_first(predicted), _find_first(expected)
     except TypeError:
-        raise not_text(predicted, expected) from None
+        raise not_text_error(predicted, expected) from None
     if got is None or expected_digits is None:
         return 0.0
     near = is_near(got[0].replace(",", ""), expected_digits[0].replace(",", ""), rel_tolerance, relative=True)
     return 1.0 if near else 0.0
 
 
-def first_digits(text: str) -> str | None:
+def find_first_digits(text: str) -> str | None:
     """Returns the number that `numeric_match` takes from a text, as text for `float`; None if it has none."""
     match = _find_first(text)
     return None if match is None else match[0].replace(",", "")
 
 
-def not_text(predicted: object, expected: object) -> TypeError:
+def not_text_error(predicted: object, expected: object) -> TypeError:
     """Returns the error for a scorer that is called with anything but texts."""
     name, value = ("expected", expected) if isinstance(predicted, str) else ("predicted", predicted)
     return TypeError(
@@ -128,7 +128,7 @@ def _is_near_in_decimal(got: str, expected_digits: str, tolerance: float, relati
 # --- the number that is meant ------------------------------------------------------------------------------
 
 
-def stated(text: str) -> str | None:
+def find_stated_number(text: str) -> str | None:
     r"""Returns the number that a text gives as its answer, as text for `float`; None if it has none.
 
     The first of these that exists:
@@ -141,29 +141,29 @@ def stated(text: str) -> str | None:
     A minus sign counts unless a letter, digit or closing bracket precedes it, so `3-15` has 3 and 15.
     Currency and percent signs around a number are ignored, and `1.5 × 10^3` is one number.
     """
-    match = declared(text) or equated(text) or _last(numerals(text))
-    return match and _value(match)
+    match = find_declared_number(text) or find_number_after_equals(text) or _last(find_numerals(text))
+    return match and _to_float_text(match)
 
 
-def numerals(text: str) -> list[Numeral]:
+def find_numerals(text: str) -> list[Numeral]:
     """Returns every number of a text."""
-    return list(_ANY.finditer(text))
+    return list(_ANY_NUMBER.finditer(text))
 
 
-def declared(text: str, counts: Counts | None = None) -> Numeral | None:
+def find_declared_number(text: str, counts: NumeralFilter | None = None) -> Numeral | None:
     r"""Returns the number in the last `\boxed{…}`, else the one after the last "answer is"."""
-    return _boxed(text, counts) or _last(_ANSWER.finditer(text), counts)
+    return _find_boxed(text, counts) or _last(_ANSWER.finditer(text), counts)
 
 
-def equated(text: str) -> Numeral | None:
+def find_number_after_equals(text: str) -> Numeral | None:
     """Returns the number after the last `=`, if all later numbers are in brackets."""
     match = _last(_EQUALS.finditer(text))
-    if match is None or _ANY.search(_BRACKETED.sub(" ", text[match.end() :])):
+    if match is None or _ANY_NUMBER.search(_BRACKETED.sub(" ", text[match.end() :])):
         return None
     return match
 
 
-def _boxed(text: str, counts: Counts | None) -> Numeral | None:
+def _find_boxed(text: str, counts: NumeralFilter | None) -> Numeral | None:
     start = text.rfind(_BOX)
     if start < 0:
         return None
@@ -171,11 +171,11 @@ def _boxed(text: str, counts: Counts | None) -> Numeral | None:
     for end in range(at, len(text)):
         depth += (text[end] == "{") - (text[end] == "}")
         if depth == 0:
-            return _last(_ANY.finditer(text, at, end), counts)
+            return _last(_ANY_NUMBER.finditer(text, at, end), counts)
     return None
 
 
-def _last(numerals: Iterable[Numeral], counts: Counts | None = None) -> Numeral | None:
+def _last(numerals: Iterable[Numeral], counts: NumeralFilter | None = None) -> Numeral | None:
     last = deque(numerals if counts is None else filter(counts, numerals), maxlen=1)
     return last.pop() if last else None
 
@@ -183,12 +183,12 @@ def _last(numerals: Iterable[Numeral], counts: Counts | None = None) -> Numeral 
 # --- its parts ---------------------------------------------------------------------------------------------
 
 
-def digits_of(match: Numeral) -> tuple[str, str]:
+def get_digits(match: Numeral) -> tuple[str, str]:
     """Returns the digits with at most one point, and the power of ten as signed digits; empty if none."""
     gap = match["gap"]
     digits = match["digits"].replace(gap, "") if gap else match["digits"]
     power = match["exponent"] or match["power"] or match["raised"]
-    return digits, power.translate(_LOWER) if power else ""
+    return digits, power.translate(_TO_PLAIN_DIGITS) if power else ""
 
 
 def is_negative(match: Numeral) -> bool:
@@ -196,8 +196,8 @@ def is_negative(match: Numeral) -> bool:
     return (match["sign"] or "+") in _MINUS or match["inner"] is not None
 
 
-def _value(match: Numeral) -> str:
-    digits, power = digits_of(match)
+def _to_float_text(match: Numeral) -> str:
+    digits, power = get_digits(match)
     if power:
         sign, power = "-" * power.startswith("-"), power.lstrip("-+0")
         power = f"e{sign}{power[:15] or 0}"  # more digits than decimals can have, and none could tell

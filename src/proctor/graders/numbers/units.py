@@ -142,7 +142,7 @@ data byte 1000000000000 TB terabyte terabytes
 """Family, kind, factor, and words, with `_` for a space."""
 
 
-def _table() -> dict[str, tuple[Meaning, ...]]:
+def _build_table() -> dict[str, tuple[Meaning, ...]]:
     """Returns every word with its meanings; scales come first."""
     table: dict[str, tuple[Meaning, ...]] = {}
 
@@ -166,16 +166,16 @@ def _table() -> dict[str, tuple[Meaning, ...]]:
     return table
 
 
-_TABLE: Final = _table()
-_LONG: Final = 3
+_MEANINGS: Final = _build_table()
+_MAX_SYMBOL_LENGTH: Final = 3
 
 
-def meanings(word: str) -> tuple[Meaning, ...]:
+def get_meanings(word: str) -> tuple[Meaning, ...]:
     """Returns the meanings of a word or sign; empty if it is unknown.
 
     Words of more than three letters may be written with capitals; shorter ones are symbols and may not.
     """
-    return _TABLE.get(word) or (_TABLE.get(word.lower(), ()) if len(word) > _LONG else ())
+    return _MEANINGS.get(word) or (_MEANINGS.get(word.lower(), ()) if len(word) > _MAX_SYMBOL_LENGTH else ())
 
 
 # --- what follows ------------------------------------------------------------------------------------------
@@ -185,12 +185,12 @@ WORD: Final = re.compile(
     r"(?P<word>[%％‰×]|°[CF]?|[A-Z]{0,2}\$|(?:JP|CN)?¥|[€£₹₩₽₺₪]|[A-Za-zµμ]+(?:[./][A-Za-z]+)*[²³]?\.?)"
 )
 """A word or sign right after a number: the group `gap` is the text between, and `word` is the word."""
-_SECOND: Final = re.compile(r"[ -]([A-Za-z]+)")
-Said = tuple[tuple[Meaning, ...], ...]
+_SECOND_WORD: Final = re.compile(r"[ -]([A-Za-z]+)")
+WordMeanings = tuple[tuple[Meaning, ...], ...]
 """The meanings of up to two words after a number: a scale and a unit, or one of them."""
 
 
-def following(text: str, at: int) -> tuple[Said, int] | None:
+def read_unit_words(text: str, at: int) -> tuple[WordMeanings, int] | None:
     """Reads the words after a number; returns their meanings and end, or None if they make it a name."""
     meanings_here, end = _read_word(text, at)
     if meanings_here is None:
@@ -210,24 +210,24 @@ def _read_word(text: str, at: int) -> tuple[tuple[Meaning, ...] | None, int]:
     match = WORD.match(text, at)
     if match is None:
         is_joined = text[at : at + 1].isalnum() or text[at : at + 1] == "_"
-        return (None if is_joined and not _is_of_spaceless(text[at]) else ()), at
+        return (None if is_joined and not _is_unspaced_script(text[at]) else ()), at
     word, end = match["word"], match.end()
     is_joined = match.start("word") == at
     if match["gap"] == "-" and word[1:] in ("", ".") and word[0].isalpha():
         return None, at
-    second = _SECOND.match(text, end)
+    second = _SECOND_WORD.match(text, end)
     if second is not None:
-        pair = meanings(f"{word} {second[1]}".lower())
+        pair = get_meanings(f"{word} {second[1]}".lower())
         if pair:
             return pair, second.end()
     for part in (word, word.rstrip("."), word.partition("/")[0]):
-        word_meanings = meanings(part)
+        word_meanings = get_meanings(part)
         stop = end - len(word) + len(part)
         if word_meanings and not text[stop : stop + 1].isalnum():
             return word_meanings, stop
     return (None if is_joined and word[0].isalpha() else ()), at
 
 
-def _is_of_spaceless(character: str) -> bool:
+def _is_unspaced_script(character: str) -> bool:
     """Whether a letter is of a script without a space between a number and the next word."""
     return character >= "\u0e00"

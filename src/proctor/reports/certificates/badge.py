@@ -25,7 +25,9 @@ _MAX_TITLE_LENGTH = 400
 _LABEL_FILL = "#3a3f45"
 _FILLS = ((0.9, "#1a6b3a"), (0.75, "#55650f"), (0.5, "#8a5700"), (0.0, "#a2372b"))
 """The fill of a pass rate: green, olive, amber and red."""
-MEANING = "The colour is that of the pass rate: green from 90 %, olive from 75 %, amber from 50 %, red below."
+COLOUR_MEANING = (
+    "The colour is that of the pass rate: green from 90 %, olive from 75 %, amber from 50 %, red below."
+)
 """Explains the colour of a badge."""
 _GREY_FILL = "#5d6167"
 
@@ -60,7 +62,7 @@ class Badge(Struct, frozen=True, kw_only=True):
     """The right side: the statement."""
     rate: float | None = None
     """The pass rate, which gives the colour; None for grey."""
-    grey: str = ""
+    grey_reason: str = ""
     """Why the badge is grey, as a sentence."""
     title: str = ""
     """The tooltip and the text for screen readers; the SVG adds the meaning of its colour."""
@@ -68,7 +70,7 @@ class Badge(Struct, frozen=True, kw_only=True):
     """The link target: an http or https URL, or a path."""
 
 
-def svg(badge: Badge) -> str:
+def render_badge(badge: Badge) -> str:
     """Returns the badge as SVG; equal badges give equal text."""
     label, message = (
         _shorten(text, side) for text, side in ((badge.label, "label"), (badge.message, "message"))
@@ -76,14 +78,14 @@ def svg(badge: Badge) -> str:
     left_width, right_width = _GAP * 2 + _pixels(label), _GAP * 2 + _pixels(message)
     width = left_width + right_width
     title = _clean(badge.title or f"{badge.label}: {badge.message}")[:_MAX_TITLE_LENGTH]
-    meaning = badge.grey if badge.rate is None else MEANING
+    meaning = badge.grey_reason if badge.rate is None else COLOUR_MEANING
     title = f"{title}. {meaning}" if meaning else title
     shapes = "\n".join(
         (
             f'<rect width="{width}" height="20" rx="{_ROUND}" fill="{_LABEL_FILL}"/>',
-            f'<path d="{_right_side(left_width, right_width)}" fill="{fill_of(badge.rate)}"/>',
-            _text(label, _GAP),
-            _text(message, left_width + _GAP),
+            f'<path d="{_right_side_path(left_width, right_width)}" fill="{fill_for_rate(badge.rate)}"/>',
+            _text_element(label, _GAP),
+            _text_element(message, left_width + _GAP),
         )
     )
     if badge.link is not None:
@@ -96,7 +98,7 @@ def svg(badge: Badge) -> str:
     )
 
 
-def fill_of(rate: float | None) -> str:
+def fill_for_rate(rate: float | None) -> str:
     """Returns the background colour for a pass rate; white text on it has a contrast of at least 4.5.
 
     That is the minimum of WCAG 2.2, https://www.w3.org/TR/WCAG22/#contrast-minimum.
@@ -106,18 +108,18 @@ def fill_of(rate: float | None) -> str:
     return next(fill for bar, fill in _FILLS if rate >= bar)
 
 
-def picture(badge: Badge, path: str) -> str:
+def render_badge_markdown(badge: Badge, path: str) -> str:
     """Returns the badge as a Markdown image with a link; links inside the SVG do not work there.
 
     Args:
         badge: the badge.
         path: the path of its SVG, relative to the Markdown file.
     """
-    image = f"![{escaped(badge.title or badge.message)}]({_address(path)})"
+    image = f"![{escape_markdown(badge.title or badge.message)}]({_address(path)})"
     return image if badge.link is None else f"[{image}]({_address(badge.link)})"
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Returns text on one line, without invisible characters, that Markdown shows literally."""
     return markdown_text(_clean(text))
 
@@ -126,16 +128,16 @@ def _address(address: str) -> str:
     return quote(_clean(address), safe="/:?#@!$&*+,;=%~")
 
 
-def width_of(text: str) -> float:
+def text_width(text: str) -> float:
     """Returns the width of a text as drawn, in pixels."""
-    return sum(_hundredths(letter) for letter in text) * _FONT_PX / 100
+    return sum(_glyph_width(letter) for letter in text) * _FONT_PX / 100
 
 
 def _pixels(text: str) -> int:
-    return -int(-width_of(text) // 1)
+    return -int(-text_width(text) // 1)
 
 
-def _hundredths(letter: str) -> int:
+def _glyph_width(letter: str) -> int:
     hundredths = _WIDTHS.get(letter)
     if hundredths is not None:
         return hundredths
@@ -144,7 +146,7 @@ def _hundredths(letter: str) -> int:
     return _WIDE if unicodedata.east_asian_width(letter) in "WF" else _OTHER
 
 
-def _right_side(left_width: int, right_width: int) -> str:
+def _right_side_path(left_width: int, right_width: int) -> str:
     straight, round_ = right_width - _ROUND, f"{_ROUND} {_ROUND} 0 0 1"
     return (
         f"M{left_width} 0h{straight}a{round_} {_ROUND} {_ROUND}v{20 - 2 * _ROUND}"
@@ -152,7 +154,7 @@ def _right_side(left_width: int, right_width: int) -> str:
     )
 
 
-def _text(text: str, x: int) -> str:
+def _text_element(text: str, x: int) -> str:
     # `textLength` fixes the width: another font may be wider than the one of the table.
     length = f'textLength="{_pixels(text)}" lengthAdjust="spacingAndGlyphs"'
     return f'<text x="{x}" y="14" {length}>{escape(text)}</text>'

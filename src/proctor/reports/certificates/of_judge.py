@@ -10,54 +10,66 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.calibration import (
-    Estimate,
-    Share,
+    IntervalEstimate,
+    Proportion,
     agreement,
-    among_people,
     base_rate,
     bias,
-    changed,
-    changed_p,
+    changed_p_value,
+    changed_share,
     consistency,
-    corrected,
-    net,
-    net_p,
+    corrected_pass_rate,
+    human_agreement,
+    net_p_value,
+    net_shift,
     sensitivity,
     specificity,
 )
 from proctor.charts import Bar, Chart, forest
-from proctor.model import Calibration, Run, Sway
-from proctor.plurals import counted
-from proctor.reports.formatting import AXIS_HEAD, drawn, interval, percent, points, probability, rounded, utc
+from proctor.model import Calibration, Run, VerdictShift
+from proctor.plurals import pluralize
+from proctor.reports.formatting import (
+    AXIS_HEAD,
+    draw_interval,
+    format_utc,
+    interval,
+    percent,
+    percentage_points,
+    probability,
+    round_interval,
+)
 from proctor.safe_text import markdown_text, one_line
 from proctor.verdicts import Tally
 
-FEW = 20
+MIN_LABELS = 20
 """With fewer labels of a kind, a note warns that they say little."""
 
 
 # --- one calibration in a sentence -------------------------------------------------------------------------
 
 
-def sentence(calibration: Calibration) -> str:
+def describe_agreement(calibration: Calibration) -> str:
     """Returns how far a judge agrees with people, as a clause without its subject and full stop."""
-    clause = f"agrees with people on {_share_text(agreement(calibration))}, {_kappa(calibration)}"
+    clause = f"agrees with people on {_share_text(agreement(calibration))}, {_kappa_text(calibration)}"
     wrong = specificity(calibration)
-    if not wrong.of:
+    if not wrong.total:
         return f"{clause}; it was shown nothing that people fail"
-    passed = Share(wrong.of - wrong.hits, wrong.of)
+    passed = Proportion(wrong.total - wrong.hits, wrong.total)
     return f"{clause}; it passes {percent(passed.value)} ({interval(passed.ci95)}) of what people fail"
 
 
-def _kappa(calibration: Calibration) -> str:
+def _kappa_text(calibration: Calibration) -> str:
     if calibration.kappa is None or calibration.kappa_ci95 is None:
         return "kappa undefined"
     low, high = calibration.kappa_ci95
     return f"kappa {calibration.kappa:.2f} ({low:.2f} to {high:.2f})"
 
 
-def _share_text(share: Share) -> str:
-    return f"{share.hits:,} of {counted(share.of, 'answer')} ({percent(share.value)}, {interval(share.ci95)})"
+def _share_text(share: Proportion) -> str:
+    return (
+        f"{share.hits:,} of {pluralize(share.total, 'answer')} ({percent(share.value)}, "
+        f"{interval(share.ci95)})"
+    )
 
 
 # --- notes on a run ----------------------------------------------------------------------------------------
@@ -67,15 +79,15 @@ class RunJudge(Struct, frozen=True, kw_only=True):
     """A judge of a run with its calibration."""
 
     name: str
-    found: Calibration | None
+    calibration: Calibration | None
     """None if it has no calibration."""
     other_prompts: bool = False
     """Whether the run used prompts that the calibration does not cover."""
-    people_pass: Estimate | None = None
+    corrected_pass_rate: IntervalEstimate | None = None
     """The estimated share of answers that people would pass; None unless this judge decided all of them."""
 
 
-def run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) -> list[RunJudge]:
+def get_run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) -> list[RunJudge]:
     """Returns the judges that judged in a run, by name, with the corrected pass rate of what they decided.
 
     Args:
@@ -85,13 +97,13 @@ def run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) -> l
     """
     return [
         judge
-        if judge.found is None or judge.other_prompts
-        else replace(judge, people_pass=_people_pass(run, tally, judge.found))
-        for judge in judges_known(tally.judging.prompts, calibrations)
+        if judge.calibration is None or judge.other_prompts
+        else replace(judge, corrected_pass_rate=_corrected_pass_rate(run, tally, judge.calibration))
+        for judge in match_calibrations(tally.judge_stats.prompts, calibrations)
     ]
 
 
-def judges_known(
+def match_calibrations(
     prompts: Mapping[str, Collection[str]], calibrations: Iterable[Calibration]
 ) -> list[RunJudge]:
     """Returns the judges that judged in a run, by name.
@@ -104,24 +116,24 @@ def judges_known(
     return [
         RunJudge(
             name=name,
-            found=by_name.get(name),
+            calibration=by_name.get(name),
             other_prompts=name in by_name and not set(by_name[name].prompts).issuperset(prompts[name]),
         )
         for name in sorted(prompts)
     ]
 
 
-def _people_pass(run: Run, tally: Tally, calibration: Calibration) -> Estimate | None:
+def _corrected_pass_rate(run: Run, tally: Tally, calibration: Calibration) -> IntervalEstimate | None:
     """Returns the corrected pass rate of a run that a single judge decided with one vote per answer."""
-    alone, counts = tally.judging.alone, tally.all
+    alone, counts = tally.judge_stats.judged_counts, tally.all
     measured_count = alone.passed + alone.failed
-    by_one = len(tally.judging.prompts) == 1 and run.settings.judge_repeats == 1
+    by_one = len(tally.judge_stats.prompts) == 1 and run.settings.judge_repeats == 1
     if not by_one or run.suite.repeats_rule != "each" or measured_count != counts.passed + counts.failed:
         return None
     # Repeats of a case are not independent, so that each case counts once.
     cases = max(1, min(alone.cases, measured_count))
     return (
-        corrected(round(alone.passed / measured_count * cases), cases, calibration)
+        corrected_pass_rate(round(alone.passed / measured_count * cases), cases, calibration)
         if measured_count
         else None
     )
@@ -129,8 +141,8 @@ def _people_pass(run: Run, tally: Tally, calibration: Calibration) -> Estimate |
 
 def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
     """Returns a line for each calibrated judge of a run, and one for all judges without a calibration."""
-    lines = [_judge_line(judge, judge.found) for judge in judges if judge.found is not None]
-    unknown = [judge.name for judge in judges if judge.found is None]
+    lines = [_judge_line(judge, judge.calibration) for judge in judges if judge.calibration is not None]
+    unknown = [judge.name for judge in judges if judge.calibration is None]
     if unknown:
         command = f"proctor certify --judge {shlex.quote(unknown[0])} --labels FILE"
         who = f"the judge {unknown[0]!r} agrees" if len(unknown) == 1 else f"{_join_judges(unknown)} agree"
@@ -139,11 +151,11 @@ def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
 
 
 def _judge_line(judge: RunJudge, calibration: Calibration) -> str:
-    text = f"The judge {judge.name!r} {sentence(calibration)} (measured {calibration.at:%Y-%m-%d})."
+    text = f"The judge {judge.name!r} {describe_agreement(calibration)} (measured {calibration.at:%Y-%m-%d})."
     if judge.other_prompts:
         text += " This run asked it by other prompts than it was measured with."
-    if judge.people_pass is not None:
-        rate = judge.people_pass
+    if judge.corrected_pass_rate is not None:
+        rate = judge.corrected_pass_rate
         text += f" Corrected for that, people would pass {percent(rate.value)} ({interval(rate[1:])})."
     return text
 
@@ -156,16 +168,16 @@ def judge_row(judge: RunJudge) -> dict[str, Any]:
     """Returns the judge and its calibration as plain data."""
     return {
         "judge": judge.name,
-        "calibration": None if judge.found is None else row(judge.found),
+        "calibration": None if judge.calibration is None else calibration_row(judge.calibration),
         "other_prompts": judge.other_prompts,
-        "corrected_pass_rate": _estimate_row(judge.people_pass),
+        "corrected_pass_rate": _estimate_row(judge.corrected_pass_rate),
     }
 
 
 # --- the whole calibration ---------------------------------------------------------------------------------
 
 
-def measures(calibration: Calibration) -> list[tuple[str, Share]]:
+def named_shares(calibration: Calibration) -> list[tuple[str, Proportion]]:
     """Returns every measured share with its name."""
     times = f"says the same {calibration.repeats} times"
     shares = [
@@ -173,92 +185,104 @@ def measures(calibration: Calibration) -> list[tuple[str, Share]]:
         ("passes what people pass", sensitivity(calibration)),
         ("fails what people fail", specificity(calibration)),
         (times, consistency(calibration)),
-        ("unmoved by the order", _unmoved(calibration.position)),
-        ("unmoved by length", _unmoved(calibration.length)),
-        ("people agree among themselves", among_people(calibration)),
+        ("unmoved by the order", _unchanged_share(calibration.position)),
+        ("unmoved by length", _unchanged_share(calibration.length)),
+        ("people agree among themselves", human_agreement(calibration)),
     ]
-    return [(name, share) for name, share in shares if share.of]
+    return [(name, share) for name, share in shares if share.total]
 
 
-def _unmoved(sway: Sway | None) -> Share:
+def _unchanged_share(sway: VerdictShift | None) -> Proportion:
     if sway is None:
-        return Share(0, 0)
-    change_share = changed(sway)
-    return Share(change_share.of - change_share.hits, change_share.of)
+        return Proportion(0, 0)
+    change_share = changed_share(sway)
+    return Proportion(change_share.total - change_share.hits, change_share.total)
 
 
-def lines(calibration: Calibration) -> Iterator[str]:
+def render_text(calibration: Calibration) -> Iterator[str]:
     """Yields the lines that a terminal shows."""
-    shares = measures(calibration)
+    shares = named_shares(calibration)
     width = max((len(name) for name, _ in shares), default=0)
     yield one_line(f"The judge {calibration.name} beside the labels of people, {calibration.at:%Y-%m-%d}")
     yield ""
     yield f"{'':<{width}}  answers    rate  {AXIS_HEAD}"
     for name, share in shares:
-        cell = f"{share.hits:,}/{share.of:,}"
+        cell = f"{share.hits:,}/{share.total:,}"
         yield (
-            f"{name:<{width}}  {cell:>7}  {percent(share.value):>6}  {drawn(share.value, share.ci95)}  "
-            f"{interval(share.ci95)}"
+            f"{name:<{width}}  {cell:>7}  {percent(share.value):>6}  "
+            f"{draw_interval(share.value, share.ci95)}  {interval(share.ci95)}"
         )
     yield ""
-    yield from sentences(calibration)
+    yield from describe_calibration(calibration)
 
 
-def sentences(calibration: Calibration) -> Iterator[str]:
+def describe_calibration(calibration: Calibration) -> Iterator[str]:
     """Yields the measures as sentences."""
-    yield f"It {sentence(calibration)}."
+    yield f"It {describe_agreement(calibration)}."
     yield f"People pass {_share_text(base_rate(calibration))}."
     if calibration.unscored:
         yield f"On {calibration.unscored:,} more it gave no verdict; they count for neither side."
     if calibration.people_twice and calibration.people_alpha is not None:
         yield (
-            f"People agree among themselves on {_share_text(among_people(calibration))}, "
+            f"People agree among themselves on {_share_text(human_agreement(calibration))}, "
             f"Krippendorff's alpha {calibration.people_alpha:.2f}: no judge can be asked for more."
         )
     if calibration.repeated:
-        restless = Share(calibration.repeated - calibration.steady, calibration.repeated)
+        restless = Proportion(calibration.repeated - calibration.steady, calibration.repeated)
         yield f"Asked {calibration.repeats} times, it changes its mind on {_share_text(restless)}."
-    yield from _sway_lines("Order", "with the material in reverse order", calibration.position, calibration)
-    yield from _sway_lines(
+    yield from _shift_sentences(
+        "Order", "with the material in reverse order", calibration.position, calibration
+    )
+    yield from _shift_sentences(
         "Length", "when an answer is padded with words that say nothing", calibration.length, calibration
     )
     if calibration.length_failed is not None:
-        share = Share(calibration.length_failed.to_pass, calibration.length_failed.count)
+        share = Proportion(calibration.length_failed.to_pass, calibration.length_failed.count)
         yield f"Of what people fail, {_share_text(share)} turn to pass when padded."
-    yield from notes(calibration)
+    yield from describe_caveats(calibration)
 
 
-def _sway_lines(name: str, how: str, sway: Sway | None, calibration: Calibration) -> Iterator[str]:
+def _shift_sentences(
+    name: str, how: str, sway: VerdictShift | None, calibration: Calibration
+) -> Iterator[str]:
     if sway is None:
         yield f"{name}: not measured."
         return
-    by, test = net(sway), probability(net_p(sway))
+    by, test = net_shift(sway), probability(net_p_value(sway))
     table = f"{sway.to_pass:,} to pass, {sway.to_fail:,} to fail"
     yield (
-        f"{name}: {how}, {_share_text(changed(sway))} change, {table}: net {points(by.value)} "
-        f"({points(by.low)} to {points(by.high)}), sign test {test}. {_bias_text(sway, calibration)}"
+        f"{name}: {how}, {_share_text(changed_share(sway))} change, {table}: net "
+        f"{percentage_points(by.value)} "
+        f"({percentage_points(by.low)} to {percentage_points(by.high)}), sign test {test}. "
+        f"{_bias_text(sway, calibration)}"
     )
 
 
-def _bias_text(sway: Sway, calibration: Calibration) -> str:
+def _bias_text(sway: VerdictShift, calibration: Calibration) -> str:
     match bias(sway):
         case "pass":
             return "It is biased: more pass so."
         case "fail":
             return "It is biased: fewer pass so."
         case "change":
-            return f"That is more than asking again changes ({probability(changed_p(sway))}): it is biased."
+            return (
+                f"That is more than asking again changes ({probability(changed_p_value(sway))}): it is "
+                "biased."
+            )
     if calibration.repeated:
         return "That is no more than chance explains."
     return "How much asking again changes is not known."
 
 
-def notes(calibration: Calibration) -> Iterator[str]:
+def describe_caveats(calibration: Calibration) -> Iterator[str]:
     """Yields caveats."""
     right, wrong = sensitivity(calibration), specificity(calibration)
     for share, what in ((right, "pass"), (wrong, "fail")):
-        if share.of < FEW:
-            yield f"Note: only {share.of:,} of the answers are such as people {what}. Label {FEW} of each."
+        if share.total < MIN_LABELS:
+            yield (
+                f"Note: only {share.total:,} of the answers are such as people {what}. Label {MIN_LABELS} "
+                "of each."
+            )
     if right.ci95 and wrong.ci95 and right.ci95[0] + wrong.ci95[0] <= 1:
         yield "Note: it is not shown to be better than a coin, so no pass rate can be corrected by it."
 
@@ -266,75 +290,75 @@ def notes(calibration: Calibration) -> Iterator[str]:
 # --- data, Markdown, chart ---------------------------------------------------------------------------------
 
 
-def row(calibration: Calibration) -> dict[str, Any]:
+def calibration_row(calibration: Calibration) -> dict[str, Any]:
     """Returns a calibration as plain data."""
     return {
         "judge": calibration.name,
         "judge_digest": calibration.judge,
-        "at": utc(calibration.at),
+        "at": format_utc(calibration.at),
         "labels_digest": calibration.labels,
         "prompt_digests": list(calibration.prompts),
         "unscored": calibration.unscored,
         "agreement": _share_row(agreement(calibration)),
         "kappa": calibration.kappa,
-        "kappa_ci95": rounded(calibration.kappa_ci95),
+        "kappa_ci95": round_interval(calibration.kappa_ci95),
         "sensitivity": _share_row(sensitivity(calibration)),
         "specificity": _share_row(specificity(calibration)),
         "base_rate": _share_row(base_rate(calibration)),
         "repeats": calibration.repeats,
         "consistency": _share_row(consistency(calibration)),
-        "position": _sway_row(calibration.position),
-        "length": _sway_row(calibration.length),
-        "length_failed": _sway_row(calibration.length_failed),
-        "people": {**_share_row(among_people(calibration)), "alpha": calibration.people_alpha},
+        "position": _shift_row(calibration.position),
+        "length": _shift_row(calibration.length),
+        "length_failed": _shift_row(calibration.length_failed),
+        "people": {**_share_row(human_agreement(calibration)), "alpha": calibration.people_alpha},
     }
 
 
-def _share_row(share: Share) -> dict[str, Any]:
-    return {"count": share.hits, "of": share.of, "rate": share.value, "ci95": rounded(share.ci95)}
+def _share_row(share: Proportion) -> dict[str, Any]:
+    return {"count": share.hits, "of": share.total, "rate": share.value, "ci95": round_interval(share.ci95)}
 
 
-def _sway_row(sway: Sway | None) -> dict[str, Any] | None:
+def _shift_row(sway: VerdictShift | None) -> dict[str, Any] | None:
     if sway is None:
         return None
     return {
         "to_pass": sway.to_pass,
         "to_fail": sway.to_fail,
-        "changed": _share_row(changed(sway)),
-        "changed_p": changed_p(sway),
-        "net": _estimate_row(net(sway)),
-        "net_p": net_p(sway),
+        "changed": _share_row(changed_share(sway)),
+        "changed_p": changed_p_value(sway),
+        "net": _estimate_row(net_shift(sway)),
+        "net_p": net_p_value(sway),
         "bias": bias(sway),
     }
 
 
-def _estimate_row(estimate: Estimate | None) -> dict[str, Any] | None:
+def _estimate_row(estimate: IntervalEstimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
-    return {"rate": estimate.value, "ci95": rounded(estimate[1:])}
+    return {"rate": estimate.value, "ci95": round_interval(estimate[1:])}
 
 
-def markdown(calibration: Calibration) -> str:
+def render_markdown(calibration: Calibration) -> str:
     """Returns the calibration as Markdown."""
     parts = [
         f"# The judge {markdown_text(calibration.name)} beside the labels of people\n",
         f"{calibration.at:%Y-%m-%d}, judge `{calibration.judge}`, labels `{calibration.labels}`.\n",
         "| | Answers | Of | Rate | 95 % interval |\n|---|--:|--:|--:|---|",
         *(
-            f"| {name} | {share.hits} | {share.of} | {percent(share.value)} | {interval(share.ci95)} |"
-            for name, share in measures(calibration)
+            f"| {name} | {share.hits} | {share.total} | {percent(share.value)} | {interval(share.ci95)} |"
+            for name, share in named_shares(calibration)
         ),
         "",
-        *(f"{markdown_text(line)}\n" for line in sentences(calibration)),
+        *(f"{markdown_text(line)}\n" for line in describe_calibration(calibration)),
     ]
     return "\n".join(parts)
 
 
-def chart(calibration: Calibration) -> Chart:
+def draw_chart(calibration: Calibration) -> Chart:
     """Returns a chart with a dot for each share and a line for its interval."""
     dots = []
-    for name, share in measures(calibration):
+    for name, share in named_shares(calibration):
         low, high = share.ci95 or (None, None)
-        dots.append(Bar(f"{name} ({share.hits} of {share.of})", share.value or 0.0, low, high))
-    title = one_line(f"The judge {calibration.name}: {_kappa(calibration)}")
+        dots.append(Bar(f"{name} ({share.hits} of {share.total})", share.value or 0.0, low, high))
+    title = one_line(f"The judge {calibration.name}: {_kappa_text(calibration)}")
     return forest(dots, title=title, unit="share of answers, with 95 % interval")

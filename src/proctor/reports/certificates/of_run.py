@@ -9,29 +9,29 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from proctor.certification import Condition, Hindrance, Measured, Word
-from proctor.model import Standing
+from proctor.certification import Condition, HeadlineScope, Objection, TrustLevel
+from proctor.model import SignatureStatus
 from proctor.proof.statement import Claim, Statement
-from proctor.reports.certificates.badge import Badge, escaped
+from proctor.reports.certificates.badge import Badge, escape_markdown
 from proctor.reports.certificates.of_judge import RunJudge, judge_lines, judge_row
-from proctor.reports.formatting import AXIS_HEAD, drawn, interval, percent, utc
+from proctor.reports.formatting import AXIS_HEAD, draw_interval, format_utc, interval, percent
 from proctor.safe_text import one_line
 
 VERSION = 1
-"""The version of the fields of `data`."""
+"""The version of the fields of `to_dict`."""
 _MAX_NAME_LENGTH = 32
 """Maximum length of a suite's name on a badge."""
 
 
-class Certified(Struct, frozen=True, kw_only=True):
+class RunCertificate(Struct, frozen=True, kw_only=True):
     """A run with the result of verifying its bundle."""
 
     statement: Statement
-    measured: Measured
-    word: Word
-    forced: tuple[Hindrance, ...] = ()
+    scope: HeadlineScope
+    trust_level: TrustLevel
+    forced_objections: tuple[Objection, ...] = ()
     """Objections that were overruled with `--force`."""
-    standing: Standing
+    signature_status: SignatureStatus
     signers: tuple[tuple[str, str | None], ...]
     """The fingerprint of each key that signed, with its name if it is trusted."""
     graded_again: int
@@ -43,7 +43,7 @@ class Certified(Struct, frozen=True, kw_only=True):
     """The judges of the run."""
     looks: int | None
     """The number of holdout accesses so far; None if no store records them."""
-    imported: Standing | None
+    imported: SignatureStatus | None
     bundle: str | None
     """The file name of the bundle; None if it was not kept."""
     envelope: str
@@ -57,25 +57,25 @@ class Certified(Struct, frozen=True, kw_only=True):
         return self.statement.claim
 
 
-def lines(certificate: Certified) -> Iterator[str]:
+def render_text(certificate: RunCertificate) -> Iterator[str]:
     """Yields the lines that a terminal shows."""
-    claim, part = certificate.claim, certificate.measured.part
+    claim, part = certificate.claim, certificate.scope.part
     yield one_line(f"{_title(certificate)} on {certificate.statement.target.name}")
     yield ""
     yield f"{'':<8}  passed  total    rate  {AXIS_HEAD}"
     yield (
         f"{part:<8}  {claim.passed:>6}  {claim.total:>5}  {percent(claim.pass_rate):>6}  "
-        f"{drawn(claim.pass_rate, claim.ci95)}  {interval(claim.ci95)}"
+        f"{draw_interval(claim.pass_rate, claim.ci95)}  {interval(claim.ci95)}"
     )
     yield ""
-    yield from map(one_line, _sentences(certificate, _trusted_name))
+    yield from map(one_line, _describe(certificate, _trusted_name))
     if certificate.bundle is None:
         yield "The bundle was not kept. With -o FILE it is, beside the certificate, for others to check."
     else:
         yield one_line(f"Bundle {certificate.bundle}, envelope SHA-256 {certificate.envelope}")
 
 
-def _sentences(certificate: Certified, describe_key: Callable[[str], str]) -> Iterator[str]:
+def _describe(certificate: RunCertificate, describe_key: Callable[[str], str]) -> Iterator[str]:
     """Yields one sentence for each fact that supports or limits the number.
 
     Args:
@@ -83,29 +83,29 @@ def _sentences(certificate: Certified, describe_key: Callable[[str], str]) -> It
         describe_key: describes a trusted key, given its local name.
     """
     statement = certificate.statement
-    yield f"{certificate.word.capitalize()}: {_derivation_text(certificate)}."
+    yield f"{certificate.trust_level.capitalize()}: {_derivation_text(certificate)}."
     yield _signature_text(certificate, describe_key)
     if certificate.imported is not None:
-        yield f"Its answers were imported from a bundle that was {_SIGNATURE_WORDS[certificate.imported]}."
+        yield f"Its answers were imported from a bundle that was {_SIGNATURE_TEXTS[certificate.imported]}."
     yield from (condition.sentence for condition in certificate.conditions)
-    if certificate.measured.not_measured:
-        share = f"{certificate.measured.not_measured:,} of {certificate.claim.total:,} trials"
+    if certificate.scope.not_measured:
+        share = f"{certificate.scope.not_measured:,} of {certificate.claim.total:,} trials"
         yield f"{share} are ERROR or UNSCORED, and count as not passed."
-    for hindrance in certificate.forced:
+    for hindrance in certificate.forced_objections:
         yield f"Forced: {hindrance.sentence}"
     yield from certificate.unverified
     yield from judge_lines(certificate.judges)
     yield f"Run {statement.run}, {_day(statement.started_at)}.{_access_text(certificate)}"
 
 
-_SIGNATURE_WORDS = {
+_SIGNATURE_TEXTS = {
     "trusted": "signed by a trusted key",
     "unknown": "signed by an unknown key",
     "unsigned": "not signed",
 }
 
 
-def _derivation_text(certificate: Certified) -> str:
+def _derivation_text(certificate: RunCertificate) -> str:
     text = f"{certificate.graded_again:,} scores were graded again from the answers"
     if certificate.recounted:
         parts = ", ".join(f"{count:,} of {name}" for name, count in certificate.recounted.items())
@@ -113,7 +113,7 @@ def _derivation_text(certificate: Certified) -> str:
     return text
 
 
-def _signature_text(certificate: Certified, describe_key: Callable[[str], str]) -> str:
+def _signature_text(certificate: RunCertificate, describe_key: Callable[[str], str]) -> str:
     if not certificate.signers:
         return "Nobody signed it, so anyone could have made it."
     keys = (
@@ -131,7 +131,7 @@ def _anonymous_name(_name: str) -> str:
     return "trusted by whoever wrote this"
 
 
-def _access_text(certificate: Certified) -> str:
+def _access_text(certificate: RunCertificate) -> str:
     if certificate.statement.split != "holdout":
         return ""
     before = certificate.statement.looks
@@ -139,35 +139,35 @@ def _access_text(certificate: Certified) -> str:
     return f"{text}." if certificate.looks is None else f"{text}, {certificate.looks:,} until now."
 
 
-def data(certificate: Certified) -> dict[str, Any]:
+def to_dict(certificate: RunCertificate) -> dict[str, Any]:
     """Returns everything as plain data; the keys are a contract."""
     statement = certificate.statement
     claims = {name: to_builtins(claim) for name, claim in statement.claims.items()}
     return {
         "proctor_certificate": VERSION,
         "of": "run",
-        "word": certificate.word,
-        "forced": [hindrance.sentence for hindrance in certificate.forced],
+        "word": certificate.trust_level,
+        "forced": [hindrance.sentence for hindrance in certificate.forced_objections],
         "run": statement.run,
         "suite": to_builtins(statement.suite),
         "target": to_builtins(statement.target),
-        "started_at": utc(statement.started_at),
-        "finished_at": utc(statement.finished_at),
-        "part": certificate.measured.part,
+        "started_at": format_utc(statement.started_at),
+        "finished_at": format_utc(statement.finished_at),
+        "part": certificate.scope.part,
         **claims[statement.split],
         "claims": claims,
         "looks": {**to_builtins(statement.looks), "until_now": certificate.looks},
         "conditions": [condition.sentence for condition in certificate.conditions],
         "judges": [judge_row(judge) for judge in certificate.judges],
         "signature": {
-            "standing": certificate.standing,
+            "standing": certificate.signature_status,
             "keys": [{"id": key, "trusted": name is not None} for key, name in certificate.signers],
         },
         "imported": certificate.imported,
         "derived": {
             "graded_again": certificate.graded_again,
             "recounted": certificate.recounted,
-            "hidden": certificate.measured.hidden_trials,
+            "hidden": certificate.scope.hidden_trials,
             "unverified": list(certificate.unverified),
         },
         "bundle": {
@@ -181,7 +181,7 @@ def data(certificate: Certified) -> dict[str, Any]:
     }
 
 
-def markdown(certificate: Certified, badge: str | None, bundle: str | None) -> Iterator[str]:
+def render_markdown(certificate: RunCertificate, badge: str | None, bundle: str | None) -> Iterator[str]:
     """Yields a section for a README.
 
     Args:
@@ -190,17 +190,17 @@ def markdown(certificate: Certified, badge: str | None, bundle: str | None) -> I
         bundle: the path of its bundle, relative to the Markdown file.
     """
     statement, claim = certificate.statement, certificate.claim
-    yield f"# {escaped(_title(certificate))} on {escaped(statement.target.name)}\n\n"
+    yield f"# {escape_markdown(_title(certificate))} on {escape_markdown(statement.target.name)}\n\n"
     if badge is not None:
         yield f"{badge}\n\n"
-    part = "" if certificate.measured.part == "all" else f" {certificate.measured.part}"
+    part = "" if certificate.scope.part == "all" else f" {certificate.scope.part}"
     yield (
         f"**{claim.passed:,} of {claim.total:,}{part} trials passed**: {percent(claim.pass_rate)}, 95 % "
         f"interval {interval(claim.ci95)} over {claim.cases:,} cases; {claim.failed:,} failed, "
         f"{claim.errors:,} errors, {claim.unscored:,} unscored.\n\n"
     )
-    for sentence in _sentences(certificate, _anonymous_name):
-        yield f"- {escaped(sentence)}\n"
+    for sentence in _describe(certificate, _anonymous_name):
+        yield f"- {escape_markdown(sentence)}\n"
     yield (
         f"\n| | |\n|---|---|\n| suite | `{statement.suite.digest}` |\n"
         f"| target | `{statement.target.digest}` |\n| envelope | `sha256:{certificate.envelope}` |\n"
@@ -209,23 +209,23 @@ def markdown(certificate: Certified, badge: str | None, bundle: str | None) -> I
         yield f"\nCheck it: `proctor verify {_code(shlex.quote(bundle))}`\n"
 
 
-def badge_of(certificate: Certified, link: str | None) -> Badge:
+def make_badge(certificate: RunCertificate, link: str | None) -> Badge:
     """Returns a badge with the pass rate, how far it is verified, the number of cases and the interval."""
-    message = message_of(certificate)
+    message = badge_message(certificate)
     rate = certificate.claim.pass_rate
-    grey = why_grey(certificate.word, rate, forced=bool(certificate.forced))
+    grey = grey_reason(certificate.trust_level, rate, forced=bool(certificate.forced_objections))
     title = f"{message} · {_title(certificate)} on {certificate.statement.target.name}"
     return Badge(
         label=_label(certificate),
         message=message,
         rate=None if grey else rate,
-        grey=grey,
+        grey_reason=grey,
         title=f"{title} · {_day(certificate.statement.started_at)}",
         link=link,
     )
 
 
-def why_grey(word: str, rate: float | None, *, forced: bool) -> str:
+def grey_reason(word: str, rate: float | None, *, forced: bool) -> str:
     """Returns why a badge is grey, as a sentence; empty if it has the colour of its pass rate."""
     if forced:
         return "Grey: the certificate was forced."
@@ -236,26 +236,26 @@ def why_grey(word: str, rate: float | None, *, forced: bool) -> str:
     return f"Grey: the number is {word}, and nobody who is trusted here vouches for it."
 
 
-def message_of(certificate: Certified) -> str:
+def badge_message(certificate: RunCertificate) -> str:
     """Returns the right side of a badge, as in `77.5 % verified · n=40 · 62–88 %`."""
     claim = certificate.claim
     rate = percent(claim.pass_rate).replace("%", " %")
-    parts = [f"{rate} {certificate.word}", f"n={claim.cases}", interval(claim.ci95).replace("%", " %")]
+    parts = [f"{rate} {certificate.trust_level}", f"n={claim.cases}", interval(claim.ci95).replace("%", " %")]
     parts += [condition.short for condition in certificate.conditions if condition.short]
-    if certificate.forced:
-        parts.append(f"forced: {', '.join(objection.short for objection in certificate.forced)}")
+    if certificate.forced_objections:
+        parts.append(f"forced: {', '.join(objection.short for objection in certificate.forced_objections)}")
     return " · ".join(parts)
 
 
-def _label(certificate: Certified) -> str:
-    part, name = certificate.measured.part, one_line(certificate.statement.suite.name)
+def _label(certificate: RunCertificate) -> str:
+    part, name = certificate.scope.part, one_line(certificate.statement.suite.name)
     name = (
         name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
     )  # so that a badge has room for the part
     return name if part == "all" else f"{name} {part}"
 
 
-def _title(certificate: Certified) -> str:
+def _title(certificate: RunCertificate) -> str:
     suite = certificate.statement.suite
     return suite.name if suite.version is None else f"{suite.name} {suite.version}"
 

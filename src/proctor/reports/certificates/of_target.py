@@ -9,26 +9,26 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.codec import target_digest
-from proctor.conformance import BAR, Checked, CheckVerdict, Conformance, Question, Reply
+from proctor.conformance import MIN_PASS_SHARE, CheckOutcome, CheckVerdict, Conformance, Question, Reply
 from proctor.model import TargetSpec
-from proctor.reports.certificates.badge import Badge, escaped
-from proctor.reports.formatting import cost, interval, milliseconds, percent, utc
-from proctor.safe_text import cut, one_line
+from proctor.reports.certificates.badge import Badge, escape_markdown
+from proctor.reports.formatting import cost, format_utc, interval, milliseconds, percent
+from proctor.safe_text import one_line, truncate
 
 VERSION = 1
-"""The version of the fields of `data`."""
+"""The version of the fields of `to_dict`."""
 _MAX_REASON_LENGTH = 110
 _MAX_NAMED_CHECKS = 3
 """At most this many failed checks are named in the badge's title."""
 
 
-class CheckedTarget(Struct, frozen=True, kw_only=True):
+class TargetReport(Struct, frozen=True, kw_only=True):
     """A target with the results of its checks and the parameters of the calls."""
 
     target: TargetSpec
-    found: Conformance
+    conformance: Conformance
     seed: int
-    longest_s: float
+    max_latency_s: float
     """The maximum mean latency that passes."""
     at: datetime
     proctor: str
@@ -37,46 +37,49 @@ class CheckedTarget(Struct, frozen=True, kw_only=True):
     @property
     def models(self) -> list[str]:
         """The models that the endpoint reported, sorted."""
-        return sorted({reply.model for reply in _replies(self.found) if reply.model})
+        return sorted({reply.model for reply in _replies(self.conformance) if reply.model})
 
     @property
     def cost_usd(self) -> float | None:
         """The cost of all answers; None if any price is unknown."""
-        costs = [reply.cost_usd for reply in _replies(self.found) if reply.text is not None]
+        costs = [reply.cost_usd for reply in _replies(self.conformance) if reply.text is not None]
         return None if None in costs else sum(filter(None, costs))
 
 
-def lines(report: CheckedTarget) -> Iterator[str]:
+def render_text(report: TargetReport) -> Iterator[str]:
     """Yields the lines that a terminal shows."""
     other_models = ", ".join(set(report.models) - {report.target.model})
     yield one_line(report.target.name + (f" ({other_models})" if other_models else ""))
     yield ""
     yield f"{'verdict':<12}  {'check':<14}  {'latency':>8}  reason"
-    for result in report.found.checked:
-        reason = cut(result.reason, _MAX_REASON_LENGTH)
+    for result in report.conformance.outcomes:
+        reason = truncate(result.reason, _MAX_REASON_LENGTH)
         verdict = result.verdict.value.upper()
         latency = milliseconds(result.latency_ms)
         yield f"{verdict:<12}  {result.check.name:<14}  {latency:>8}  {reason}".rstrip()
     yield ""
-    yield _verdict(report.found)
-    calls = sum(1 for _ in _replies(report.found))
+    yield _verdict_sentence(report.conformance)
+    calls = sum(1 for _ in _replies(report.conformance))
     yield f"{calls} questions with seed {report.seed} · cost {cost(report.cost_usd)}"
 
 
-def _verdict(conformance: Conformance) -> str:
+def _verdict_sentence(conformance: Conformance) -> str:
     share = conformance.passed / conformance.total
     sure = f"{percent(share)}, 95 % interval {interval(conformance.ci95)}"
     summary = f"{conformance.passed} of {conformance.total} checks passed ({sure})"
     if not conformance.is_measured:
-        return f"Not measured: checks without an answer ({conformance.undecided}) could decide it. {summary}."
+        return (
+            f"Not measured: checks without an answer ({conformance.undecided_count}) could decide it. "
+            f"{summary}."
+        )
     if conformance.is_certified:
         return f"Certified: {summary}."
-    return f"Not certified: {summary}, and {BAR:.0%} have to."
+    return f"Not certified: {summary}, and {MIN_PASS_SHARE:.0%} have to."
 
 
-def data(report: CheckedTarget) -> dict[str, Any]:
+def to_dict(report: TargetReport) -> dict[str, Any]:
     """Returns everything as plain data, with each question and answer; the keys are a contract."""
-    conformance = report.found
+    conformance = report.conformance
     return {
         "proctor_certificate": VERSION,
         "of": "target",
@@ -84,26 +87,26 @@ def data(report: CheckedTarget) -> dict[str, Any]:
         "target": report.target.name,
         "target_digest": target_digest(report.target),
         "models": report.models,
-        "at": utc(report.at),
+        "at": format_utc(report.at),
         "seed": report.seed,
-        "max_latency_s": report.longest_s,
+        "max_latency_s": report.max_latency_s,
         "proctor": report.proctor,
         "passed": conformance.passed,
         "total": conformance.total,
         "share": conformance.passed / conformance.total,
         "ci95": None if conformance.ci95 is None else list(conformance.ci95),
-        "bar": BAR,
+        "bar": MIN_PASS_SHARE,
         "cost_usd": report.cost_usd,
-        "checks": [_check_data(result) for result in conformance.checked],
+        "checks": [_check_data(result) for result in conformance.outcomes],
     }
 
 
-def _check_data(result: Checked) -> dict[str, Any]:
+def _check_data(result: CheckOutcome) -> dict[str, Any]:
     return {
         "check": result.check.name,
         "verdict": result.verdict.value,
         "reason": result.reason,
-        "guarded": result.check.guarded,
+        "guarded": result.check.needs_guards,
         "latency_ms": result.latency_ms,
         "questions": [
             _question_data(question, reply)
@@ -118,7 +121,7 @@ def _question_data(question: Question, reply: Reply) -> dict[str, Any]:
         "json": question.json_answer,
         "temperature": question.temperature,
         "max_tokens": question.max_tokens,
-        "wanted": question.expected.words,
+        "wanted": question.expected.description,
         "answered": reply.text,
         "error": reply.error or None,
         "latency_ms": None if reply.text is None else reply.latency_ms,
@@ -126,32 +129,32 @@ def _question_data(question: Question, reply: Reply) -> dict[str, Any]:
     }
 
 
-def markdown(report: CheckedTarget, badge: str | None) -> Iterator[str]:
+def render_markdown(report: TargetReport, badge: str | None) -> Iterator[str]:
     """Yields a section for a README.
 
     Args:
         report: the target with its checks.
         badge: the Markdown of its badge, if there is one.
     """
-    conformance = report.found
-    yield f"# {escaped(report.target.name)}: {conformance.passed} of {conformance.total} checks\n\n"
+    conformance = report.conformance
+    yield f"# {escape_markdown(report.target.name)}: {conformance.passed} of {conformance.total} checks\n\n"
     if badge is not None:
         yield f"{badge}\n\n"
-    yield f"{_verdict(conformance)} Asked on {report.at:%Y-%m-%d} with seed {report.seed}.\n\n"
+    yield f"{_verdict_sentence(conformance)} Asked on {report.at:%Y-%m-%d} with seed {report.seed}.\n\n"
     yield "| Check | Verdict | Latency | Reason |\n|---|---|--:|---|\n"
-    for result in conformance.checked:
+    for result in conformance.outcomes:
         cells = (
             result.check.name,
             result.verdict.value,
             milliseconds(result.latency_ms),
-            escaped(result.reason),
+            escape_markdown(result.reason),
         )
         yield f"| {' | '.join(cells)} |\n"
 
 
-def badge_of(report: CheckedTarget, link: str | None) -> Badge:
+def make_badge(report: TargetReport, link: str | None) -> Badge:
     """Returns a badge with the number of passed checks."""
-    conformance = report.found
+    conformance = report.conformance
     word = (
         "certified"
         if conformance.is_certified
@@ -159,13 +162,13 @@ def badge_of(report: CheckedTarget, link: str | None) -> Badge:
         if conformance.is_measured
         else "not measured"
     )
-    missed = [result.check.name for result in conformance.checked if result.verdict is not CheckVerdict.PASS]
+    missed = [result.check.name for result in conformance.outcomes if result.verdict is not CheckVerdict.PASS]
     missed_text = f"; without {', '.join(missed)}" if 0 < len(missed) <= _MAX_NAMED_CHECKS else ""
     return Badge(
         label=report.target.name,
         message=f"target {conformance.passed}/{conformance.total} · {word}",
         rate=conformance.passed / conformance.total if conformance.is_measured else None,
-        grey="Grey: too many checks have no answer.",
+        grey_reason="Grey: too many checks have no answer.",
         title=f"{report.target.name}: {conformance.passed} of {conformance.total} checks passed, "
         f"{word}{missed_text}",
         link=link,
@@ -173,5 +176,5 @@ def badge_of(report: CheckedTarget, link: str | None) -> Badge:
 
 
 def _replies(conformance: Conformance) -> Iterator[Reply]:
-    for result in conformance.checked:
+    for result in conformance.outcomes:
         yield from result.replies

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from proctor.charts import Bar, Chart, forest
-from proctor.comparison.differences import Difference
-from proctor.reports.comparison.text import Compared
+from proctor.comparison.differences import PassRateDifference
+from proctor.reports.comparison.text import ComparisonReport
 from proctor.safe_text import one_line
 
 _MAX_PARTS = 40
 """At most this many parts are drawn, the largest ones."""
 
 
-def chart_of(report: Compared) -> Chart:
+def draw_chart(report: ComparisonReport) -> Chart:
     """Returns the chart of two runs, whole and by part; of several runs, of each against the first.
 
     Raises:
@@ -37,7 +37,7 @@ def chart_of(report: Compared) -> Chart:
     else:
         rows = [
             (f"{comparison.candidate.target.name} {comparison.candidate.id}", comparison.whole)
-            for comparison in report.gated
+            for comparison in report.baseline_comparisons
         ]
         baseline = report.comparisons[0].baseline
         title = f"Against {baseline.target.name} {baseline.id}"
@@ -51,7 +51,7 @@ def chart_of(report: Compared) -> Chart:
     )
 
 
-def _bar(name: str, difference: Difference) -> list[Bar]:
+def _bar(name: str, difference: PassRateDifference) -> list[Bar]:
     if difference.value is None or difference.ci95 is None:
         return []
     low, high = difference.ci95

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from proctor.comparison.compare import Comparison, Flip, Part
-from proctor.comparison.differences import Difference, Interval, Measure, Side
-from proctor.comparison.gate import exit_code
+from proctor.comparison.compare import Comparison, SubsetDifference, VerdictFlip
+from proctor.comparison.differences import Interval, MetricDifference, PassRateDifference, RunPassRate
+from proctor.comparison.gate import gate_exit_code
 from proctor.model import Run
 from proctor.reports.comparison import sentences as words
-from proctor.reports.comparison.text import Compared
-from proctor.reports.formatting import as_json, utc
+from proctor.reports.comparison.text import ComparisonReport
+from proctor.reports.formatting import format_utc, to_json
 from proctor.reports.runs.serialize import counts_row
 
 
-def render(report: Compared) -> str:
+def render(report: ComparisonReport) -> str:
     """Returns the runs, every comparison of two of them, and the result of the gate."""
     ranking = report.ranking
     first = report.comparisons[0]
@@ -42,7 +42,7 @@ def render(report: Compared) -> str:
         "warnings": report.warnings,
         "exit_code": int(report.exit_code),
     }
-    return as_json(row) + "\n"
+    return to_json(row) + "\n"
 
 
 def _run_row(run: Run) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _run_row(run: Run) -> dict[str, Any]:
         "status": run.status,
         "planned": run.planned,
         "tags": list(run.tags),
-        "started_at": utc(run.started_at),
+        "started_at": format_utc(run.started_at),
     }
 
 
@@ -79,7 +79,7 @@ def _comparison_row(comparison: Comparison, *, whole: bool) -> dict[str, Any]:
         return row
     unpaired = comparison.unpaired
     return row | {
-        "verdict": words.verdict(comparison),
+        "verdict": words.verdict_sentence(comparison),
         "smallest_difference": comparison.smallest,
         "splits": _part_rows(comparison.splits),
         "by": comparison.by,
@@ -106,7 +106,7 @@ def _comparison_row(comparison: Comparison, *, whole: bool) -> dict[str, Any]:
     }
 
 
-def _difference_row(difference: Difference) -> dict[str, Any]:
+def _difference_row(difference: PassRateDifference) -> dict[str, Any]:
     by_case = difference.by_case
     return {
         "cases": difference.cases,
@@ -119,21 +119,21 @@ def _difference_row(difference: Difference) -> dict[str, Any]:
         "ci95": _bounds(difference.ci95),
         "p_value": difference.p_value,
         "p_holm": difference.p_holm,
-        "shows": difference.shows,
+        "shows": difference.direction,
         "interval_by": "t over cases, two added" if by_case else "Newcombe, paired",
         "test": "permutation by case" if by_case else "McNemar, exact",
     }
 
 
-def _side_row(side: Side | None) -> dict[str, Any] | None:
+def _side_row(side: RunPassRate | None) -> dict[str, Any] | None:
     return None if side is None else {"passed": side.passed, "rate": side.rate, "ci95": _bounds(side.ci95)}
 
 
-def _part_rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _part_rows(parts: Sequence[SubsetDifference]) -> list[dict[str, Any]]:
     return [{"name": part.name, **_difference_row(part.difference)} for part in parts]
 
 
-def _measure_row(measure: Measure | None) -> dict[str, Any] | None:
+def _measure_row(measure: MetricDifference | None) -> dict[str, Any] | None:
     return None if measure is None else {
         "cases": measure.cases,
         "pairs": measure.pairs,
@@ -146,7 +146,7 @@ def _measure_row(measure: Measure | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _flip_rows(flips: Sequence[Flip]) -> list[dict[str, Any]]:
+def _flip_rows(flips: Sequence[VerdictFlip]) -> list[dict[str, Any]]:
     return [{"case_id": flip.case, "repeat": flip.repeat} for flip in flips]
 
 
@@ -154,7 +154,7 @@ def _bounds(interval: Interval | None) -> list[float] | None:
     return None if interval is None else list(interval)
 
 
-def _gate_row(report: Compared) -> dict[str, Any] | None:
+def _gate_row(report: ComparisonReport) -> dict[str, Any] | None:
     rule = report.rule
     if rule is None:
         return None
@@ -166,9 +166,9 @@ def _gate_row(report: Compared) -> dict[str, Any] | None:
         "candidates": [
             {
                 "candidate": comparison.candidate.id,
-                "exit_code": int(exit_code(comparison, rule)),
-                "message": words.gate(comparison, rule),
+                "exit_code": int(gate_exit_code(comparison, rule)),
+                "message": words.gate_sentence(comparison, rule),
             }
-            for comparison in report.gated
+            for comparison in report.baseline_comparisons
         ],
     }

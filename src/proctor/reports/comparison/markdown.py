@@ -4,41 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from proctor.comparison.compare import Comparison, Flip
-from proctor.comparison.differences import Difference
-from proctor.comparison.gate import exit_code
+from proctor.comparison.compare import Comparison, VerdictFlip
+from proctor.comparison.differences import PassRateDifference
+from proctor.comparison.gate import gate_exit_code
 from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.reports.comparison import sentences as words
-from proctor.reports.comparison.text import ADJUSTED, Compared, measures, ranked
-from proctor.reports.formatting import NONE, interval, p_value, percent, points
+from proctor.reports.comparison.text import ADJUSTMENT_NOTE, ComparisonReport, measure_texts, ranking_notes
+from proctor.reports.formatting import NONE, interval, p_value, percent, percentage_points
 from proctor.safe_text import markdown_text
 
 _SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
 
 
-def render(report: Compared, flips: int = 50) -> Iterator[str]:
+def render(report: ComparisonReport, flips: int = 50) -> Iterator[str]:
     """Yields the verdict, the numbers, and the cases that flipped."""
     if report.rule is not None:
-        for comparison in report.gated:
-            sign = _SIGNS.get(exit_code(comparison, report.rule), "⚠️")
-            name = "" if report.ranking is None else f"{markdown_text(words.called(comparison.candidate))}: "
-            yield f"{sign} **{name}{words.gate(comparison, report.rule)}**\n\n"
+        for comparison in report.baseline_comparisons:
+            sign = _SIGNS.get(gate_exit_code(comparison, report.rule), "⚠️")
+            name = (
+                "" if report.ranking is None else f"{markdown_text(words.run_label(comparison.candidate))}: "
+            )
+            yield f"{sign} **{name}{words.gate_sentence(comparison, report.rule)}**\n\n"
     if report.ranking is None:
         yield from _pair_section(report.comparisons[0], flips)
     else:
         yield from _ranking_section(report.ranking)
-    for line in (*report.warnings, *report.judges, *words.look(report.looks)):
+    for line in (*report.warnings, *report.judges, *words.access_notes(report.looks)):
         yield f"{markdown_text(line)}\n\n"
 
 
 def _pair_section(comparison: Comparison, flips: int) -> Iterator[str]:
-    yield f"**{words.verdict(comparison)}**\n\n"
+    yield f"**{words.verdict_sentence(comparison)}**\n\n"
     yield from _runs(comparison)
     yield from _differences(comparison)
-    for name, text in measures(comparison):
+    for name, text in measure_texts(comparison):
         yield f"- {name}: {text}\n"
-    if any(True for _ in measures(comparison)):
+    if any(True for _ in measure_texts(comparison)):
         yield "\n"
     for title, flipped in (("Broken", comparison.broken), ("Fixed", comparison.fixed)):
         yield from _flips(title, flipped, flips)
@@ -56,7 +58,7 @@ def _runs(comparison: Comparison) -> Iterator[str]:
     ):
         rate = f"{NONE} | {NONE}" if side is None else f"{percent(side.rate)} | {interval(side.ci95)}"
         passed = NONE if side is None else f"{side.passed:,}"
-        yield f"| {name} | {markdown_text(words.called(run))} | {passed} | {whole.pairs:,} | {rate} |\n"
+        yield f"| {name} | {markdown_text(words.run_label(run))} | {passed} | {whole.pairs:,} | {rate} |\n"
     yield "\n"
 
 
@@ -71,32 +73,32 @@ def _differences(comparison: Comparison) -> Iterator[str]:
         yield f"| **by {comparison.by}** | | | | | | |\n"
     for part in comparison.parts:
         yield _row(markdown_text(part.name), part.difference)
-    yield f"\n{ADJUSTED}\n\n" if comparison.splits or comparison.parts else "\n"
+    yield f"\n{ADJUSTMENT_NOTE}\n\n" if comparison.splits or comparison.parts else "\n"
 
 
-def _row(name: str, difference: Difference) -> str:
-    value = NONE if difference.value is None else points(difference.value)
+def _row(name: str, difference: PassRateDifference) -> str:
+    value = NONE if difference.value is None else percentage_points(difference.value)
     return (
         f"| {name} | {difference.cases:,} | {difference.fixed:,} | {difference.broken:,} | {value} "
-        f"| {words.span(difference.ci95)} | {p_value(difference.p_adjusted)} |\n"
+        f"| {words.interval_text(difference.ci95)} | {p_value(difference.p_adjusted)} |\n"
     )
 
 
-def _flips(title: str, flips: Sequence[Flip], max_flips: int) -> Iterator[str]:
+def _flips(title: str, flips: Sequence[VerdictFlip], max_flips: int) -> Iterator[str]:
     if not flips:
         return
     more = len(flips) - max_flips
-    names = ", ".join(markdown_text(words.name_of(flip)) for flip in flips[:max_flips])
+    names = ", ".join(markdown_text(words.trial_label(flip)) for flip in flips[:max_flips])
     yield f"{title} ({len(flips):,}): {names}{f' and {more:,} more' if more > 0 else ''}\n\n"
 
 
 def _ranking_section(ranking: Ranking) -> Iterator[str]:
     yield "| rank | run | passed | total | rate | 95 % interval |\n|--:|---|--:|--:|--:|---|\n"
-    for ranked_run in ranking.in_order:
+    for ranked_run in ranking.by_rank:
         counts = ranked_run.counts
         yield (
-            f"| {ranked_run.rank} | {markdown_text(words.called(ranked_run.run))} | {counts.passed:,} "
+            f"| {ranked_run.rank} | {markdown_text(words.run_label(ranked_run.run))} | {counts.passed:,} "
             f"| {counts.total:,} | {percent(counts.pass_rate)} | {interval(counts.ci95)} |\n"
         )
     yield "\n"
-    yield "".join(f"{markdown_text(line)}\n\n" for line in ranked(ranking))
+    yield "".join(f"{markdown_text(line)}\n\n" for line in ranking_notes(ranking))

@@ -4,47 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from proctor.comparison.compare import Comparison, Flip, NotMeasured
-from proctor.comparison.differences import Difference, Interval
-from proctor.comparison.gate import Rule, exit_code
-from proctor.comparison.pairing import Paired
+from proctor.comparison.compare import Comparison, UnmeasuredOutcome, VerdictFlip
+from proctor.comparison.differences import Interval, PassRateDifference
+from proctor.comparison.gate import GateRule, gate_exit_code
+from proctor.comparison.pairing import PairedRuns
 from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.model import Run, Selection
-from proctor.plurals import counted, listed, trial_name
-from proctor.reports.formatting import NONE, interval, percent, points, probability
+from proctor.plurals import join_names, pluralize, trial_name
+from proctor.reports.formatting import NONE, interval, percent, percentage_points, probability
 from proctor.safe_text import one_line
 
 _MAX_NAMED_CASES = 5
 """At most this many cases are named in a sentence."""
 
 
-def verdict(comparison: Comparison) -> str:
+def verdict_sentence(comparison: Comparison) -> str:
     """Returns the verdict in one sentence, which claims no more than the numbers show."""
     whole = comparison.whole
     if whole.value is None or whole.ci95 is None:
         return _empty_verdict(comparison)
     low, high = whole.ci95
     test = probability(whole.p_value)
-    counts = f"{counted(whole.fixed, _what(whole))} fixed, {whole.broken:,} broken"
-    if whole.shows == "unclear":
-        between = f"{_pp(whole.value, '+')} ({_between(low, high)})"
+    counts = f"{pluralize(whole.fixed, _unit(whole))} fixed, {whole.broken:,} broken"
+    if whole.direction == "unclear":
+        between = f"{_pp(whole.value, '+')} ({_range_text(low, high)})"
         return (
-            f"No difference that {counted(whole.cases, 'case')} could show: {between}, {test}: {counts}. "
-            f"{smallest(comparison)}"
+            f"No difference that {pluralize(whole.cases, 'case')} could show: {between}, {test}: {counts}. "
+            f"{smallest_difference(comparison)}"
         )
     better = "better" if whole.value > 0 else "worse"
     ends = (low, high) if whole.value > 0 else (-high, -low)
-    by = f"{_pp(abs(whole.value))} ({_between(*ends)})"
-    if whole.shows.startswith("perhaps"):
+    by = f"{_pp(abs(whole.value))} ({_range_text(*ends)})"
+    if whole.direction.startswith("perhaps"):
         return (
             f"The candidate is perhaps {better}, by {by}, but the test is not sure: {test}: {counts}. "
-            f"{smallest(comparison)}"
+            f"{smallest_difference(comparison)}"
         )
     return f"The candidate is {better} by {by}, {test}: {counts}."
 
 
-def ranking(runs_ranking: Ranking) -> str:
+def ranking_sentence(runs_ranking: Ranking) -> str:
     """Returns the ranking of several runs in one sentence."""
     count = len(runs_ranking.runs)
     best = [ranked_run for ranked_run in runs_ranking.runs if ranked_run.rank == 1]
@@ -54,7 +54,7 @@ def ranking(runs_ranking: Ranking) -> str:
         return f"{len(best):,} of {count:,} runs share rank 1: none is shown to be better than they are."
     (first,) = best
     worse = sum(
-        comparison.whole.shows == ("worse" if comparison.baseline.id == first.run.id else "better")
+        comparison.whole.direction == ("worse" if comparison.baseline.id == first.run.id else "better")
         for comparison in runs_ranking.comparisons
         if first.run.id in (comparison.baseline.id, comparison.candidate.id)
     )
@@ -68,20 +68,20 @@ def ranking(runs_ranking: Ranking) -> str:
 def _empty_verdict(comparison: Comparison) -> str:
     if comparison.not_measured:
         count = len(comparison.not_measured)
-        pairs = counted(count, "pair")
+        pairs = pluralize(count, "pair")
         return f"Nothing was measured: {pairs} matched, and each has an ERROR or UNSCORED trial."
     return "Nothing matched: the runs have no case and repeat in common."
 
 
-def smallest(comparison: Comparison) -> str:
+def smallest_difference(comparison: Comparison) -> str:
     """Returns the smallest difference that this number of cases would have shown."""
-    cases = counted(comparison.whole.cases, "case")
+    cases = pluralize(comparison.whole.cases, "case")
     if comparison.smallest is None:
         return f"With {cases} no difference, however large, would be found 80 % of the time."
     return f"With {cases} nothing under {_pp(comparison.smallest)} would be found 80 % of the time."
 
 
-def _what(whole: Difference) -> str:
+def _unit(whole: PassRateDifference) -> str:
     return "trial" if whole.by_case else "case"
 
 
@@ -89,28 +89,30 @@ def _pp(share: float, sign: str = "") -> str:
     return f"{share * 100:{sign}.1f} pp"
 
 
-def _between(low: float, high: float) -> str:
+def _range_text(low: float, high: float) -> str:
     return f"{low * 100:.1f} to {high * 100:.1f}"
 
 
-def span(bounds: Interval | None) -> str:
+def interval_text(bounds: Interval | None) -> str:
     """Formats an interval in percentage points, as `+2.1 to +18.0pp`."""
-    return NONE if bounds is None else f"{points(bounds[0])[:-2]} to {points(bounds[1])}"
+    return (
+        NONE if bounds is None else f"{percentage_points(bounds[0])[:-2]} to {percentage_points(bounds[1])}"
+    )
 
 
 # --- gates -------------------------------------------------------------------------------------------------
 
 
-def gate(comparison: Comparison, rule: Rule) -> str:
+def gate_sentence(comparison: Comparison, rule: GateRule) -> str:
     """Returns whether the gate held, with the numbers that decided it."""
-    code, ci95 = exit_code(comparison, rule), comparison.whole.ci95
+    code, ci95 = gate_exit_code(comparison, rule), comparison.whole.ci95
     if code is ExitCode.NOTHING_SELECTED:
         return "The gate did not hold: nothing matched."
     if code is ExitCode.NOT_MEASURED or ci95 is None:
         return f"The gate did not hold: {'; '.join(_gate_objections(comparison, rule))}."
     margin = _pp(rule.max_regression)
     regression = f"a regression of more than {margin}" if rule.max_regression else "a regression"
-    interval = f"the 95 % interval is {span(ci95)}"
+    interval = f"the 95 % interval is {interval_text(ci95)}"
     if rule.strict:
         if code is ExitCode.OK:
             return f"The gate held: {regression} is ruled out, as {interval}."
@@ -120,19 +122,19 @@ def gate(comparison: Comparison, rule: Rule) -> str:
     return f"The gate did not hold: {regression} is shown, as {interval}."
 
 
-def _gate_objections(comparison: Comparison, rule: Rule) -> Iterator[str]:
-    yield from unfinished(comparison)
+def _gate_objections(comparison: Comparison, rule: GateRule) -> Iterator[str]:
+    yield from unfinished_clauses(comparison)
     count = len(comparison.not_measured)
     if count and (count > rule.allow_errors or not comparison.whole.pairs):
         allowed = (
             f"--allow-errors allows {rule.allow_errors:,}" if comparison.whole.pairs else "no other is there"
         )
-        yield f"{count:,} of {counted(comparison.pairs, 'pair')} {_be(count)} not measured, and {allowed}"
+        yield f"{count:,} of {pluralize(comparison.pairs, 'pair')} {_be(count)} not measured, and {allowed}"
     if comparison.unpaired.is_partial and not rule.partial:
-        yield f"{' and '.join(_left_out(comparison.unpaired))}, and --partial is not given"
+        yield f"{' and '.join(_unpaired_clauses(comparison.unpaired))}, and --partial is not given"
 
 
-def _left_out(unpaired: Paired) -> Iterator[str]:
+def _unpaired_clauses(unpaired: PairedRuns) -> Iterator[str]:
     """Yields a clause for each kind of case or trial that only one run has."""
     for count, what, name in (
         (len(unpaired.only_baseline), "case", "baseline"),
@@ -141,10 +143,10 @@ def _left_out(unpaired: Paired) -> Iterator[str]:
         (unpaired.trials_only_candidate, "repeat", "candidate"),
     ):
         if count:
-            yield f"{counted(count, what)} {_be(count)} only in the {name}"
+            yield f"{pluralize(count, what)} {_be(count)} only in the {name}"
 
 
-def unfinished(comparison: Comparison) -> Iterator[str]:
+def unfinished_clauses(comparison: Comparison) -> Iterator[str]:
     """Yields a clause for each run that is not finished."""
     for name, is_finished, missing, run in (
         ("baseline", comparison.baseline_finished, comparison.baseline_missing, comparison.baseline),
@@ -161,9 +163,9 @@ def remarks(comparison: Comparison) -> Iterator[str]:
     """Yields sentences on what the numbers leave out: unmeasured pairs, and unmatched cases and trials."""
     if comparison.not_measured:
         count = len(comparison.not_measured)
-        names = listed([_not_measured(pair) for pair in comparison.not_measured], _MAX_NAMED_CASES)
-        yield f"Not measured, and in no number: {counted(count, 'pair')}: {names}."
-    for clause in unfinished(comparison):
+        names = join_names([_unmeasured_text(pair) for pair in comparison.not_measured], _MAX_NAMED_CASES)
+        yield f"Not measured, and in no number: {pluralize(count, 'pair')}: {names}."
+    for clause in unfinished_clauses(comparison):
         yield f"{clause[0].upper()}{clause[1:]}."
     unpaired = comparison.unpaired
     for name, ids, trials, other in (
@@ -171,31 +173,31 @@ def remarks(comparison: Comparison) -> Iterator[str]:
         ("candidate", unpaired.only_candidate, unpaired.trials_only_candidate, comparison.baseline),
     ):
         if ids:
-            what = f"{counted(len(ids), 'case')}{_why(other)}"
-            yield f"Only in the {name}: {what}: {one_line(listed(ids, _MAX_NAMED_CASES))}."
+            what = f"{pluralize(len(ids), 'case')}{_selection_reason(other)}"
+            yield f"Only in the {name}: {what}: {one_line(join_names(ids, _MAX_NAMED_CASES))}."
         if trials:
-            what = counted(trials, "trial")
+            what = pluralize(trials, "trial")
             yield f"Only in the {name}: {what} of cases that have fewer in the other run."
     if unpaired.renamed:
         names = one_line(
-            listed([f"{pair.baseline} → {pair.candidate}" for pair in unpaired.renamed], _MAX_NAMED_CASES)
+            join_names([f"{pair.baseline} → {pair.candidate}" for pair in unpaired.renamed], _MAX_NAMED_CASES)
         )
-        yield f"Paired under another id: {counted(len(unpaired.renamed), 'case')}: {names}."
+        yield f"Paired under another id: {pluralize(len(unpaired.renamed), 'case')}: {names}."
 
 
-def _not_measured(pair: NotMeasured) -> str:
+def _unmeasured_text(pair: UnmeasuredOutcome) -> str:
     verdicts = f"{pair.baseline.value.upper()} → {pair.candidate.value.upper()}"
-    return f"{name_of(pair)} ({verdicts})"
+    return f"{trial_label(pair)} ({verdicts})"
 
 
-def _why(other: Run) -> str:
+def _selection_reason(other: Run) -> str:
     """Returns a clause on the other run's selection, which may explain missing cases; empty without one."""
     if other.settings.selection == Selection():
         return ""
-    return f", as the other run selected {selected(other.settings.selection)}"
+    return f", as the other run selected {selection_flags(other.settings.selection)}"
 
 
-def selected(selection: Selection) -> str:
+def selection_flags(selection: Selection) -> str:
     """Returns the command-line flags of a selection."""
     flags = [] if selection.split == "all" else [f"--split {selection.split}"]
     for flag, values in (
@@ -210,18 +212,18 @@ def selected(selection: Selection) -> str:
     return " ".join(flags)
 
 
-def name_of(pair: Flip | NotMeasured) -> str:
+def trial_label(pair: VerdictFlip | UnmeasuredOutcome) -> str:
     """Returns the id of a case, with the number of the repeat unless it is the first."""
     return one_line(trial_name(pair.case, pair.repeat))
 
 
-def called(run: Run) -> str:
+def run_label(run: Run) -> str:
     """Returns the suite, target, id and tags of a run in one line."""
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
     return one_line(f"{run.suite.title} on {run.target.name} · {run.id}{tags}")
 
 
-def look(looks: int | None) -> Iterator[str]:
+def access_notes(looks: int | None) -> Iterator[str]:
     """Yields a sentence on the number of holdout accesses, if there was more than one."""
     if looks is not None and looks > 1:
         yield f"Look {looks:,} at this holdout."

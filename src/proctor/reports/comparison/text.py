@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from proctor.comparison.compare import Comparison, Flip
-from proctor.comparison.differences import Difference, Measure, Side
-from proctor.comparison.gate import Rule, could_compare, exit_code
+from proctor.comparison.compare import Comparison, VerdictFlip
+from proctor.comparison.differences import MetricDifference, PassRateDifference, RunPassRate
+from proctor.comparison.gate import GateRule, gate_exit_code, ungated_exit_code
 from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.lint.suite_size import too_few_cases
@@ -17,17 +17,17 @@ from proctor.reports.formatting import (
     AXIS_HEAD,
     NONE,
     cost,
-    drawn,
+    draw_interval,
     interval,
     milliseconds,
     p_value,
     percent,
-    points,
+    percentage_points,
 )
-from proctor.safe_text import columns, one_line, padded
-from proctor.verdicts import worst
+from proctor.safe_text import display_width, one_line, pad_to_width
+from proctor.verdicts import worst_exit_code
 
-ADJUSTED = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
+ADJUSTMENT_NOTE = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
 """The note below the table of differences."""
 _MAX_NAME_LENGTH = 40
 """Maximum length of a name in that table."""
@@ -35,14 +35,14 @@ _HALF_WIDTH = 12
 """Width of the axis of a difference on each side of zero, in columns."""
 
 
-class Compared(Struct, frozen=True, kw_only=True):
+class ComparisonReport(Struct, frozen=True, kw_only=True):
     """A comparison of two or more runs."""
 
     comparisons: tuple[Comparison, ...]
     """One comparison for two runs; for several, each run with each later one."""
     ranking: Ranking | None = None
     """The ranking of several runs; None for two."""
-    rule: Rule | None = None
+    rule: GateRule | None = None
     """The rule of the gate; None without one."""
     looks: int | None = None
     """The number of holdout accesses, this one included; None if nothing of the holdout is shown."""
@@ -55,7 +55,7 @@ class Compared(Struct, frozen=True, kw_only=True):
         return self.ranking is not None or bool(self.comparisons[0].whole.pairs)
 
     @property
-    def gated(self) -> tuple[Comparison, ...]:
+    def baseline_comparisons(self) -> tuple[Comparison, ...]:
         """The comparisons with the first run, which is the baseline of a gate."""
         return self.comparisons[: 1 if self.ranking is None else len(self.ranking.runs) - 1]
 
@@ -63,29 +63,33 @@ class Compared(Struct, frozen=True, kw_only=True):
     def exit_code(self) -> ExitCode:
         """The gate's worst exit code over all candidates; without a gate, whether anything was compared."""
         if self.rule is None:
-            return could_compare(self.comparisons)
+            return ungated_exit_code(self.comparisons)
         rule = self.rule
-        return worst(exit_code(comparison, rule) for comparison in self.gated)
+        return worst_exit_code(gate_exit_code(comparison, rule) for comparison in self.baseline_comparisons)
 
     @property
     def warnings(self) -> list[str]:
         """Reasons why runs may not be comparable, and too few cases, each sentence once."""
-        warnings = dict.fromkeys(line for comparison in self.gated for line in comparison.warnings)
-        return [*warnings, *filter(None, [self._too_few_cases()])]
+        warnings = dict.fromkeys(
+            line for comparison in self.baseline_comparisons for line in comparison.warnings
+        )
+        return [*warnings, *filter(None, [self._few_cases_warning()])]
 
-    def _too_few_cases(self) -> str | None:
+    def _few_cases_warning(self) -> str | None:
         """Returns a warning about too few cases; None for two runs without a gate, whose verdict says it."""
         if self.rule is None and self.ranking is None:
             return None
         unclear = [
-            comparison for comparison in self.comparisons if comparison.whole.shows not in ("better", "worse")
+            comparison
+            for comparison in self.comparisons
+            if comparison.whole.direction not in ("better", "worse")
         ]
         return too_few_cases(
             {comparison.baseline.suite.name: comparison.whole.cases for comparison in unclear}
         )
 
 
-def lines(report: Compared, flips: int = 10) -> Iterator[str]:
+def render_text(report: ComparisonReport, flips: int = 10) -> Iterator[str]:
     """Yields the whole report of a comparison.
 
     Args:
@@ -97,11 +101,11 @@ def lines(report: Compared, flips: int = 10) -> Iterator[str]:
     else:
         yield from _ranking_lines(report.ranking)
     yield from map(one_line, report.judges)
-    yield from words.look(report.looks)
+    yield from words.access_notes(report.looks)
     if report.rule is not None:
-        for comparison in report.gated:
-            name = "" if report.ranking is None else f"{words.called(comparison.candidate)}: "
-            yield f"{name}{words.gate(comparison, report.rule)}"
+        for comparison in report.baseline_comparisons:
+            name = "" if report.ranking is None else f"{words.run_label(comparison.candidate)}: "
+            yield f"{name}{words.gate_sentence(comparison, report.rule)}"
 
 
 # --- two runs ----------------------------------------------------------------------------------------------
@@ -111,18 +115,18 @@ def _pair_lines(comparison: Comparison, flips: int) -> Iterator[str]:
     whole = comparison.whole
     if whole.baseline is not None and whole.candidate is not None:
         yield f"{'':<9}   passed  {' trials' if whole.by_case else '  cases'}    rate  {AXIS_HEAD}"
-        yield _side("baseline", whole.baseline, whole)
-        yield _side("candidate", whole.candidate, whole)
+        yield _side_line("baseline", whole.baseline, whole)
+        yield _side_line("candidate", whole.candidate, whole)
         yield ""
-    yield f"baseline   {words.called(comparison.baseline)}"
-    yield f"candidate  {words.called(comparison.candidate)}"
+    yield f"baseline   {words.run_label(comparison.baseline)}"
+    yield f"candidate  {words.run_label(comparison.candidate)}"
     yield ""
-    yield words.verdict(comparison)
+    yield words.verdict_sentence(comparison)
     yield ""
     if whole.cases:
-        yield from _differences(comparison)
+        yield from _difference_lines(comparison)
         yield ""
-        measure_lines = [f"{name:<9}  {text}" for name, text in measures(comparison)]
+        measure_lines = [f"{name:<9}  {text}" for name, text in measure_texts(comparison)]
         yield from (*measure_lines, *[""] * bool(measure_lines))
     yield from _flip_lines("BROKEN", comparison.broken, flips)
     yield from _flip_lines("FIXED", comparison.fixed, flips)
@@ -131,31 +135,35 @@ def _pair_lines(comparison: Comparison, flips: int) -> Iterator[str]:
     yield from words.remarks(comparison)
 
 
-def _side(name: str, side: Side, whole: Difference) -> str:
+def _side_line(name: str, side: RunPassRate, whole: PassRateDifference) -> str:
     return (
         f"{name:<9}  {side.passed:>7,}  {whole.pairs:>7,}  {percent(side.rate):>6}  "
-        f"{drawn(side.rate, side.ci95)}  {interval(side.ci95)}"
+        f"{draw_interval(side.rate, side.ci95)}  {interval(side.ci95)}"
     )
 
 
-def _differences(comparison: Comparison) -> Iterator[str]:
+def _difference_lines(comparison: Comparison) -> Iterator[str]:
     """Yields a row for the whole and for each part: its flips, and its difference with a drawing."""
-    rows: list[tuple[str, Difference | None]] = [("all", comparison.whole)]
-    rows += [(f"  {_short(part.name)}", part.difference) for part in comparison.splits]
+    rows: list[tuple[str, PassRateDifference | None]] = [("all", comparison.whole)]
+    rows += [(f"  {_shorten(part.name)}", part.difference) for part in comparison.splits]
     if comparison.parts:
-        rows.append((f"by {_short(str(comparison.by))}", None))
-        rows += [(f"  {_short(part.name)}", part.difference) for part in comparison.parts]
-    reach = _reach([row for _, row in rows if row is not None])
-    wide = max(12, *(columns(name) for name, _ in rows))
+        rows.append((f"by {_shorten(str(comparison.by))}", None))
+        rows += [(f"  {_shorten(part.name)}", part.difference) for part in comparison.parts]
+    reach = _axis_limit([row for _, row in rows if row is not None])
+    wide = max(12, *(display_width(name) for name, _ in rows))
     head = f"{-reach:+.0f}pp{'0':^{2 * _HALF_WIDTH + 1 - 2 * len(f'{reach:+.0f}pp')}}{reach:+.0f}pp"
     yield f"{'':<{wide}}    cases    fixed   broken  difference  {head}  {'95% interval':<20}p"
     for name, difference in rows:
-        yield name if difference is None else f"{padded(name, wide)}  {_row(difference, reach)}"
+        yield (
+            name
+            if difference is None
+            else f"{pad_to_width(name, wide)}  {_difference_cells(difference, reach)}"
+        )
     if comparison.splits or comparison.parts:
-        yield ADJUSTED
+        yield ADJUSTMENT_NOTE
 
 
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     """Returns a name on one line; the middle of a long one is cut."""
     line = one_line(name)
     return (
@@ -165,22 +173,22 @@ def _short(name: str) -> str:
     )
 
 
-def _row(difference: Difference, reach: float) -> str:
-    value = NONE if difference.value is None else points(difference.value)
+def _difference_cells(difference: PassRateDifference, reach: float) -> str:
+    value = NONE if difference.value is None else percentage_points(difference.value)
     return (
         f"{difference.cases:>7,}  {difference.fixed:>7,}  {difference.broken:>7,}  {value:>10}  "
-        f"{_around_zero(difference, reach)}  {words.span(difference.ci95):<20}"
+        f"{_draw_difference(difference, reach)}  {words.interval_text(difference.ci95):<20}"
         f"{p_value(difference.p_adjusted)}"
     )
 
 
-def _reach(rows: Sequence[Difference]) -> float:
+def _axis_limit(rows: Sequence[PassRateDifference]) -> float:
     """Returns the limit of the axis in percentage points: the largest bound, rounded up."""
     furthest = max((abs(end) * 100 for row in rows for end in row.ci95 or ()), default=0.0)
     return next((step for step in (5, 10, 20, 30, 50, 75) if furthest <= step), 100)
 
 
-def _around_zero(difference: Difference, reach: float) -> str:
+def _draw_difference(difference: PassRateDifference, reach: float) -> str:
     """Draws a dot for the difference on a band for its interval, around zero."""
     if difference.value is None or difference.ci95 is None:
         return " " * (2 * _HALF_WIDTH + 1)
@@ -194,10 +202,10 @@ def _around_zero(difference: Difference, reach: float) -> str:
     return "".join(axis)
 
 
-def measures(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def measure_texts(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yields the names and numbers of score, latency and cost, as far as they were measured."""
     for name, measure, unit, statistic in (
-        ("score", comparison.score, _plain, "mean"),
+        ("score", comparison.score, _score_text, "mean"),
         ("latency", comparison.latency_ms, milliseconds, "median"),
         ("cost", comparison.cost_usd, cost, "mean"),
     ):
@@ -205,11 +213,11 @@ def measures(comparison: Comparison) -> Iterator[tuple[str, str]]:
             yield name, _measure_text(measure, unit, statistic)
 
 
-def _plain(value: float | None) -> str:
+def _score_text(value: float | None) -> str:
     return NONE if value is None else f"{value:.3f}"
 
 
-def _measure_text(measure: Measure, unit: Callable[[float | None], str], statistic: str) -> str:
+def _measure_text(measure: MetricDifference, unit: Callable[[float | None], str], statistic: str) -> str:
     """Returns both means, and the mean or median difference with its interval."""
     value, bounds = (
         (measure.difference, measure.ci95) if statistic == "mean" else (measure.median, measure.median_ci95)
@@ -229,9 +237,9 @@ def _signed_text(value: float, unit: Callable[[float | None], str]) -> str:
     return text if not value else f"{'-' if value < 0 else '+'}{text}"
 
 
-def _flip_lines(word: str, flips: Sequence[Flip], max_flips: int) -> Iterator[str]:
+def _flip_lines(word: str, flips: Sequence[VerdictFlip], max_flips: int) -> Iterator[str]:
     for flip in flips[:max_flips]:
-        yield f"{word:<8}  {words.name_of(flip)}"
+        yield f"{word:<8}  {words.trial_label(flip)}"
     if len(flips) > max_flips:
         yield f"…and {len(flips) - max_flips:,} more {word.lower()}: --flips {len(flips)}"
 
@@ -241,21 +249,21 @@ def _flip_lines(word: str, flips: Sequence[Flip], max_flips: int) -> Iterator[st
 
 def _ranking_lines(ranking: Ranking) -> Iterator[str]:
     yield f"rank  passed  total    rate  {AXIS_HEAD}"
-    for ranked_run in ranking.in_order:
+    for ranked_run in ranking.by_rank:
         counts = ranked_run.counts
         yield (
             f"{ranked_run.rank:>4}  {counts.passed:>6,}  {counts.total:>5,}  {percent(counts.pass_rate):>6}  "
-            f"{drawn(counts.pass_rate, counts.ci95)}  {interval(counts.ci95):<8}  "
-            f"{words.called(ranked_run.run)}"
+            f"{draw_interval(counts.pass_rate, counts.ci95)}  {interval(counts.ci95):<8}  "
+            f"{words.run_label(ranked_run.run)}"
         )
     yield ""
-    yield from ranked(ranking)
+    yield from ranking_notes(ranking)
 
 
-def ranked(ranking: Ranking) -> Iterator[str]:
+def ranking_notes(ranking: Ranking) -> Iterator[str]:
     """Yields notes on the ranks, and on what the runs do not have in common."""
     count = len(ranking.comparisons)
-    distinct = sum(comparison.whole.shows in ("better", "worse") for comparison in ranking.comparisons)
+    distinct = sum(comparison.whole.direction in ("better", "worse") for comparison in ranking.comparisons)
     yield (
         "A rank is 1, and one more for each run that is shown to be better. "
         f"Of {count:,} pairs of runs {distinct:,} can be told apart: by a 95 % interval without zero, and "

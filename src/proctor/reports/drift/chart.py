@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proctor.charts import WIDTH, Chart, layered
-from proctor.drift.detector import Drift, Step
-from proctor.drift.identical_answers import STABLE, WATCH
-from proctor.reports.drift.text import Drifted, changed, moments
+from proctor.drift.detector import Drift, SeriesPoint
+from proctor.drift.identical_answers import STABLE_SHARE, WATCH_SHARE
+from proctor.reports.drift.text import DriftReport, describe_change, format_moments
 from proctor.safe_text import one_line
 
 _PASSED, _FIRST, _BEFORE = (
@@ -30,10 +30,10 @@ _MAX_POINTS = 60
 """Up to this many runs, each has a point."""
 
 
-def chart(report: Drifted) -> Chart:
+def draw_chart(report: DriftReport) -> Chart:
     """Returns a chart of the pass rate with its interval, the identical answers, and the changes."""
-    drift, run = report.drift, report.last
-    rows = [row for step in drift.steps for row in _rows(step)]
+    drift, run = report.drift, report.last_run
+    rows = [row for step in drift.points for row in _rows(step)]
     x = {"field": "at", "type": "temporal", "title": "UTC", "scale": {"type": "utc"}}
     x["axis"] = {
         "grid": False,
@@ -45,7 +45,7 @@ def chart(report: Drifted) -> Chart:
     legend = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "columns": 3}
     colour = {"field": "series", "type": "nominal", "sort": [_PASSED, _FIRST, _BEFORE], "legend": legend}
     band = {"x": x, "y": _share("low"), "y2": {"field": "high"}, "color": colour}
-    line = {"type": "line", "point": len(drift.steps) <= _MAX_POINTS}
+    line = {"type": "line", "point": len(drift.points) <= _MAX_POINTS}
     layers = [
         {"mark": {"type": "area", "opacity": 0.18}, "encoding": band},
         *_levels(),
@@ -55,13 +55,13 @@ def chart(report: Drifted) -> Chart:
         },
     ]
     for place, (at, text) in enumerate(_marks(drift)):
-        late = at - drift.steps[0].at > (drift.last.at - drift.steps[0].at) / 2
+        late = at - drift.points[0].started_at > (drift.last.started_at - drift.points[0].started_at) / 2
         layers += _mark_layers({"at": _utc(at), "name": one_line(text)}, place, x, late=late)
     return layered(rows, layers, title=one_line(f"{run.suite.title} on {run.target.name}"))
 
 
-def _rows(step: Step) -> Iterator[dict[str, Any]]:
-    at, counts = _utc(step.at), step.seen.passed
+def _rows(step: SeriesPoint) -> Iterator[dict[str, Any]]:
+    at, counts = _utc(step.started_at), step.observation.passed
     if counts.ci95 is not None:
         low, high = counts.ci95
         yield {"at": at, "share": counts.pass_rate, "low": low, "high": high, "series": _PASSED}
@@ -82,7 +82,7 @@ def _stroke_dash() -> dict[str, Any]:
 
 def _levels() -> Iterator[dict[str, Any]]:
     """Yields the layers of the thresholds `stable` and `watch`."""
-    data = {"values": [{"share": STABLE, "name": "stable"}, {"share": WATCH, "name": "watch"}]}
+    data = {"values": [{"share": STABLE_SHARE, "name": "stable"}, {"share": WATCH_SHARE, "name": "watch"}]}
     rule = {"type": "rule", "strokeDash": [4, 4], "color": _GREY}
     text = {"type": "text", "align": "left", "dx": 4, "fontSize": 11, "color": _GREY}
     text_encoding = {"y": _share("share"), "x": {"value": WIDTH}, "text": {"field": "name"}}
@@ -91,11 +91,11 @@ def _levels() -> Iterator[dict[str, Any]]:
 
 
 def _marks(drift: Drift) -> Iterator[tuple[datetime, str]]:
-    if drift.turning is not None:
-        at = drift.steps[drift.turning.after].at
-        yield at, f"changed by {moments(drift)[at]}"
-    for change in drift.changed[1 - _MAX_MARKS :]:
-        yield drift.steps[change.place].at, changed(change)
+    if drift.change_point is not None:
+        at = drift.points[drift.change_point.after].started_at
+        yield at, f"changed by {format_moments(drift)[at]}"
+    for change in drift.recorded_changes[1 - _MAX_MARKS :]:
+        yield drift.points[change.place].started_at, describe_change(change)
 
 
 def _mark_layers(mark: dict[str, str], place: int, x: dict[str, Any], *, late: bool) -> list[dict[str, Any]]:

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from proctor.codec import target_digest
-from proctor.drift.confounders import Changed
-from proctor.drift.detector import Drift, Step
-from proctor.drift.flips import Flips
-from proctor.drift.identical_answers import Sameness
-from proctor.reports.drift.text import COLUMNS, Drifted, rows, sentences
-from proctor.reports.formatting import utc
+from proctor.drift.confounders import RecordedChange
+from proctor.drift.detector import Drift, SeriesPoint
+from proctor.drift.flips import CaseFlips
+from proctor.drift.identical_answers import IdenticalShare
+from proctor.reports.drift.text import COLUMNS, DriftReport, describe_drift, table_rows
+from proctor.reports.formatting import format_utc
 from proctor.safe_text import markdown_text
 
 
-def data(report: Drifted) -> dict[str, Any]:
+def to_dict(report: DriftReport) -> dict[str, Any]:
     """Returns everything as plain data; rates are fractions of 1, times ISO 8601 in UTC."""
-    drift, run = report.drift, report.last
+    drift, run = report.drift, report.last_run
     lowest = drift.last.lowest
     return {
         "drift": {
@@ -27,48 +27,48 @@ def data(report: Drifted) -> dict[str, Any]:
             "target": run.target.name,
             "target_digest": target_digest(run.target),
             "state": drift.state,
-            "since": None if drift.since is None else utc(drift.since),
+            "since": None if drift.since is None else format_utc(drift.since),
             "by_answers": drift.by_answers,
             "by_verdicts": drift.by_verdicts,
-            "identical": _same_row(lowest),
-            "noise": _same_row(drift.noise),
+            "identical": _identical_row(lowest),
+            "noise": _identical_row(drift.noise),
             "verdicts": _verdicts_row(drift),
             "change_point": _change_point_row(drift),
-            "changed": [_change_row(drift, change) for change in drift.changed],
-            "measured": drift.last.seen.measured,
+            "changed": [_change_row(drift, change) for change in drift.recorded_changes],
+            "measured": drift.last.observation.is_measured,
             "looks": report.looks,
-            "sentences": list(sentences(report)),
-            "runs": [_step_row(step) for step in drift.steps],
+            "sentences": list(describe_drift(report)),
+            "runs": [_step_row(step) for step in drift.points],
         },
         "exit_code": int(drift.exit_code),
     }
 
 
-def _step_row(step: Step) -> dict[str, Any]:
-    observation, counts = step.seen, step.seen.passed
+def _step_row(step: SeriesPoint) -> dict[str, Any]:
+    observation, counts = step.observation, step.observation.passed
     return {
         "run": observation.run.id,
-        "started_at": utc(step.at),
+        "started_at": format_utc(step.started_at),
         "passed": counts.passed,
         "failed": counts.failed,
         "pass_rate": counts.pass_rate,
         "ci95": counts.ci95,
-        **{name: getattr(observation.aside, name) for name in observation.aside.__struct_fields__},
-        "with_first": _same_row(step.with_first),
-        "with_before": _same_row(step.with_before),
+        **{name: getattr(observation.excluded, name) for name in observation.excluded.__struct_fields__},
+        "with_first": _identical_row(step.with_first),
+        "with_before": _identical_row(step.with_before),
         "verdicts": _flips_row(step.flips),
         "models": sorted(observation.models),
         "fingerprints": sorted(observation.fingerprints),
     }
 
 
-def _same_row(same: Sameness | None) -> dict[str, Any] | None:
+def _identical_row(same: IdenticalShare | None) -> dict[str, Any] | None:
     if same is None:
         return None
     return {"share": same.share, "ci95": same.ci95, "cases": same.cases, "level": same.level}
 
 
-def _flips_row(flips: Flips | None) -> dict[str, Any] | None:
+def _flips_row(flips: CaseFlips | None) -> dict[str, Any] | None:
     if flips is None:
         return None
     return {
@@ -82,24 +82,24 @@ def _flips_row(flips: Flips | None) -> dict[str, Any] | None:
 
 
 def _verdicts_row(drift: Drift) -> dict[str, Any] | None:
-    flips, turning = _flips_row(drift.last.flips), drift.passing
+    flips, turning = _flips_row(drift.last.flips), drift.pass_rate_change
     if flips is None:
         return None
-    p_value, is_shown = (1.0, False) if turning is None else (turning.p_value, turning.shown)
+    p_value, is_shown = (1.0, False) if turning is None else (turning.p_value, turning.is_significant)
     return {**flips, "comparison": drift.comparison, "p_value": p_value, "shown": is_shown}
 
 
 def _change_point_row(drift: Drift) -> dict[str, Any] | None:
-    turning = drift.turning
+    turning = drift.change_point
     if turning is None:
         return None
-    before, after = drift.steps[turning.before], drift.steps[turning.after]
+    before, after = drift.points[turning.before], drift.points[turning.after]
     return {
         "what": {"first": "identical with the first run", "last": "identical with the last run"}.get(
-            turning.what, "verdicts"
+            turning.kind, "verdicts"
         ),
-        "last_before": {"run": before.seen.run.id, "started_at": utc(before.at)},
-        "first_after": {"run": after.seen.run.id, "started_at": utc(after.at)},
+        "last_before": {"run": before.observation.run.id, "started_at": format_utc(before.started_at)},
+        "first_after": {"run": after.observation.run.id, "started_at": format_utc(after.started_at)},
         "share_before": turning.split.before,
         "share_after": turning.split.after,
         "cases": turning.split.cases,
@@ -107,19 +107,19 @@ def _change_point_row(drift: Drift) -> dict[str, Any] | None:
     }
 
 
-def _change_row(drift: Drift, change: Changed) -> dict[str, Any]:
-    run = drift.steps[change.place].seen.run
+def _change_row(drift: Drift, change: RecordedChange) -> dict[str, Any]:
+    run = drift.points[change.place].observation.run
     return {"run": run.id, "side": change.side, "what": change.what, "was": change.was, "now": change.now}
 
 
-def markdown(report: Drifted) -> Iterator[str]:
+def render_markdown(report: DriftReport) -> Iterator[str]:
     """Yields a section with the sentences as a list and a table of the runs."""
-    run = report.last
+    run = report.last_run
     yield f"# {markdown_text(run.suite.title)} on {markdown_text(run.target.name)}\n\n"
-    first, *other_sentences = sentences(report)
+    first, *other_sentences = describe_drift(report)
     yield f"**{markdown_text(first)}**\n\n"
     for sentence in other_sentences:
         yield f"* {markdown_text(sentence)}\n"
     yield f"\n| {' | '.join(COLUMNS)} |\n|---|---|{'--:|' * (len(COLUMNS) - 2)}\n"
-    for row in rows(report.drift):
+    for row in table_rows(report.drift):
         yield f"| {' | '.join(map(markdown_text, row))} |\n"

@@ -9,13 +9,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from proctor.drift.confounders import Changed
-from proctor.drift.detector import Drift, Turning
-from proctor.drift.flips import Flips
-from proctor.drift.identical_answers import Sameness
+from proctor.drift.confounders import RecordedChange
+from proctor.drift.detector import ChangePoint, Drift
+from proctor.drift.flips import CaseFlips
+from proctor.drift.identical_answers import IdenticalShare
 from proctor.model import Run
-from proctor.plurals import counted, listed
-from proctor.reports.formatting import NONE, interval, percent, points, probability
+from proctor.plurals import join_names, pluralize
+from proctor.reports.formatting import NONE, interval, percent, percentage_points, probability
 from proctor.safe_text import one_line
 
 _MAX_LISTED = 12
@@ -36,7 +36,7 @@ _EXCLUSION_REASONS = {
 }
 
 
-class Drifted(Struct, frozen=True, kw_only=True):
+class DriftReport(Struct, frozen=True, kw_only=True):
     """The drift of a target, with notes."""
 
     drift: Drift
@@ -46,19 +46,19 @@ class Drifted(Struct, frozen=True, kw_only=True):
     """The number of accesses to the suite's holdout, this one included; None without a holdout."""
 
     @property
-    def last(self) -> Run:
+    def last_run(self) -> Run:
         """The newest run."""
-        return self.drift.last.seen.run
+        return self.drift.last.observation.run
 
 
-def sentences(report: Drifted) -> Iterator[str]:
+def describe_drift(report: DriftReport) -> Iterator[str]:
     """Yields the state in one sentence, then the evidence for it."""
     drift = report.drift
-    yield answer(drift)
-    yield from _noise(drift)
-    if drift.turning is not None:
-        yield _change_point_sentence(drift, drift.turning)
-    yield from _verdicts(drift)
+    yield describe_state(drift)
+    yield from _noise_sentences(drift)
+    if drift.change_point is not None:
+        yield _change_point_sentence(drift, drift.change_point)
+    yield from _verdict_sentences(drift)
     yield from _excluded_sentences(drift)
     yield from _change_sentences(drift)
     yield from report.notes
@@ -66,18 +66,18 @@ def sentences(report: Drifted) -> Iterator[str]:
         yield f"The pass rates include the holdout's: look {report.looks:,} at this holdout."
 
 
-def answer(drift: Drift) -> str:
+def describe_state(drift: Drift) -> str:
     """Returns the state of the target in one sentence."""
-    last, lowest, over = drift.last, drift.last.lowest, f"over {len(drift.steps):,} runs"
+    last, lowest, over = drift.last, drift.last.lowest, f"over {len(drift.points):,} runs"
     if lowest is None:
         return f"Not known: the last run has no answer that another run has too, {over}."
-    since = "" if drift.since is None else f" since {moments(drift)[drift.since]}"
-    sure = f"{interval(lowest.ci95)}, {counted(lowest.cases, 'case')}"
+    since = "" if drift.since is None else f" since {format_moments(drift)[drift.since]}"
+    sure = f"{interval(lowest.ci95)}, {pluralize(lowest.cases, 'case')}"
     alike = f"{percent(lowest.share)} identical answers ({sure})"
     reference = "" if lowest is last.with_first else " with the run before it"
     reference = (
         " with the first run"
-        if not reference and len(drift.steps) > 2 and drift.state != "stable"
+        if not reference and len(drift.points) > 2 and drift.state != "stable"
         else reference
     )
     if drift.state == "stable":
@@ -88,7 +88,7 @@ def answer(drift: Drift) -> str:
     return f"{name}{since}: {alike}{reference}, {over}."
 
 
-def _noise(drift: Drift) -> Iterator[str]:
+def _noise_sentences(drift: Drift) -> Iterator[str]:
     """Yields how much changed wording says about the target."""
     noise, lowest = drift.noise, drift.last.lowest
     if noise is not None:
@@ -107,57 +107,61 @@ def _noise(drift: Drift) -> Iterator[str]:
         yield "This target repeats most of its answers, and so few other ones can be chance."
 
 
-def _change_point_sentence(drift: Drift, turning: Turning) -> str:
-    when = f"between {_when(drift, turning.before)} and {_when(drift, turning.after)}"
-    sentence = _CHANGE_POINT_SENTENCES[turning.what].format(
+def _change_point_sentence(drift: Drift, turning: ChangePoint) -> str:
+    when = f"between {_format_start(drift, turning.before)} and {_format_start(drift, turning.after)}"
+    sentence = _CHANGE_POINT_SENTENCES[turning.kind].format(
         when=when, before=percent(turning.split.before), after=percent(turning.split.after)
     )
     return f"{sentence} ({probability(turning.p_value)})."
 
 
-def _verdicts(drift: Drift) -> Iterator[str]:
-    flips, turning, word = drift.last.flips, drift.passing, "No change of verdicts is shown"
+def _verdict_sentences(drift: Drift) -> Iterator[str]:
+    flips, turning, word = drift.last.flips, drift.pass_rate_change, "No change of verdicts is shown"
     if flips is None:
         yield "No verdicts are compared: no run before the last was judged as it was and has a case of it."
         return
-    if turning is not None and turning.shown:
+    if turning is not None and turning.is_significant:
         better = turning.split.after > turning.split.before
         word = "It got better" if better else "It got worse"
-        word = word if turning.split.holds else "The verdicts changed, and are back"
+        word = word if turning.split.is_lasting else "The verdicts changed, and are back"
     tested = probability(1.0 if turning is None else turning.p_value)
     if drift.comparison > 1:
         tested += f" as one of {drift.comparison:,} comparisons"
-    yield f"{word}: beside the first verdicts, of {flips.cases:,} cases {_difference(flips)}; {tested}."
+    yield f"{word}: beside the first verdicts, of {flips.cases:,} cases {_difference_text(flips)}; {tested}."
     if drift.by_verdicts and flips.worse:
-        yield f"Worse: {_ids(flips.worse)}."
+        yield f"Worse: {_ids_text(flips.worse)}."
     if flips.regraded:
-        yield f"Graded otherwise, though identical: {_ids(flips.regraded)}. That is no change of the target."
+        yield (
+            f"Graded otherwise, though identical: {_ids_text(flips.regraded)}. That is no change of the "
+            "target."
+        )
 
 
-def _difference(flips: Flips) -> str:
-    ends = "" if flips.ci95 is None else f", {' to '.join(points(end) for end in flips.ci95)}"
+def _difference_text(flips: CaseFlips) -> str:
+    ends = "" if flips.ci95 is None else f", {' to '.join(percentage_points(end) for end in flips.ci95)}"
     return (
-        f"{len(flips.worse):,} got worse and {len(flips.better):,} better ({points(flips.difference)}{ends})"
+        f"{len(flips.worse):,} got worse and {len(flips.better):,} better "
+        f"({percentage_points(flips.difference)}{ends})"
     )
 
 
-def _ids(ids: Sequence[str]) -> str:
-    return one_line(listed(ids, _MAX_LISTED))
+def _ids_text(ids: Sequence[str]) -> str:
+    return one_line(join_names(ids, _MAX_LISTED))
 
 
 def _excluded_sentences(drift: Drift) -> Iterator[str]:
-    last = drift.last.seen
+    last = drift.last.observation
     reasons = [
         f"{count:,} {what}"
         for name, what in _EXCLUSION_REASONS.items()
-        if (count := getattr(last.aside, name))
+        if (count := getattr(last.excluded, name))
     ]
     if reasons:
         yield f"Of the last run's trials {', '.join(reasons)}."
-    if not last.measured:
+    if not last.is_measured:
         hint = (
             " Run the suite with --no-reuse and without --cache."
-            if last.aside.taken_over or last.aside.cached
+            if last.excluded.taken_over or last.excluded.cached
             else ""
         )
         yield f"The last run was not measured.{hint}"
@@ -165,7 +169,7 @@ def _excluded_sentences(drift: Drift) -> Iterator[str]:
 
 def _change_sentences(drift: Drift) -> Iterator[str]:
     for side, owner in (("target", "On the target's side"), ("yours", "On your side")):
-        changes = [change for change in drift.changed if change.side == side]
+        changes = [change for change in drift.recorded_changes if change.side == side]
         last = {change.what: change for change in changes}
         often = Counter(change.what for change in changes)
         for change in [
@@ -176,26 +180,29 @@ def _change_sentences(drift: Drift) -> Iterator[str]:
                 if often[change.what] > _MAX_REPEATED
                 else ""
             )
-            yield f"{owner}, with the run of {_when(drift, change.place)}: {changed(change)}{times}."
+            yield (
+                f"{owner}, with the run of {_format_start(drift, change.place)}: "
+                f"{describe_change(change)}{times}."
+            )
         if len(last) > _MAX_LISTED:
             yield f"{owner} {len(last) - _MAX_LISTED:,} more things changed; --json has all."
         if not changes and side == "yours":
             yield "On your side nothing that a run records has changed."
 
 
-def changed(change: Changed) -> str:
+def describe_change(change: RecordedChange) -> str:
     """Formats one change: `threshold 0.8 → 0.9`."""
     return one_line(f"{change.what} {change.was} → {change.now}")
 
 
-def moments(drift: Drift) -> dict[datetime, str]:
+def format_moments(drift: Drift) -> dict[datetime, str]:
     """Formats when each run started, in UTC, as precisely as needed to tell all runs apart."""
-    at = [step.at.astimezone(UTC) for step in drift.steps]
+    at = [step.started_at.astimezone(UTC) for step in drift.points]
     for precision in _PRECISIONS:
         texts = [_format_moment(moment, precision) for moment in at]
         if len(set(texts)) == len(texts):
             break
-    return {step.at: text for step, text in zip(drift.steps, texts, strict=True)}
+    return {step.started_at: text for step, text in zip(drift.points, texts, strict=True)}
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -209,8 +216,8 @@ def _format_moment(at: datetime, precision: _Precision) -> str:
     return f"{day} {at.time().isoformat(precision)}" if precision else day
 
 
-def _when(drift: Drift, place: int) -> str:
-    return moments(drift)[drift.steps[place].at]
+def _format_start(drift: Drift, place: int) -> str:
+    return format_moments(drift)[drift.points[place].started_at]
 
 
 # --- the table ---------------------------------------------------------------------------------------------
@@ -218,17 +225,19 @@ def _when(drift: Drift, place: int) -> str:
 COLUMNS = ("run", "began", "passed", "rate", "95 %", "aside", "as first", "as before", "worse", "better")
 
 
-def lines(report: Drifted) -> Iterator[str]:
+def render_text(report: DriftReport) -> Iterator[str]:
     """Yields the lines that a terminal shows."""
-    run = report.last
-    yield from sentences(report)
+    run = report.last_run
+    yield from describe_drift(report)
     yield ""
     yield one_line(f"{run.suite.title} on {run.target.name}")
     yield ""
-    cells = [COLUMNS, *rows(report.drift)]
+    cells = [COLUMNS, *table_rows(report.drift)]
     if len(cells) > 2 * _MAX_LISTED + 1:
         cells = [*cells[:2], *cells[1 - 2 * _MAX_LISTED :]]
-        yield f"The first run and the last {2 * _MAX_LISTED - 1}; --json has all {len(report.drift.steps):,}."
+        yield (
+            f"The first run and the last {2 * _MAX_LISTED - 1}; --json has all {len(report.drift.points):,}."
+        )
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
         left_cells = [text.ljust(width) for text, width in zip(row[:2], widths[:2], strict=True)]
@@ -236,18 +245,18 @@ def lines(report: Drifted) -> Iterator[str]:
         yield "  ".join([*left_cells, *right_cells]).rstrip()
 
 
-def rows(drift: Drift) -> Iterator[tuple[str, ...]]:
+def table_rows(drift: Drift) -> Iterator[tuple[str, ...]]:
     """Yields one row for each run, with the cells of `COLUMNS`."""
-    at = moments(drift)
-    for step in drift.steps:
-        counts, flips = step.seen.passed, step.flips
+    at = format_moments(drift)
+    for step in drift.points:
+        counts, flips = step.observation.passed, step.flips
         yield (
-            step.seen.run.id,
-            at[step.at],
+            step.observation.run.id,
+            at[step.started_at],
             f"{counts.passed:,}/{counts.total:,}",
             percent(counts.pass_rate),
             interval(counts.ci95),
-            f"{step.seen.aside.total:,}",
+            f"{step.observation.excluded.total:,}",
             _share(step.with_first),
             _share(step.with_before),
             NONE if flips is None else f"{len(flips.worse):,}",
@@ -255,5 +264,5 @@ def rows(drift: Drift) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _share(same: Sameness | None) -> str:
+def _share(same: IdenticalShare | None) -> str:
     return NONE if same is None else percent(same.share)

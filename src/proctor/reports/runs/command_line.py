@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from proctor.model import Params, Run, Settings
 
 
-def command_of(run: Run) -> str:
+def rerun_command(run: Run) -> str:
     """Returns the command that runs the same cases on the same target with the same settings.
 
     The suite is named as in the store, so the command needs that store, and the keys of the target.

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.runs.serialize import Reported, question_of, trial_row
+from proctor.reports.runs.serialize import RunReport, question_text, trial_row
 from proctor.safe_text import csv_cell
 
 _COLUMNS = (
@@ -35,7 +35,7 @@ _COLUMNS = (
 )
 
 
-def render(runs: Sequence[Reported]) -> Iterator[str]:
+def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """Yields a header row, then each trial of each run."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
@@ -47,9 +47,9 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
             data |= {
                 "sealed": str(row.sealed).lower(),
                 "tags": ",".join(row.case.tags),
-                "question": question_of(row.case),
+                "question": question_text(row.case),
                 "output": None if row.trial.output is None else row.trial.output.text,
-                "why": "" if row.verdict is Verdict.PASS else row.why,
+                "why": "" if row.verdict is Verdict.PASS else row.reason,
                 "input_tokens": usage.get("input_tokens"),
                 "output_tokens": usage.get("output_tokens"),
             }

@@ -16,7 +16,7 @@ _TARGET_BINS = 16
 """The approximate number of bins."""
 
 
-class Class(Struct, frozen=True, kw_only=True):
+class Bin(Struct, frozen=True, kw_only=True):
     """The number of values from one bound to another."""
 
     low: float
@@ -24,14 +24,14 @@ class Class(Struct, frozen=True, kw_only=True):
     """None for a last bin with all values far above the others."""
     count: int
 
-    def words(self, write: Callable[[float], str]) -> str:
+    def label(self, write: Callable[[float], str]) -> str:
         """Returns the bounds as text."""
         if self.high is None:
             return f"{write(self.low)} or more"
         return f"{write(self.low)} to {write(self.high)}"
 
 
-def classes(values: Sequence[float]) -> list[Class]:
+def make_bins(values: Sequence[float]) -> list[Bin]:
     """Groups values into bins of equal width, from the first non-empty one to the last."""
     if not values:
         return []
@@ -42,15 +42,15 @@ def classes(values: Sequence[float]) -> list[Class]:
     over = sorted_values[-1] > (last + 1) * width
     counts = Counter(floor(min(value / width + 1e-9, last + over)) for value in sorted_values)
     bins = [
-        Class(low=place * width, high=(place + 1) * width, count=counts[place])
+        Bin(low=place * width, high=(place + 1) * width, count=counts[place])
         for place in range(min(counts), last + 1)
     ]
     if over:
-        bins.append(Class(low=(last + 1) * width, high=None, count=counts[last + 1]))
+        bins.append(Bin(low=(last + 1) * width, high=None, count=counts[last + 1]))
     return bins
 
 
-def chart(bins: Sequence[Class], *, title: str, unit: str, write: Callable[[float], str]) -> Chart:
+def draw_histogram(bins: Sequence[Bin], *, title: str, unit: str, write: Callable[[float], str]) -> Chart:
     """Returns a bar chart of the bins.
 
     Args:
@@ -87,12 +87,12 @@ def chart(bins: Sequence[Class], *, title: str, unit: str, write: Callable[[floa
     return Chart(layers.spec | fixed)
 
 
-def dollars(value: float) -> str:
+def format_usd(value: float) -> str:
     """Formats a cost for an axis, with the four digits that tell bins apart."""
     return f"${value:.4g}"
 
 
-def times(value: float) -> str:
+def format_ms(value: float) -> str:
     """Formats a time in milliseconds for an axis."""
     if value == 0:
         return "0"

@@ -12,20 +12,20 @@ from proctor.errors import UsageError
 from proctor.model import Run, Verdict
 from proctor.reports.formatting import NONE, costs, milliseconds, seconds
 from proctor.reports.runs import histogram
-from proctor.reports.runs.command_line import command_of
+from proctor.reports.runs.command_line import rerun_command
 from proctor.reports.runs.serialize import (
-    Reported,
-    Row,
-    about_judges,
-    by_case,
+    RunReport,
+    TrialResult,
+    access_note,
     counts_by_tag,
-    gate,
-    missing,
-    over_cases,
-    taken_over,
-    which_look,
+    gate_note,
+    interval_note,
+    judge_notes,
+    missing_note,
+    repeats_note,
+    reuse_notes,
 )
-from proctor.reports.runs.settings import in_words
+from proctor.reports.runs.settings import describe_settings
 from proctor.reports.runs.splits import split_notes
 from proctor.verdicts import Counts
 
@@ -41,29 +41,29 @@ _MIN_ANSWERS = 2
 """Minimum number of answers for a chart."""
 
 
-def render(runs: Sequence[Reported]) -> Iterator[str]:
+def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """Yields a page with all runs, each with its numbers, parts, trials and settings."""
-    from proctor.reports.html_templates import environment
+    from proctor.reports.html_templates import make_environment
 
-    templates = environment()
+    templates = make_environment()
     style = templates.get_template("proctor.css").render()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = templates.get_template("report.html").generate(
-        runs=[Section(report, number) for number, report in enumerate(runs, start=1)],
+        runs=[RunSection(report, number) for number, report in enumerate(runs, start=1)],
         style_digest=digest,
         longest=MAX_TEXT_LENGTH,
     )
     yield from map(str, page)
 
 
-class Section:
+class RunSection:
     """The values that the template shows of one run."""
 
-    def __init__(self, report: Reported, number: int) -> None:
+    def __init__(self, report: RunReport, number: int) -> None:
         self.report, self.run, self.tally = report, report.run, report.tally
         self.anchor = f"run-{number}"
-        self.counts = report.tally.counted
-        self.trials = Trials(report)
+        self.counts = report.tally.result_counts
+        self.trials = TrialListing(report)
 
     @property
     def name(self) -> str:
@@ -78,15 +78,15 @@ class Section:
     @property
     def cost(self) -> str:
         """The cost of target and judges."""
-        judging = self.tally.spent_judging
+        judging = self.tally.judge_usage
         return costs(self.tally.target_cost_usd, judging.cost_usd, judging.calls)
 
     @property
     def notes(self) -> list[str]:
         """Sentences that explain the numbers."""
-        note_functions = (by_case, over_cases, missing, gate, which_look)
+        note_functions = (repeats_note, interval_note, missing_note, gate_note, access_note)
         lines = [line for line in (get_note(self.report) for get_note in note_functions) if line is not None]
-        return [*lines, *about_judges(self.report)]
+        return [*lines, *judge_notes(self.report)]
 
     @property
     def warnings(self) -> list[str]:
@@ -107,11 +107,11 @@ class Section:
     @cached_property
     def charts(self) -> tuple[list[tuple[str, str, str]], str]:
         """The charts as (title, light image URL, dark image URL), and why there are none."""
-        classes = histogram.classes(self.tally.latencies_ms)
+        classes = histogram.make_bins(self.tally.latencies_ms)
         if sum(bin_.count for bin_ in classes) < _MIN_ANSWERS:
             return [], ""
         title = "How long answers took"
-        chart = histogram.chart(classes, title=title, unit="latency", write=histogram.times)
+        chart = histogram.draw_histogram(classes, title=title, unit="latency", write=histogram.format_ms)
         try:
             return [(title, _image(chart, dark=False), _image(chart, dark=True))], ""
         except UsageError as error:
@@ -125,17 +125,17 @@ class Section:
     @property
     def command(self) -> str:
         """The command line that repeats the run."""
-        return command_of(self.run)
+        return rerun_command(self.run)
 
 
-class Trials:
+class TrialListing:
     """Iterates over the trials that the report shows, and counts those that it leaves out."""
 
-    def __init__(self, report: Reported) -> None:
+    def __init__(self, report: RunReport) -> None:
         self._report = report
         self.sealed_count = self.more_passed = self.more_missed = 0
 
-    def __iter__(self) -> Iterator[tuple[Row, bool]]:
+    def __iter__(self) -> Iterator[tuple[TrialResult, bool]]:
         """Yields each trial that is shown, and whether it is shown with prompt, answer and scores."""
         sheets = passed = missed = 0
         for row in self._report.rows():
@@ -160,14 +160,14 @@ def _image(chart: Chart, *, dark: bool) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(chart.svg(dark=dark).encode()).decode()}"
 
 
-def _facts(run: Run, report: Reported) -> Iterator[tuple[str, str]]:
+def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     tally, params = report.tally, run.target.params
-    usage, judging = tally.spent, tally.spent_judging
+    usage, judging = tally.target_usage, tally.judge_usage
     latency = tally.latency_ms()
     yield "Cost", costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
     yield "Latency", f"median {milliseconds(latency['p50'])}, 95 % under {milliseconds(latency['p95'])}"
     yield "Tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
-    yield "Taken over", ", ".join(taken_over(tally))
+    yield "Taken over", ", ".join(reuse_notes(tally))
     yield "Mean score", NONE if tally.mean_score is None else f"{tally.mean_score:.3f}"
     yield "Target", run.target.name
     yield "Model", ", ".join(sorted(tally.models)) or run.target.model
@@ -178,7 +178,7 @@ def _facts(run: Run, report: Reported) -> Iterator[tuple[str, str]]:
     )
     yield "Not applied", ", ".join(sorted(tally.refused_params))
     yield "Judges", ", ".join(judge.name for judge in run.judges)
-    yield "Settings", ", ".join(in_words(run.settings))
+    yield "Settings", ", ".join(describe_settings(run.settings))
     yield "Suite", f"{run.suite.title} ({run.suite.case_count:,} cases, dialect {run.suite.dialect})"
     yield "Suite digest", run.suite.digest
     yield "Suite hash", run.suite.suite_hash or ""

@@ -8,20 +8,20 @@ from typing import Any
 
 from proctor.errors import ExitCode
 from proctor.model import Problem, Run
-from proctor.reports.formatting import as_json
-from proctor.reports.runs.serialize import Reported, Row, run_row, trial_row
+from proctor.reports.formatting import to_json
+from proctor.reports.runs.serialize import RunReport, TrialResult, run_row, trial_row
 from proctor.safe_text import json_text
-from proctor.verdicts import worst
+from proctor.verdicts import worst_exit_code
 
 
-def summary(runs: Sequence[Reported]) -> str:
+def render_summary(runs: Sequence[RunReport]) -> str:
     """Returns the runs with their numbers, without trials."""
-    exit_code = int(worst(report.exit_code for report in runs))
+    exit_code = int(worst_exit_code(report.exit_code for report in runs))
     rows = [run_row(report) for report in runs]
-    return as_json({"runs": rows, "exit_code": exit_code}) + "\n"
+    return to_json({"runs": rows, "exit_code": exit_code}) + "\n"
 
 
-def render(runs: Sequence[Reported]) -> Iterator[str]:
+def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """Yields the same object with the `trials` of each run."""
     yield '{"runs": ['
     for place, report in enumerate(runs):
@@ -29,13 +29,13 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
         for number, row in enumerate(report.rows()):
             yield (",\n" if number else "\n") + _dumps(trial_row(report.run, row))
         yield "]}"
-    exit_code = int(worst(report.exit_code for report in runs))
+    exit_code = int(worst_exit_code(report.exit_code for report in runs))
     yield f'], "exit_code": {exit_code}}}\n'
 
 
-def trials(run: Run, rows: Iterable[Row]) -> str:
+def render_trials(run: Run, rows: Iterable[TrialResult]) -> str:
     """Returns some trials of a run."""
-    return as_json({"trials": [trial_row(run, row) for row in rows]})
+    return to_json({"trials": [trial_row(run, row) for row in rows]})
 
 
 def _dumps(data: object) -> str:
@@ -53,7 +53,7 @@ def problem_row(problem: Problem) -> dict[str, Any]:
     }
 
 
-def refusal(problems: Iterable[Problem]) -> str:
+def render_refusal(problems: Iterable[Problem]) -> str:
     """Returns what is printed instead of runs if a suite has errors."""
     errors = [
         {"path": problem.path, **problem_row(problem)} for problem in problems if problem.level == "error"
@@ -61,6 +61,6 @@ def refusal(problems: Iterable[Problem]) -> str:
     return _dumps({"runs": [], "errors": errors, "exit_code": int(ExitCode.USAGE)})
 
 
-def validation(files: Sequence[dict[str, Any]], exit_code: ExitCode) -> str:
+def render_validation(files: Sequence[dict[str, Any]], exit_code: ExitCode) -> str:
     """Returns the output of `proctor validate --json`."""
-    return as_json({"files": files, "exit_code": int(exit_code)})
+    return to_json({"files": files, "exit_code": int(exit_code)})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from proctor.reports.runs.serialize import Reported, trial_row
+from proctor.reports.runs.serialize import RunReport, trial_row
 from proctor.safe_text import json_text
 
 
-def render(runs: Sequence[Reported]) -> Iterator[str]:
+def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """Yields each trial of each run as a line."""
     for report in runs:
         for row in report.rows():

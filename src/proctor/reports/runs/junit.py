@@ -8,9 +8,9 @@ from typing import Any
 from junitparser import Attr, Error, Failure, FloatAttr, TestCase, TestSuite
 
 from proctor.model import Verdict
-from proctor.reports.runs.serialize import Reported, Told, about_judges, question_of, told
-from proctor.safe_text import visible
-from proctor.splits import SEALED
+from proctor.reports.runs.serialize import CaseResult, RunReport, case_results, judge_notes, question_text
+from proctor.safe_text import escape_invisible
+from proctor.splits import SEALED_REASON
 
 _END = "</testsuite>"
 
@@ -30,23 +30,23 @@ class _TestSuite(TestSuite):
     time = _Seconds()
 
 
-def render(runs: Sequence[Reported]) -> Iterator[str]:
+def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """Yields a test suite for each run, with a test case for each trial, or for each case if it counts once.
 
     FAIL is a failure; ERROR and UNSCORED are errors: an unmeasured trial must not look like a skipped one.
     """
     yield "<testsuites>"
     for report in runs:
-        yield _text(_suite(report)).removesuffix(_END)
-        yield from (_text(_test(report, result)) for result in told(report))
+        yield _to_text(_test_suite(report)).removesuffix(_END)
+        yield from (_to_text(_test_case(report, result)) for result in case_results(report))
         yield _END
     yield "</testsuites>"
 
 
-def _suite(report: Reported) -> TestSuite:
+def _test_suite(report: RunReport) -> TestSuite:
     """Returns the test suite with its counts and without its tests, which are streamed."""
-    run, counts = report.run, report.tally.counted
-    suite = _TestSuite(visible(f"{run.suite.name} on {run.target.name}"))
+    run, counts = report.run, report.tally.result_counts
+    suite = _TestSuite(escape_invisible(f"{run.suite.name} on {run.target.name}"))
     suite.timestamp = run.started_at.isoformat()
     suite.tests = counts.total
     suite.errors = counts.errors + counts.unscored
@@ -56,27 +56,27 @@ def _suite(report: Reported) -> TestSuite:
     suite.add_property("run", run.id)
     suite.add_property("suite_version", run.suite.version or "")
     suite.add_property("suite_digest", run.suite.digest)
-    for line in about_judges(report):
-        suite.add_property("judge", visible(line))
+    for line in judge_notes(report):
+        suite.add_property("judge", escape_invisible(line))
     return suite
 
 
-def _text(element: TestSuite | TestCase) -> str:
+def _to_text(element: TestSuite | TestCase) -> str:
     text = element.tostring()  # type: ignore[no-untyped-call]  # the library has no annotation there
     return text.decode("utf-8") if isinstance(text, bytes) else str(text)
 
 
-def _test(report: Reported, result: Told) -> TestCase:
-    test = _TestCase(visible(result.name), visible(report.run.suite.name))
+def _test_case(report: RunReport, result: CaseResult) -> TestCase:
+    test = _TestCase(escape_invisible(result.name), escape_invisible(report.run.suite.name))
     outputs = [row.trial.output for row in result.rows if row.trial.output is not None]
     if outputs:
         test.time = sum(output.latency_ms for output in outputs) / 1000
-        texts = (question_of(result.rows[0].case), *(output.text for output in outputs))
-        test.system_out = visible("\n\n".join(texts))
+        texts = (question_text(result.rows[0].case), *(output.text for output in outputs))
+        test.system_out = escape_invisible("\n\n".join(texts))
     elif result.sealed:
-        test.system_out = SEALED
+        test.system_out = SEALED_REASON
     if result.verdict is Verdict.FAIL:
-        test.result = [Failure(visible(result.why), "fail")]
+        test.result = [Failure(escape_invisible(result.reason), "fail")]
     elif result.verdict is not Verdict.PASS:
-        test.result = [Error(visible(result.why), result.verdict.value)]
+        test.result = [Error(escape_invisible(result.reason), result.verdict.value)]
     return test

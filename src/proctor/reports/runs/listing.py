@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.model import Run
-from proctor.reports.formatting import NONE, as_json, interval, percent, utc
+from proctor.reports.formatting import NONE, format_utc, interval, percent, to_json
 from proctor.reports.runs.serialize import counts_row
 from proctor.safe_text import one_line
 from proctor.verdicts import Counts
@@ -20,34 +20,38 @@ HEAD = f"{'run':<22}  {'status':<11}  {'  '.join(map(str.rjust, _COLUMNS, _WIDTH
 _RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measured")
 
 
-class Listed(Struct, frozen=True, kw_only=True):
+class RunListEntry(Struct, frozen=True, kw_only=True):
     """A run in a list."""
 
     run: Run
     counts: Counts
-    there: int
+    verdict_count: int
     """The number of its trials with a verdict."""
 
     @property
-    def sealed(self) -> bool:
+    def is_sealed(self) -> bool:
         """Whether it ran only the holdout, whose pass rate a list must not show."""
         return self.run.settings.selection.split == "holdout"
 
 
-def line(listed_run: Listed) -> str:
+def entry_line(listed_run: RunListEntry) -> str:
     """Returns the line of a run."""
     run, counts = listed_run.run, listed_run.counts
-    if listed_run.sealed:
+    if listed_run.is_sealed:
         no_counts = Counts()
         cells = (*_rate(f"sealed/{counts.total:,}", no_counts), NONE, *_rate(NONE, no_counts))
     else:
-        measured_counts = counts.measured
+        measured_counts = counts.measured_counts
         cells = (
             *_rate(_share(counts), counts),
             f"{counts.errors:,}",
             *_rate(_share(measured_counts), measured_counts),
         )
-    missing = f" ({run.planned - listed_run.there:,} missing)" if listed_run.there < run.planned else ""
+    missing = (
+        f" ({run.planned - listed_run.verdict_count:,} missing)"
+        if listed_run.verdict_count < run.planned
+        else ""
+    )
     tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
     return (
         f"{run.id:<22}  {run.status:<11}  {'  '.join(map(str.rjust, cells, _WIDTHS))}  "
@@ -63,7 +67,7 @@ def _rate(share: str, counts: Counts) -> tuple[str, str, str]:
     return share, percent(counts.pass_rate), interval(counts.ci95)
 
 
-def row(listed_run: Listed) -> dict[str, Any]:
+def entry_row(listed_run: RunListEntry) -> dict[str, Any]:
     """Returns a run as plain data, with the field names of a whole run; hidden values are null."""
     run = listed_run.run
     return {
@@ -77,18 +81,18 @@ def row(listed_run: Listed) -> dict[str, Any]:
         "judges": [judge.name for judge in run.judges],
         "status": run.status,
         "planned": run.planned,
-        "missing": max(0, run.planned - listed_run.there),
+        "missing": max(0, run.planned - listed_run.verdict_count),
         **counts_row(listed_run.counts),
-        "measured": counts_row(listed_run.counts.measured),
-        **(dict.fromkeys(_RATES) if listed_run.sealed else {}),
+        "measured": counts_row(listed_run.counts.measured_counts),
+        **(dict.fromkeys(_RATES) if listed_run.is_sealed else {}),
         "repeats_rule": run.suite.repeats_rule,
-        "sealed": listed_run.sealed,
+        "sealed": listed_run.is_sealed,
         "tags": list(run.tags),
-        "started_at": utc(run.started_at),
-        "finished_at": None if run.finished_at is None else utc(run.finished_at),
+        "started_at": format_utc(run.started_at),
+        "finished_at": None if run.finished_at is None else format_utc(run.finished_at),
     }
 
 
-def render(runs: Sequence[Listed], *, more: bool) -> str:
+def render(runs: Sequence[RunListEntry], *, more: bool) -> str:
     """Returns the runs as one JSON object, with whether more match."""
-    return as_json({"runs": [row(listed_run) for listed_run in runs], "more": more})
+    return to_json({"runs": [entry_row(listed_run) for listed_run in runs], "more": more})

@@ -7,21 +7,21 @@ from collections.abc import Iterator, Sequence
 from proctor.model import Verdict
 from proctor.reports.formatting import costs, interval, milliseconds, percent
 from proctor.reports.runs.serialize import (
-    Reported,
-    Told,
-    about_judges,
-    by_case,
+    CaseResult,
+    RunReport,
+    access_note,
+    case_results,
     counts_by_tag,
-    gate,
-    missing,
-    over_cases,
-    question_of,
-    taken_over,
-    told,
-    which_look,
+    gate_note,
+    interval_note,
+    judge_notes,
+    missing_note,
+    question_text,
+    repeats_note,
+    reuse_notes,
 )
 from proctor.reports.runs.splits import split_notes
-from proctor.safe_text import cut, markdown_block, markdown_html, markdown_text
+from proctor.safe_text import markdown_block, markdown_html, markdown_text, truncate
 from proctor.verdicts import Counts
 
 MAX_LENGTH = 65_000
@@ -38,7 +38,7 @@ _RESERVED_LENGTH = 300
 """Characters reserved for the line on what is left out."""
 
 
-def render(runs: Sequence[Reported]) -> Iterator[str]:
+def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """Yields a section for each run with its numbers, parts and failures, as far as they fit a comment.
 
     The numbers of all runs take precedence over answers; if they do not fit, tables of parts are left out,
@@ -48,38 +48,38 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     if len(runs) > 1:
         overview = "".join(_overview(runs))
         yield overview
-        room -= _letters(overview)
+        room -= _utf16_length(overview)
     sections = _fit_sections(runs, room)
-    room -= sum(map(_letters, sections))
+    room -= sum(map(_utf16_length, sections))
     for number, (report, section) in enumerate(zip(runs, sections, strict=False)):
         yield section
         share = room // (len(sections) - number)
         for piece in _failures(report, share):
             yield piece
-            room -= _letters(piece)
+            room -= _utf16_length(piece)
     if len(sections) < len(runs):
         yield "There is no room for more: `-o report.html` has every run with its trials.\n"
 
 
-def _letters(text: str) -> int:
+def _utf16_length(text: str) -> int:
     """Returns the length of a text in UTF-16 code units, as browsers count."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _fit_sections(runs: Sequence[Reported], room: int) -> list[str]:
+def _fit_sections(runs: Sequence[RunReport], room: int) -> list[str]:
     """Returns the numbers of each run, without tables of parts if there is no room; empty if none fit."""
     for with_parts in (True, False):
         sections = ["".join(_numbers(report, with_parts=with_parts)) for report in runs]
-        if sum(map(_letters, sections)) + _RESERVED_LENGTH * len(runs) <= room:
+        if sum(map(_utf16_length, sections)) + _RESERVED_LENGTH * len(runs) <= room:
             return sections
     return []
 
 
-def _overview(runs: Sequence[Reported]) -> Iterator[str]:
+def _overview(runs: Sequence[RunReport]) -> Iterator[str]:
     yield "| Run | Suite and target | Passed | Total | Rate | 95 % interval |\n|---|---|--:|--:|--:|---|\n"
     for report in runs[:_MAX_RUNS]:
-        run, counts = report.run, report.tally.counted
-        name = markdown_text(cut(f"{run.suite.title} on {run.target.name}", 120))
+        run, counts = report.run, report.tally.result_counts
+        name = markdown_text(truncate(f"{run.suite.title} on {run.target.name}", 120))
         yield (
             f"| `{run.id}` | {name} | {counts.passed} | {counts.total} | {percent(counts.pass_rate)} "
             f"| {interval(counts.ci95)} |\n"
@@ -87,25 +87,28 @@ def _overview(runs: Sequence[Reported]) -> Iterator[str]:
     yield f"\n…and {len(runs) - _MAX_RUNS} more runs.\n\n" if len(runs) > _MAX_RUNS else "\n"
 
 
-def _numbers(report: Reported, *, with_parts: bool) -> Iterator[str]:
+def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[str]:
     run, tally = report.run, report.tally
-    counts, judging = tally.counted, tally.spent_judging
+    counts, judging = tally.result_counts, tally.judge_usage
     money = costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
-    yield f"# {markdown_text(cut(run.suite.title, 200))} on {markdown_text(cut(run.target.name, 200))}\n\n"
+    yield (
+        f"# {markdown_text(truncate(run.suite.title, 200))} on "
+        f"{markdown_text(truncate(run.target.name, 200))}\n\n"
+    )
     yield (
         f"**{counts.passed} of {counts.total} passed** ({percent(counts.pass_rate)}, "
         f"95 % interval {interval(counts.ci95)}): {counts.failed} failed, {counts.errors} errors, "
         f"{counts.unscored} unscored. Median latency {milliseconds(tally.latency_ms()['p50'])}, "
-        f"{', '.join((f'cost {money}', *taken_over(tally)))}. "
+        f"{', '.join((f'cost {money}', *reuse_notes(tally)))}. "
         f"Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
     )
-    for line in (by_case(report), over_cases(report), missing(report), gate(report)):
+    for line in (repeats_note(report), interval_note(report), missing_note(report), gate_note(report)):
         if line is not None:
             yield f"**{line}**\n\n"
-    for line in about_judges(report):
+    for line in judge_notes(report):
         yield f"{markdown_text(line)}\n\n"
     yield from _table("Split", tally.splits)
-    for line in (*split_notes(tally.splits), which_look(report)):
+    for line in (*split_notes(tally.splits), access_note(report)):
         if line is not None:
             yield f"{line}\n\n"
     if with_parts:
@@ -120,20 +123,20 @@ def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:
     for group in sorted(groups)[:_MAX_GROUPS]:
         counts = groups[group]
         yield (
-            f"| {markdown_text(cut(group, 120))} | {counts.passed} | {counts.total} "
+            f"| {markdown_text(truncate(group, 120))} | {counts.passed} | {counts.total} "
             f"| {percent(counts.pass_rate)} | {interval(counts.ci95)} |\n"
         )
     yield f"\n…and {len(groups) - _MAX_GROUPS:,} more.\n\n" if len(groups) > _MAX_GROUPS else "\n"
 
 
-def _failures(report: Reported, room: int) -> Iterator[str]:
+def _failures(report: RunReport, room: int) -> Iterator[str]:
     """Yields the failures that fit into `room`, then the number of the others."""
     count = more = 0
-    for result in told(report):
+    for result in case_results(report):
         if result.verdict is Verdict.PASS:
             continue
         entry = "" if more else _failure_details(result)
-        room -= _letters(entry)
+        room -= _utf16_length(entry)
         if count == _MAX_FAILURES or room < _RESERVED_LENGTH or more:
             more += 1
             continue
@@ -148,19 +151,21 @@ def _failures(report: Reported, room: int) -> Iterator[str]:
         )
 
 
-def _failure_details(result: Told) -> str:
+def _failure_details(result: CaseResult) -> str:
     """Returns a failure: its reason in a line, with prompt and answer folded away."""
-    name, reason = (markdown_html(cut(text, _MAX_REASON_LENGTH)) for text in (result.name, result.why))
+    name, reason = (
+        markdown_html(truncate(text, _MAX_REASON_LENGTH)) for text in (result.name, result.reason)
+    )
     line = f"<b>{result.verdict.value}</b> <code>{name}</code> {reason}"
     if result.sealed:
         return f"<div>{line}</div>\n\n"
-    blocks = [markdown_block(_head(question_of(result.rows[0].case), _MAX_QUESTION_LENGTH))]
+    blocks = [markdown_block(_truncate(question_text(result.rows[0].case), _MAX_QUESTION_LENGTH))]
     answers = [row.trial.output.text for row in result.rows if row.trial.output is not None]
-    blocks += [markdown_block(_head(answer, _MAX_ANSWER_LENGTH // len(answers))) for answer in answers]
+    blocks += [markdown_block(_truncate(answer, _MAX_ANSWER_LENGTH // len(answers))) for answer in answers]
     return f"<details><summary>{line}</summary>\n\n{''.join(blocks)}</details>\n\n"
 
 
-def _head(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text) - longest:,} more characters)"

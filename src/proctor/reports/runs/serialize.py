@@ -14,26 +14,26 @@ from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import Calibration, Case, Message, Output, Run, Score, Trial, Verdict
-from proctor.plan import repeats_of
-from proctor.plurals import counted, counted_once, trial_name
-from proctor.reports.formatting import rounded, utc
+from proctor.plan import count_repeats
+from proctor.plurals import describe_repeats_rule, pluralize, trial_name
+from proctor.reports.formatting import format_utc, round_interval
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
-from proctor.splits import SEALED, sealed, sealed_case
+from proctor.splits import SEALED_REASON, seal_case, seal_trial
 from proctor.verdicts import (
+    CaseRepeats,
     Counts,
-    Repeats,
-    Spent,
     Tally,
+    UsageTotal,
     failed_gates,
     is_below_gate,
-    rules_of,
-    score_of,
-    threshold_of,
+    pass_rules_for,
+    threshold_for,
+    trial_score,
 )
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class TrialResult(Struct, frozen=True, kw_only=True):
     """A stored trial with its verdict and its case."""
 
     trial: Trial
@@ -43,25 +43,25 @@ class Row(Struct, frozen=True, kw_only=True):
     """Whether it is held out and hidden: trial and case then have no prompt and no answer."""
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """Why it did not pass, in one line, or that this is hidden."""
-        return SEALED if self.sealed and self.trial.failure is None else why(self.trial)
+        return SEALED_REASON if self.sealed and self.trial.failure is None else failure_reason(self.trial)
 
 
-def seal(row: Row) -> Row:
+def seal(row: TrialResult) -> TrialResult:
     """Returns the row, without prompt and answer if it is held out."""
     if row.trial.split != "holdout":
         return row
-    return replace(row, trial=sealed(row.trial), case=sealed_case(row.case), sealed=True)
+    return replace(row, trial=seal_trial(row.trial), case=seal_case(row.case), sealed=True)
 
 
-class Reported(Struct, frozen=True, kw_only=True):
+class RunReport(Struct, frozen=True, kw_only=True):
     """A run with everything that reports show of it."""
 
     run: Run
     tally: Tally
     exit_code: ExitCode
-    rows: Callable[[], Iterator[Row]]
+    rows: Callable[[], Iterator[TrialResult]]
     """Reads its trials in suite order; held-out trials are hidden unless revealed."""
     looks: int | None = None
     """The number of accesses to this version's holdout, this one included; None without a holdout."""
@@ -71,10 +71,10 @@ class Reported(Struct, frozen=True, kw_only=True):
     """The calibrations of its judges, named as in the run."""
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class CaseResult(Struct, frozen=True, kw_only=True):
     """One unit of a run's counts: a trial, or all trials of a case if each case counts once."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TrialResult, ...]
     verdict: Verdict
 
     @property
@@ -88,33 +88,35 @@ class Told(Struct, frozen=True, kw_only=True):
         return self.rows[0].sealed
 
     @property
-    def why(self) -> str:
+    def reason(self) -> str:
         """Why it did not pass, in one line."""
         if len(self.rows) == 1:
-            return self.rows[0].why
+            return self.rows[0].reason
         missed = [row for row in self.rows if row.verdict is not Verdict.PASS]
         summary = f"{len(self.rows) - len(missed)} of {len(self.rows)} trials passed"
         if self.sealed:
-            return f"{summary}; {SEALED}"
-        return "; ".join((summary, *(f"repeat {row.trial.repeat}: {why(row.trial)}" for row in missed)))
+            return f"{summary}; {SEALED_REASON}"
+        return "; ".join(
+            (summary, *(f"repeat {row.trial.repeat}: {failure_reason(row.trial)}" for row in missed))
+        )
 
 
-def told(report: Reported) -> Iterator[Told]:
+def case_results(report: RunReport) -> Iterator[CaseResult]:
     """Yields the units of a run's counts in suite order, without cases that lack trials."""
     run, repeats_rule = report.run, report.run.suite.repeats_rule
     if repeats_rule == "each":
-        yield from (Told(rows=(row,), verdict=row.verdict) for row in report.rows())
+        yield from (CaseResult(rows=(row,), verdict=row.verdict) for row in report.rows())
         return
-    rules = rules_of(run)
+    rules = pass_rules_for(run)
     for _, group in groupby(report.rows(), key=lambda row: row.trial.position):
         rows = tuple(group)
         case = rows[0].case
-        if len(rows) < repeats_of(case, run.settings.repeats):
+        if len(rows) < count_repeats(case, run.settings.repeats):
             continue
-        repeats = Repeats(rules(case))
+        repeats = CaseRepeats(rules(case))
         for row in rows:
             repeats.add(row.trial, row.verdict)
-        yield Told(rows=rows, verdict=repeats.verdict(repeats_rule))
+        yield CaseResult(rows=rows, verdict=repeats.verdict(repeats_rule))
 
 
 def counts_row(counts: Counts) -> dict[str, Any]:
@@ -127,18 +129,18 @@ def counts_row(counts: Counts) -> dict[str, Any]:
         "unscored": counts.unscored,
         "cases": counts.cases,
         "pass_rate": counts.pass_rate,
-        "ci95": rounded(counts.ci95),
+        "ci95": round_interval(counts.ci95),
     }
 
 
 def counts_by_tag(tally: Tally) -> dict[str, Counts]:
     """Returns the counts of each tag, sorted; empty if every tag is on all cases."""
-    if all(counts.total == tally.counted.total for counts in tally.tags.values()):
+    if all(counts.total == tally.result_counts.total for counts in tally.tags.values()):
         return {}
     return {name: tally.tags[name] for name in sorted(tally.tags)}
 
 
-def run_row(report: Reported) -> dict[str, Any]:
+def run_row(report: RunReport) -> dict[str, Any]:
     """Returns one run with its numbers as plain data."""
     run, tally = report.run, report.tally
     return {
@@ -154,7 +156,7 @@ def run_row(report: Reported) -> dict[str, Any]:
         "judges": [judge.name for judge in run.judges],
         "status": run.status,
         "planned": run.planned,
-        **counts_row(tally.counted),
+        **counts_row(tally.result_counts),
         "repeats_rule": run.suite.repeats_rule,
         "by_trial": None if tally.cases is None else counts_row(tally.all),
         "mean_score": tally.mean_score,
@@ -163,25 +165,25 @@ def run_row(report: Reported) -> dict[str, Any]:
         "looks": report.looks,
         "by_category": _group_rows(tally.categories),
         "by_tag": _group_rows(tally.tags),
-        "asked": tally.asked,
-        "cached": tally.cached,
-        "graded": tally.graded,
-        "reused": tally.reused,
+        "asked": tally.asked_count,
+        "cached": tally.cached_count,
+        "graded": tally.graded_count,
+        "reused": tally.reused_count,
         "latency_ms": tally.latency_ms(),
-        "usage": _usage_row(tally.spent),
+        "usage": _usage_row(tally.target_usage),
         "cost_usd": tally.target_cost_usd,
         "judge": {
-            "calls": tally.spent_judging.calls,
-            "cached": tally.spent_judging.cached,
-            **_usage_row(tally.spent_judging),
-            "cost_usd": tally.spent_judging.cost_usd,
+            "calls": tally.judge_usage.calls,
+            "cached": tally.judge_usage.cached,
+            **_usage_row(tally.judge_usage),
+            "cost_usd": tally.judge_usage.cost_usd,
             "calibrations": _calibration_rows(report),
         },
         "refused_params": sorted(tally.refused_params),
         "prices_date": run.prices_date,
         "tags": list(run.tags),
-        "started_at": utc(run.started_at),
-        "finished_at": None if run.finished_at is None else utc(run.finished_at),
+        "started_at": format_utc(run.started_at),
+        "finished_at": None if run.finished_at is None else format_utc(run.finished_at),
         "warnings": list(run.warnings),
         "exit_code": int(report.exit_code),
         **({} if run.stopped is None else {"stopped": run.stopped}),
@@ -189,34 +191,34 @@ def run_row(report: Reported) -> dict[str, Any]:
     }
 
 
-def _calibration_rows(report: Reported) -> list[dict[str, Any]]:
+def _calibration_rows(report: RunReport) -> list[dict[str, Any]]:
     """Returns a row for each judge that judged in a run, with its calibration."""
-    if not report.tally.judging.prompts:
+    if not report.tally.judge_stats.prompts:
         return []
-    from proctor.reports.certificates.of_judge import judge_row, run_judges
+    from proctor.reports.certificates.of_judge import get_run_judges, judge_row
 
-    return [judge_row(judge) for judge in run_judges(report.run, report.tally, report.calibrations)]
+    return [judge_row(judge) for judge in get_run_judges(report.run, report.tally, report.calibrations)]
 
 
-def about_judges(report: Reported) -> list[str]:
+def judge_notes(report: RunReport) -> list[str]:
     """Returns sentences: how far the judges of a run agree with each other, and each one's calibration."""
-    judging = report.tally.judging
+    judging = report.tally.judge_stats
     if not judging.prompts:
         return []
-    from proctor.reports.certificates.of_judge import judge_lines, run_judges
+    from proctor.reports.certificates.of_judge import get_run_judges, judge_lines
 
-    lines = judge_lines(run_judges(report.run, report.tally, report.calibrations))
+    lines = judge_lines(get_run_judges(report.run, report.tally, report.calibrations))
     if judging.panels:
-        scores = counted(judging.panels, "score")
+        scores = pluralize(judging.panels, "score")
         lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
     return lines
 
 
-def _usage_row(usage: Spent) -> dict[str, int]:
+def _usage_row(usage: UsageTotal) -> dict[str, int]:
     return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
 
 
-def missing(report: Reported) -> str | None:
+def missing_note(report: RunReport) -> str | None:
     """Returns a sentence on the missing trials; None for a finished run."""
     planned_count, stored_count = report.run.planned, report.tally.all.total
     if stored_count >= planned_count:
@@ -225,7 +227,7 @@ def missing(report: Reported) -> str | None:
     return f"{sentence} {report.run.stopped}" if report.run.stopped else sentence
 
 
-def which_look(report: Reported) -> str | None:
+def access_note(report: RunReport) -> str | None:
     """Returns a sentence on the number of holdout accesses; None for the first, and without a holdout."""
     looks = report.looks
     if looks is None or looks < 2 or "holdout" not in report.tally.splits:
@@ -233,41 +235,41 @@ def which_look(report: Reported) -> str | None:
     return f"Look {looks:,} at this holdout."
 
 
-def taken_over(tally: Tally) -> list[str]:
+def reuse_notes(tally: Tally) -> list[str]:
     """Returns short texts on results that needed no call, as they are cached or reused."""
-    judgments = tally.spent_judging.cached
+    judgments = tally.judge_usage.cached
     sources = (
-        (tally.cached, "from the cache"),
-        (tally.reused, "reused"),
+        (tally.cached_count, "from the cache"),
+        (tally.reused_count, "reused"),
         (judgments, f"judgment{'s' * (judgments > 1)} reused"),
     )
     return [f"{count:,} {what}" for count, what in sources if count]
 
 
-def by_case(report: Reported) -> str | None:
+def repeats_note(report: RunReport) -> str | None:
     """Returns a sentence on how repeats are counted; None if each trial counts for itself."""
     run, trials = report.run, report.tally.all
-    how = counted_once(run.suite.repeats_rule, threshold_of(run))
+    how = describe_repeats_rule(run.suite.repeats_rule, threshold_for(run))
     if how is None:
         return None
     return f"Each case counts once: {how}; {trials.passed:,} of {trials.total:,} trials passed."
 
 
-def over_cases(report: Reported) -> str | None:
+def interval_note(report: RunReport) -> str | None:
     """Returns a sentence on what the intervals are over; None without repeats."""
-    counts = report.tally.counted
+    counts = report.tally.result_counts
     if counts.total <= counts.cases:
         return None
     cases = f"{counts.cases:,} case{'s' * (counts.cases != 1)}"
     return f"Intervals are over {cases}: repeats of a case tell less than as many cases."
 
 
-def gate(report: Reported) -> str | None:
+def gate_note(report: RunReport) -> str | None:
     """Returns a sentence on whether the gate held; None without a gate."""
     minimum = report.run.settings.min_pass_rate
     if minimum is None:
         return None
-    rate = report.tally.counted.pass_rate or 0.0
+    rate = report.tally.result_counts.pass_rate or 0.0
     if rate >= minimum - 1e-12:
         return f"The gate held: {rate:.2%} passed and {minimum:.2%} had to."
     return f"The gate did not hold: {rate:.2%} passed and {minimum:.2%} had to."
@@ -277,7 +279,7 @@ def _group_rows(groups: dict[str, Counts]) -> dict[str, Any]:
     return {name: counts_row(groups[name]) for name in sorted(groups)}
 
 
-def trial_row(run: Run, row: Row) -> dict[str, Any]:
+def trial_row(run: Run, row: TrialResult) -> dict[str, Any]:
     """Returns one trial as plain data; of a hidden one, only its verdict and numbers."""
     trial = row.trial
     output = trial.output
@@ -289,7 +291,7 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
         "target": trial.target or run.target.name,
         "repeat": trial.repeat,
         "verdict": row.verdict.value,
-        "score": score_of(trial),
+        "score": trial_score(trial),
         "failed_gates": failed_gates(trial),
         "scores": [score_row(score) | (_SEALED_FIELDS if row.sealed else {}) for score in trial.scores],
         "output": _output_row(output),
@@ -301,7 +303,7 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
         "category": row.case.category,
         "split": trial.split,
         "sealed": row.sealed,
-        "started_at": utc(trial.started_at),
+        "started_at": format_utc(trial.started_at),
         "source_run": trial.source_run,
     }
 
@@ -331,7 +333,7 @@ def score_row(score: Score) -> dict[str, Any]:
     }
 
 
-def question_of(case: Case) -> str:
+def question_text(case: Case) -> str:
     """Returns the messages of a case as one text, with roles unless it is a single user message."""
     if len(case.input) == 1 and case.input[0].role == "user":
         return _message_text(case.input[0])
@@ -346,11 +348,11 @@ def _message_text(message: Message) -> str:
     return " ".join(filter(None, (message.between.join(part_texts), *calls)))
 
 
-def why(trial: Trial) -> str:
+def failure_reason(trial: Trial) -> str:
     """Returns why a trial did not pass, in one line: its failure, or the reasons of its scores."""
     if trial.failure is not None:
         return one_line(f"{trial.failure.kind}: {trial.failure.message}")
-    gates, mean = gates_of(trial), score_of(trial)
+    gates, mean = failed_gates_text(trial), trial_score(trial)
     reasons = [
         f"{score.name}: {score.reason or score.outcome.value}"
         for score in trial.scores
@@ -367,7 +369,7 @@ def why(trial: Trial) -> str:
     return one_line("; ".join(reasons))
 
 
-def gates_of(trial: Trial) -> str:
+def failed_gates_text(trial: Trial) -> str:
     """Returns the gates that failed, with the weighted score; empty if none did."""
     below = [
         f"{score.name} ({score.value:.2f}, gate {score.required:g})"
@@ -376,7 +378,7 @@ def gates_of(trial: Trial) -> str:
     ]
     if not below:
         return ""
-    mean = score_of(trial)
+    mean = trial_score(trial)
     return f"below the gate: {', '.join(below)}" + (f"; score {mean:.2f}" if mean is not None else "")
 
 

@@ -8,7 +8,7 @@ from proctor.model import Selection, Settings
 from proctor.reports.formatting import percent
 
 
-def in_words(settings: Settings) -> Iterator[str]:
+def describe_settings(settings: Settings) -> Iterator[str]:
     """Yields the settings that differ from the defaults, and the concurrency."""
     defaults = Settings()
     yield f"{settings.concurrency} at once"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from proctor.reports.formatting import points
+from proctor.reports.formatting import percentage_points
 from proctor.stats import newcombe
 from proctor.verdicts import Counts
 
@@ -17,7 +17,7 @@ _MIN_CASES = 2
 """Minimum number of cases in each part for a warning; the interval of one case is too narrow."""
 
 
-class _Part(Struct, frozen=True):
+class _SplitRate(Struct, frozen=True):
     """One split: its cases with PASS or FAIL; others cannot show overfitting."""
 
     passed: float
@@ -39,16 +39,16 @@ def split_notes(splits: Mapping[str, Counts]) -> list[str]:
     Args:
         splits: the counts of `dev` and `holdout`; if either is missing, there is no note.
     """
-    dev, holdout = _part(splits.get("dev")), _part(splits.get("holdout"))
-    note = None if dev is None or holdout is None else _warning(dev, holdout) or _too_small(dev, holdout)
+    dev, holdout = _split_rate(splits.get("dev")), _split_rate(splits.get("holdout"))
+    note = None if dev is None or holdout is None else _warning(dev, holdout) or _too_small_note(dev, holdout)
     return [] if note is None else [note]
 
 
-def _warning(dev: _Part, holdout: _Part) -> str | None:
-    interval = _drop(dev, holdout)
+def _warning(dev: _SplitRate, holdout: _SplitRate) -> str | None:
+    interval = _drop_interval(dev, holdout)
     if interval is None:
         return None
-    low, high = map(points, interval)
+    low, high = map(percentage_points, interval)
     return (
         "Warning: the holdout is further below dev than chance explains (95 % interval of the difference "
         f"{low} to {high}): the prompt may have been fitted to the dev cases. Believe the holdout, and write "
@@ -56,7 +56,7 @@ def _warning(dev: _Part, holdout: _Part) -> str | None:
     )
 
 
-def _drop(dev: _Part, holdout: _Part) -> tuple[float, float] | None:
+def _drop_interval(dev: _SplitRate, holdout: _SplitRate) -> tuple[float, float] | None:
     """Returns the interval of the difference of the two rates; None if it can be chance."""
     interval = newcombe(holdout.passed, holdout.cases, dev.passed, dev.cases)
     if interval is None or interval[1] >= 0 or min(dev.cases, holdout.cases) < _MIN_CASES:
@@ -64,7 +64,7 @@ def _drop(dev: _Part, holdout: _Part) -> tuple[float, float] | None:
     return interval
 
 
-def _too_small(dev: _Part, holdout: _Part) -> str | None:
+def _too_small_note(dev: _SplitRate, holdout: _SplitRate) -> str | None:
     drop = smallest_drop(dev.passed, dev.cases, holdout.cases)
     if not dev.passed or (drop is not None and drop < _LARGE_DROP - 1e-9):
         return None
@@ -87,19 +87,19 @@ def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> floa
     Returns:
         The difference of the two rates; None if even a holdout without a passed case could be chance.
     """
-    dev = _Part(dev_passed, dev_cases)
+    dev = _SplitRate(dev_passed, dev_cases)
 
     def could_be_chance(passed: int) -> bool:
-        return _drop(dev, _Part(passed, holdout_cases)) is None
+        return _drop_interval(dev, _SplitRate(passed, holdout_cases)) is None
 
     # The interval rises with the number of passed cases: the first that could be chance is the limit.
     chance_count = bisect_left(range(holdout_cases + 1), True, key=could_be_chance)
     return None if chance_count == 0 else dev_passed / dev_cases - (chance_count - 1) / holdout_cases
 
 
-def _part(counts: Counts | None) -> _Part | None:
+def _split_rate(counts: Counts | None) -> _SplitRate | None:
     measured_count = 0 if counts is None else counts.passed + counts.failed
     if counts is None or not measured_count:
         return None
     cases = max(1, min(counts.cases, measured_count))
-    return _Part(min(counts.passed / measured_count * cases, cases), cases)
+    return _SplitRate(min(counts.passed / measured_count * cases, cases), cases)

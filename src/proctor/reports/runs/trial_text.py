@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from proctor.model import Output, PassRule, Score, ToolCall, Verdict
 from proctor.plurals import trial_name
 from proctor.reports.formatting import cost, milliseconds
-from proctor.reports.runs.serialize import Row, gates_of, question_of, why
-from proctor.safe_text import cut, one_line, visible
-from proctor.verdicts import score_of
+from proctor.reports.runs.serialize import TrialResult, failed_gates_text, failure_reason, question_text
+from proctor.safe_text import escape_invisible, one_line, truncate
+from proctor.verdicts import trial_score
 
 _BY_SCORE = (Verdict.PASS, Verdict.FAIL)
 _MAX_CALLS = 50
@@ -18,7 +18,7 @@ _MAX_CHANGED_LINES = 60
 _MAX_CALL_LENGTH = 160
 
 
-def lines(row: Row, rule: PassRule) -> Iterator[str]:
+def render_text(row: TrialResult, rule: PassRule) -> Iterator[str]:
     """Yields the prompt, the answer, an agent's actions and the result of each assertion.
 
     For a hidden trial only verdict and score.
@@ -27,21 +27,21 @@ def lines(row: Row, rule: PassRule) -> Iterator[str]:
         row: the trial with its case.
         rule: decides when its scores pass.
     """
-    return (line for lines in _lines(row, rule) for line in visible(lines).split("\n"))
+    return (line for lines in _render(row, rule) for line in escape_invisible(lines).split("\n"))
 
 
-def _lines(row: Row, rule: PassRule) -> Iterator[str]:
+def _render(row: TrialResult, rule: PassRule) -> Iterator[str]:
     trial, case = row.trial, row.case
     yield f"{row.verdict.value.upper()} {one_line(trial_name(trial.case_id, trial.repeat))}"
     if row.sealed:
         yield from _sealed_lines(row)
         return
     if case.input:
-        yield from _block("question", question_of(case))
+        yield from _block("question", question_text(case))
     if case.criteria is not None:
         yield from _block("criteria", case.criteria)
     if case.expected is not None:
-        yield from _block("expected", _text(case.expected))
+        yield from _block("expected", _to_text(case.expected))
     if trial.output is not None and trial.output.target is not None:
         yield from _block("target", f"{trial.output.target}, as a fallback")
     elif trial.target is not None:
@@ -49,8 +49,8 @@ def _lines(row: Row, rule: PassRule) -> Iterator[str]:
     if trial.output is not None:
         yield from _answer_lines(trial.output)
     else:
-        yield from _block("no answer", why(trial))
-    below, mean = gates_of(trial), score_of(trial)
+        yield from _block("no answer", failure_reason(trial))
+    below, mean = failed_gates_text(trial), trial_score(trial)
     if below:
         yield f"  {below}"
     elif row.verdict in _BY_SCORE and mean is not None and rule.threshold is not None:
@@ -60,8 +60,8 @@ def _lines(row: Row, rule: PassRule) -> Iterator[str]:
     yield ""
 
 
-def _sealed_lines(row: Row) -> Iterator[str]:
-    mean = score_of(row.trial)
+def _sealed_lines(row: TrialResult) -> Iterator[str]:
+    mean = trial_score(row.trial)
     if mean is not None:
         yield from _block("score", f"{mean:.2f}")
     yield from _block("sealed", "this case is held out; --reveal shows it, which counts as a look")
@@ -85,8 +85,8 @@ def _answer_lines(output: Output) -> Iterator[str]:
 
 
 def _call_line(call: ToolCall) -> str:
-    arguments = f" {_clip(_text(call.arguments))}" if call.arguments else ""
-    result = "" if call.output is None else f" → {_clip(_text(call.output))}"
+    arguments = f" {_clip(_to_text(call.arguments))}" if call.arguments else ""
+    result = "" if call.output is None else f" → {_clip(_to_text(call.output))}"
     took = "" if call.duration_ms is None else f" · {milliseconds(call.duration_ms)}"
     return f"{one_line(call.name)}{arguments}{result}{took}"
 
@@ -118,13 +118,13 @@ def _block(name: str, text: str) -> Iterator[str]:
         yield f"  {'':<10} {line}".rstrip()
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     """Returns a text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _clip(text: str) -> str:
-    return cut(text, _MAX_CALL_LENGTH)
+    return truncate(text, _MAX_CALL_LENGTH)
 
 
 def _more(count: int, what: str) -> list[str]:

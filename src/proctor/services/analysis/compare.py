@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from proctor.comparison.comparability import why_not
-from proctor.comparison.compare import By, compared
-from proctor.comparison.outcomes import Gatherer, RunFacts, Split
-from proctor.comparison.ranking import ranked
+from proctor.comparison.comparability import incomparable_reason
+from proctor.comparison.compare import GroupBy, compare_runs
+from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes, SplitName
+from proctor.comparison.ranking import rank_runs
 from proctor.errors import UsageError
 from proctor.model import Case, Run, Suite
 from proctor.protocols import Store
-from proctor.reports.comparison.text import Compared
+from proctor.reports.comparison.text import ComparisonReport
 from proctor.safe_text import one_line
-from proctor.services.runs.reading.report import calibrations_of, keep_look, rows_of
-from proctor.suite_diff import diff
+from proctor.services.runs.reading.report import find_calibrations, read_trial_rows, record_holdout_access
+from proctor.suite_diff import diff_suites
 
 _PROGRESS_EVERY = 1000
 """The number of trials between progress reports."""
 
 
-def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
+def resolve_runs(store: Store, words: Sequence[str]) -> list[Run]:
     """Finds the runs that words name; one word alone names the runs that one command started together.
 
     Args:
@@ -39,7 +39,7 @@ def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
     group_runs = [run for run in group_runs if run.imported is None] or group_runs
     if not group_runs:
         run_of_group = store.run(words[0])
-        group_runs = [run for run in store.runs() if _origin(run) == _origin(run_of_group)]
+        group_runs = [run for run in store.runs() if _group_key(run) == _group_key(run_of_group)]
     if len(group_runs) < 2:
         raise UsageError(
             f"{words[0]!r} is one run, and nothing was run together with it. Name two, the earlier one "
@@ -59,7 +59,7 @@ class DifferentSuites(UsageError):
         self.why = why
 
 
-def _origin(run: Run) -> tuple[str, str, bool]:
+def _group_key(run: Run) -> tuple[str, str, bool]:
     return run.group, run.suite.digest, run.imported is None
 
 
@@ -81,8 +81,8 @@ def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> N
         if first.digest == other.digest:
             continue
         if not by_digest:
-            difference = diff(first, _cases(store, first), other, _cases(store, other))
-            raise DifferentSuites(one_line(why_not(first, other, difference)))
+            difference = diff_suites(first, _read_cases(store, first), other, _read_cases(store, other))
+            raise DifferentSuites(one_line(incomparable_reason(first, other, difference)))
         if first.repeats_rule != other.repeats_rule:
             raise UsageError(
                 f"{first.title} and {other.title} count repeats by different rules, {first.repeats_rule!r} "
@@ -91,7 +91,7 @@ def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> N
             )
 
 
-def _cases(store: Store, suite: Suite) -> Iterator[Case]:
+def _read_cases(store: Store, suite: Suite) -> Iterator[Case]:
     return (stored_case.case for stored_case in store.cases(suite.content))
 
 
@@ -101,7 +101,7 @@ def load_outcomes(
     *,
     by_digest: bool = False,
     on_progress: Callable[[int, int], None] = lambda _count, _total: None,
-) -> list[RunFacts]:
+) -> list[RunOutcomes]:
     """Collects the outcomes of runs from their stored trials; a run named twice is read once.
 
     Args:
@@ -114,23 +114,23 @@ def load_outcomes(
         StoreError: the store cannot be read.
     """
     names: dict[str, str] = {}
-    outcomes: dict[str, RunFacts] = {}
+    outcomes: dict[str, RunOutcomes] = {}
     total, count = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
     for run in runs:
         if run.id in outcomes:
             continue
-        gatherer = Gatherer(run, by_digest=by_digest, names=names)
+        gatherer = OutcomeCollector(run, by_digest=by_digest, names=names)
         # No answer is kept, so nothing needs to be hidden.
-        for row in rows_of(store, run, reveal=True):
+        for row in read_trial_rows(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)
             count += 1
             if not count % _PROGRESS_EVERY:
                 on_progress(count, max(count, total))
-        outcomes[run.id] = gatherer.gathered()
+        outcomes[run.id] = gatherer.finish()
     return [outcomes[run.id] for run in runs]
 
 
-def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
+def compare_pairwise(runs: Sequence[RunOutcomes], *, split: SplitName, by: GroupBy) -> ComparisonReport:
     """Compares two runs, or ranks several and compares each pair.
 
     The report has no rule, no accesses to holdouts and no judges: the caller adds them.
@@ -145,12 +145,12 @@ def compare_pairwise(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compa
     """
     _check_split(runs, split)
     if len(runs) == 2:
-        return Compared(comparisons=(compared(runs[0], runs[1], split=split, by=by),))
-    ranking = ranked(runs, split)
-    return Compared(comparisons=ranking.comparisons, ranking=ranking)
+        return ComparisonReport(comparisons=(compare_runs(runs[0], runs[1], split=split, by=by),))
+    ranking = rank_runs(runs, split)
+    return ComparisonReport(comparisons=ranking.comparisons, ranking=ranking)
 
 
-def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
+def _check_split(runs: Sequence[RunOutcomes], split: SplitName) -> None:
     """Checks that any of the runs has cases in a split.
 
     Raises:
@@ -164,7 +164,7 @@ def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
     )
 
 
-def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
+def describe_judges(store: Store, runs: Sequence[RunOutcomes]) -> tuple[str, ...]:
     """Describes the calibration of the judges of these runs, in sentences, each once.
 
     Raises:
@@ -173,14 +173,14 @@ def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
     sentences: dict[str, None] = {}
     for facts in runs:
         if facts.prompts:
-            from proctor.reports.certificates.of_judge import judge_lines, judges_known
+            from proctor.reports.certificates.of_judge import judge_lines, match_calibrations
 
-            judges = judges_known(facts.prompts, calibrations_of(store, facts.run))
+            judges = match_calibrations(facts.prompts, find_calibrations(store, facts.run))
             sentences |= dict.fromkeys(judge_lines(judges))
     return tuple(sentences)
 
 
-def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | None:
+def record_comparison_access(store: Store, runs: Sequence[RunOutcomes], split: SplitName) -> int | None:
     """Records an access to the holdout of each run that shows held-out cases; each command calls this once.
 
     Returns:
@@ -189,17 +189,17 @@ def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | Non
     Raises:
         StoreError: the access cannot be recorded.
     """
-    with_holdout = holdout_runs(runs, split)
+    with_holdout = find_holdout_runs(runs, split)
     for run in with_holdout:
-        keep_look(store, run, "rate")
-    return len(store.looks(with_holdout[-1].suite.digest)) if with_holdout else None
+        record_holdout_access(store, run, "rate")
+    return len(store.holdout_accesses(with_holdout[-1].suite.digest)) if with_holdout else None
 
 
-def holdout_runs(runs: Sequence[RunFacts], split: Split) -> list[Run]:
+def find_holdout_runs(runs: Sequence[RunOutcomes], split: SplitName) -> list[Run]:
     """Returns the runs whose held-out cases are shown, each once."""
     runs_by_id = {
         facts.run.id: facts.run
         for facts in runs
-        if any(case.split == "holdout" for case in facts.within(split).cases)
+        if any(case.split == "holdout" for case in facts.restrict_to(split).cases)
     }
     return list(runs_by_id.values())

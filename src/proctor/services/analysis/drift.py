@@ -11,22 +11,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import target_digest
-from proctor.drift.detector import drift
-from proctor.drift.observations import Places, Seeing, Seen
+from proctor.drift.detector import detect_drift
+from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
 from proctor.errors import NothingSelected, UnknownName, UsageError
 from proctor.model import Case, Params, Run, TargetSpec
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.reports.drift.text import Drifted
+from proctor.reports.drift.text import DriftReport
 from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
-from proctor.services.runs.planning.target_names import Names
-from proctor.services.runs.reading.report import keep_look
+from proctor.services.runs.planning.target_names import TargetNames
+from proctor.services.runs.reading.report import record_holdout_access
 from proctor.services.suites.save_and_open import Suites
-from proctor.verdicts import rules_of
+from proctor.verdicts import pass_rules_for
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{6,64}")
-_AGO = re.compile(r"([1-9][0-9]{0,5})([hdw])")
+_AGE = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _MAX_LISTED = 8
 """The maximum number of pairs of suite and target that a message lists."""
@@ -52,7 +52,7 @@ class RunSelection(Struct, frozen=True, kw_only=True):
     """Sentences on which other runs were left out, and why."""
 
 
-def moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
+def parse_moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
     """Parses a date such as `2026-10-03`, a time such as `2026-10-03T14:00`, or an age such as `30d`.
 
     Args:
@@ -63,7 +63,7 @@ def moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
     Raises:
         UsageError: it is none of these.
     """
-    ago = _AGO.fullmatch(word)
+    ago = _AGE.fullmatch(word)
     try:
         if ago is not None:
             return now - timedelta(hours=int(ago[1]) * _HOURS[ago[2]])
@@ -110,21 +110,23 @@ class DriftQuery:
             if request.target is None
             else self._filter_by_target(candidates, request.target, original_runs)
         )
-        pair = _only_pair([run for run in candidates if run.imported is None] or candidates, original_runs)
+        pair = _choose_pair([run for run in candidates if run.imported is None] or candidates, original_runs)
         # The newest comes first in a store; of two that started at once, the one stored later is later.
         pair_runs = sorted(
-            (run for run in original_runs[::-1] if _pair(run) == pair), key=lambda run: run.started_at
+            (run for run in original_runs[::-1] if _pair_key(run) == pair), key=lambda run: run.started_at
         )
         finished = [run for run in pair_runs if run.status == "finished"]
-        regraded = [run for run in stored_runs if run.regrade_of is not None and _pair(run) == pair]
+        regraded = [run for run in stored_runs if run.regrade_of is not None and _pair_key(run) == pair]
         notes = [*_describe_other_targets(pair_runs[-1], original_runs)]
-        notes += _left_out(len(pair_runs) - len(finished), "did not finish")
-        notes += _left_out(len(regraded), "regraded stored answers without calling the target")
+        notes += _describe_left_out(len(pair_runs) - len(finished), "did not finish")
+        notes += _describe_left_out(len(regraded), "regraded stored answers without calling the target")
         runs = self._filter_by_time(finished, request, notes)
         if len(runs) < 2:
             since = " in that time" if request.since or request.until else ""
             fits = f"{_run_title(pair_runs[-1])} fits{since}"
-            fitting = f"Only {counted(len(runs), 'run')} of {fits}" if runs else f"No finished run of {fits}"
+            fitting = (
+                f"Only {pluralize(len(runs), 'run')} of {fits}" if runs else f"No finished run of {fits}"
+            )
             raise NothingSelected(
                 " ".join([f"{fitting}, and drift needs two.", *notes, _list_pairs(original_runs)])
             )
@@ -132,7 +134,7 @@ class DriftQuery:
 
     def read(
         self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
-    ) -> Drifted:
+    ) -> DriftReport:
         """Reads the runs, and records one access to their holdout where its pass rate is shown.
 
         Args:
@@ -143,45 +145,45 @@ class DriftQuery:
             NothingSelected: fewer than two of them called the target.
             StoreError: the store cannot be read, or the access not be recorded.
         """
-        drifted = self.gathered(selection, on_progress)
-        holdout_run = held_out(drifted)
+        drifted = self.load(selection, on_progress)
+        holdout_run = find_holdout_run(drifted)
         if holdout_run is None:
             return drifted
-        keep_look(self._store, holdout_run, "rate")
-        return replace(drifted, looks=len(self._store.looks(holdout_run.suite.digest)))
+        record_holdout_access(self._store, holdout_run, "rate")
+        return replace(drifted, looks=len(self._store.holdout_accesses(holdout_run.suite.digest)))
 
-    def gathered(
+    def load(
         self, selection: RunSelection, on_progress: Callable[[int, int], None] = lambda _count, _all: None
-    ) -> Drifted:
-        """Reads the runs without recording an access: the caller records one for the run of `held_out`.
+    ) -> DriftReport:
+        """Reads the runs, but records no access: the caller does, for the run of `find_holdout_run`.
 
         Raises:
             NothingSelected: fewer than two of them called the target.
             StoreError: the store cannot be read.
         """
-        places, special = Places(), self._with_rules(selection.runs[-1])
-        series: list[Seen] = []
+        places, special = TrialPlaces(), self._find_rule_cases(selection.runs[-1])
+        series: list[RunObservation] = []
         notes = list(selection.notes)
         for index, run in enumerate(selection.runs):
             on_progress(index, len(selection.runs))
             series.append(self._observe(run, places, special))
         usable = [observation for observation in series[:-1] if any(observation.answers)]
-        notes += _left_out(len(series) - 1 - len(usable), "without new answers of the target")
+        notes += _describe_left_out(len(series) - 1 - len(usable), "without new answers of the target")
         if not usable:
             raise NothingSelected(
                 f"Only the last of the runs of {_run_title(selection.runs[-1])} has new answers of the "
                 "target. Run the suite with --no-reuse and without --cache."
             )
-        return Drifted(drift=drift([*usable, series[-1]]), notes=tuple(notes))
+        return DriftReport(drift=detect_drift([*usable, series[-1]]), notes=tuple(notes))
 
-    def _observe(self, run: Run, places: Places, special: Mapping[str, Case]) -> Seen:
-        get_rule, plain, observer = rules_of(run), Case(id="", input=()), Seeing(run, places)
+    def _observe(self, run: Run, places: TrialPlaces, special: Mapping[str, Case]) -> RunObservation:
+        get_rule, plain, observer = pass_rules_for(run), Case(id="", input=()), RunObserver(run, places)
         for stored_trial in self._store.trials(run.id):
             if stored_trial.verdict is not None:
                 observer.add(stored_trial.trial, get_rule(special.get(stored_trial.trial.case_id, plain)))
-        return observer.seen()
+        return observer.finish()
 
-    def _with_rules(self, run: Run) -> dict[str, Case]:
+    def _find_rule_cases(self, run: Run) -> dict[str, Case]:
         """Returns the cases with a pass rule of their own; they are the same for runs of one digest."""
         cases = (stored_case.case for stored_case in self._store.cases(run.suite.content))
         return {
@@ -197,7 +199,7 @@ class DriftQuery:
                 raise UsageError(f"The digests of several suites begin with {word!r}. Give more of it.")
             what = f"a suite of digest {word}"
         else:
-            with Suites(self._store, self._environ, self._config).opened(word) as opened_suite:
+            with Suites(self._store, self._environ, self._config).open_suite(word) as opened_suite:
                 suite = opened_suite.suite
             matches = [run for run in runs if run.suite.digest == suite.digest]
             what = f"{word!r} as it is now ({suite.digest[:19]})"
@@ -210,7 +212,7 @@ class DriftQuery:
         digest = next((target_digest(run.target) for run in runs if run.target.name == word), None)
         if digest is None:
             try:
-                digest = target_digest(Names(self._environ).spec(word, Params(), judged=False))
+                digest = target_digest(TargetNames(self._environ).get_spec(word, Params(), judged=False))
             except (UnknownName, UsageError):
                 digest = ""
         matches = [run for run in runs if target_digest(run.target) == digest]
@@ -223,9 +225,11 @@ class DriftQuery:
         baseline = None if request.baseline is None else self._find_baseline(runs, request.baseline)
         first, last, now = request.since, request.until, datetime.now(UTC)
         own_runs = [run for run in runs if run is baseline or run.imported is None]
-        notes += _left_out(len(runs) - len(own_runs), "imported from a bundle")
+        notes += _describe_left_out(len(runs) - len(own_runs), "imported from a bundle")
         past = [run for run in own_runs if run is baseline or run.started_at <= now]
-        notes += _left_out(len(own_runs) - len(past), "began in the future, by a clock that was wrong")
+        notes += _describe_left_out(
+            len(own_runs) - len(past), "began in the future, by a clock that was wrong"
+        )
         in_period = [
             run
             for run in past
@@ -235,7 +239,7 @@ class DriftQuery:
         if baseline is None:
             return in_period
         start = in_period.index(baseline)
-        notes += _left_out(start, "began before the baseline")
+        notes += _describe_left_out(start, "began before the baseline")
         return in_period[start:]
 
     def _find_baseline(self, runs: Sequence[Run], word: str) -> Run:
@@ -251,21 +255,21 @@ class DriftQuery:
         )
 
 
-def held_out(drifted: Drifted) -> Run | None:
+def find_holdout_run(drifted: DriftReport) -> Run | None:
     """Returns the last run whose holdout's pass rate is shown; None where none is."""
-    holdout_runs = [step.seen.run for step in drifted.drift.steps if step.seen.holdout]
+    holdout_runs = [step.observation.run for step in drifted.drift.points if step.observation.has_holdout]
     return holdout_runs[-1] if holdout_runs else None
 
 
-def _pair(run: Run) -> tuple[str, str]:
+def _pair_key(run: Run) -> tuple[str, str]:
     return run.suite.digest, target_digest(run.target)
 
 
-def _only_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str, str]:
+def _choose_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str, str]:
     """Returns the only pair of suite and target of the runs, else the only pair with several runs."""
     if not all_runs:
         raise NothingSelected("No run is stored here. `proctor run SUITE --target T` makes one.")
-    counts = Counter(map(_pair, candidates))
+    counts = Counter(map(_pair_key, candidates))
     repeated_pairs = [pair for pair, count in counts.items() if count > 1]
     if len(counts) == 1 or len(repeated_pairs) == 1:
         return next(iter(counts)) if len(counts) == 1 else repeated_pairs[0]
@@ -280,12 +284,14 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
     """Yields notes on runs with the same names and another target or another version of the suite."""
     same_suite = [run for run in all_runs if run.suite.digest == latest.suite.digest]
     targets = [
-        run for run in same_suite if run.target.name == latest.target.name and _pair(run) != _pair(latest)
+        run
+        for run in same_suite
+        if run.target.name == latest.target.name and _pair_key(run) != _pair_key(latest)
     ]
     if targets:
         differs = ", ".join(_describe_difference(targets[0].target, latest.target)) or "its options"
         yield (
-            f"{counted(len(targets), 'run')} on the same name called another target ({differs}): left out. "
+            f"{pluralize(len(targets), 'run')} on the same name called another target ({differs}): left out. "
             "What changed there is on your side."
         )
     versions = [
@@ -295,12 +301,12 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
         and run.suite.digest != latest.suite.digest
         and target_digest(run.target) == target_digest(latest.target)
     ]
-    yield from _left_out(len(versions), "used another version of the suite")
+    yield from _describe_left_out(len(versions), "used another version of the suite")
 
 
-def _left_out(count: int, why: str) -> Iterator[str]:
+def _describe_left_out(count: int, why: str) -> Iterator[str]:
     if count:
-        yield f"{counted(count, 'run')} {why}: left out."
+        yield f"{pluralize(count, 'run')} {why}: left out."
 
 
 def _describe_difference(was: TargetSpec, now: TargetSpec) -> Iterator[str]:
@@ -316,7 +322,7 @@ def _list_pairs(runs: Sequence[Run]) -> str:
     counts = Counter(_run_title(run) for run in runs)
     if not counts:
         return "No run is stored here."
-    pairs = [f"{name} ({counted(count, 'run')})" for name, count in counts.most_common(_MAX_LISTED)]
+    pairs = [f"{name} ({pluralize(count, 'run')})" for name, count in counts.most_common(_MAX_LISTED)]
     more = f", and {len(counts) - _MAX_LISTED:,} more" if len(counts) > _MAX_LISTED else ""
     return f"Stored are: {', '.join(pairs)}{more}."
 

@@ -12,48 +12,48 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from proctor.bundles.reader import LONGEST_LINE
-from proctor.bundles.writer import Digests, check_place, writing
+from proctor.bundles.reader import MAX_BUNDLE_LINE_BYTES
+from proctor.bundles.writer import BundleDigests, check_bundle_path, create_bundle
 from proctor.codec import target_digest
 from proctor.errors import StoreError, UsageError
 from proctor.model import Case, Run, Trial
 from proctor.proof import merkle
-from proctor.proof.canonical import canonical
-from proctor.proof.claims import Counting
-from proctor.proof.dsse import Envelope, Signature, as_data, signed_bytes
-from proctor.proof.records import CASES_TREE, TRIALS_TREE, case_line, header_line, hidden_line, trial_line
+from proctor.proof.canonical import canonical_json
+from proctor.proof.claims import ClaimCounter
+from proctor.proof.dsse import Envelope, Signature, envelope_data, signed_bytes
+from proctor.proof.records import CASES_TREE, TRIALS_TREE, case_line, header_line, redacted_line, trial_line
 from proctor.proof.statement import (
     CONFIG,
     ENVELOPE,
     ENVIRONMENT,
     SUITE,
     TRIALS,
-    Looks,
+    AccessCounts,
     Statement,
-    SuiteNamed,
-    TargetNamed,
+    SuiteReference,
+    TargetReference,
     TreeHead,
-    config_of,
-    environment_of,
-    published,
-    published_trial,
+    config_data,
+    environment_data,
+    portable_run,
+    portable_trial,
     statement_data,
 )
 from proctor.protocols import Store, StoredTrial
-from proctor.services.progress_lines import Tell, telling
-from proctor.services.runs.reading.report import keep_look
-from proctor.splits import held_out
+from proctor.services.progress_lines import Notify, progress_reporter
+from proctor.services.runs.reading.report import record_holdout_access
+from proctor.splits import holdout_positions
 from proctor.targets import has_file_model
 
 if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
 
-Watch = Callable[[str, int, bytes, bytes, Case | Trial], None]
+LineObserver = Callable[[str, int, bytes, bytes, Case | Trial], None]
 """Called with each line of a full bundle: its file, its index, the line, its leaf, and its case or trial."""
 
 
 def attest(
-    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Tell | None = None
+    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Notify | None = None
 ) -> Statement:
     """Writes a run as a bundle, and records an access to its holdout.
 
@@ -69,22 +69,22 @@ def attest(
         UsageError: the run is not finished, or something else is at the path.
         StoreError: the store cannot be read, or lacks trials of the run.
     """
-    statement = bundled(store, run, path, public=public, key=key, notify=notify)
-    keep_looks_at(store, run, statement)
+    statement = write_bundle(store, run, path, public=public, key=key, notify=notify)
+    record_bundle_access(store, run, statement)
     return statement
 
 
-def bundled(
-    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Tell | None = None
+def write_bundle(
+    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Notify | None = None
 ) -> Statement:
     """As `attest`, but records no access to the holdout: the caller does."""
-    check_place(path)
+    check_bundle_path(path)
     check_finished(store, run)
     if public and run.suite.split_rule is None and notify is not None:
         notify(f"Suite {run.suite.name} holds nothing out, so this bundle has all that a full one has.")
-    with writing(path) as bundle:
-        statement = passed_into(bundle, store, run, public=public, notify=notify)
-        bundle.add(ENVELOPE, canonical(as_data(enveloped(statement, key))))
+    with create_bundle(path) as bundle:
+        statement = stream_run(bundle, store, run, public=public, notify=notify)
+        bundle.add(ENVELOPE, canonical_json(envelope_data(make_envelope(statement, key))))
     return statement
 
 
@@ -96,13 +96,13 @@ def check_finished(store: Store, run: Run) -> None:
         StoreError: it has a holdout, and the access cannot be recorded.
     """
     if run.suite.split_rule is not None:
-        store.check_can_count_looks()
+        store.check_can_record_access()
     if run.imported is not None:
         raise UsageError(
             f"The answers of run {run.id} were imported, not made here. Hand out the "
             "bundle that they came from; `proctor attest BUNDLE` adds your signature to it."
         )
-    trial_count = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
+    trial_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     if run.status != "finished" or trial_count != run.planned:
         raise UsageError(
             f"Run {run.id} is not finished: {trial_count:,} of {run.planned:,} trials are there, and a part "
@@ -110,32 +110,38 @@ def check_finished(store: Store, run: Run) -> None:
         )
 
 
-def keep_looks_at(store: Store, run: Run, statement: Statement) -> None:
+def record_bundle_access(store: Store, run: Run, statement: Statement) -> None:
     """Records what a bundle shows of a holdout: its pass rate, and in a full one the cases too."""
     if "holdout" in statement.claims:
-        keep_look(store, run, "rate")
-    if shows_held_out(run, statement):
-        keep_look(store, run, "reveal")
+        record_holdout_access(store, run, "rate")
+    if includes_holdout(run, statement):
+        record_holdout_access(store, run, "reveal")
 
 
-def shows_held_out(run: Run, statement: Statement) -> bool:
+def includes_holdout(run: Run, statement: Statement) -> bool:
     """Whether a bundle shows held-out cases; a full one has every case of the suite."""
     return statement.kind == "full" and run.suite.split_rule is not None
 
 
-def enveloped(statement: Statement, key: SigningKey | None) -> Envelope:
+def make_envelope(statement: Statement, key: SigningKey | None) -> Envelope:
     """Returns the envelope of a statement, signed if there is a key."""
-    payload = canonical(statement_data(statement))
-    return Envelope(payload, () if key is None else (signature(payload, key),))
+    payload = canonical_json(statement_data(statement))
+    return Envelope(payload, () if key is None else (sign_payload(payload, key),))
 
 
-def signature(payload: bytes, key: SigningKey) -> Signature:
+def sign_payload(payload: bytes, key: SigningKey) -> Signature:
     """Signs a statement with a key."""
     return Signature(key.id, key.sign(signed_bytes(payload)), key.public_pem)
 
 
-def passed_into(
-    out: Digests, store: Store, run: Run, *, public: bool, notify: Tell | None, on_line: Watch | None = None
+def stream_run(
+    out: BundleDigests,
+    store: Store,
+    run: Run,
+    *,
+    public: bool,
+    notify: Notify | None,
+    on_line: LineObserver | None = None,
 ) -> Statement:
     """Streams a run once through the files of its bundle, and returns the statement about it.
 
@@ -153,16 +159,16 @@ def passed_into(
     """
     if public and run.suite.split_rule is not None:
         run = replace(run, warnings=())  # they may quote held-out cases
-    redacted_run = published(run, has_file_model)
-    out.add(CONFIG, canonical(config_of(run, has_file_model)))
-    out.add(ENVIRONMENT, canonical(environment_of(run)))
+    redacted_run = portable_run(run, has_file_model)
+    out.add(CONFIG, canonical_json(config_data(run, has_file_model)))
+    out.add(ENVIRONMENT, canonical_json(environment_data(run)))
     out.add(SUITE, header_line(redacted_run.suite))
     stream = _RunStream(out, store, run, public=public, on_line=on_line)
-    stream.write_all(telling(notify, "trials written"))
+    stream.write_all(progress_reporter(notify, "trials written"))
     counting = stream.counting
     claims = counting.claims
     # Later accesses to the holdout change no bundle of the run.
-    looks = [look.kind for look in store.looks(run.suite.digest) if look.at < run.started_at]
+    looks = [look.kind for look in store.holdout_accesses(run.suite.digest) if look.at < run.started_at]
     passed_tests, failed_tests = counting.names(public=public)
     assert run.finished_at is not None
     return Statement(
@@ -173,22 +179,24 @@ def passed_into(
         kind="public" if public else "full",
         run=run.id,
         group=run.group,
-        suite=SuiteNamed(run.suite.name, run.suite.version, run.suite.digest),
-        target=TargetNamed(redacted_run.target.name, target_digest(redacted_run.target)),
+        suite=SuiteReference(run.suite.name, run.suite.version, run.suite.digest),
+        target=TargetReference(redacted_run.target.name, target_digest(redacted_run.target)),
         started_at=run.started_at,
         finished_at=run.finished_at,
         split="holdout" if "holdout" in claims else "all",
         claims=claims,
         cases=stream.heads[SUITE],
         trials=stream.heads[TRIALS],
-        looks=Looks(looks.count("rate"), looks.count("reveal")),
+        looks=AccessCounts(looks.count("rate"), looks.count("reveal")),
     )
 
 
 class _RunStream:
     """Streams the cases and trials of a run into the files of a bundle."""
 
-    def __init__(self, out: Digests, store: Store, run: Run, *, public: bool, on_line: Watch | None) -> None:
+    def __init__(
+        self, out: BundleDigests, store: Store, run: Run, *, public: bool, on_line: LineObserver | None
+    ) -> None:
         self._out = out
         self._store = store
         self._run = run
@@ -196,8 +204,8 @@ class _RunStream:
         self._secret = store.secret(run.id)
         self._public = public
         self._holdout_positions = _find_holdout(store, run) if public else frozenset[int]()
-        self._trees = {SUITE: merkle.Tree(), TRIALS: merkle.Tree()}
-        self.counting = Counting(run)
+        self._trees = {SUITE: merkle.MerkleTree(), TRIALS: merkle.MerkleTree()}
+        self.counting = ClaimCounter(run)
 
     def write_all(self, tell: Callable[[int, int], None]) -> None:
         """Writes all of them, each trial after its case."""
@@ -205,8 +213,8 @@ class _RunStream:
         trial = next(trials, None)
         for position, stored_case in enumerate(self._store.cases(self._run.suite.content)):
             is_hidden = position in self._holdout_positions
-            salt = merkle.salt(self._secret, CASES_TREE, position)
-            line = partial(case_line, position, salt, stored_case.case, stored_case.sent)
+            salt = merkle.line_salt(self._secret, CASES_TREE, position)
+            line = partial(case_line, position, salt, stored_case.case, stored_case.sent_digest)
             self._write_line(SUITE, line, is_hidden, stored_case.case)
             while trial is not None and trial.trial.position == position:
                 self._write_trial(trial, stored_case.case, is_hidden)
@@ -221,12 +229,12 @@ class _RunStream:
         return {name: TreeHead(tree.root.hex(), tree.size) for name, tree in self._trees.items()}
 
     def _write_trial(self, stored_trial: StoredTrial, case: Case, is_hidden: bool) -> None:
-        trial = published_trial(stored_trial.trial, case, self._run)
+        trial = portable_trial(stored_trial.trial, case, self._run)
         if self._public and (trial.split == "holdout") is not is_hidden:
             raise StoreError(f"The store is damaged: run {self._run.id} is divided otherwise than its suite.")
         verdict = self.counting.add(trial, case)
         index = self._trees[TRIALS].size
-        salt = merkle.salt(self._secret, TRIALS_TREE, index)
+        salt = merkle.line_salt(self._secret, TRIALS_TREE, index)
         self._write_line(TRIALS, partial(trial_line, index, salt, trial, verdict), is_hidden, trial)
 
     def _write_line(
@@ -237,14 +245,15 @@ class _RunStream:
             line = encode_line()
         except UsageError as error:
             raise UsageError(f"Case {case_id!r}: {error}") from None
-        if len(line) > LONGEST_LINE:
+        if len(line) > MAX_BUNDLE_LINE_BYTES:
             raise UsageError(
                 f"Case {case_id!r} makes a line of {len(line):,} bytes in {name}, and whoever checks a "
-                f"bundle reads {LONGEST_LINE:,} at most. Run the suite without it to attest the rest."
+                f"bundle reads {MAX_BUNDLE_LINE_BYTES:,} at most. Run the suite without it to attest the "
+                "rest."
             )
-        leaf, index = merkle.leaf(line), self._trees[name].size
+        leaf, index = merkle.leaf_hash(line), self._trees[name].size
         self._trees[name].add(leaf)
-        self._out.add(name, hidden_line(index, leaf) if is_hidden else line)
+        self._out.add(name, redacted_line(index, leaf) if is_hidden else line)
         if self._on_line is not None:
             self._on_line(name, index, line, leaf, record)
 
@@ -258,4 +267,4 @@ def _find_holdout(store: Store, run: Run) -> frozenset[int]:
     for stored_case in store.cases(run.suite.content):
         ids.append(stored_case.case.id)
         categories.append(stored_case.case.category)
-    return frozenset(held_out(ids, categories, rule))
+    return frozenset(holdout_positions(ids, categories, rule))

@@ -9,19 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proctor import __version__
-from proctor.bundles.reader import opened
-from proctor.bundles.trust_store import Trusted
-from proctor.certification import Measured, NotCertified, Terms, conditions, hindrances, measured, word_of
+from proctor.bundles.reader import open_bundle
+from proctor.bundles.trust_store import TrustedKey
+from proctor.certification import (
+    CertificationTerms,
+    HeadlineScope,
+    NotCertified,
+    find_conditions,
+    find_objections,
+    headline_scope,
+    trust_level,
+)
 from proctor.errors import BundleError
 from proctor.model import Run
 from proctor.proof.statement import ENVELOPE
 from proctor.protocols import Store
-from proctor.reports.certificates.of_judge import judges_known
-from proctor.reports.certificates.of_run import Certified
-from proctor.services.bundles.attest import bundled, shows_held_out
-from proctor.services.bundles.verify import Verified, verify
-from proctor.services.progress_lines import Tell
-from proctor.services.runs.reading.report import calibrations_of, keep_look
+from proctor.reports.certificates.of_judge import match_calibrations
+from proctor.reports.certificates.of_run import RunCertificate
+from proctor.services.bundles.attest import includes_holdout, write_bundle
+from proctor.services.bundles.verify import VerifiedBundle, verify
+from proctor.services.progress_lines import Notify
+from proctor.services.runs.reading.report import find_calibrations, record_holdout_access
 
 if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
@@ -29,13 +37,13 @@ if TYPE_CHECKING:
 
 def certify_bundle(
     path: Path,
-    trusted_keys: Mapping[str, Trusted],
-    terms: Terms,
+    trusted_keys: Mapping[str, TrustedKey],
+    terms: CertificationTerms,
     *,
     force: bool,
     store: Store | None = None,
-    notify: Tell | None = None,
-) -> Certified:
+    notify: Notify | None = None,
+) -> RunCertificate:
     """Checks a bundle, and returns what may be certified of it.
 
     Args:
@@ -54,30 +62,30 @@ def certify_bundle(
     envelope = _hash_envelope(path)
     verification = verify(path, trusted_keys, notify)
     measurement = _measure(verification)
-    objections = hindrances(measurement, terms)
+    objections = find_objections(measurement, terms)
     if objections and not force:
         raise NotCertified(objections)
     recounted = sum(verification.recounted.values())
-    calibrations = () if store is None else calibrations_of(store, verification.run)
+    calibrations = () if store is None else find_calibrations(store, verification.run)
     if _hash_envelope(path) != envelope:
         raise BundleError(f"{path} was changed while it was checked.")
-    return Certified(
+    return RunCertificate(
         statement=verification.statement,
-        measured=measurement,
-        word=word_of(
+        scope=measurement,
+        trust_level=trust_level(
             verification.standing,
             hidden_trials=measurement.hidden_trials,
             recounted=recounted,
             imported=verification.run.imported,
         ),
-        forced=objections,
-        standing=verification.standing,
+        forced_objections=objections,
+        signature_status=verification.standing,
         signers=tuple((signature.id, signature.name) for signature in verification.signatures),
         graded_again=verification.graded_again,
         recounted=verification.recounted,
         unverified=verification.unverified,
-        conditions=conditions(verification.run),
-        judges=tuple(judges_known(verification.prompts, calibrations)),
+        conditions=find_conditions(verification.run),
+        judges=tuple(match_calibrations(verification.prompts, calibrations)),
         looks=None,
         imported=verification.run.imported,
         bundle=path.name,
@@ -86,10 +94,10 @@ def certify_bundle(
     )
 
 
-def _measure(verification: Verified) -> Measured:
+def _measure(verification: VerifiedBundle) -> HeadlineScope:
     """Returns what the result of a bundle was measured on; unmeasured trials of all splits count."""
     claim = verification.statement.claims["all"]
-    return measured(
+    return headline_scope(
         verification.run,
         split=verification.statement.split,
         cases=verification.statement.claim.cases,
@@ -99,8 +107,8 @@ def _measure(verification: Verified) -> Measured:
 
 
 @contextmanager
-def bundle_of(
-    store: Store, run: Run, path: Path, key: SigningKey | None, notify: Tell | None = None
+def new_bundle(
+    store: Store, run: Run, path: Path, key: SigningKey | None, notify: Notify | None = None
 ) -> Iterator[None]:
     """Writes the full bundle of a run, and removes it again when the block fails, unless it was there before.
 
@@ -117,7 +125,7 @@ def bundle_of(
         BundleError: the block found a defect in the bundle; the text names the run.
     """
     existed = path.exists()
-    bundled(store, run, path, public=False, key=key, notify=notify)
+    write_bundle(store, run, path, public=False, key=key, notify=notify)
     try:
         yield
     except BaseException as error:
@@ -129,7 +137,9 @@ def bundle_of(
         raise
 
 
-def looked_at(store: Store, run: Run, certified: Certified, *, stays: bool) -> int | None:
+def record_certificate_access(
+    store: Store, run: Run, certified: RunCertificate, *, stays: bool
+) -> int | None:
     """Records that a certificate shows the pass rate of a holdout, and returns the number of accesses so far.
 
     Args:
@@ -139,12 +149,12 @@ def looked_at(store: Store, run: Run, certified: Certified, *, stays: bool) -> i
         stays: the bundle is kept, with all held-out cases.
     """
     if "holdout" in certified.statement.claims:
-        keep_look(store, run, "rate")
-    if stays and shows_held_out(run, certified.statement):
-        keep_look(store, run, "reveal")
-    return None if run.suite.split_rule is None else len(store.looks(run.suite.digest))
+        record_holdout_access(store, run, "rate")
+    if stays and includes_holdout(run, certified.statement):
+        record_holdout_access(store, run, "reveal")
+    return None if run.suite.split_rule is None else len(store.holdout_accesses(run.suite.digest))
 
 
 def _hash_envelope(path: Path) -> str:
-    with opened(path) as bundle:
+    with open_bundle(path) as bundle:
         return bundle.sha256(ENVELOPE)

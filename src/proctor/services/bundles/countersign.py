@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from proctor.bundles.reader import opened
-from proctor.bundles.trust_store import Trusted
-from proctor.bundles.writer import sign_again
+from proctor.bundles.reader import open_bundle
+from proctor.bundles.trust_store import TrustedKey
+from proctor.bundles.writer import replace_envelope
 from proctor.errors import BundleError
-from proctor.proof.canonical import canonical
-from proctor.proof.check_statement import Defect, envelope_of
-from proctor.proof.dsse import Envelope, as_data
+from proctor.proof.canonical import canonical_json
+from proctor.proof.check_statement import BundleDefect, read_envelope
+from proctor.proof.dsse import Envelope, envelope_data
 from proctor.proof.statement import ENVELOPE, Statement, statement_data
-from proctor.services.bundles.attest import signature
+from proctor.services.bundles.attest import sign_payload
 from proctor.services.bundles.verify import verify
-from proctor.services.progress_lines import Tell
+from proctor.services.progress_lines import Notify
 
 if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
 
 
-class Countersigned(Struct, frozen=True):
+class CountersignResult(Struct, frozen=True):
     """The result of adding a signature to a bundle."""
 
     statement: Statement
@@ -35,8 +35,8 @@ class Countersigned(Struct, frozen=True):
 
 
 def countersign(
-    path: Path, key: SigningKey, trusted_keys: Mapping[str, Trusted], notify: Tell | None = None
-) -> Countersigned:
+    path: Path, key: SigningKey, trusted_keys: Mapping[str, TrustedKey], notify: Notify | None = None
+) -> CountersignResult:
     """Checks a bundle as `verify` does, and adds a signature of the key; nothing else changes.
 
     Args:
@@ -50,21 +50,21 @@ def countersign(
         UsageError: there is no bundle, or it cannot be written.
     """
     statement = verify(path, trusted_keys, notify).statement
-    with opened(path) as bundle:
+    with open_bundle(path) as bundle:
         before = bundle.read(ENVELOPE)
     try:
-        envelope = envelope_of(before)
-        is_same = envelope.payload == canonical(statement_data(statement))
-    except Defect:
+        envelope = read_envelope(before)
+        is_same = envelope.payload == canonical_json(statement_data(statement))
+    except BundleDefect:
         is_same = False
     if not is_same:
         raise BundleError(f"{path} was changed while it was checked. Nothing was signed.")
     ids = {existing.keyid for existing in envelope.signatures}
     if key.id in ids:
-        return Countersigned(statement, False, tuple(sorted(ids)))
-    signatures = (*envelope.signatures, signature(envelope.payload, key))
+        return CountersignResult(statement, False, tuple(sorted(ids)))
+    signatures = (*envelope.signatures, sign_payload(envelope.payload, key))
     signed_envelope = Envelope(
         envelope.payload, tuple(sorted(signatures, key=lambda existing: existing.keyid))
     )
-    sign_again(path, statement.files, before, canonical(as_data(signed_envelope)))
-    return Countersigned(statement, True, tuple(sorted({*ids, key.id})))
+    replace_envelope(path, statement.files, before, canonical_json(envelope_data(signed_envelope)))
+    return CountersignResult(statement, True, tuple(sorted({*ids, key.id})))

@@ -11,38 +11,40 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.bundles.reader import Bundle, opened
+from proctor.bundles.reader import Bundle, open_bundle
 from proctor.errors import BundleError, ProctorError, UsageError
-from proctor.model import Defaults, Run, Suite
-from proctor.proof.statement import Statement, config_of, environment_of, published, published_trial
+from proctor.model import Run, Suite, SuiteDefaults
+from proctor.proof.statement import Statement, config_data, environment_data, portable_run, portable_trial
 from proctor.protocols import Store
 from proctor.services.bundles.import_records import (
     ImportOptions,
     import_suite,
     read_cases,
     read_trials,
-    verified,
+    verify_for_import,
 )
-from proctor.services.bundles.verify import Verified
-from proctor.services.progress_lines import Tell, telling
-from proctor.services.runs.reading.report import rows_of
-from proctor.services.suites.builtin_suites import BUILTIN
+from proctor.services.bundles.verify import VerifiedBundle
+from proctor.services.progress_lines import Notify, progress_reporter
+from proctor.services.runs.reading.report import read_trial_rows
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX
 from proctor.targets import has_file_model
 
-TAG = "imported"
+TAG_PREFIX = "imported"
 """The prefix of an imported run's tag, followed by the standing of its signatures."""
 
 
-class Imported(Struct, frozen=True, kw_only=True):
+class ImportResult(Struct, frozen=True, kw_only=True):
     """An imported run, and the bundle that it is from."""
 
     run: Run
-    verified: Verified
-    new: bool
+    verification: VerifiedBundle
+    is_new: bool
     """Whether it was not in the store before."""
 
 
-def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell | None = None) -> Imported:
+def import_bundle(
+    store: Store, path: Path, options: ImportOptions, notify: Notify | None = None
+) -> ImportResult:
     """Stores the run of a bundle, with its suite and trials, under its own id.
 
     Args:
@@ -57,57 +59,61 @@ def import_bundle(store: Store, path: Path, options: ImportOptions, notify: Tell
         UsageError: there is no bundle, it is a public one, or its suite would act on this machine.
         StoreError: the store cannot be written.
     """
-    verification = verified(path, options, notify)
+    verification = verify_for_import(path, options, notify)
     statement = verification.statement
     if statement.kind == "public":
         raise UsageError(
             f"{path} is a public bundle: what is held out is not in it, and a run is stored whole or not at "
             "all. Ask its maker for the full one. `proctor replay` runs its other cases again."
         )
-    with opened(path) as bundle:
+    with open_bundle(path) as bundle:
         existing = next((run for run in store.runs() if run.id == statement.run), None)
         if existing is not None and (existing.status == "finished" or existing.imported is None):
             if _is_same(store, existing, bundle, verification):
-                return Imported(run=existing, verified=verification, new=False)
+                return ImportResult(run=existing, verification=verification, is_new=False)
             raise BundleError(
                 f"{path} has the id of another run, {existing.id}, which is in this store and differs from "
                 "it. One of them is not what it says it is. Nothing was changed."
             )
         if existing is not None:  # an interrupted import
-            store.delete(existing.id)
-        return Imported(
-            run=_store_run(store, bundle, verification, options, notify), verified=verification, new=True
+            store.delete_run(existing.id)
+        return ImportResult(
+            run=_store_run(store, bundle, verification, options, notify),
+            verification=verification,
+            is_new=True,
         )
 
 
 def _store_run(
-    store: Store, bundle: Bundle, verification: Verified, options: ImportOptions, notify: Tell | None
+    store: Store, bundle: Bundle, verification: VerifiedBundle, options: ImportOptions, notify: Notify | None
 ) -> Run:
     versions_before = {(version.suite.name, version.suite.version) for version in store.versions()}
     suite = import_suite(store, bundle, verification, options)
     imported_run = replace(
         verification.run,
         suite=suite,
-        tags=(f"{TAG}-{verification.standing}",),
+        tags=(f"{TAG_PREFIX}-{verification.standing}",),
         imported=verification.standing,
     )
     run = replace(imported_run, status="running", finished_at=None)
     is_started = False
     try:
-        store.begin(run)
+        store.add_run(run)
         is_started = True
         _store_trials(store, run, bundle, verification.statement, notify)
-        store.update(imported_run)
+        store.update_run(imported_run)
         return imported_run
     except BaseException:
         _undo(store, run if is_started else None, suite, versions_before)
         raise
 
 
-def _store_trials(store: Store, run: Run, bundle: Bundle, statement: Statement, notify: Tell | None) -> None:
-    count, tell = 0, telling(notify, "trials imported")
+def _store_trials(
+    store: Store, run: Run, bundle: Bundle, statement: Statement, notify: Notify | None
+) -> None:
+    count, tell = 0, progress_reporter(notify, "trials imported")
     for count, line in enumerate(read_trials(bundle, statement), 1):
-        store.record(run.id, line.trial, line.verdict)
+        store.save_trial(run.id, line.trial, line.verdict)
         tell(count, run.planned)
     store.flush()
     if count != run.planned:
@@ -118,34 +124,34 @@ def _undo(store: Store, run: Run | None, suite: Suite, versions_before: set[tupl
     """Removes what was stored; the next import of the bundle removes what could not be removed now."""
     with suppress(ProctorError):
         if run is not None:
-            store.delete(run.id)
+            store.delete_run(run.id)
     with suppress(ProctorError):
         if (suite.name, suite.version) not in versions_before and suite.version is not None:
-            store.forget(suite.name, suite.version)
+            store.delete_version(suite.name, suite.version)
 
 
 # --- a run that is there already ---------------------------------------------------------------------------
 
 
-def _is_same(store: Store, run: Run, bundle: Bundle, verification: Verified) -> bool:
+def _is_same(store: Store, run: Run, bundle: Bundle, verification: VerifiedBundle) -> bool:
     """Whether a bundle is of this stored run: its maker may import it again."""
-    theirs, own = verification.run, published(replace(run, imported=None), has_file_model)
+    theirs, own = verification.run, portable_run(replace(run, imported=None), has_file_model)
     if _without_place(own.suite) != _without_place(theirs.suite):
         return False
-    configs = [config_of(either, has_file_model) for either in (own, theirs)]
-    if configs[0] != configs[1] or environment_of(own) != environment_of(theirs):
+    configs = [config_data(either, has_file_model) for either in (own, theirs)]
+    if configs[0] != configs[1] or environment_data(own) != environment_data(theirs):
         return False
-    cases = ((stored_case.case, stored_case.sent) for stored_case in store.cases(run.suite.content))
+    cases = ((stored_case.case, stored_case.sent_digest) for stored_case in store.cases(run.suite.content))
     if not _are_equal(cases, ((line.case, line.sent) for line in read_cases(bundle, verification.statement))):
         return False
-    trials = (published_trial(row.trial, row.case, run) for row in rows_of(store, run, reveal=True))
+    trials = (portable_trial(row.trial, row.case, run) for row in read_trial_rows(store, run, reveal=True))
     return _are_equal(trials, (line.trial for line in read_trials(bundle, verification.statement)))
 
 
 def _without_place(suite: Suite) -> Suite:
     """Returns the header without what differs from store to store: version, folder and defaults."""
-    name = suite.name.removeprefix(BUILTIN)  # which bundles of earlier versions do not have
-    return replace(suite, name=name, version=None, content="", folder="", defaults=Defaults())
+    name = suite.name.removeprefix(BUILTIN_PREFIX)  # which bundles of earlier versions do not have
+    return replace(suite, name=name, version=None, content="", folder="", defaults=SuiteDefaults())
 
 
 def _are_equal(stored_rows: Iterator[Any], bundle_rows: Iterator[Any]) -> bool:

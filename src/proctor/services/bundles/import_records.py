@@ -15,26 +15,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.bundles.reader import Bundle
-from proctor.bundles.trust_store import Trusted
+from proctor.bundles.trust_store import TrustedKey
 from proctor.codec import judged_digest, sent_digest, suite_digest
 from proctor.errors import BundleError, UsageError
-from proctor.model import Defaults, Selection, Suite
-from proctor.plan import Indexer
-from proctor.proof.check_statement import shown
-from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, trial_from
+from proctor.model import Selection, Suite, SuiteDefaults
+from proctor.plan import CaseIndexer
+from proctor.proof.check_statement import format_value
+from proctor.proof.records import CaseLine, RedactedLine, TrialLine, parse_case_line, parse_trial_line
 from proctor.proof.statement import SUITE, TRIALS, Statement
 from proctor.protocols import Store
 from proctor.services.bundles.side_effects import SideEffectCheck
-from proctor.services.bundles.verify import Verified, verify
-from proctor.services.progress_lines import Tell
-from proctor.services.runs.planning.target_names import Names
-from proctor.services.suites.builtin_suites import BUILTIN, TIERS
+from proctor.services.bundles.verify import VerifiedBundle, verify
+from proctor.services.progress_lines import Notify
+from proctor.services.runs.planning.target_names import TargetNames
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS
 from proctor.services.suites.save_and_open import builtin_digest, check_builtin
-from proctor.services.suites.saved_names import versioned
+from proctor.services.suites.saved_names import split_version
 
 T = TypeVar("T")
 
-_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+_RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 """The form of ids from `new_id` in `runs/request.py`."""
 _MAX_NAME_LENGTH = 200
 """In characters; lists of runs have no room for longer names."""
@@ -43,7 +43,7 @@ _MAX_NAME_LENGTH = 200
 class ImportOptions(Struct, frozen=True, kw_only=True):
     """What a user requires of a bundle before it is imported."""
 
-    trusted: Mapping[str, Trusted] = {}
+    trusted_keys: Mapping[str, TrustedKey] = {}
     """The keys that the user trusts, by their ids."""
     require_signature: bool = False
     """It must be signed by one of them."""
@@ -55,14 +55,14 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     """Whether the user names the judges."""
 
 
-def verified(path: Path, options: ImportOptions, notify: Tell | None = None) -> Verified:
+def verify_for_import(path: Path, options: ImportOptions, notify: Notify | None = None) -> VerifiedBundle:
     """Verifies a bundle, and checks that it is signed as the options require.
 
     Raises:
         BundleError: it has a defect, or is not signed as required.
         UsageError: there is no bundle.
     """
-    verification = verify(path, options.trusted, notify)
+    verification = verify(path, options.trusted_keys, notify)
     if options.require_signature and verification.standing != "trusted":
         how = (
             "is not signed"
@@ -71,8 +71,10 @@ def verified(path: Path, options: ImportOptions, notify: Tell | None = None) -> 
         )
         raise BundleError(f"{path} {how}, and a signature by a trusted key is required. Nothing was done.")
     for what, identifier in (("run", verification.statement.run), ("group", verification.statement.group)):
-        if not _ID.fullmatch(identifier):
-            raise BundleError(f"{path} is of the {what} {shown(identifier)}, which is no id of a {what}.")
+        if not _RUN_ID.fullmatch(identifier):
+            raise BundleError(
+                f"{path} is of the {what} {format_value(identifier)}, which is no id of a {what}."
+            )
     return verification
 
 
@@ -82,17 +84,17 @@ def read_cases(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
     Raises:
         BundleError: at the end at the latest, if they are not those that were verified.
     """
-    for line in _lines(bundle, statement, SUITE, skipped=1):
-        record = _read(bundle, case_from, line)
-        if not isinstance(record, HiddenLine):
+    for line in _read_lines(bundle, statement, SUITE, skipped=1):
+        record = _parse_line(bundle, parse_case_line, line)
+        if not isinstance(record, RedactedLine):
             yield record
 
 
 def read_trials(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
     """Yields the trials that a bundle shows, in order; raises as `read_cases` does."""
-    for line in _lines(bundle, statement, TRIALS):
-        record = _read(bundle, trial_from, line)
-        if not isinstance(record, HiddenLine):
+    for line in _read_lines(bundle, statement, TRIALS):
+        record = _parse_line(bundle, parse_trial_line, line)
+        if not isinstance(record, RedactedLine):
             yield record
 
 
@@ -102,10 +104,10 @@ def read_target_names(environ: Mapping[str, str]) -> frozenset[str]:
     Raises:
         SuiteError: the file is invalid.
     """
-    return frozenset(Names(environ).names())
+    return frozenset(TargetNames(environ).names())
 
 
-def describe_signatures(verification: Verified) -> str:
+def describe_signatures(verification: VerifiedBundle) -> str:
     """Describes how a bundle is signed, with whole fingerprints."""
     by = ", ".join(
         f"{signature.name} ({signature.id})"
@@ -121,7 +123,7 @@ def describe_signatures(verification: Verified) -> str:
     return "unsigned: consistent, but anyone could have made it."
 
 
-def import_suite(store: Store, bundle: Bundle, verification: Verified, options: ImportOptions) -> Suite:
+def import_suite(store: Store, bundle: Bundle, verification: VerifiedBundle, options: ImportOptions) -> Suite:
     """Saves a bundle's suite in a store, as a further version where its name is taken.
 
     Of a public bundle the cases that it shows are saved, as a suite of their own that is not split. The
@@ -132,14 +134,14 @@ def import_suite(store: Store, bundle: Bundle, verification: Verified, options: 
         UsageError: it would act on this machine and may not, or its name is not allowed.
     """
     statement, is_full = verification.statement, verification.statement.kind == "full"
-    header = replace(verification.run.suite, version=None, folder="", defaults=Defaults())
+    header = replace(verification.run.suite, version=None, folder="", defaults=SuiteDefaults())
     if not is_full:
-        name = f"{header.name.removeprefix(BUILTIN)} (public part)"
+        name = f"{header.name.removeprefix(BUILTIN_PREFIX)} (public part)"
         header = replace(header, name=name, split_rule=None)
     side_effects = SideEffectCheck(options.own_targets, judged=options.judged)
-    indexer = Indexer(Selection(), None)
+    indexer = CaseIndexer(Selection(), None)
     digests: list[tuple[str, str, str]] = []
-    writer = store.saving(aside=True)
+    writer = store.open_suite_writer(aside=True)
     try:
         for position, line in enumerate(read_cases(bundle, statement)):
             sent_hash = sent_digest(line.case)
@@ -151,13 +153,13 @@ def import_suite(store: Store, bundle: Bundle, verification: Verified, options: 
         if is_full and suite.digest != statement.suite.digest:
             raise _changed_error(bundle)
         if not options.allow_programs:
-            side_effects.check(indexer.index(suite.split_rule))
-        return writer.keep(replace(suite, name=name_of(suite)))
+            side_effects.check(indexer.build(suite.split_rule))
+        return writer.commit(replace(suite, name=check_imported_name(suite)))
     finally:
-        writer.drop()
+        writer.discard()
 
 
-def name_of(suite: Suite) -> str:
+def check_imported_name(suite: Suite) -> str:
     """Returns the name under which a bundle's suite is saved; earlier versions called a built-in one `cheap`.
 
     Raises:
@@ -168,11 +170,13 @@ def name_of(suite: Suite) -> str:
         not name.strip()
         or not name.isprintable()
         or len(name) > _MAX_NAME_LENGTH
-        or versioned(name) is not None
+        or split_version(name) is not None
     ):
-        raise UsageError(f"The suite of this bundle is called {shown(name)}, which no suite here can be.")
+        raise UsageError(
+            f"The suite of this bundle is called {format_value(name)}, which no suite here can be."
+        )
     if name in TIERS and suite.digest == builtin_digest(name):
-        return f"{BUILTIN}{name}"
+        return f"{BUILTIN_PREFIX}{name}"
     try:
         check_builtin(name, suite.digest)
     except UsageError:
@@ -183,7 +187,7 @@ def name_of(suite: Suite) -> str:
     return name
 
 
-def _lines(bundle: Bundle, statement: Statement, name: str, skipped: int = 0) -> Iterator[bytes]:
+def _read_lines(bundle: Bundle, statement: Statement, name: str, skipped: int = 0) -> Iterator[bytes]:
     hasher = sha256()
     for index, line in enumerate(bundle.lines(name, hasher)):
         if index >= skipped:
@@ -192,7 +196,7 @@ def _lines(bundle: Bundle, statement: Statement, name: str, skipped: int = 0) ->
         raise _changed_error(bundle)
 
 
-def _read(bundle: Bundle, parse: Callable[[bytes], T], line: bytes) -> T:
+def _parse_line(bundle: Bundle, parse: Callable[[bytes], T], line: bytes) -> T:
     try:
         return parse(line)
     except ValueError:

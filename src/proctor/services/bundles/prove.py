@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proctor.bundles.writer import Digests, check_file, kept_file
+from proctor.bundles.writer import BundleDigests, check_file_path, write_new_file
 from proctor.errors import UsageError
 from proctor.model import Case, Run, Trial
-from proctor.proof.canonical import canonical
-from proctor.proof.inclusion_proofs import ProvedLine, proof_of, proved_line
+from proctor.proof.canonical import canonical_json
+from proctor.proof.inclusion_proofs import LineProof, proof_data, prove_line
 from proctor.proof.statement import TRIALS, Statement
 from proctor.protocols import Store
-from proctor.services.bundles.attest import check_finished, enveloped, passed_into
-from proctor.services.progress_lines import Tell
-from proctor.services.runs.reading.report import keep_look
+from proctor.services.bundles.attest import check_finished, make_envelope, stream_run
+from proctor.services.progress_lines import Notify
+from proctor.services.runs.reading.report import record_holdout_access
 
 if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
@@ -34,7 +34,7 @@ class ProofCollector:
         self.case_id = case_id
         self.repeat = repeat
         self.path = path
-        self.held_out = False
+        self.is_held_out = False
         self._leaves: dict[bool, list[bytes]] = {False: [], True: []}
         self._case = (0, b"")
         self._match: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
@@ -46,16 +46,16 @@ class ProofCollector:
             self._case = (index, line)
         elif (record.case_id, record.repeat) == (self.case_id, self.repeat):
             self._match = ((index, line), self._case)
-            self.held_out = record.split == "holdout"
+            self.is_held_out = record.split == "holdout"
 
-    def lines(self) -> tuple[ProvedLine, ProvedLine] | None:
+    def lines(self) -> tuple[LineProof, LineProof] | None:
         """Returns the trial and its case with their inclusion paths; None when the run has no such trial."""
         if self._match is None:
             return None
         (trial_at, trial), (case_at, case) = self._match
         return (
-            proved_line(trial, self._leaves[True], trial_at),
-            proved_line(case, self._leaves[False], case_at),
+            prove_line(trial, self._leaves[True], trial_at),
+            prove_line(case, self._leaves[False], case_at),
         )
 
 
@@ -66,7 +66,7 @@ def prove(
     *,
     public: bool,
     key: SigningKey | None,
-    notify: Tell | None = None,
+    notify: Notify | None = None,
 ) -> Statement:
     """Writes the proof of one trial, with the envelope that the run's bundle has.
 
@@ -82,9 +82,11 @@ def prove(
         UsageError: the run is not finished or has no such trial, or something else is at the path.
         StoreError: the store cannot be read, or lacks trials of the run.
     """
-    check_file(collector.path)
+    check_file_path(collector.path)
     check_finished(store, run)
-    statement = passed_into(Digests(), store, run, public=public, notify=notify, on_line=collector.observe)
+    statement = stream_run(
+        BundleDigests(), store, run, public=public, notify=notify, on_line=collector.observe
+    )
     lines = collector.lines()
     if lines is None:
         repeat_text = f" with repeat {collector.repeat}" if collector.repeat else ""
@@ -92,9 +94,9 @@ def prove(
             f"Run {run.id} has no trial of case {collector.case_id!r}{repeat_text}. "
             f"`proctor runs export {run.id} -o trials.csv` lists what it has."
         )
-    kept_file(collector.path, canonical(proof_of(enveloped(statement, key), *lines)) + b"\n")
+    write_new_file(collector.path, canonical_json(proof_data(make_envelope(statement, key), *lines)) + b"\n")
     if "holdout" in statement.claims:
-        keep_look(store, run, "rate")
-    if collector.held_out:
-        keep_look(store, run, "reveal")
+        record_holdout_access(store, run, "rate")
+    if collector.is_held_out:
+        record_holdout_access(store, run, "reveal")
     return statement

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from proctor.errors import TargetError
-from proctor.graders.judged.judge_call import PASS_AT
+from proctor.graders.judged.judge_call import DEFAULT_PASS_AT
 from proctor.graders.similarity import SemanticSimilarity
 from proctor.model import Assertion, Judgment, Output, Prompt, Run, Score, Verdict
-from proctor.proof.check_statement import Defect, same, shown
-from proctor.protocols import Graded, Grader, Judge
-from proctor.services.runs.planning.judge_choice import judges_for, judges_of
+from proctor.proof.check_statement import BundleDefect, format_value, require_equal
+from proctor.protocols import Grader, GradingInput, JudgeTarget
+from proctor.services.runs.planning.judge_choice import all_judges, judges_for_target
 from proctor.stats import reaches
 from proctor.verdicts import is_below_gate
 
@@ -33,22 +33,24 @@ class _RecordedJudge:
         raise TargetError("No further reply is recorded.", kind="missing")
 
 
-def with_judges(grading_input: Graded, run: Run, judgments: Sequence[Judgment]) -> Graded:
+def with_recorded_judges(
+    grading_input: GradingInput, run: Run, judgments: Sequence[Judgment]
+) -> GradingInput:
     """Returns the grader's input with the run's judges replaced by their recorded replies."""
     judges = {
-        spec.name: Judge(name=spec.name, target=_RecordedJudge(spec.name, judgments))
-        for spec in judges_of(run)
+        spec.name: JudgeTarget(name=spec.name, target=_RecordedJudge(spec.name, judgments))
+        for spec in all_judges(run)
     }
     return replace(
         grading_input,
-        judges=tuple([judges[spec.name] for spec in judges_for(run, grading_input.case.target)]),
-        named={spec.name: judges[spec.name] for spec in run.named_judges},
+        judges=tuple([judges[spec.name] for spec in judges_for_target(run, grading_input.case.target)]),
+        named_judges={spec.name: judges[spec.name] for spec in run.named_judges},
         judge_repeats=run.settings.judge_repeats,
         judge_rule=run.settings.judge_rule,
     )
 
 
-def are_replies(recorded: Sequence[Judgment], derived: Sequence[Judgment]) -> bool:
+def have_same_replies(recorded: Sequence[Judgment], derived: Sequence[Judgment]) -> bool:
     """Whether all recorded replies were read, each as an answer to the prompt that is recorded with it."""
     return [_reply_key(judgment) for judgment in recorded] == [_reply_key(judgment) for judgment in derived]
 
@@ -65,11 +67,11 @@ def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[
     """
     for nth, (judgment, derived_judgment) in enumerate(zip(recorded, derived, strict=True), 1):
         for name in ("passed", "value"):
-            what = f"`{name}` of judgment {nth} by {shown(judgment.judge)}"
-            same(place, what, getattr(judgment, name), getattr(derived_judgment, name))
+            what = f"`{name}` of judgment {nth} by {format_value(judgment.judge)}"
+            require_equal(place, what, getattr(judgment, name), getattr(derived_judgment, name))
 
 
-def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Score) -> None:
+def check_outcome(place: str, assertion: Assertion, grader: Grader, recorded: Score) -> None:
     """Checks that the outcome of a score follows from its value, where the value decides it.
 
     Raises:
@@ -85,7 +87,7 @@ def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Sc
         return
     right = Verdict.PASS if passed is not assertion.negated else Verdict.FAIL
     if recorded.outcome is not right:
-        raise Defect(
+        raise BundleDefect(
             f"{place} is {recorded.outcome.value}, and the value {recorded.value:g} makes it {right.value}."
         )
 
@@ -99,5 +101,5 @@ def _passes(assertion: Assertion, grader: Grader, value: float) -> bool | None:
     if grader.all_or_nothing:
         return value == 1
     if assertion.grader == "program":
-        return reaches(value, PASS_AT)
+        return reaches(value, DEFAULT_PASS_AT)
     return value >= grader.threshold if isinstance(grader, SemanticSimilarity) else None

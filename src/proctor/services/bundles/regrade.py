@@ -17,19 +17,19 @@ from proctor.codec import assertion_digest, encode
 from proctor.env_vars import names_in
 from proctor.errors import GraderBroke, TimeLimitExceeded, UnknownName
 from proctor.graders import GRADERS
-from proctor.grading import bind, score, uninterrupted_size
+from proctor.grading import build_grader, score, uninterrupted_size
 from proctor.model import Assertion, Case, Judgment, Run, Score, Trial, Verdict
-from proctor.plan import repeats_of
-from proctor.proof.check_statement import Defect, same, shown, understood
-from proctor.protocols import Graded, Grader
+from proctor.plan import count_repeats
+from proctor.proof.check_statement import BundleDefect, format_value, read_or_fail, require_equal
+from proctor.protocols import Grader, GradingInput
 from proctor.services.bundles.recorded_judgments import (
-    are_replies,
-    check_implied,
     check_judgments,
-    with_judges,
+    check_outcome,
+    have_same_replies,
+    with_recorded_judges,
 )
 from proctor.services.grading.isolated_grading import BlockingIsolation
-from proctor.services.runs.planning.judge_choice import specs_of
+from proctor.services.runs.planning.judge_choice import all_specs
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ _TIMEOUT_COST_S = 0.25
 _TIMEOUT_PHRASE = "did not end within"
 
 
-class Deriving:
+class ScoreChecker:
     """Checks that the scores of trials follow from their answers, case by case."""
 
     def __init__(self, run: Run, isolation: BlockingIsolation) -> None:
@@ -56,7 +56,7 @@ class Deriving:
         self._isolation = isolation
         self._lost_s: defaultdict[str, float] = defaultdict(float)
         """The seconds that each grader used without a result."""
-        self._masks = bool(names_in([spec.options.get("env", {}) for spec in specs_of(run)]))
+        self._has_masked_variables = bool(names_in([spec.options.get("env", {}) for spec in all_specs(run)]))
         """Whether values of variables may be masked in answers from a workspace."""
         self._grader_classes: dict[str, type[Any] | None] = {}
         self._group: list[tuple[str, Trial]] = []
@@ -65,12 +65,14 @@ class Deriving:
         """How many scores were derived again."""
         self.recounted: Counter[str] = Counter()
         """How many scores were counted as recorded, by grader."""
-        self.unread = 0
+        self.unread_judgments = 0
         """How many judgments were not read again from their judges' replies."""
         self._hint = ""
         made_by = run.versions.get("proctor", "an unknown version")
         if made_by != __version__:
-            self._hint = f" Proctor {shown(made_by)} graded the run; this is {__version__}, which may differ."
+            self._hint = (
+                f" Proctor {format_value(made_by)} graded the run; this is {__version__}, which may differ."
+            )
 
     @property
     def timed_out(self) -> tuple[str, ...]:
@@ -88,23 +90,23 @@ class Deriving:
         Raises:
             Defect: a score does not follow from the answer.
         """
-        over_repeats, names_variables = False, _names_variables(case)
+        grades_repeats, names_variables = False, _names_variables(case)
         for nth, assertion in enumerate(case.assertions):
             if trial.output is not None:
-                _check_form(
+                _check_score_fields(
                     _score_place(place, trial, nth),
                     assertion,
                     trial.scores[nth],
                     names_variables=names_variables,
                 )
             if self._grades_repeats(assertion):
-                over_repeats = True
+                grades_repeats = True
             elif trial.output is not None:
-                graded = Graded(case=case, output=trial.output)
+                graded = GradingInput(case=case, output=trial.output)
                 self._check(_score_place(place, trial, nth), assertion, trial.scores[nth], graded)
-        if over_repeats:
+        if grades_repeats:
             self._group.append((place, trial))
-            if len(self._group) == repeats_of(case, self._run.settings.repeats):
+            if len(self._group) == count_repeats(case, self._run.settings.repeats):
                 self._check_repeats(case)
                 self._group = []
 
@@ -117,15 +119,17 @@ class Deriving:
                     continue
                 recorded = trial.scores[nth]
                 if missing:  # then there is no score over all repeats
-                    same(_score_place(place, trial, nth), "the outcome", recorded.outcome.value, "unscored")
+                    require_equal(
+                        _score_place(place, trial, nth), "the outcome", recorded.outcome.value, "unscored"
+                    )
                     self.graded_again += 1
                 else:
-                    graded = Graded(case=case, output=outputs[0], outputs=outputs)
+                    graded = GradingInput(case=case, output=outputs[0], outputs=outputs)
                     self._check(_score_place(place, trial, nth), assertion, recorded, graded)
 
     def _grades_repeats(self, assertion: Assertion) -> bool:
         kind = self._grader_class(assertion)
-        return kind is not None and bool(kind.over_repeats)
+        return kind is not None and bool(kind.grades_repeats)
 
     def _grader_class(self, assertion: Assertion) -> type[Any] | None:
         """Returns the class of a grader; None for one that is not installed here."""
@@ -136,33 +140,33 @@ class Deriving:
                 self._grader_classes[assertion.grader] = None
         return self._grader_classes[assertion.grader]
 
-    def _check(self, place: str, assertion: Assertion, recorded: Score, graded: Graded) -> None:
+    def _check(self, place: str, assertion: Assertion, recorded: Score, graded: GradingInput) -> None:
         name = assertion.grader
         grader = None if self._grader_class(assertion) is None else self._bind_grader(place, assertion)
         derived = None if grader is None else self._derive_score(assertion, grader, recorded, graded)
         if derived is None or (recorded.outcome is Verdict.UNSCORED and _TIMEOUT_PHRASE in recorded.reason):
             self.recounted[name] += 1
-            self.unread += 0 if name == "program" else len(recorded.judgments)
+            self.unread_judgments += 0 if name == "program" else len(recorded.judgments)
             if grader is not None:
-                check_implied(place, assertion, grader, recorded)
-        elif grader is not None and "judge" in grader.wants():
+                check_outcome(place, assertion, grader, recorded)
+        elif grader is not None and "judge" in grader.requirements():
             self.recounted[name] += 1
             check_judgments(place, recorded.judgments, derived.judgments)
             self._compare(place, recorded, derived, "the judges' replies make it")
         else:
             self.graded_again += 1
-            same(place, "the number of judgments", len(recorded.judgments), 0)
+            require_equal(place, "the number of judgments", len(recorded.judgments), 0)
             self._compare(place, recorded, derived, "grading the answer again gives")
 
     def _derive_score(
-        self, assertion: Assertion, grader: Grader, recorded: Score, graded: Graded
+        self, assertion: Assertion, grader: Grader, recorded: Score, graded: GradingInput
     ) -> Score | None:
         """Grades an answer again, with judges that return their recorded replies.
 
         Returns None where the grader needs more than that, where the replies belong to other prompts, or
         where it takes too long.
         """
-        wants = grader.wants()
+        wants = grader.requirements()
         if "embedder" in wants or _runs_programs(assertion, grader) or self._is_masked(graded.case):
             return None
         judgments = recorded.judgments if "judge" in wants else None
@@ -171,7 +175,9 @@ class Deriving:
         )
         work = partial(_score_with_replies, assertion, graded, self._run, judgments)
         (derived,) = self._run_limited(assertion.grader, work, size) or (None,)
-        if derived is None or ("judge" in wants and not are_replies(recorded.judgments, derived.judgments)):
+        if derived is None or (
+            "judge" in wants and not have_same_replies(recorded.judgments, derived.judgments)
+        ):
             return None
         if derived.outcome is Verdict.UNSCORED and _TIMEOUT_PHRASE in derived.reason:
             self._lost_s[assertion.grader] += _TIMEOUT_COST_S
@@ -185,7 +191,7 @@ class Deriving:
             Defect: there is no such grader, or its parameters are wrong.
         """
         grader = self._run_limited(assertion.grader, partial(_bind_or_defect, place, assertion), 0)
-        if isinstance(grader, Defect):
+        if isinstance(grader, BundleDefect):
             raise grader
         return grader
 
@@ -201,7 +207,7 @@ class Deriving:
 
     def _is_masked(self, case: Case) -> bool:
         """Whether the recorded answer may have a variable's name in place of the value that was graded."""
-        return _names_variables(case) or (case.workspace is not None and self._masks)
+        return _names_variables(case) or (case.workspace is not None and self._has_masked_variables)
 
     def _compare(self, place: str, recorded: Score, derived: Score, again: str) -> None:
         if recorded.outcome is not derived.outcome:
@@ -212,33 +218,35 @@ class Deriving:
             what, recorded_value, derived_value = "gate", str(recorded.required), str(derived.required)
         else:
             return
-        raise Defect(f"{place}: the {what} is {recorded_value}, and {again} {derived_value}.{self._hint}")
+        raise BundleDefect(
+            f"{place}: the {what} is {recorded_value}, and {again} {derived_value}.{self._hint}"
+        )
 
 
 def _score_place(place: str, trial: Trial, nth: int) -> str:
-    return f"{place}: score {nth + 1} ({shown(trial.scores[nth].grader)})"
+    return f"{place}: score {nth + 1} ({format_value(trial.scores[nth].grader)})"
 
 
-def _bind_or_defect(place: str, assertion: Assertion) -> Grader | Defect:
+def _bind_or_defect(place: str, assertion: Assertion) -> Grader | BundleDefect:
     """Returns the grader of an assertion, or the defect that keeps it from being made."""
     try:
-        return understood(place, partial(bind, assertion, GRADERS.get))
-    except Defect as defect:
+        return read_or_fail(place, partial(build_grader, assertion, GRADERS.get))
+    except BundleDefect as defect:
         return defect
 
 
 def _score_with_replies(
-    assertion: Assertion, graded: Graded, run: Run, judgments: Sequence[Judgment] | None
+    assertion: Assertion, graded: GradingInput, run: Run, judgments: Sequence[Judgment] | None
 ) -> tuple[Score | None]:
     """Scores an answer, with the replies of these judgments if any; None where its grader has to wait."""
     if judgments is not None:
-        graded = with_judges(graded, run, judgments)
+        graded = with_recorded_judges(graded, run, judgments)
     return (_run_without_waiting(score(assertion, graded, GRADERS.get)),)
 
 
 def _runs_programs(assertion: Assertion, grader: Grader) -> bool:
     """Whether the grader may run a program; a composite does where a member does."""
-    return grader.waits and (assertion.grader != "composite" or b'"program"' in encode(assertion.params))
+    return grader.is_async and (assertion.grader != "composite" or b'"program"' in encode(assertion.params))
 
 
 def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T | None:
@@ -265,26 +273,26 @@ def _names_variables(case: Case) -> bool:
 # --- what a score must be ----------------------------------------------------------------------------------
 
 
-def _check_form(place: str, assertion: Assertion, recorded: Score, *, names_variables: bool) -> None:
+def _check_score_fields(place: str, assertion: Assertion, recorded: Score, *, names_variables: bool) -> None:
     """Checks what holds for every score of an assertion, whatever its grader.
 
     Where variables were filled in, the name may have a variable in place of a text that equals its value.
     """
-    same(place, "the grader", recorded.grader, assertion.grader)
+    require_equal(place, "the grader", recorded.grader, assertion.grader)
     if not names_variables:
-        same(place, "the name", recorded.name, assertion.label or assertion.grader)
-    right = understood(place, lambda: assertion_digest(assertion))
-    same(place, "the digest of the assertion", recorded.assertion, right)
-    same(place, "the weight", recorded.weight, assertion.weight)
+        require_equal(place, "the name", recorded.name, assertion.label or assertion.grader)
+    right = read_or_fail(place, lambda: assertion_digest(assertion))
+    require_equal(place, "the digest of the assertion", recorded.assertion, right)
+    require_equal(place, "the weight", recorded.weight, assertion.weight)
     if recorded.outcome is Verdict.ERROR:
-        raise Defect(f"{place}: the outcome is error, which only a trial can be.")
+        raise BundleDefect(f"{place}: the outcome is error, which only a trial can be.")
     if (recorded.value is None) is not (recorded.outcome is Verdict.UNSCORED):
-        raise Defect(f"{place}: a score has a value or is unscored, and this one both or neither.")
+        raise BundleDefect(f"{place}: a score has a value or is unscored, and this one both or neither.")
     if recorded.value is not None and not 0 <= recorded.value <= 1:
-        raise Defect(f"{place}: the value is {recorded.value}, and should be within 0 and 1.")
+        raise BundleDefect(f"{place}: the value is {recorded.value}, and should be within 0 and 1.")
     gate, own = assertion.required, recorded.required
     if gate is not None and (own is None or own < gate):
-        raise Defect(f"{place}: the gate is {shown(own)}, and the assertion has {gate}.")
+        raise BundleDefect(f"{place}: the gate is {format_value(own)}, and the assertion has {gate}.")
 
 
 def _is_close(first: float | None, second: float | None) -> bool:

@@ -8,33 +8,38 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.bundles.reader import opened
+from proctor.bundles.reader import open_bundle
 from proctor.errors import NothingSelected
 from proctor.model import Params, Run, Settings, Suite
-from proctor.proof.replay_comparison import Replayed, Said, replayed, said
+from proctor.proof.replay_comparison import AnswerSummary, ReplayComparison, compare_replay, summarize_answer
 from proctor.protocols import Store
-from proctor.services.bundles.import_records import ImportOptions, import_suite, read_trials, verified
-from proctor.services.bundles.verify import Verified
-from proctor.services.progress_lines import Tell
-from proctor.services.runs.reading.report import keep_look, rows_of
+from proctor.services.bundles.import_records import (
+    ImportOptions,
+    import_suite,
+    read_trials,
+    verify_for_import,
+)
+from proctor.services.bundles.verify import VerifiedBundle
+from proctor.services.progress_lines import Notify
+from proctor.services.runs.reading.report import read_trial_rows, record_holdout_access
 from proctor.services.runs.request import Request
 
 _FIXED_SETTINGS = frozenset({"repeats", "threshold", "judge_repeats", "judge_rule", "reuse", "cache"})
 """Settings that the bundle's run decides, or that would reuse old answers."""
 
 
-class Asking(Struct, frozen=True, kw_only=True):
+class ReplayPlan(Struct, frozen=True, kw_only=True):
     """The run that repeats a bundle's cases."""
 
     request: Request
-    verified: Verified
-    before: tuple[Said, ...]
+    verification: VerifiedBundle
+    before: tuple[AnswerSummary, ...]
     """The bundle's trials that are repeated."""
     notes: tuple[str, ...]
     """Sentences on what is left out."""
 
 
-class Who(Struct, frozen=True, kw_only=True):
+class ReplayOptions(Struct, frozen=True, kw_only=True):
     """The target, judges and settings of the new run; everything else is the bundle's."""
 
     target: str
@@ -45,9 +50,13 @@ class Who(Struct, frozen=True, kw_only=True):
     """Only concurrency, timeout, retries, answer size and budget of it are used."""
 
 
-def asking(
-    store: Store, path: Path, import_options: ImportOptions, options: Who, notify: Tell | None = None
-) -> Asking:
+def plan_replay(
+    store: Store,
+    path: Path,
+    import_options: ImportOptions,
+    options: ReplayOptions,
+    notify: Notify | None = None,
+) -> ReplayPlan:
     """Verifies a bundle, saves its suite, and plans the run that repeats its cases.
 
     Args:
@@ -62,11 +71,11 @@ def asking(
         UsageError: there is no bundle, or its suite would act on this machine.
         NothingSelected: the bundle has no trial of the split.
     """
-    verification = verified(path, import_options, notify)
+    verification = verify_for_import(path, import_options, notify)
     statement, run = verification.statement, verification.run
-    with opened(path) as bundle:
+    with open_bundle(path) as bundle:
         before = tuple(
-            said(line.trial, line.verdict)
+            summarize_answer(line.trial, line.verdict)
             for line in read_trials(bundle, statement)
             if options.split in (None, "all", line.trial.split)
         )
@@ -78,27 +87,29 @@ def asking(
             )
             raise NothingSelected(f"{path} shows {scope}, so there is nothing to run again.")
         suite = import_suite(store, bundle, verification, import_options)
-    return Asking(
-        request=_request(suite, run, options, before),
-        verified=verification,
+    return ReplayPlan(
+        request=_make_request(suite, run, options, before),
+        verification=verification,
         before=before,
-        notes=_notes(verification, options, suite),
+        notes=_list_notes(verification, options, suite),
     )
 
 
-def compared(store: Store, plan: Asking, again: Run) -> Replayed:
+def compare_with_bundle(store: Store, plan: ReplayPlan, again: Run) -> ReplayComparison:
     """Compares the new run with the bundle; where held-out cases are in it, records an access to the holdout.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    after = [said(row.trial, row.verdict) for row in rows_of(store, again, reveal=True)]
+    after = [summarize_answer(row.trial, row.verdict) for row in read_trial_rows(store, again, reveal=True)]
     if any(answer.split == "holdout" for answer in plan.before):
-        keep_look(store, again, "rate")
-    return replayed(plan.before, after)
+        record_holdout_access(store, again, "rate")
+    return compare_replay(plan.before, after)
 
 
-def _request(suite: Suite, run: Run, options: Who, before: tuple[Said, ...]) -> Request:
+def _make_request(
+    suite: Suite, run: Run, options: ReplayOptions, before: tuple[AnswerSummary, ...]
+) -> Request:
     then = run.settings
     selection = then.selection
     if suite.split_rule is None:
@@ -118,7 +129,7 @@ def _request(suite: Suite, run: Run, options: Who, before: tuple[Said, ...]) -> 
         cache=False,
     )
     return Request(
-        saved=(suite,),
+        saved_suites=(suite,),
         targets=(options.target,),
         judges=options.judges,
         params=run.target.params,
@@ -128,7 +139,7 @@ def _request(suite: Suite, run: Run, options: Who, before: tuple[Said, ...]) -> 
     )
 
 
-def _notes(verification: Verified, options: Who, suite: Suite) -> tuple[str, ...]:
+def _list_notes(verification: VerifiedBundle, options: ReplayOptions, suite: Suite) -> tuple[str, ...]:
     notes = []
     if verification.hidden:
         notes.append(

@@ -11,12 +11,12 @@ from typing import Any
 
 from proctor.errors import UnknownName, UsageError
 from proctor.graders import GRADERS
-from proctor.grading import bind
+from proctor.grading import build_grader
 from proctor.model import Assertion, Case, Workspace
-from proctor.plan import Index
-from proctor.safe_text import cut
+from proctor.plan import CaseIndex
+from proctor.safe_text import truncate
 
-FLAG = "--allow-programs"
+ALLOW_FLAG = "--allow-programs"
 _MAX_NAMED = 5
 """The maximum number of side effects that a message names."""
 _MAX_DETAIL_LENGTH = 60
@@ -42,7 +42,7 @@ class SideEffectCheck:
         for what, detail in find_side_effects(case, self._own_targets, judged=self._judged):
             self._effects.append((position, case.id, what, detail))
 
-    def check(self, index: Index) -> None:
+    def check(self, index: CaseIndex) -> None:
         """Refuses a suite with side effects.
 
         Args:
@@ -56,13 +56,13 @@ class SideEffectCheck:
         sentences = []
         for position, case_id, what, detail in self._effects[:_MAX_NAMED]:
             shown_detail = (
-                "" if index.split_of(position) == "holdout" else f" ({cut(detail, _MAX_DETAIL_LENGTH)})"
+                "" if index.split_at(position) == "holdout" else f" ({truncate(detail, _MAX_DETAIL_LENGTH)})"
             )
             sentences.append(f"case {case_id!r} {what}{shown_detail}")
         more = f"; and {len(self._effects) - _MAX_NAMED:,} more" if len(self._effects) > _MAX_NAMED else ""
         raise UsageError(
             f"The suite of this bundle would act on this machine: {'; '.join(sentences)}{more}. "
-            f"Nothing was done. Read its suite.jsonl, and if you want that, add {FLAG}."
+            f"Nothing was done. Read its suite.jsonl, and if you want that, add {ALLOW_FLAG}."
         )
 
 
@@ -117,10 +117,10 @@ def _command_words(command: Any) -> list[str]:
 
 def _find_judges(assertion: Assertion) -> list[str]:
     try:
-        grader = bind(assertion, GRADERS.get)
+        grader = build_grader(assertion, GRADERS.get)
     except (UnknownName, ValueError):  # an invalid grader calls nothing
         return []
-    return [name for name in grader.judges() if name is not None] if grader.wants() else []
+    return [name for name in grader.judges() if name is not None] if grader.requirements() else []
 
 
 def _workspace_effects(workspace: Workspace) -> Iterator[str]:

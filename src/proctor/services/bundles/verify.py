@@ -16,29 +16,36 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from proctor.bundles.keys import fingerprint, holds, normal_pem
-from proctor.bundles.reader import Bundle, opened
-from proctor.bundles.trust_store import Trusted
+from proctor.bundles.keys import fingerprint, normalize_pem, verify_signature
+from proctor.bundles.reader import Bundle, open_bundle
+from proctor.bundles.trust_store import TrustedKey
 from proctor.errors import BundleError
-from proctor.model import Run, Standing
-from proctor.proof.check_records import Cases, Expected, Trials, check_figures, check_trial, header_of
+from proctor.model import Run, SignatureStatus
+from proctor.proof.check_records import (
+    CaseChecker,
+    ExpectedTrials,
+    TrialChecker,
+    check_figures,
+    check_trial,
+    read_header,
+)
 from proctor.proof.check_statement import (
-    Defect,
+    BundleDefect,
     check_claims,
     check_statement,
-    envelope_of,
-    run_of,
-    same,
-    statement_of,
-    understood,
+    read_envelope,
+    read_or_fail,
+    read_run,
+    read_statement,
+    require_equal,
 )
-from proctor.proof.claims import Counting
+from proctor.proof.claims import ClaimCounter
 from proctor.proof.dsse import Envelope, signed_bytes
 from proctor.proof.records import header_line
 from proctor.proof.statement import CONFIG, ENVELOPE, ENVIRONMENT, FILES, SUITE, TRIALS, Statement
-from proctor.services.bundles.regrade import Deriving
+from proctor.services.bundles.regrade import ScoreChecker
 from proctor.services.grading.isolated_grading import BlockingIsolation
-from proctor.services.progress_lines import Tell, telling
+from proctor.services.progress_lines import Notify, progress_reporter
 from proctor.targets import has_file_model
 
 if TYPE_CHECKING:
@@ -67,14 +74,14 @@ class CheckedSignature(Struct, frozen=True):
     """What the user calls the key; None for one that is not trusted."""
 
 
-class Verified(Struct, frozen=True, kw_only=True):
+class VerifiedBundle(Struct, frozen=True, kw_only=True):
     """A bundle without defects, its signatures, and what was and was not checked."""
 
     path: str
     statement: Statement
     run: Run
     """As the bundle has it: without tags, and places on its maker's machine."""
-    standing: Standing
+    standing: SignatureStatus
     signatures: tuple[CheckedSignature, ...]
     graded_again: int
     """How many scores were derived again from the answers."""
@@ -82,7 +89,7 @@ class Verified(Struct, frozen=True, kw_only=True):
     """How many scores could not be derived and were counted as recorded, by grader."""
     prompts: dict[str, set[str]]
     """The judges of shown trials by name, with the digests of their prompts."""
-    taken_over: int
+    reused_trials: int
     """How many shown trials have answers of earlier runs."""
     hidden: int
     """How many trials are hidden."""
@@ -92,10 +99,10 @@ class Verified(Struct, frozen=True, kw_only=True):
 
 def verify(
     path: str | Path,
-    trusted_keys: Mapping[str, Trusted],
-    notify: Tell | None = None,
+    trusted_keys: Mapping[str, TrustedKey],
+    notify: Notify | None = None,
     on_check: Callable[[str], None] = lambda _check: None,
-) -> Verified:
+) -> VerifiedBundle:
     """Checks all of a bundle.
 
     Args:
@@ -108,78 +115,85 @@ def verify(
         BundleError: it has a defect; the text names the first one.
         UsageError: there is no bundle, it cannot be read, or `cryptography` is missing and it is signed.
     """
-    with opened(path) as bundle:
+    with open_bundle(path) as bundle:
         on_check("files")
         try:
             return _run_checks(bundle, trusted_keys, notify, on_check)
-        except Defect as defect:
+        except BundleDefect as defect:
             raise BundleError(f"{path}: {defect}") from None
 
 
 def _run_checks(
-    bundle: Bundle, trusted_keys: Mapping[str, Trusted], notify: Tell | None, on_check: Callable[[str], None]
-) -> Verified:
+    bundle: Bundle,
+    trusted_keys: Mapping[str, TrustedKey],
+    notify: Notify | None,
+    on_check: Callable[[str], None],
+) -> VerifiedBundle:
     """Runs all checks but the first, in order."""
     files, signatures, run = _check_before_lines(bundle, trusted_keys, on_check)
     statement = files.statement
     salts: set[bytes] = set()
-    cases, trials = Cases(run, statement, salts), Trials(statement, salts)
-    for line in files.cases(run):
+    cases, trials = CaseChecker(run, statement, salts), TrialChecker(statement, salts)
+    for line in files.read_cases(run):
         cases.add(line)
-    expected = cases.end()
+    expected = cases.finish()
     on_check("cases")
-    counting, tell, taken_over = Counting(run), telling(notify, "trials checked"), 0
+    counting, tell, taken_over = ClaimCounter(run), progress_reporter(notify, "trials checked"), 0
     with closing(BlockingIsolation()) as isolation:
-        checker = Deriving(run, isolation)
-        in_step = trials.in_step(files.cases(run), files.lines(TRIALS), expected, run.settings.repeats)
+        checker = ScoreChecker(run, isolation)
+        in_step = trials.match_cases(
+            files.read_cases(run), files.read_lines(TRIALS), expected, run.settings.repeats
+        )
         for case, record in in_step:
-            place, trial = trials.place, record.trial
-            check_trial(place, case, trial, expected.split_of(trial.position))
+            place, trial = trials.location, record.trial
+            check_trial(place, case, trial, expected.split_at(trial.position))
             check_figures(place, run, trial)
             checker.check(place, case.case, trial)
-            verdict = understood(place, partial(counting.add, trial, case.case))
-            same(place, "the verdict", record.verdict.value, verdict.value)
+            verdict = read_or_fail(place, partial(counting.add, trial, case.case))
+            require_equal(place, "the verdict", record.verdict.value, verdict.value)
             taken_over += trial.source_run is not None
             tell(counting.count, statement.trials.size)
     on_check("trials")
-    check_claims(statement, run, counting, trials.hidden, cases.hidden)
+    check_claims(statement, run, counting, trials.hidden_count, cases.hidden_count)
     on_check("claims")
-    return Verified(
+    return VerifiedBundle(
         path=bundle.path,
         statement=statement,
         run=run,
-        standing=standing_of(signatures),
+        standing=get_standing(signatures),
         signatures=signatures,
         graded_again=checker.graded_again,
         recounted=dict(sorted(checker.recounted.items())),
         prompts=counting.prompts,
-        taken_over=taken_over,
-        hidden=trials.hidden,
+        reused_trials=taken_over,
+        hidden=trials.hidden_count,
         unverified=(
-            *_describe_hidden(statement, trials.hidden, cases.hidden, signed=bool(signatures)),
+            *_describe_hidden(statement, trials.hidden_count, cases.hidden_count, signed=bool(signatures)),
             *_describe_unchecked(run, expected, checker),
         ),
     )
 
 
 def _check_before_lines(
-    bundle: Bundle, trusted_keys: Mapping[str, Trusted], on_check: Callable[[str], None]
+    bundle: Bundle, trusted_keys: Mapping[str, TrustedKey], on_check: Callable[[str], None]
 ) -> tuple[_BundleFiles, tuple[CheckedSignature, ...], Run]:
     """Runs the checks before the first line is read."""
-    envelope = envelope_of(bundle.read(ENVELOPE))
-    files = _BundleFiles(bundle, statement_of(envelope))
+    envelope = read_envelope(bundle.read(ENVELOPE))
+    files = _BundleFiles(bundle, read_statement(envelope))
     on_check("envelope")
     files.check()
     on_check("digests")
     signatures = check_signatures(envelope, trusted_keys)
     on_check("signatures")
-    run = files.run()
+    run = files.read_run()
     check_statement(files.statement, run)
     on_check("run")
     return files, signatures, run
 
 
-def check_signatures(envelope: Envelope, trusted_keys: Mapping[str, Trusted]) -> tuple[CheckedSignature, ...]:
+def check_signatures(
+    envelope: Envelope, trusted_keys: Mapping[str, TrustedKey]
+) -> tuple[CheckedSignature, ...]:
     """Checks the signatures of an envelope, and returns them.
 
     Raises:
@@ -190,20 +204,20 @@ def check_signatures(envelope: Envelope, trusted_keys: Mapping[str, Trusted]) ->
     data = signed_bytes(envelope.payload)
     for nth, signature in enumerate(envelope.signatures, 1):
         place = f"{ENVELOPE}: signature {nth}"
-        key = understood(place, partial(fingerprint, signature.public_key))
-        same(place, "the key's id", signature.keyid, key)
-        same(place, "the key", signature.public_key, normal_pem(signature.public_key))
+        key = read_or_fail(place, partial(fingerprint, signature.public_key))
+        require_equal(place, "the key's id", signature.keyid, key)
+        require_equal(place, "the key", signature.public_key, normalize_pem(signature.public_key))
         if signatures and key <= signatures[-1].id:
-            raise Defect(
+            raise BundleDefect(
                 f"{place}: the key {key} signed twice, or the signatures are not sorted by their keys."
             )
-        if not holds(signature.public_key, data, signature.sig):
-            raise Defect(f"{place} by the key {key} does not hold: something else was signed.")
+        if not verify_signature(signature.public_key, data, signature.sig):
+            raise BundleDefect(f"{place} by the key {key} does not hold: something else was signed.")
         signatures.append(CheckedSignature(key, trusted_keys[key].name if key in trusted_keys else None))
     return tuple(signatures)
 
 
-def standing_of(signatures: tuple[CheckedSignature, ...]) -> Standing:
+def get_standing(signatures: tuple[CheckedSignature, ...]) -> SignatureStatus:
     """Returns whether signatures that hold are by a trusted key, by unknown keys, or missing."""
     if not signatures:
         return "unsigned"
@@ -220,23 +234,23 @@ class _BundleFiles:
     def check(self) -> None:
         """Compares each file with its digest, before its content is used."""
         for name in FILES:
-            same(name, "the SHA-256", self._bundle.sha256(name), self.statement.files[name])
+            require_equal(name, "the SHA-256", self._bundle.sha256(name), self.statement.files[name])
 
-    def run(self) -> Run:
+    def read_run(self) -> Run:
         """Returns the run, from the header of the suite and two files."""
         header = next(self._bundle.lines(SUITE), b"")
-        return run_of(
-            self._read_whole(CONFIG), self._read_whole(ENVIRONMENT), header_of(header), has_file_model
+        return read_run(
+            self._read_whole(CONFIG), self._read_whole(ENVIRONMENT), read_header(header), has_file_model
         )
 
-    def cases(self, run: Run) -> Iterator[bytes]:
+    def read_cases(self, run: Run) -> Iterator[bytes]:
         """Returns the lines of the cases; the header before them must be that of the run."""
-        lines = self.lines(SUITE)
+        lines = self.read_lines(SUITE)
         if header_line(run.suite) != next(lines, None):
-            raise Defect(f"{SUITE} was changed while it was read.")
+            raise BundleDefect(f"{SUITE} was changed while it was read.")
         return lines
 
-    def lines(self, name: str) -> Iterator[bytes]:
+    def read_lines(self, name: str) -> Iterator[bytes]:
         """Yields the lines of a file."""
         hasher = sha256()
         yield from self._bundle.lines(name, hasher)
@@ -249,7 +263,7 @@ class _BundleFiles:
 
     def _check_same(self, name: str, hasher: Hash) -> None:
         if hasher.hexdigest() != self.statement.files[name]:
-            raise Defect(f"{name} was changed while it was read.")
+            raise BundleDefect(f"{name} was changed while it was read.")
 
 
 def _describe_hidden(statement: Statement, trials: int, cases: int, *, signed: bool) -> Iterator[str]:
@@ -268,16 +282,17 @@ def _describe_hidden(statement: Statement, trials: int, cases: int, *, signed: b
         )
 
 
-def _describe_unchecked(run: Run, expected: Expected, checker: Deriving) -> Iterator[str]:
+def _describe_unchecked(run: Run, expected: ExpectedTrials, checker: ScoreChecker) -> Iterator[str]:
     """Yields what else could not be checked."""
-    if expected.may_end:
+    if expected.may_end_early:
         yield (
             f"The run asked {run.settings.selection.limit:,} cases at most, and hidden ones are among them: "
             "whether shown trials are missing at the end could not be told."
         )
-    if checker.unread:
+    if checker.unread_judgments:
         yield (
-            f"{checker.unread:,} judgments were counted without reading the judges' replies again: their "
+            f"{checker.unread_judgments:,} judgments were counted without reading the judges' replies "
+            "again: their "
             "prompts are of another version of Proctor or name variables, or the run has no such judge."
         )
     if checker.timed_out:

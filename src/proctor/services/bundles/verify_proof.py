@@ -9,13 +9,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from proctor.bundles.trust_store import Trusted
+from proctor.bundles.trust_store import TrustedKey
 from proctor.errors import BundleError, UsageError
-from proctor.model import Standing
-from proctor.proof.canonical import parsed
-from proctor.proof.check_statement import Defect, understood
-from proctor.proof.inclusion_proofs import Proved, checked
-from proctor.services.bundles.verify import CheckedSignature, check_signatures, standing_of
+from proctor.model import SignatureStatus
+from proctor.proof.canonical import parse_canonical
+from proctor.proof.check_statement import BundleDefect, read_or_fail
+from proctor.proof.inclusion_proofs import TrialProof, check_proof
+from proctor.services.bundles.verify import CheckedSignature, check_signatures, get_standing
 
 _PREFIX = b'{"case":'
 _MAX_BYTES = 128 * 2**20
@@ -26,8 +26,8 @@ class VerifiedProof(Struct, frozen=True, kw_only=True):
     """A proof without defects, and its signatures."""
 
     path: str
-    proved: Proved
-    standing: Standing
+    proved: TrialProof
+    standing: SignatureStatus
     signatures: tuple[CheckedSignature, ...]
 
 
@@ -42,7 +42,7 @@ def may_be_proof(path: str | Path) -> bool:
         return False
 
 
-def verify_proof(path: str | Path, trusted_keys: Mapping[str, Trusted]) -> VerifiedProof:
+def verify_proof(path: str | Path, trusted_keys: Mapping[str, TrustedKey]) -> VerifiedProof:
     """Checks a proof of one trial: that its lines are in the trees of the statement, and who signed that.
 
     Args:
@@ -61,10 +61,10 @@ def verify_proof(path: str | Path, trusted_keys: Mapping[str, Trusted]) -> Verif
     if not data or len(data) > _MAX_BYTES:
         raise UsageError(f"{path} is larger than any proof. Is it the right file?")
     try:
-        proved = understood("the proof", lambda: checked(parsed(data.removesuffix(b"\n"))))
+        proved = read_or_fail("the proof", lambda: check_proof(parse_canonical(data.removesuffix(b"\n"))))
         signatures = check_signatures(proved.envelope, trusted_keys)
-    except Defect as defect:
+    except BundleDefect as defect:
         raise BundleError(f"{path}: {defect}") from None
     return VerifiedProof(
-        path=str(path), proved=proved, standing=standing_of(signatures), signatures=signatures
+        path=str(path), proved=proved, standing=get_standing(signatures), signatures=signatures
     )

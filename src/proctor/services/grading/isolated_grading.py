@@ -30,7 +30,7 @@ _FREEING_FILES = frozenset({WeakSet.__init__.__code__.co_filename, finalize.__in
 """The files of the standard library with the functions that Python calls when it frees an object."""
 
 
-class TooLong(BaseException):
+class InlineTimeout(BaseException):
     """A computation exceeded its limit; a BaseException, so that no `except Exception` swallows it."""
 
 
@@ -40,20 +40,22 @@ class InlineLimit:
     def __init__(self, seconds: float) -> None:
         """Takes the limit in seconds; `install` starts it."""
         self._seconds = seconds
-        self._before: Any = None
+        self._previous_handler: Any = None
         self._armed = False
-        self.works = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        self.is_supported = (
+            hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        )
 
     def install(self) -> None:
         """Installs the handler of the system's timer."""
-        if self.works:
-            self._before = signal.signal(signal.SIGVTALRM, self._stop)
+        if self.is_supported:
+            self._previous_handler = signal.signal(signal.SIGVTALRM, self._stop)
 
     def close(self) -> None:
         """Restores the previous handler. Safe to call twice."""
-        if self._before is not None:
-            signal.signal(signal.SIGVTALRM, self._before)
-            self._before = None
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGVTALRM, self._previous_handler)
+            self._previous_handler = None
 
     def run(self, work: Callable[[], T]) -> T:
         """Returns the result of a computation.
@@ -61,7 +63,7 @@ class InlineLimit:
         Raises:
             TooLong: it exceeded the limit.
         """
-        if self._before is None:
+        if self._previous_handler is None:
             return work()
         self._armed = True
         signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds, _ALARM_AGAIN_S)
@@ -76,7 +78,7 @@ class InlineLimit:
 
     def _stop(self, _number: int, frame: FrameType | None) -> None:
         if self._armed and not _must_not_raise(frame):
-            raise TooLong
+            raise InlineTimeout
 
 
 def _must_not_raise(frame: FrameType | None) -> bool:
@@ -91,13 +93,13 @@ def _must_not_raise(frame: FrameType | None) -> bool:
     return False
 
 
-class _Attempts:
+class _InlineRunner:
     """Runs computations in this process under an alarm, and remembers which keys are slow."""
 
     def __init__(self) -> None:
         self._limit = InlineLimit(INLINE_LIMIT_S)
         self._limit.install()
-        self._max_size = MAX_INLINE_SIZE if self._limit.works else _MAX_SIZE_WITHOUT_ALARM
+        self._max_size = MAX_INLINE_SIZE if self._limit.is_supported else _MAX_SIZE_WITHOUT_ALARM
         self._slow: set[str] = set()
 
     def attempt(self, work: Callable[[], T], size: int, key: str | None = None) -> T | None:
@@ -106,7 +108,7 @@ class _Attempts:
             return None
         try:
             return self._limit.run(work)
-        except TooLong:
+        except InlineTimeout:
             if key is not None:
                 self._slow.add(key)
             return None
@@ -115,14 +117,14 @@ class _Attempts:
         self._limit.close()
 
 
-class EventLoopIsolation(_Attempts):
+class EventLoopIsolation(_InlineRunner):
     """`protocols.Isolation` for one event loop."""
 
     def __init__(self) -> None:
         """Starts no process."""
         super().__init__()
         self._pool: GradingPool | None = None
-        self._turn = asyncio.Lock()
+        self._attempt_lock = asyncio.Lock()
         self._waiting: set[asyncio.Task[Any]] = set()
         self._stopped = False
 
@@ -132,7 +134,7 @@ class EventLoopIsolation(_Attempts):
         Raises:
             asyncio.CancelledError: the run was stopped.
         """
-        async with self._turn:  # one attempt per iteration of the loop
+        async with self._attempt_lock:  # one attempt per iteration of the loop
             value = self.attempt(work, size, key)
             await asyncio.sleep(0)
         if value is not None:
@@ -169,7 +171,7 @@ class EventLoopIsolation(_Attempts):
         self.stop()
 
 
-class BlockingIsolation(_Attempts):
+class BlockingIsolation(_InlineRunner):
     """`protocols.Isolation` for callers without an event loop."""
 
     def __init__(self) -> None:

@@ -24,12 +24,12 @@ def main() -> None:
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    _die_with_parent()
+    _set_parent_death_signal()
     while (job := read_message(sys.stdin.buffer)) is not None:
-        write_message(replies, _result(job))
+        write_message(replies, _run_job(job))
 
 
-def _die_with_parent() -> None:
+def _set_parent_death_signal() -> None:
     """Makes Linux end this process with its parent; elsewhere it ends after its job, when stdin is closed."""
     if sys.platform == "linux":
         import ctypes
@@ -37,7 +37,7 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
-def _result(job: bytes) -> bytes:
+def _run_job(job: bytes) -> bytes:
     """Runs a job, and returns a pickle of `(True, value)` or `(False, error)`."""
     limited = hasattr(signal, "setitimer")
     try:

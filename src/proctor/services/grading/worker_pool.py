@@ -128,13 +128,13 @@ class GradingPool:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._call, work, arguments)
 
     def _call(self, work: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-        process = self._take()
+        process = self._acquire()
         try:
             return process.call(work, *arguments)
         finally:
-            self._give_back(process)
+            self._release(process)
 
-    def _take(self) -> GradingProcess:
+    def _acquire(self) -> GradingProcess:
         with self._lock:
             if self._closed:
                 raise GraderBroke("the run was stopped")
@@ -144,7 +144,7 @@ class GradingPool:
             self._all.add(process)
             return process
 
-    def _give_back(self, process: GradingProcess) -> None:
+    def _release(self, process: GradingProcess) -> None:
         with self._lock:
             if process.is_alive and not self._closed:
                 self._idle.append(process)

@@ -11,12 +11,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.calibration import Heard, calibrated, majority, padded
+from proctor.calibration import AnswerVerdicts, lengthen, majority, make_calibration
 from proctor.codec import labels_digest, target_digest
-from proctor.env_vars import masked
+from proctor.env_vars import mask
 from proctor.graders import GRADERS
 from proctor.graders.judged.prompt_sections import is_empty
-from proctor.grading import Help, bind, score
+from proctor.grading import GradingContext, build_grader, score
 from proctor.model import (
     Assertion,
     Calibration,
@@ -28,14 +28,14 @@ from proctor.model import (
     TargetSpec,
     Verdict,
 )
-from proctor.protocols import Answers, Judge, Store
+from proctor.protocols import Answerer, JudgeTarget, Store
 from proctor.services.concurrency import gather_results
-from proctor.services.judges.labelled_answers import Answer, Found, is_judged
-from proctor.services.runs.execution.judge_proxy import Lending
-from proctor.services.runs.execution.target_pool import Reach
-from proctor.services.runs.reading.report import keep_look
-from proctor.targets.process.suite_programs import SuitePrograms
-from proctor.verdicts import Spent, verdict_of
+from proctor.services.judges.labelled_answers import AnswerSelection, LabelledAnswer, is_judged
+from proctor.services.runs.execution.judge_proxy import JudgeProxy
+from proctor.services.runs.execution.target_pool import TargetPool
+from proctor.services.runs.reading.report import record_holdout_access
+from proctor.targets.process.suite_programs import SuiteProgramRunner
+from proctor.verdicts import UsageTotal, decide_verdict
 
 
 class PromptVariant(Struct, frozen=True):
@@ -43,8 +43,8 @@ class PromptVariant(Struct, frozen=True):
 
     shift: int = 0
     """Added to the repeat number, so that seeds differ."""
-    turned: bool = False
-    padded: bool = False
+    is_reversed: bool = False
+    is_lengthened: bool = False
 
 
 class JudgeReply(Struct, frozen=True):
@@ -52,36 +52,36 @@ class JudgeReply(Struct, frozen=True):
 
     verdict: Verdict
     reason: str
-    shown: tuple[tuple[Message, ...], ...]
+    prompts: tuple[tuple[Message, ...], ...]
     """The prompts, without those that ask to repair a reply; empty where the judge was not called."""
 
 
-class Difference(Struct, frozen=True, kw_only=True):
+class LabelDifference(Struct, frozen=True, kw_only=True):
     """An answer on which the judge and people differ, or the judge gives no verdict."""
 
     case_id: str
     repeat: int
     label: bool
-    said: Verdict
+    verdict: Verdict
     reason: str
     """Empty for held-out answers."""
     notes: tuple[str, ...] = ()
     """What people wrote beside their labels."""
 
 
-class Calibrated(Struct, frozen=True, kw_only=True):
+class CalibrationResult(Struct, frozen=True, kw_only=True):
     """A calibration, and details that are printed once and not stored."""
 
     calibration: Calibration
-    differences: tuple[Difference, ...]
-    spent: Spent
-    divided: int
+    differences: tuple[LabelDifference, ...]
+    usage: UsageTotal
+    tied: int
     """Answers with as many `pass` as `fail` labels; the judge was not called for them."""
-    unasked: int
+    not_judged: int
     """Answers for which no judge is called, such as empty ones."""
     repeated_cases: int
     """Answers that are further repeats of a case."""
-    left: int = 0
+    unfinished: int = 0
     """Answers without all replies when the calibration was stopped."""
 
 
@@ -89,39 +89,41 @@ def prompt_variants(repeats: int) -> tuple[PromptVariant, ...]:
     """Returns the prompts about each answer: `repeats` times as in runs, then reversed, then lengthened."""
     return (
         *(PromptVariant(shift) for shift in range(repeats)),
-        PromptVariant(turned=True),
-        PromptVariant(padded=True),
+        PromptVariant(is_reversed=True),
+        PromptVariant(is_lengthened=True),
     )
 
 
-def needs_judge(answer: Answer) -> bool:
+def needs_judge(answer: LabelledAnswer) -> bool:
     """Whether a judge is called: people are not divided, and the answer is not empty."""
     assert answer.trial.output is not None
     label = majority([label.passed for label in answer.labels])
     return label is not None and not is_empty(answer.trial.output)
 
 
-def store_calibration(store: Store, selection: Found, result: Calibrated) -> None:
+def store_calibration(store: Store, selection: AnswerSelection, result: CalibrationResult) -> None:
     """Stores a calibration, and records an access to each holdout: labels show how much of it people pass.
 
     Raises:
         StoreError: the store cannot be written.
     """
     if result.calibration.count:
-        store.calibrate(result.calibration)
+        store.add_calibration(result.calibration)
     held_out = {
         answer.run.id: answer.run
         for answer in selection.answers
         if answer.run is not None and answer.trial.split == "holdout"
     }
     for run in held_out.values():
-        keep_look(store, run, "rate")
+        record_holdout_access(store, run, "rate")
 
 
-class Calibrating:
+class JudgeCalibrator:
     """Calls one judge about labelled answers."""
 
-    def __init__(self, targets: Reach, spec: TargetSpec, on_progress: Callable[[int, Spent], None]) -> None:
+    def __init__(
+        self, targets: TargetPool, spec: TargetSpec, on_progress: Callable[[int, UsageTotal], None]
+    ) -> None:
         """Takes the judge; no request is sent before `calibrate`.
 
         Args:
@@ -132,17 +134,19 @@ class Calibrating:
         self._targets = targets
         self._spec = spec
         self._on_progress = on_progress
-        self._usage = Spent()
+        self._usage = UsageTotal()
         self._prompts: set[str] = set()
         self._call_count = 0
         self._stopped = False
-        self._judge_proxy = Lending()
+        self._judge_proxy = JudgeProxy()
 
     def stop(self) -> None:
         """Sends no further request; the replies so far count."""
         self._stopped = True
 
-    async def calibrate(self, answers: Sequence[Answer], *, repeats: int, workers: int) -> Calibrated:
+    async def calibrate(
+        self, answers: Sequence[LabelledAnswer], *, repeats: int, workers: int
+    ) -> CalibrationResult:
         """Calls the judge about all answers, and compares its verdicts with the labels.
 
         Args:
@@ -153,7 +157,7 @@ class Calibrating:
         Raises:
             UsageError: the judge cannot be opened.
         """
-        target = await self._targets.target(self._spec, judging=True)
+        target = await self._targets.open_target(self._spec, judging=True)
         if any("embedder" in wants for answer in answers for wants in _grader_needs(answer.case)):
             await self._targets.open_embedder()
         replies: list[dict[PromptVariant, JudgeReply]] = [{} for _ in answers]
@@ -193,28 +197,28 @@ class Calibrating:
             unfinished=len(answers) - len(complete),
         )
 
-    async def _reply(self, answer: Answer, variant: PromptVariant, target: Answers) -> JudgeReply:
+    async def _reply(self, answer: LabelledAnswer, variant: PromptVariant, target: Answerer) -> JudgeReply:
         assert answer.trial.output is not None
         recorder = _PromptRecorder(target, variant.shift)
         case, output = answer.case, answer.trial.output
-        if variant.turned:
+        if variant.is_reversed:
             case = replace(case, assertions=tuple(map(_reverse_items, case.assertions)))
-        if variant.padded:
-            output = replace(output, text=padded(output.text))
+        if variant.is_lengthened:
+            output = replace(output, text=lengthen(output.text))
         folder = "" if answer.run is None else answer.run.suite.folder
-        context = Help(
-            judges=(Judge(name=self._spec.name, target=recorder),),
-            together=gather_results,
-            embedder=self._targets.embedder,
-            programs=SuitePrograms(folder, self._targets.environ),
-            lender=self._judge_proxy,
-            turned=variant.turned,
+        context = GradingContext(
+            judges=(JudgeTarget(name=self._spec.name, target=recorder),),
+            gather=gather_results,
+            embedder=self._targets.get_embedder,
+            programs=SuiteProgramRunner(folder, self._targets.environ),
+            judge_provider=self._judge_proxy,
+            reverse_sections=variant.is_reversed,
         )
-        graded = context.graded(case, output)
+        graded = context.input_for(case, output)
         assertions = [assertion for assertion in case.assertions if is_judged(assertion)]
         scores = tuple([await score(assertion, graded, GRADERS.get) for assertion in assertions])
-        self._count(scores, usual=variant == PromptVariant())
-        verdict = verdict_of(replace(answer.trial, output=output, scores=scores), answer.rule)
+        self._count_usage(scores, usual=variant == PromptVariant())
+        verdict = decide_verdict(replace(answer.trial, output=output, scores=scores), answer.rule)
         reasons = [
             assertion_score.reason
             for assertion_score in scores
@@ -222,7 +226,7 @@ class Calibrating:
         ] or [scores[0].reason]
         return JudgeReply(verdict, " ".join(reasons), tuple(recorder.prompts))
 
-    def _count(self, scores: Sequence[Score], *, usual: bool) -> None:
+    def _count_usage(self, scores: Sequence[Score], *, usual: bool) -> None:
         for judgment in (judgment for assertion_score in scores for judgment in assertion_score.judgments):
             self._usage.add(judgment)
             if usual:
@@ -230,19 +234,19 @@ class Calibrating:
 
     def _build_result(
         self,
-        answers: Sequence[Answer],
+        answers: Sequence[LabelledAnswer],
         replies: Sequence[dict[PromptVariant, JudgeReply]],
         repeats: int,
         *,
         unfinished: int,
-    ) -> Calibrated:
+    ) -> CalibrationResult:
         judged_answers = [
             _to_judged_answer(answer, answer_replies, repeats)
             for answer, answer_replies in zip(answers, replies, strict=True)
         ]
         cases = Counter((answer.trial.case_id, answer.trial.sent) for answer in answers if answer.trial.sent)
-        return Calibrated(
-            calibration=calibrated(
+        return CalibrationResult(
+            calibration=make_calibration(
                 judged_answers,
                 judge=target_digest(self._spec),
                 name=self._spec.name,
@@ -255,22 +259,22 @@ class Calibrating:
                 ),
                 prompts=tuple(self._prompts),
             ),
-            differences=tuple(_differences(answers, judged_answers, replies, self._targets.environ)),
-            spent=self._usage,
-            divided=sum(judged_answer.label is None for judged_answer in judged_answers),
-            unasked=sum(
-                judged_answer.label is not None and not judged_answer.usual
+            differences=tuple(_find_differences(answers, judged_answers, replies, self._targets.environ)),
+            usage=self._usage,
+            tied=sum(judged_answer.label is None for judged_answer in judged_answers),
+            not_judged=sum(
+                judged_answer.label is not None and not judged_answer.judge_verdicts
                 for judged_answer in judged_answers
             ),
             repeated_cases=sum(count - 1 for count in cases.values()),
-            left=unfinished,
+            unfinished=unfinished,
         )
 
 
 class _PromptRecorder:
     """A judge that records its prompts about one answer."""
 
-    def __init__(self, target: Answers, shift: int) -> None:
+    def __init__(self, target: Answerer, shift: int) -> None:
         self._target = target
         self._shift = shift
         self.prompts: list[tuple[Message, ...]] = []
@@ -284,7 +288,7 @@ class _PromptRecorder:
 def _grader_needs(case: Case) -> Iterator[frozenset[str]]:
     for assertion in case.assertions:
         if is_judged(assertion):
-            yield bind(assertion, GRADERS.get).wants()
+            yield build_grader(assertion, GRADERS.get).requirements()
 
 
 def _reverse_items(assertion: Assertion) -> Assertion:
@@ -299,42 +303,49 @@ def _reverse_items(assertion: Assertion) -> Assertion:
 _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 
 
-def _to_judged_answer(answer: Answer, replies: dict[PromptVariant, JudgeReply], repeats: int) -> Heard:
+def _to_judged_answer(
+    answer: LabelledAnswer, replies: dict[PromptVariant, JudgeReply], repeats: int
+) -> AnswerVerdicts:
     people = tuple(label.passed for label in answer.labels)
     first = replies.get(PromptVariant())
-    if first is None or not first.shown:
-        return Heard(people=people)
-    with_reversed_items, longer = replies[PromptVariant(turned=True)], replies[PromptVariant(padded=True)]
-    return Heard(
-        people=people,
-        usual=tuple(_PASSED.get(replies[PromptVariant(shift)].verdict) for shift in range(repeats)),
+    if first is None or not first.prompts:
+        return AnswerVerdicts(human_verdicts=people)
+    with_reversed_items, longer = (
+        replies[PromptVariant(is_reversed=True)],
+        replies[PromptVariant(is_lengthened=True)],
+    )
+    return AnswerVerdicts(
+        human_verdicts=people,
+        judge_verdicts=tuple(_PASSED.get(replies[PromptVariant(shift)].verdict) for shift in range(repeats)),
         # A custom prompt of the suite may show the judge the same; then the order was not tested.
-        turned=None if with_reversed_items.shown == first.shown else _PASSED.get(with_reversed_items.verdict),
-        padded=None if longer.shown == first.shown else _PASSED.get(longer.verdict),
+        reversed_verdict=None
+        if with_reversed_items.prompts == first.prompts
+        else _PASSED.get(with_reversed_items.verdict),
+        lengthened_verdict=None if longer.prompts == first.prompts else _PASSED.get(longer.verdict),
     )
 
 
-def _differences(
-    answers: Sequence[Answer],
-    judged_answers: Sequence[Heard],
+def _find_differences(
+    answers: Sequence[LabelledAnswer],
+    judged_answers: Sequence[AnswerVerdicts],
     replies: Sequence[dict[PromptVariant, JudgeReply]],
     environ: Mapping[str, str],
-) -> Iterator[Difference]:
+) -> Iterator[LabelDifference]:
     for answer, judged_answer, answer_replies in zip(answers, judged_answers, replies, strict=True):
         if (
             judged_answer.label is None
-            or not judged_answer.usual
-            or judged_answer.usual[0] == judged_answer.label
+            or not judged_answer.judge_verdicts
+            or judged_answer.judge_verdicts[0] == judged_answer.label
         ):
             continue
         is_holdout = answer.trial.split == "holdout"
-        yield Difference(
+        yield LabelDifference(
             case_id=answer.trial.case_id,
             repeat=answer.trial.repeat,
             label=judged_answer.label,
-            said=answer_replies[PromptVariant()].verdict,
+            verdict=answer_replies[PromptVariant()].verdict,
             reason=""
             if is_holdout
-            else masked(answer_replies[PromptVariant()].reason, answer.case.variables, environ),
+            else mask(answer_replies[PromptVariant()].reason, answer.case.variables, environ),
             notes=() if is_holdout else tuple(label.note for label in answer.labels if label.note),
         )

@@ -9,19 +9,19 @@ from msgspec.structs import replace
 
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run
-from proctor.protocols import KeptLabel, Store
-from proctor.services.judges.label_files import OF_RUN, LabelLine, Labels
-from proctor.services.runs.reading.report import keep_looks
+from proctor.protocols import Store, StoredLabel
+from proctor.services.judges.label_files import RUN_LABEL_FIELDS, LabelLine, LabelSet
+from proctor.services.runs.reading.report import record_holdout_accesses
 
-PLACE = "labels of the store"
+STORED_LABELS_NAME = "labels of the store"
 """Used in messages instead of a file's name."""
-_HOW = (
+_HINT = (
     "Label some on the page Review of `proctor serve`, or give answers that people have judged with "
     "--labels FILE."
 )
 
 
-def stored_labels(store: Store, run: Run | None) -> Labels:
+def load_stored_labels(store: Store, run: Run | None) -> LabelSet:
     """Returns the labels in a store whose runs exist.
 
     Args:
@@ -42,13 +42,17 @@ def stored_labels(store: Store, run: Run | None) -> Labels:
         if runs[stored_label.label.run]
     ]
     if not labelled:
-        raise no_labels(run)
-    return Labels(PLACE, tuple(labelled), open=0, gone=len(all_labels) - len(labelled))
+        raise no_labels_error(run)
+    return LabelSet(
+        STORED_LABELS_NAME, tuple(labelled), unlabelled=0, orphaned=len(all_labels) - len(labelled)
+    )
 
 
-def no_labels(run: Run | None) -> UsageError:
+def no_labels_error(run: Run | None) -> UsageError:
     """Returns the error that no answer has a label, of a run or of all of them."""
-    return UsageError(f"No answer of {'any run' if run is None else f'run {run.id}'} has a label yet. {_HOW}")
+    return UsageError(
+        f"No answer of {'any run' if run is None else f'run {run.id}'} has a label yet. {_HINT}"
+    )
 
 
 def _has_run(store: Store, run_id: str) -> bool:
@@ -58,8 +62,8 @@ def _has_run(store: Store, run_id: str) -> bool:
         return False
 
 
-def exported_labels(
-    store: Store, run: Run | None, labels: Sequence[KeptLabel], *, reveal: bool
+def export_label_lines(
+    store: Store, run: Run | None, labels: Sequence[StoredLabel], *, reveal: bool
 ) -> Iterator[str]:
     """Yields labels as lines that `certify --labels` reads.
 
@@ -73,11 +77,11 @@ def exported_labels(
         reveal: include the notes on held-out answers.
     """
     if run is not None and any(stored_label.held_out for stored_label in labels):
-        keep_looks(store, run, reveal=reveal)
-    return label_lines(labels, reveal=reveal)
+        record_holdout_accesses(store, run, reveal=reveal)
+    return format_label_lines(labels, reveal=reveal)
 
 
-def label_lines(labels: Iterable[KeptLabel], *, reveal: bool) -> Iterator[str]:
+def format_label_lines(labels: Iterable[StoredLabel], *, reveal: bool) -> Iterator[str]:
     """Yields the lines without recording an access: the caller does."""
     for stored_label in labels:
         label = (
@@ -87,4 +91,4 @@ def label_lines(labels: Iterable[KeptLabel], *, reveal: bool) -> Iterator[str]:
         )
         verdict = "pass" if label.passed else "fail"
         values = (label.run, label.case_id, label.repeat, verdict, label.by, label.note)
-        yield json.dumps(dict(zip(OF_RUN, values, strict=True)), ensure_ascii=False)
+        yield json.dumps(dict(zip(RUN_LABEL_FIELDS, values, strict=True)), ensure_ascii=False)

@@ -15,20 +15,31 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from proctor.dialects.shared.jsonl import BOM, rows
+from proctor.dialects.shared.jsonl import BOM, read_rows
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.graders import GRADERS
-from proctor.grading import bind
-from proctor.model import Assertion, Case, Label, Message, Noun, Output, Problem
-from proctor.validation import Fields, Notes, shown
+from proctor.grading import build_grader
+from proctor.model import Assertion, Case, Label, Message, Output, Problem, Record
+from proctor.validation import FieldReader, ProblemLog, quote_value
 
-N = TypeVar("N", bound=Noun)
+N = TypeVar("N", bound=Record)
 
-OF_RUN = ("run", "case_id", "repeat", "label", "by", "note")
+RUN_LABEL_FIELDS = ("run", "case_id", "repeat", "label", "by", "note")
 """The fields of a line that names an answer of a run."""
-OWN = ("id", "input", "output", "expected", "criteria", "judge_prompt", "rubric", "label", "by", "note")
+STANDALONE_FIELDS = (
+    "id",
+    "input",
+    "output",
+    "expected",
+    "criteria",
+    "judge_prompt",
+    "rubric",
+    "label",
+    "by",
+    "note",
+)
 """The fields of a line that holds the answer itself."""
-EXPORTED = frozenset(
+EXPORT_FIELDS = frozenset(
     {
         *("suite", "suite_version", "target", "verdict", "score", "failed_gates", "scores", "output"),
         *("failure", "latency_ms", "usage", "cost_usd", "tags", "category", "split", "sealed"),
@@ -36,9 +47,9 @@ EXPORTED = frozenset(
     }
 )
 """Further fields of an exported run; only its answer is used."""
-_WORDS = {"pass": True, "true": True, "fail": False, "false": False}
+_VERDICT_WORDS = {"pass": True, "true": True, "fail": False, "false": False}
 _ROLES = ("system", "user", "assistant", "tool")
-_HOW = ("criteria", "expected", "judge_prompt", "rubric")
+_JUDGING_FIELDS = ("criteria", "expected", "judge_prompt", "rubric")
 
 
 class StandaloneAnswer(Struct, frozen=True):
@@ -46,7 +57,7 @@ class StandaloneAnswer(Struct, frozen=True):
 
     case: Case
     output: Output
-    named: bool
+    has_id: bool
     """Whether the file has its id."""
 
 
@@ -55,24 +66,24 @@ class LabelLine(Struct, frozen=True, kw_only=True):
 
     line: int
     label: Label
-    own: StandaloneAnswer | None = None
+    standalone: StandaloneAnswer | None = None
     """The answer, where the line has it."""
     answer: str | None = None
     """The run's answer according to the line, where it has one."""
 
 
-class Labels(Struct, frozen=True):
+class LabelSet(Struct, frozen=True):
     """The labels of a file."""
 
     path: str
-    labelled: tuple[LabelLine, ...]
-    open: int
+    lines: tuple[LabelLine, ...]
+    unlabelled: int
     """The number of lines without a label yet."""
-    gone: int = 0
+    orphaned: int = 0
     """The number of labels of deleted runs."""
 
 
-def read_labels(path: str) -> Labels:
+def read_labels(path: str) -> LabelSet:
     """Reads all labels of a file; CSV where its name ends in `.csv`, else JSON Lines.
 
     Raises:
@@ -85,7 +96,7 @@ def read_labels(path: str) -> Labels:
         raise UsageError(f"The labels {path!r} cannot be read: {error.strerror}.") from None
     is_csv = Path(path).suffix.lower() == ".csv"
     records: Iterator[tuple[int, dict[str, Any]] | Problem]
-    records = _csv_rows(data, path) if is_csv else rows(data.split(b"\n"), path)
+    records = _csv_rows(data, path) if is_csv else read_rows(data.split(b"\n"), path)
     labelled: list[LabelLine] = []
     problems: list[Problem] = []
     unlabelled = 0
@@ -93,34 +104,34 @@ def read_labels(path: str) -> Labels:
         if isinstance(item, Problem):
             problems.append(item)
             continue
-        notes = Notes(path, item[0])
-        label_line = _parse_label(Fields(item[1], notes), notes)
+        notes = ProblemLog(path, item[0])
+        label_line = _parse_label(FieldReader(item[1], notes), notes)
         problems += notes.problems
         if label_line is not None:
             labelled.append(label_line)
-        elif not notes.failed:
+        elif not notes.has_errors:
             unlabelled += 1
     if problems:
         raise SuiteError(problems)
     if not labelled:
         raise UsageError(f"{path!r} has no label. Write `pass` or `fail` as the `label` of each line.")
-    return Labels(path, tuple(labelled), unlabelled)
+    return LabelSet(path, tuple(labelled), unlabelled)
 
 
 # --- one line ----------------------------------------------------------------------------------------------
 
 
-def _parse_label(fields: Fields, notes: Notes) -> LabelLine | None:
+def _parse_label(fields: FieldReader, notes: ProblemLog) -> LabelLine | None:
     """Parses the label of a line; None where it has none yet or the line is invalid."""
     return _parse_run_label(fields, notes) if "case_id" in fields else _parse_standalone(fields, notes)
 
 
-def _parse_run_label(fields: Fields, notes: Notes) -> LabelLine | None:
+def _parse_run_label(fields: FieldReader, notes: ProblemLog) -> LabelLine | None:
     exported = "verdict" in fields
-    output_field = fields.take("output") if exported else None
+    output_field = fields.pop("output") if exported else None
     if exported:
-        for name in EXPORTED.intersection(fields.names()):
-            fields.take(name)
+        for name in EXPORT_FIELDS.intersection(fields.remaining_names()):
+            fields.pop(name)
     passed = _parse_verdict(fields, must=not exported)
     label = Label(
         case_id=fields.required_text("case_id"),
@@ -130,20 +141,20 @@ def _parse_run_label(fields: Fields, notes: Notes) -> LabelLine | None:
         by=(fields.text("by") or "").strip(),
         note=fields.text("note") or "",
     )
-    fields.finish(OF_RUN)
-    if passed is None or notes.failed:
+    fields.finish(RUN_LABEL_FIELDS)
+    if passed is None or notes.has_errors:
         return None
     answer = output_field.get("text") if isinstance(output_field, dict) else output_field
     return LabelLine(line=notes.line, label=label, answer=answer if isinstance(answer, str) else None)
 
 
-def _parse_standalone(fields: Fields, notes: Notes) -> LabelLine | None:
+def _parse_standalone(fields: FieldReader, notes: ProblemLog) -> LabelLine | None:
     passed = _parse_verdict(fields, must=True)
-    fields.forgive_null("id", "by", "note", *_HOW)
+    fields.drop_null("id", "by", "note", *_JUDGING_FIELDS)
     written_id = fields.text("id")
     case_id = written_id or f"line-{notes.line}"
     messages, output = _parse_input(fields), _parse_output(fields)
-    expected, criteria = fields.take("expected"), fields.text("criteria")
+    expected, criteria = fields.pop("expected"), fields.text("criteria")
     assertion = _parse_assertion(fields, judged=criteria is not None or expected is not None)
     if assertion is not None and assertion.grader != "llm_grader" and criteria is not None:
         fields.error(
@@ -155,60 +166,62 @@ def _parse_standalone(fields: Fields, notes: Notes) -> LabelLine | None:
         by=(fields.text("by") or "").strip(),
         note=fields.text("note") or "",
     )
-    fields.finish(OWN)
-    if passed is None or notes.failed or assertion is None:
+    fields.finish(STANDALONE_FIELDS)
+    if passed is None or notes.has_errors or assertion is None:
         return None
     case = Case(id=case_id, input=messages, expected=expected, criteria=criteria, assertions=(assertion,))
-    return LabelLine(line=notes.line, label=label, own=StandaloneAnswer(case, output, bool(written_id)))
+    return LabelLine(
+        line=notes.line, label=label, standalone=StandaloneAnswer(case, output, bool(written_id))
+    )
 
 
-def _parse_verdict(fields: Fields, *, must: bool) -> bool | None:
+def _parse_verdict(fields: FieldReader, *, must: bool) -> bool | None:
     """Parses the person's verdict; None where the field is empty or invalid."""
     if "label" not in fields:
         if must:
-            fields.missing("label", "`pass` or `fail`")
+            fields.report_missing("label", "`pass` or `fail`")
         return None
-    value = fields.take("label")
+    value = fields.pop("label")
     if isinstance(value, bool):
         return value
     word = value.strip().lower() if isinstance(value, str) else value
     if word is None or word == "":
         return None
-    if not isinstance(word, str) or word not in _WORDS:
-        fields.error("unknown-value", "label", f"is {shown(value)}; write `pass` or `fail`.")
+    if not isinstance(word, str) or word not in _VERDICT_WORDS:
+        fields.error("unknown-value", "label", f"is {quote_value(value)}; write `pass` or `fail`.")
         return None
-    return _WORDS[word]
+    return _VERDICT_WORDS[word]
 
 
-def _parse_repeat(fields: Fields) -> int:
-    fields.forgive_null("repeat")
+def _parse_repeat(fields: FieldReader) -> int:
+    fields.drop_null("repeat")
     return fields.integer("repeat") or 0
 
 
-def _parse_input(fields: Fields) -> tuple[Message, ...]:
+def _parse_input(fields: FieldReader) -> tuple[Message, ...]:
     expected = "text, or a list of messages with `role` and `content`"
-    value = fields.take("input")
+    value = fields.pop("input")
     if isinstance(value, str) and value.strip():
         return (Message(role="user", content=value),)
     if value is None or value == "":
-        fields.missing("input", expected)
+        fields.report_missing("input", expected)
         return ()
     messages = [_convert(message, Message) for message in value] if isinstance(value, list) else []
     valid = [message for message in messages if message is not None and message.role in _ROLES]
     if not valid or len(valid) < len(messages):
-        fields.wrong("input", value, expected)
+        fields.report_wrong_type("input", value, expected)
     return tuple(valid)
 
 
-def _parse_output(fields: Fields) -> Output:
-    value = fields.take("output")
+def _parse_output(fields: FieldReader) -> Output:
+    value = fields.pop("output")
     if isinstance(value, str):
         return Output(text=value)
     output = _convert(value, Output)
     if value is None:
-        fields.missing("output", "the answer, a text")
+        fields.report_missing("output", "the answer, a text")
     elif output is None:
-        fields.wrong("output", value, 'the answer, a text or an object such as {"text": "4"}')
+        fields.report_wrong_type("output", value, 'the answer, a text or an object such as {"text": "4"}')
     return output or Output(text="")
 
 
@@ -222,7 +235,7 @@ def _convert(value: Any, kind: type[N]) -> N | None:
         return None
 
 
-def _parse_assertion(fields: Fields, *, judged: bool) -> Assertion | None:
+def _parse_assertion(fields: FieldReader, *, judged: bool) -> Assertion | None:
     """Parses how the answer is judged: by a judge prompt, a rubric, or its criteria and expected answer."""
     question, rubric = fields.text("judge_prompt"), fields.text("rubric")
     if question is not None and rubric is not None:
@@ -237,15 +250,15 @@ def _parse_assertion(fields: Fields, *, judged: bool) -> Assertion | None:
     elif judged:
         return Assertion(grader="llm_grader")
     else:
-        fields_text = ", ".join(f"`{name}`" for name in _HOW)
-        fields.notes.error(
+        fields_text = ", ".join(f"`{name}`" for name in _JUDGING_FIELDS)
+        fields.problem_log.error(
             "missing-field", f"Nothing says how the answer is judged; add one of {fields_text}."
         )
         return None
     try:
-        bind(assertion, GRADERS.get)
+        build_grader(assertion, GRADERS.get)
     except ValueError as error:
-        fields.notes.error("bad-assertion", str(error), _field_name(assertion))
+        fields.problem_log.error("bad-assertion", str(error), _field_name(assertion))
         return None
     return assertion
 
@@ -267,7 +280,7 @@ def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | P
         message = "The line is not UTF-8; save the file as UTF-8."
         yield Problem(code="bad-encoding", message=message, path=path, line=line)
         return
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_guess_separator(text), strict=True)
     header: list[str] = []
     while True:
         line = reader.line_num + 1
@@ -285,25 +298,28 @@ def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | P
             yield _csv_row(header, cells, path, line)
             continue
         header = [cell.strip().lower() for cell in cells]
-        problems = list(_header_problems(header))
+        problems = list(_check_header(header))
         for message in problems:
             yield Problem(code="unknown-field", message=message, path=path, line=line)
         if problems:
             return
 
 
-def _separator(text: str) -> str:
+def _guess_separator(text: str) -> str:
     """Returns the one of `,`, `;` and tab that gives the most known columns in the first line."""
     first = text.lstrip().partition("\n")[0].lower()
-    columns = {*OF_RUN, *OWN}
+    columns = {*RUN_LABEL_FIELDS, *STANDALONE_FIELDS}
     return max(",;\t", key=lambda mark: len(columns & {cell.strip(' "\r') for cell in first.split(mark)}))
 
 
-def _header_problems(header: list[str]) -> Iterator[str]:
-    columns = {*OF_RUN, *OWN, *(EXPORTED if "verdict" in header else ())}
+def _check_header(header: list[str]) -> Iterator[str]:
+    columns = {*RUN_LABEL_FIELDS, *STANDALONE_FIELDS, *(EXPORT_FIELDS if "verdict" in header else ())}
     for index, name in enumerate(header):
         if name not in columns:
-            yield f"Unknown column {shown(name)}. {suggestion(name[:60], sorted({*OF_RUN, *OWN}))}"
+            yield (
+                f"Unknown column {quote_value(name)}. "
+                f"{suggestion(name[:60], sorted({*RUN_LABEL_FIELDS, *STANDALONE_FIELDS}))}"
+            )
         elif name in header[:index]:
             yield f"The column {name!r} is there twice; keep one of them."
     if "label" not in header:

@@ -9,19 +9,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.env_vars import check_set, filled_case, unmasked
+from proctor.env_vars import check_variables_set, substitute_in_case, unmask
 from proctor.errors import StoreError, SuiteError, UsageError
 from proctor.graders import GRADERS
-from proctor.grading import bind
+from proctor.grading import build_grader
 from proctor.model import Assertion, Case, Label, PassRule, Problem, Run, Trial
 from proctor.protocols import Store
-from proctor.reports.runs.serialize import Row
-from proctor.services.judges.label_files import LabelLine, Labels
-from proctor.services.runs.reading.report import rows_of
-from proctor.verdicts import rules_of
+from proctor.reports.runs.serialize import TrialResult
+from proctor.services.judges.label_files import LabelLine, LabelSet
+from proctor.services.runs.reading.report import read_trial_rows
+from proctor.verdicts import pass_rules_for
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class LabelledAnswer(Struct, frozen=True, kw_only=True):
     """One answer with all of its labels, ready to be judged."""
 
     case: Case
@@ -34,16 +34,18 @@ class Answer(Struct, frozen=True, kw_only=True):
     """The run of the answer; None where the file of labels has it."""
 
 
-class Found(Struct, frozen=True):
+class AnswerSelection(Struct, frozen=True):
     """The labelled answers in the order of the file, and their runs."""
 
-    answers: tuple[Answer, ...]
+    answers: tuple[LabelledAnswer, ...]
     runs: tuple[Run, ...]
     unjudged: int
     """The number of further answers whose cases have no judge."""
 
 
-def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> Found:
+def find_answers(
+    labels: LabelSet, store: Store, run: str | None, environ: Mapping[str, str]
+) -> AnswerSelection:
     """Finds the answers of labels.
 
     Args:
@@ -68,15 +70,15 @@ def find_answers(labels: Labels, store: Store, run: str | None, environ: Mapping
 
 def is_judged(assertion: Assertion) -> bool:
     """Whether an assertion counts and may call a judge about a single answer."""
-    grader = bind(assertion, GRADERS.get)
+    grader = build_grader(assertion, GRADERS.get)
     counts = assertion.weight > 0 or assertion.required is not None
-    return counts and not grader.over_repeats and "judge" in grader.wants()
+    return counts and not grader.grades_repeats and "judge" in grader.requirements()
 
 
 class _AnswerFinder:
     """Finds the answers of one file of labels, and problems of its lines."""
 
-    def __init__(self, labels: Labels, store: Store, run: str | None, environ: Mapping[str, str]) -> None:
+    def __init__(self, labels: LabelSet, store: Store, run: str | None, environ: Mapping[str, str]) -> None:
         self.problems: list[Problem] = []
         self._labels = labels
         self._store = store
@@ -86,13 +88,17 @@ class _AnswerFinder:
         self._runs: dict[str, Run | None] = {}
         """By the word in a line; None for a run that does not exist."""
 
-    def find_all(self) -> Found:
+    def find_all(self) -> AnswerSelection:
         standalone: dict[bytes, list[LabelLine]] = {}
         by_run: dict[str, dict[tuple[str, int], list[LabelLine]]] = {}
-        for label_line in self._labels.labelled:
-            if label_line.own is not None:
+        for label_line in self._labels.lines:
+            if label_line.standalone is not None:
                 content = encode(
-                    (label_line.own.case.input, replace(label_line.own.case, id=""), label_line.own.output)
+                    (
+                        label_line.standalone.case.input,
+                        replace(label_line.standalone.case, id=""),
+                        label_line.standalone.output,
+                    )
                 )
                 standalone.setdefault(content, []).append(label_line)
                 continue
@@ -106,7 +112,9 @@ class _AnswerFinder:
         for run_id, run in runs.items():
             answers += self._stored_answers(run, by_run[run_id])
         in_file_order = sorted(answers, key=lambda entry: entry[0])
-        return Found(tuple([answer for _, answer in in_file_order]), tuple(runs.values()), self._unjudged)
+        return AnswerSelection(
+            tuple([answer for _, answer in in_file_order]), tuple(runs.values()), self._unjudged
+        )
 
     def _add_problem(self, line: int, message: str) -> None:
         self.problems.append(Problem(code="bad-label", message=message, path=self._labels.path, line=line))
@@ -139,8 +147,8 @@ class _AnswerFinder:
 
     def _stored_answers(
         self, run: Run, groups: dict[tuple[str, int], list[LabelLine]]
-    ) -> Iterator[tuple[int, Answer]]:
-        for row in rows_of(self._store, run, reveal=True):
+    ) -> Iterator[tuple[int, LabelledAnswer]]:
+        for row in read_trial_rows(self._store, run, reveal=True):
             group = groups.pop((row.trial.case_id, row.trial.repeat), None)
             if group is not None and self._can_be_judged(row, group):
                 yield group[0].line, self._stored_answer(run, row, group)
@@ -148,10 +156,10 @@ class _AnswerFinder:
             answer_name = f"case {case_id!r}" + (f", repeat {repeat}" if repeat else "")
             self._add_problem(group[0].line, f"Run {run.id} has no finished answer to {answer_name}.")
 
-    def _can_be_judged(self, row: Row, group: list[LabelLine]) -> bool:
+    def _can_be_judged(self, row: TrialResult, group: list[LabelLine]) -> bool:
         line, case_id, output = group[0].line, row.trial.case_id, row.trial.output
         if output is None:
-            self._add_problem(line, f"Case {case_id!r} has no answer in that run: {row.why}")
+            self._add_problem(line, f"Case {case_id!r} has no answer in that run: {row.reason}")
             return False
         if not any(map(is_judged, row.case.assertions)):
             self._unjudged += 1
@@ -169,23 +177,23 @@ class _AnswerFinder:
             )
         return not mismatches
 
-    def _stored_answer(self, run: Run, row: Row, group: list[LabelLine]) -> Answer:
+    def _stored_answer(self, run: Run, row: TrialResult, group: list[LabelLine]) -> LabelledAnswer:
         trial, variables, environ = row.trial, row.case.variables, self._environ
-        check_set(variables, environ)
-        return Answer(
-            case=filled_case(row.case, environ),
-            trial=replace(trial, output=unmasked(trial.output, variables, environ)),
-            rule=rules_of(run)(row.case),
+        check_variables_set(variables, environ)
+        return LabelledAnswer(
+            case=substitute_in_case(row.case, environ),
+            trial=replace(trial, output=unmask(trial.output, variables, environ)),
+            rule=pass_rules_for(run)(row.case),
             labels=self._merge_labels(group),
             run=run,
         )
 
     # --- answers beside their labels ---
 
-    def _standalone_answer(self, group: list[LabelLine]) -> Answer:
-        standalone = group[0].own
+    def _standalone_answer(self, group: list[LabelLine]) -> LabelledAnswer:
+        standalone = group[0].standalone
         assert standalone is not None
-        return Answer(
+        return LabelledAnswer(
             case=standalone.case,
             trial=Trial(
                 case_id=standalone.case.id,
@@ -204,7 +212,7 @@ class _AnswerFinder:
             for case_id in {
                 label_line.label.case_id
                 for label_line in group
-                if label_line.own is not None and label_line.own.named
+                if label_line.standalone is not None and label_line.standalone.has_id
             }:
                 line = first.setdefault(case_id, group[0].line)
                 if line != group[0].line:

@@ -16,24 +16,24 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.calibration import Heard, calibrated
+from proctor.calibration import AnswerVerdicts, make_calibration
 from proctor.codec import target_digest
 from proctor.model import Calibration, Case, Run, Score, Trial, Verdict
-from proctor.protocols import KeptLabel, Store
-from proctor.services.runs.reading.report import rows_of
-from proctor.verdicts import Rules, rules_of, verdict_of
+from proctor.protocols import Store, StoredLabel
+from proctor.services.runs.reading.report import read_trial_rows
+from proctor.verdicts import PassRuleLookup, decide_verdict, pass_rules_for
 
-ENOUGH = 10
+MIN_LABELLED = 10
 """The minimum number of labelled answers to show the agreement of graders and people."""
-Show = Literal["unlabelled", "disagreements", "all"]
-Key = tuple[str, int]
+ReviewFilter = Literal["unlabelled", "disagreements", "all"]
+AnswerKey = tuple[str, int]
 """The case id and repeat of an answer of a run."""
 _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 _MAX_CACHED = 4
 """The maximum number of cached runs, and of cached orders per run."""
 
 
-class Reviewable(Struct, frozen=True, gc=False, kw_only=True):
+class ReviewableAnswer(Struct, frozen=True, gc=False, kw_only=True):
     """An answer that a person can label."""
 
     position: int
@@ -47,20 +47,20 @@ class Reviewable(Struct, frozen=True, gc=False, kw_only=True):
     """Whether a judge judged it."""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> AnswerKey:
         """The case id and repeat."""
         return self.case_id, self.repeat
 
 
-class Answers:
+class ReviewAnswers:
     """The answers of a run that can be labelled, and the order for each person."""
 
-    def __init__(self, answers: Iterable[Reviewable]) -> None:
+    def __init__(self, answers: Iterable[ReviewableAnswer]) -> None:
         """Takes the answers."""
         self._all = tuple(answers)
         self._by_key = {answer.key: answer for answer in self._all}
         self._by_place = {(answer.position, answer.repeat): answer for answer in self._all}
-        self._orders: dict[tuple[str, str], tuple[Reviewable, ...]] = {}
+        self._orders: dict[tuple[str, str], tuple[ReviewableAnswer, ...]] = {}
         self.tags = sorted({tag for answer in self._all for tag in answer.tags})
         self.judged = any(answer.judged for answer in self._all)
         """Whether a judge judged some of them."""
@@ -69,15 +69,15 @@ class Answers:
     def __len__(self) -> int:
         return len(self._all)
 
-    def of(self, key: Key) -> Reviewable | None:
+    def get(self, key: AnswerKey) -> ReviewableAnswer | None:
         """Returns the answer with that key; None if there is none."""
         return self._by_key.get(key)
 
-    def at(self, position: int, repeat: int) -> Reviewable | None:
+    def at(self, position: int, repeat: int) -> ReviewableAnswer | None:
         """Returns the answer at a position of the suite; None if there is none."""
         return self._by_place.get((position, repeat))
 
-    def order(self, run_id: str, by: str) -> tuple[Reviewable, ...]:
+    def order(self, run_id: str, by: str) -> tuple[ReviewableAnswer, ...]:
         """Returns all answers in a person's order: random, always the same, and independent of verdicts."""
         shuffled = self._orders.get((run_id, by))
         if shuffled is None:
@@ -88,15 +88,15 @@ class Answers:
         return shuffled
 
 
-def reviewable(store: Store, run: Run) -> Answers:
+def load_review_answers(store: Store, run: Run) -> ReviewAnswers:
     """Loads the finished answers of a run.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    rules = rules_of(run)
-    return Answers(
-        Reviewable(
+    rules = pass_rules_for(run)
+    return ReviewAnswers(
+        ReviewableAnswer(
             position=row.trial.position,
             repeat=row.trial.repeat,
             case_id=row.trial.case_id,
@@ -105,7 +105,7 @@ def reviewable(store: Store, run: Run) -> Answers:
             said=graders_pass(row.trial, row.case, rules),
             judged=bool(judged_scores(row.trial)),
         )
-        for row in rows_of(store, run, reveal=True)
+        for row in read_trial_rows(store, run, reveal=True)
         if row.trial.output is not None
     )
 
@@ -115,10 +115,10 @@ def judged_scores(trial: Trial) -> tuple[Score, ...]:
     return tuple([score for score in trial.scores if score.judgments])
 
 
-def graders_pass(trial: Trial, case: Case, rules: Rules) -> bool | None:
+def graders_pass(trial: Trial, case: Case, rules: PassRuleLookup) -> bool | None:
     """Whether the judges passed an answer, or all graders where it has no judge; None for no verdict."""
     scores = judged_scores(trial)
-    verdict = verdict_of(replace(trial, scores=scores) if scores else trial, rules(case))
+    verdict = decide_verdict(replace(trial, scores=scores) if scores else trial, rules(case))
     return _PASSED.get(verdict)
 
 
@@ -127,11 +127,11 @@ class ReviewCache:
 
     def __init__(self) -> None:
         """Starts empty."""
-        self._cache: OrderedDict[tuple[Any, ...], Answers] = OrderedDict()
+        self._cache: OrderedDict[tuple[Any, ...], ReviewAnswers] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, store: Store, run: Run) -> Answers:
-        """Returns the answers of a run, as `reviewable` does.
+    def get(self, store: Store, run: Run) -> ReviewAnswers:
+        """Returns the answers of a run, as `load_review_answers` does.
 
         Raises:
             StoreError: the store cannot be read.
@@ -140,12 +140,12 @@ class ReviewCache:
         if run.status != "finished":
             key = (
                 run.id,
-                sum(count for verdict, count in store.counts(run.id).items() if verdict is not None),
+                sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None),
             )
         with self._lock:
             answers = self._cache.get(key)
         if answers is None:
-            answers = reviewable(store, run)
+            answers = load_review_answers(store, run)
         with self._lock:
             self._cache[key] = answers
             self._cache.move_to_end(key)
@@ -158,7 +158,7 @@ class Review:
     """One person's review of one run, without I/O."""
 
     def __init__(
-        self, run: Run, answers: Answers, labels: Iterable[KeptLabel], *, by: str, revealed: bool
+        self, run: Run, answers: ReviewAnswers, labels: Iterable[StoredLabel], *, by: str, revealed: bool
     ) -> None:
         """Matches labels with answers.
 
@@ -178,9 +178,9 @@ class Review:
         self.total = len(answers) - self.sealed
         self._answers = answers
         self._revealed = revealed
-        self._labels: defaultdict[Key, list[KeptLabel]] = defaultdict(list)
+        self._labels: defaultdict[AnswerKey, list[StoredLabel]] = defaultdict(list)
         for stored_label in labels:
-            answer = answers.of((stored_label.label.case_id, stored_label.label.repeat))
+            answer = answers.get((stored_label.label.case_id, stored_label.label.repeat))
             if answer is not None and self._is_visible(answer):
                 self._labels[answer.key].append(stored_label)
 
@@ -191,7 +191,7 @@ class Review:
 
     # --- labels ---
 
-    def mine(self, answer: Reviewable) -> KeptLabel | None:
+    def mine(self, answer: ReviewableAnswer) -> StoredLabel | None:
         """Returns this person's label of an answer."""
         return next(
             (
@@ -202,7 +202,7 @@ class Review:
             None,
         )
 
-    def of_others(self, answer: Reviewable) -> list[KeptLabel]:
+    def labels_of_others(self, answer: ReviewableAnswer) -> list[StoredLabel]:
         """Returns other people's labels of it."""
         return [
             stored_label
@@ -210,9 +210,9 @@ class Review:
             if stored_label.label.by != self.by
         ]
 
-    def _own_labels(self) -> Iterator[tuple[Reviewable, KeptLabel]]:
+    def _own_labels(self) -> Iterator[tuple[ReviewableAnswer, StoredLabel]]:
         for key, group in self._labels.items():
-            answer = self._answers.of(key)
+            answer = self._answers.get(key)
             for stored_label in group:
                 if answer is not None and stored_label.label.by == self.by:
                     yield answer, stored_label
@@ -223,34 +223,34 @@ class Review:
         return sum(1 for _ in self._own_labels()) if self.by else len(self._labels)
 
     @property
-    def last(self) -> tuple[Reviewable, KeptLabel] | None:
+    def last(self) -> tuple[ReviewableAnswer, StoredLabel] | None:
         """This person's newest label, with its answer."""
         return max(self._own_labels(), key=lambda pair: pair[1].number, default=None)
 
-    def differs(self, answer: Reviewable) -> bool:
+    def differs(self, answer: ReviewableAnswer) -> bool:
         """Whether this person and the graders disagree."""
         mine = self.mine(answer)
         return mine is not None and self._counts(answer) and mine.label.passed is not answer.said
 
     @property
-    def disagreements(self) -> list[Reviewable]:
+    def disagreements(self) -> list[ReviewableAnswer]:
         """The answers on which they disagree, in the order of the labels."""
         return [answer for answer, _ in self._own_labels() if self.differs(answer)]
 
-    def _counts(self, answer: Reviewable) -> bool:
+    def _counts(self, answer: ReviewableAnswer) -> bool:
         return answer.said is not None and answer.judged is self.judged
 
     # --- the way through them ---
 
-    def at(self, position: int, repeat: int) -> Reviewable | None:
+    def at(self, position: int, repeat: int) -> ReviewableAnswer | None:
         """Returns the answer at a position of the suite; None where none can be labelled."""
         answer = self._answers.at(position, repeat)
         return answer if answer is not None and self._is_visible(answer) else None
 
-    def _is_visible(self, answer: Reviewable) -> bool:
+    def _is_visible(self, answer: ReviewableAnswer) -> bool:
         return self._revealed or not answer.held_out
 
-    def next(self, after: Reviewable | None, show: Show, tag: str) -> Reviewable | None:
+    def next(self, after: ReviewableAnswer | None, show: ReviewFilter, tag: str) -> ReviewableAnswer | None:
         """Returns the next answer in this person's order, starting again at its end; None without another.
 
         Args:
@@ -267,7 +267,7 @@ class Review:
                 return answer
         return after if after is not None and self._matches(after, show, tag) else None
 
-    def _matches(self, answer: Reviewable, show: Show, tag: str) -> bool:
+    def _matches(self, answer: ReviewableAnswer, show: ReviewFilter, tag: str) -> bool:
         if not self._is_visible(answer) or (tag and tag not in answer.tags):
             return False
         if show == "unlabelled":
@@ -280,30 +280,30 @@ class Review:
         """Returns how far the graders agree with all people's labels so far; None while there are few."""
         judged_answers = []
         for key, group in self._labels.items():
-            answer = self._answers.of(key)
+            answer = self._answers.get(key)
             if answer is not None and self._counts(answer):
                 judged_answers.append(
-                    Heard(
-                        people=tuple(stored_label.label.passed for stored_label in group),
-                        usual=(answer.said,),
+                    AnswerVerdicts(
+                        human_verdicts=tuple(stored_label.label.passed for stored_label in group),
+                        judge_verdicts=(answer.said,),
                     )
                 )
-        if len(judged_answers) < ENOUGH:
+        if len(judged_answers) < MIN_LABELLED:
             return None
         newest = max(stored_label.at for group in self._labels.values() for stored_label in group)
         judge = self.run.judges[0] if self.run.judges else self.run.target
         name = " and ".join(spec.name for spec in self.run.judges) or "graders"
-        return calibrated(
+        return make_calibration(
             judged_answers, judge=target_digest(judge), name=name, at=newest, labels="", prompts=()
         )
 
 
-def _rank(run_id: str, by: str, answer: Reviewable) -> bytes:
+def _rank(run_id: str, by: str, answer: ReviewableAnswer) -> bytes:
     seed = f"{run_id}\n{by}\n{answer.position}\n{answer.repeat}"
     return sha256(seed.encode("utf-8", "surrogatepass")).digest()
 
 
-def exam_sheet(case: Case) -> Iterator[tuple[str, str]]:
+def describe_judging(case: Case) -> Iterator[tuple[str, str]]:
     """Yields how answers to a case are judged, as headings with texts."""
     if case.criteria:
         yield "Criteria", case.criteria
@@ -312,14 +312,16 @@ def exam_sheet(case: Case) -> Iterator[tuple[str, str]]:
     for assertion in case.assertions:
         params = {name: value for name, value in assertion.params.items() if value not in (None, "", [], {})}
         name = assertion.label or assertion.grader
-        description = "\n\n".join(_parameter(*item) for item in params.items()) or "It has no parameters."
+        description = (
+            "\n\n".join(_format_parameter(*item) for item in params.items()) or "It has no parameters."
+        )
         yield (
             f"Checked by {name}",
             f"This must not hold:\n{description}" if assertion.negated else description,
         )
 
 
-def _parameter(name: str, value: Any) -> str:
+def _format_parameter(name: str, value: Any) -> str:
     text = _to_text(value)
     return f"{name}:\n{text}" if "\n" in text else f"{name}: {text}"
 

@@ -15,8 +15,8 @@ from proctor.errors import UsageError, suggestion
 from proctor.protocols import DialectSetting
 from proctor.stores import move_address
 
-NAME = "proctor.toml"
-_READING = ("prompts", "evaluators", "substitutions")
+CONFIG_NAME = "proctor.toml"
+_SUITE_KEYS = ("prompts", "evaluators", "substitutions")
 """Keys that say how suites are read, besides those of single dialects; every other one is a flag of `run`."""
 
 
@@ -35,10 +35,10 @@ class Config(Struct, frozen=True, kw_only=True):
     substitutions: dict[str, str] = {}
     """What placeholders in the checks of graded prompts stand for."""
     dialect_options: dict[str, str | bool] = {}
-    """The values of the settings that dialects have, by the options of a `Source`."""
+    """The values of the settings that dialects have, by the options of a `SuiteSource`."""
 
-    def reading(self, path: Path) -> dict[str, Any]:
-        """The options of the `Source` of a suite, which is that file or all of that folder."""
+    def source_options(self, path: Path) -> dict[str, Any]:
+        """The options of the `SuiteSource` of a suite, which is that file or all of that folder."""
         options: dict[str, Any] = dict(self.dialect_options)
         if self.prompts is not None:
             folder = path if path.is_dir() else path.parent
@@ -64,8 +64,8 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
     if path is None:
         return Config()
     shown_path = os.path.relpath(path)
-    table = _table(path, shown_path)
-    known_names = {*_READING, *flags, "suite"}
+    table = _read_table(path, shown_path)
+    known_names = {*_SUITE_KEYS, *flags, "suite"}
     settings = {} if table.keys() <= known_names else _dialect_settings()  # which imports all dialects
     valid_names = sorted({*known_names, *settings})
     for name in table:
@@ -80,10 +80,10 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
         raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}, and there is no such folder.")
     return Config(
         path=path,
-        flags=_flags(table, settings.keys(), path, shown_path),
+        flags=_parse_flags(table, settings.keys(), path, shown_path),
         prompts=None if prompts is None else path.parent / prompts,
-        evaluators=tuple(_texts(table, "evaluators", shown_path)),
-        substitutions=_substitutions(table, shown_path),
+        evaluators=tuple(_parse_texts(table, "evaluators", shown_path)),
+        substitutions=_parse_substitutions(table, shown_path),
         dialect_options={
             settings[name].option: _dialect_option(settings[name], value, shown_path)
             for name, value in table.items()
@@ -94,14 +94,14 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
 
 def _find_file(start: Path) -> Path | None:
     for folder in (start, *start.parents):
-        if (folder / NAME).is_file():
-            return folder / NAME
+        if (folder / CONFIG_NAME).is_file():
+            return folder / CONFIG_NAME
         if (folder / ".git").exists():
             return None
     return None
 
 
-def _table(path: Path, shown_path: str) -> dict[str, Any]:
+def _read_table(path: Path, shown_path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -110,15 +110,17 @@ def _table(path: Path, shown_path: str) -> dict[str, Any]:
         raise UsageError(f"The file {shown_path!r} cannot be read: {error.strerror}.") from None
 
 
-def _flags(
+def _parse_flags(
     table: dict[str, Any], dialect_keys: Collection[str], path: Path, shown_path: str
 ) -> dict[str, Any]:
-    flags = {name: value for name, value in table.items() if name not in {*_READING, *dialect_keys}}
+    flags = {name: value for name, value in table.items() if name not in {*_SUITE_KEYS, *dialect_keys}}
     for name, value in flags.items():
         if isinstance(value, dict):
             raise UsageError(f"{shown_path}: error: `{name}` is a table; give a value or a list of values.")
     if "suite" in flags:
-        flags["suite"] = [_from_here(word, path.parent) for word in _texts(table, "suite", shown_path)]
+        flags["suite"] = [
+            _relative_to_cwd(word, path.parent) for word in _parse_texts(table, "suite", shown_path)
+        ]
     store = flags.get("store")
     if store is not None:
         if not isinstance(store, str):
@@ -127,12 +129,12 @@ def _flags(
     return flags
 
 
-def _from_here(word: str, folder: Path) -> str:
+def _relative_to_cwd(word: str, folder: Path) -> str:
     """A path of the file from the working directory; a name of a suite as it is."""
     return os.path.relpath(folder / word) if (folder / word).exists() else word
 
 
-def _texts(table: dict[str, Any], name: str, shown_path: str) -> list[str]:
+def _parse_texts(table: dict[str, Any], name: str, shown_path: str) -> list[str]:
     value = table.get(name, [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
@@ -140,7 +142,7 @@ def _texts(table: dict[str, Any], name: str, shown_path: str) -> list[str]:
     return texts
 
 
-def _substitutions(table: dict[str, Any], shown_path: str) -> dict[str, str]:
+def _parse_substitutions(table: dict[str, Any], shown_path: str) -> dict[str, str]:
     value = table.get("substitutions", {})
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise UsageError(f"{shown_path}: error: `substitutions` is {value!r}; give a table of texts.")

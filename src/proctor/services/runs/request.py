@@ -18,9 +18,9 @@ class Request(Struct, frozen=True, kw_only=True):
     """What a user requests, in the words of the command."""
 
     suites: tuple[str, ...] = ()
-    saved: tuple[Suite, ...] = ()
+    saved_suites: tuple[Suite, ...] = ()
     """Further suites, which are in the store; no file of that name is looked for."""
-    stored: tuple[str, ...] = ()
+    stored_names: tuple[str, ...] = ()
     """Names of suites in the store: `NAME` for the version last saved, or `NAME@v2`."""
     targets: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Request(Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()
     explicit: frozenset[str] = frozenset()
     """The fields of `settings` that were given and not left at their defaults."""
-    behind: dict[str, str] = {}
+    words_after_flags: dict[str, str] = {}
     """Words right after a flag that takes a value only with `=`, each with that flag."""
     flags: frozenset[str] = frozenset()
     """The flags given on the command line, such as `--repeat`; those of `proctor.toml` are not included."""
@@ -55,9 +55,9 @@ class Request(Struct, frozen=True, kw_only=True):
     """The group id of the new runs; None for a new one."""
 
     @property
-    def names_suites(self) -> bool:
+    def has_suite_names(self) -> bool:
         """Whether it names suites in words."""
-        return bool(self.suites or self.stored)
+        return bool(self.suites or self.stored_names)
 
 
 def new_id() -> str:
@@ -65,7 +65,7 @@ def new_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
-def check_group(group: str) -> None:
+def check_group_id(group: str) -> None:
     """Checks a group id; `last` is reserved for the newest run.
 
     Raises:

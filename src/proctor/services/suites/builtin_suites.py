@@ -8,13 +8,13 @@ import proctor
 
 TIERS = ("cheap", "moderate", "comprehensive")
 """The names of the built-in suites."""
-BUILTIN = "builtin:"
+BUILTIN_PREFIX = "builtin:"
 """The prefix of the names of built-in suites, reserved for them."""
 
 _FOLDER = Path(proctor.__file__).with_name("suites") / "v1.0"
 
 
-def builtin(tier: str) -> Path:
+def builtin_path(tier: str) -> Path:
     """Returns the file of a built-in suite, one of `TIERS`."""
     return _FOLDER / f"{tier}.jsonl"
 

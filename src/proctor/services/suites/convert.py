@@ -13,18 +13,18 @@ from msgspec.structs import replace
 
 from proctor.codec import decode, encode, judged_digest, sent_digest
 from proctor.dialects import get_writable
-from proctor.dialects.shared.losses import CODE, KEPT
-from proctor.dialects.shared.output_files import file_stem
+from proctor.dialects.shared.losses import LOSS_CODE, LOSSES_FIELD
+from proctor.dialects.shared.output_files import unique_file_stem
 from proctor.errors import UsageError
 from proctor.model import Case, Problem, Suite
-from proctor.plurals import counted, listed
-from proctor.protocols import ORIGIN_NOTES, Dialect, Found, Placed, Source
-from proctor.services.suites.builtin_suites import BUILTIN
+from proctor.plurals import join_names, pluralize
+from proctor.protocols import ORIGIN_NOTES, CaseAtLine, Dialect, SourceFile, SuiteSource
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX
 from proctor.services.suites.load import with_repeats_rule
 from proctor.services.suites.pass_rules import restate_rules
-from proctor.validation import shown
+from proctor.validation import quote_value
 
-MAIN: Final = ""
+MAIN_FILE: Final = ""
 """The path of the suite's own file, whose name the caller chooses."""
 
 _SENT_FIELDS: Final = ("input", "workspace", "target", "form")
@@ -32,11 +32,11 @@ _JUDGED_FIELDS: Final = ("expected", "criteria", "assertions", "pass_rule")
 _OTHER_FIELDS: Final = ("tags", "category", "repeats", "only_targets", "variables", "notes", "metadata")
 """The fields of a case that must be the same afterwards, in the order in which a difference is looked for."""
 _RULE_FIELDS: Final = ("pass_rule", "repeats_rule")
-_WILD: Final = re.compile(r"\*\*/|\*|\?")
-_WILD_AS: Final = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+_WILDCARD: Final = re.compile(r"\*\*/|\*|\?")
+_WILDCARD_REGEXES: Final = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
 
 
-class Converted(Struct, frozen=True, kw_only=True):
+class ConvertedSuite(Struct, frozen=True, kw_only=True):
     """The result of writing a suite in a dialect."""
 
     files: dict[str, bytes]
@@ -54,14 +54,14 @@ class Converted(Struct, frozen=True, kw_only=True):
         return self.stem + self.ending
 
     @property
-    def failed(self) -> bool:
+    def has_errors(self) -> bool:
         """Whether something cannot be expressed."""
         return any(problem.level == "error" for problem in self.problems)
 
 
-def converted(
-    suite: Suite, cases: Iterable[Case], to: str, *, lossy: bool, source: Source | None = None
-) -> Converted:
+def convert_suite(
+    suite: Suite, cases: Iterable[Case], to: str, *, lossy: bool, source: SuiteSource | None = None
+) -> ConvertedSuite:
     """Writes a suite in another dialect, or in its own.
 
     The files are read again. Every case that is then not there, or is sent or judged in another way, is an
@@ -81,7 +81,9 @@ def converted(
     """
     dialect = get_writable(to)
     path = suite.name if source is None else source.path
-    suite = replace(suite, name=suite.name.removeprefix(BUILTIN))  # a copy of a built-in suite is the user's
+    suite = replace(
+        suite, name=suite.name.removeprefix(BUILTIN_PREFIX)
+    )  # a copy of a built-in suite is the user's
     if not dialect.keeps_origin:
         notes = {name: note for name, note in suite.notes.items() if name not in ORIGIN_NOTES}
         suite = replace(suite, notes=notes)
@@ -96,24 +98,25 @@ def converted(
         else:
             chunks.setdefault(item.path, []).append(item.data)
     files = {name: b"".join(data) for name, data in chunks.items()}
-    stem = file_stem(suite.name, set()).replace("/", "-")
-    ending = dialect.written_ending if MAIN in files else ""
+    stem = unique_file_stem(suite.name, set()).replace("/", "-")
+    ending = dialect.output_ending if MAIN_FILE in files else ""
     if not any(problem.level == "error" for problem in problems):
         comparison = _Comparison(suite, prepared_cases, (to, dialect), path, lossy=lossy)
         comparison.expected_losses = {(loss.case, _top_field(loss.field)) for loss in problems}
-        problems += comparison.problems(
-            dialect.read(_memory_source(files, stem + ending, prepared_cases, source))
+        problems += comparison.find_problems(
+            dialect.read(_make_memory_source(files, stem + ending, prepared_cases, source))
         )
     rule_problems = [replace(problem, path=path) for problem in restatements]
-    return Converted(files=files, problems=rule_problems + problems, stem=stem, ending=ending)
+    return ConvertedSuite(files=files, problems=rule_problems + problems, stem=stem, ending=ending)
 
 
 def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
     names = [case.id for case in cases if case.problems]
     if names:
         raise UsageError(
-            f"{suite.title} has {counted(len(names), 'case')} that could not be read from its file: "
-            f"{listed(names, 5)}. No file can hold such a case. Correct the file and save the suite again."
+            f"{suite.title} has {pluralize(len(names), 'case')} that could not be read from its file: "
+            f"{join_names(names, 5)}. No file can hold such a case. Correct the file and save the suite "
+            "again."
         )
 
 
@@ -135,24 +138,26 @@ class _Comparison:
         self._lossy = lossy
         self._missing = set(self._cases)
 
-    def problems(self, items: Iterable[Suite | Placed | Problem]) -> Iterator[Problem]:
+    def find_problems(self, items: Iterable[Suite | CaseAtLine | Problem]) -> Iterator[Problem]:
         """Yields an error for each case or rule that differs from the suite's."""
         suite: Suite | None = None
         rule: str | None = None
         for item in items:
             if isinstance(item, Suite):
                 suite = item
-            elif isinstance(item, Placed):
+            elif isinstance(item, CaseAtLine):
                 rule = item.repeats_rule or rule
                 yield from self._check_case(item.case)
             elif item.level == "error":
-                yield self._problem(item.case, item.field, f"what is written cannot be read: {item.message}")
+                yield self._make_problem(
+                    item.case, item.field, f"what is written cannot be read: {item.message}"
+                )
                 self._missing.discard(item.case or "")
         if suite is not None:
             yield from self._check_suite(with_repeats_rule(suite, rule))
         for case_id in self._cases:
             if case_id in self._missing:
-                yield self._problem(case_id, None, "the case is not there any more.")
+                yield self._make_problem(case_id, None, "the case is not there any more.")
 
     def _check_suite(self, suite: Suite) -> Iterator[Problem]:
         for name in _RULE_FIELDS:
@@ -160,12 +165,12 @@ class _Comparison:
                 getattr(suite, name) != getattr(self._suite, name)
                 and (None, name) not in self.expected_losses
             ):
-                yield self._problem(None, name, f"`{name}` becomes another one.")
+                yield self._make_problem(None, name, f"`{name}` becomes another one.")
 
     def _check_case(self, reread: Case) -> Iterator[Problem]:
         case = self._cases.get(reread.id)
         if case is None:
-            yield self._problem(reread.id, "id", "the suite has no case of this id.")
+            yield self._make_problem(reread.id, "id", "the suite has no case of this id.")
             return
         self._missing.discard(case.id)
         if encode(case) == encode(reread):
@@ -176,15 +181,15 @@ class _Comparison:
             if (case.id, name) in self.expected_losses
         }
         if self._dialect.file_field is not None:
-            case, reread = (_without(side, self._dialect.file_field) for side in (case, reread))
+            case, reread = (_without_metadata(side, self._dialect.file_field) for side in (case, reread))
         field = _find_first_difference(case, reread, ignored, more_metadata=self._lossy)
         if field is not None:
-            yield self._problem(case.id, field, f"`{field}` becomes another one.")
+            yield self._make_problem(case.id, field, f"`{field}` becomes another one.")
 
-    def _problem(self, case: str | None, field: str | None, reason: str) -> Problem:
-        subject = f"Suite {shown(self._suite.name)}" if case is None else f"Case {shown(case)}"
+    def _make_problem(self, case: str | None, field: str | None, reason: str) -> Problem:
+        subject = f"Suite {quote_value(self._suite.name)}" if case is None else f"Case {quote_value(case)}"
         message = f"{subject}: dialect {self._dialect_name} cannot say it: {reason}"
-        return Problem(code=CODE, message=message, path=self._path, field=field, case=case)
+        return Problem(code=LOSS_CODE, message=message, path=self._path, field=field, case=case)
 
 
 def _find_first_difference(case: Case, reread: Case, ignored: set[str], *, more_metadata: bool) -> str | None:
@@ -198,7 +203,7 @@ def _find_first_difference(case: Case, reread: Case, ignored: set[str], *, more_
     """
     before, after = _to_plain(case), _to_plain(reread)
     if more_metadata:  # what was lost earlier stands further inside when more is lost
-        before["metadata"].pop(KEPT, None)
+        before["metadata"].pop(LOSSES_FIELD, None)
     sent_differs = sent_digest(case) != sent_digest(reread)
     judged_differs = judged_digest(case) != judged_digest(reread)
     compared_fields = (
@@ -216,7 +221,7 @@ def _find_first_difference(case: Case, reread: Case, ignored: set[str], *, more_
     return next(filter(None, places), None)
 
 
-def _without(case: Case, name: str) -> Case:
+def _without_metadata(case: Case, name: str) -> Case:
     return replace(case, metadata={key: value for key, value in case.metadata.items() if key != name})
 
 
@@ -256,43 +261,43 @@ def _top_field(field: str | None) -> str:
 # --- files that are not on a disk --------------------------------------------------------------------------
 
 
-def _memory_source(
-    files: Mapping[str, bytes], name: str, cases: Iterable[Case], original: Source | None
-) -> Source:
+def _make_memory_source(
+    files: Mapping[str, bytes], name: str, cases: Iterable[Case], original: SuiteSource | None
+) -> SuiteSource:
     """Returns the written files as a source that a dialect reads."""
 
-    def find(reference: str) -> Found | None:
+    def find(reference: str) -> SourceFile | None:
         path = normpath(reference.replace("\\", "/"))
-        return Found(path=path, data=files[path]) if path and path in files else None
+        return SourceFile(path=path, data=files[path]) if path and path in files else None
 
     def expand(pattern: str) -> list[str]:
         regex = re.compile(_glob_to_regex(normpath(pattern)))
         candidates = (
             {dirname(path) for path in files if dirname(path)} if pattern.endswith("/") else set(files)
         )
-        return sorted(path for path in candidates if path != MAIN and regex.fullmatch(path))
+        return sorted(path for path in candidates if path != MAIN_FILE and regex.fullmatch(path))
 
     # References to environment variables stay as written, whether or not they are set here.
     environ = {variable: f"${{{{ {variable} }}}}" for case in cases for variable in case.variables}
     find_program: Callable[[str], tuple[str, ...] | None] = (
-        (lambda _name: None) if original is None else original.program
+        (lambda _name: None) if original is None else original.find_program
     )
-    return Source(
+    return SuiteSource(
         path=name,
-        lines=lambda: BytesIO(files.get(MAIN, b"")),
-        neighbour=files.get,
-        find=find,
-        expand=expand,
-        program=find_program,
+        read_lines=lambda: BytesIO(files.get(MAIN_FILE, b"")),
+        read_sibling=files.get,
+        find_file=find,
+        expand_glob=expand,
+        find_program=find_program,
         environ=environ,
-        is_folder=MAIN not in files,
+        is_folder=MAIN_FILE not in files,
     )
 
 
 def _glob_to_regex(pattern: str) -> str:
     """Returns a glob as a regular expression."""
     parts, end = [], 0
-    for wild in _WILD.finditer(pattern):
-        parts += [re.escape(pattern[end : wild.start()]), _WILD_AS[wild[0]]]
+    for wild in _WILDCARD.finditer(pattern):
+        parts += [re.escape(pattern[end : wild.start()]), _WILDCARD_REGEXES[wild[0]]]
         end = wild.end()
     return "".join(parts) + re.escape(pattern[end:])

@@ -1,4 +1,4 @@
-"""Opens a suite's file or folder as a `Source`, with the files around it that the suite may read."""
+"""Opens a suite's file or folder as a `SuiteSource`, with the files around it that the suite may read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from proctor.dialects.shared.jsonl import too_large
+from proctor.dialects.shared.jsonl import too_large_error
 from proctor.errors import SuiteError, UsageError
 from proctor.model import Problem
-from proctor.protocols import MAX_LINE_BYTES, Found, Source
+from proctor.protocols import MAX_LINE_BYTES, SourceFile, SuiteSource
 
-_OWN_GRADERS = (".proctor/assertions", ".agentv/assertions")
-_WILD = frozenset("*?[")
+_GRADER_FOLDERS = (".proctor/assertions", ".agentv/assertions")
+_WILDCARDS = frozenset("*?[")
 _CHUNK_BYTES = 2**20
 
 
-def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str, Any] = {}) -> Source:
+def source_from_path(
+    path: Path, environ: Mapping[str, str] = {}, options: Mapping[str, Any] = {}
+) -> SuiteSource:
     """Returns the source of a file, or of a folder with Markdown tests.
 
     Raises:
@@ -46,14 +48,14 @@ def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str,
 
     absolute = Path(os.path.abspath(path))  # noqa: PTH100  # resolve() would follow links
     files = _DiskFiles(absolute if is_folder else absolute.parent)
-    return Source(
+    return SuiteSource(
         path=str(path),
-        lines=lines,
-        neighbour=neighbour,
-        find=lru_cache(maxsize=64)(files.find),
-        within=files.within,
-        expand=lru_cache(maxsize=64)(files.expand),
-        program=lru_cache(maxsize=64)(files.program),
+        read_lines=lines,
+        read_sibling=neighbour,
+        find_file=lru_cache(maxsize=64)(files.find),
+        find_within=files.within,
+        expand_glob=lru_cache(maxsize=64)(files.expand),
+        find_program=lru_cache(maxsize=64)(files.program),
         folder=str(files.folder),
         environ=environ,
         is_folder=is_folder,
@@ -71,7 +73,7 @@ def bounded_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
         if len(line) < _CHUNK_BYTES or line.endswith(b"\n"):
             yield line
             continue
-        long_line = _long_line(line, file)
+        long_line = _read_long_line(line, file)
         if long_line is None:
             message = (
                 f"The line has more than {MAX_LINE_BYTES // 2**20} MiB. Move large content into files of "
@@ -81,7 +83,7 @@ def bounded_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
         yield long_line
 
 
-def _long_line(start: bytes, file: BinaryIO) -> bytes | None:
+def _read_long_line(start: bytes, file: BinaryIO) -> bytes | None:
     """Reads the rest of the line that begins with `start`; None where it is too long."""
     line = bytearray(start)
     while len(line) <= MAX_LINE_BYTES:
@@ -96,7 +98,7 @@ def _read_file(file: Path | str) -> bytes:
     """Reads a whole file; raises SuiteError where it is too large, and OSError."""
     with open(file, "rb") as stream:  # noqa: PTH123  # a suite can be thousands of files
         if os.fstat(stream.fileno()).st_size > MAX_LINE_BYTES:
-            raise too_large(str(file))
+            raise too_large_error(str(file))
         return stream.read()
 
 
@@ -121,40 +123,44 @@ class _DiskFiles:
         )
         return list(dict.fromkeys((*above[: above.index(last) + 1], working_folder)))
 
-    def find(self, reference: str) -> Found | None:
-        """See `Source.find`."""
+    def find(self, reference: str) -> SourceFile | None:
+        """See `SuiteSource.find_file`."""
         name = reference.replace("\\", "/")
         absolute = [name] if name.startswith("/") else []
         for file in chain(absolute, (f"{root}/{name.lstrip('/')}" for root in self.roots)):
             try:
                 if os.path.isfile(file):  # noqa: PTH113  # a suite can be thousands of files
-                    return Found(path=self._relative(file), data=_read_file(file))
+                    return SourceFile(path=self._relative(file), data=_read_file(file))
             except (OSError, ValueError):  # an impossible name, or no permission
                 continue
         return None
 
-    def within(self, path: str) -> Found | None:
-        """See `Source.within`."""
+    def within(self, path: str) -> SourceFile | None:
+        """See `SuiteSource.find_within`."""
         try:
             folder = os.path.realpath(self.folder)
             file = Path(os.path.realpath(f"{folder}/{path}".replace("\\", "/")))
             inside = file.relative_to(folder)
-            return Found(path=inside.as_posix(), data=_read_file(file)) if file.is_file() else None
+            return SourceFile(path=inside.as_posix(), data=_read_file(file)) if file.is_file() else None
         except (OSError, ValueError):  # outside, an impossible name, or no permission
             return None
 
     def expand(self, pattern: str) -> list[str]:
-        """See `Source.expand`; a glob that ends in `/` matches folders. Hidden files match no `*`.
+        """See `SuiteSource.expand_glob`; a glob that ends in `/` matches folders. Hidden files match no `*`.
 
         A dangling link counts as a match, so that the missing file is reported.
         """
         *folders, last = [part for part in pattern.rstrip("/").split("/") if part != "."] or [""]
-        fixed_parts = next((at for at, part in enumerate(folders) if _WILD.intersection(part)), len(folders))
+        fixed_parts = next(
+            (at for at, part in enumerate(folders) if _WILDCARDS.intersection(part)), len(folders)
+        )
         start = self.folder.joinpath("/" if pattern.startswith("/") else "", *folders[:fixed_parts])
         remaining = "/".join((*folders[fixed_parts:], last))
         wants_folder = pattern.endswith("/")
         try:
-            candidates = [start / last] if not _WILD.intersection(remaining) else list(start.glob(remaining))
+            candidates = (
+                [start / last] if not _WILDCARDS.intersection(remaining) else list(start.glob(remaining))
+            )
             is_match = Path.is_dir if wants_folder else _is_file
             matches = [path for path in candidates if is_match(path)]
         except (OSError, ValueError):
@@ -167,10 +173,10 @@ class _DiskFiles:
         )
 
     def program(self, name: str) -> tuple[str, ...] | None:
-        """See `Source.program`."""
+        """See `SuiteSource.find_program`."""
         not_executable: Path | None = None
         for root in self.roots:
-            for subfolder in _OWN_GRADERS:
+            for subfolder in _GRADER_FOLDERS:
                 files = sorted(
                     path for path in (root / subfolder).glob("*") if path.stem == name and path.is_file()
                 )

@@ -14,29 +14,31 @@ from msgspec.structs import replace
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import may_be_suite
 from proctor.dialects.shared.json_arrays import read_suite
-from proctor.dialects.shared.signatures import YAML
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.errors import SuiteError, UsageError
 from proctor.proof.statement import ENVELOPE, SUITE
-from proctor.protocols import MAX_LINE_BYTES, Dialect, Found, Placed, Source
-from proctor.services.runs.planning.target_names import TARGETS_FILES
-from proctor.services.suites.load import dialect_of
+from proctor.protocols import MAX_LINE_BYTES, CaseAtLine, Dialect, SourceFile, SuiteSource
+from proctor.services.runs.planning.target_names import TARGETS_FILE_NAMES
+from proctor.services.suites.load import detect_dialect
 
-_NOT_ENTERED: Final = frozenset({"node_modules", "venv", "__pycache__"})
+_SKIPPED_FOLDERS: Final = frozenset({"node_modules", "venv", "__pycache__"})
 _VENV: Final = "pyvenv.cfg"
 
 
-class Contents(Struct, frozen=True, kw_only=True):
+class FolderContents(Struct, frozen=True, kw_only=True):
     """The suites and other files of a folder and below, in the order of paths."""
 
     suites: tuple[Path, ...]
     """Suite files; the folder itself is the last where Markdown tests make it one suite."""
-    used: tuple[Path, ...] = ()
+    included: tuple[Path, ...] = ()
     """Suite files that another suite of the folder reads."""
     unrecognised: tuple[Path, ...] = ()
     """Files with the ending of a suite that no format recognises and no suite reads."""
 
 
-def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | None = None) -> Contents:
+def search_folder(
+    folder: Path, source: Callable[[Path], SuiteSource], dialect: str | None = None
+) -> FolderContents:
     """Finds the suites in a folder and below.
 
     Hidden files and folders, `node_modules`, virtual environments, bundles and links to folders are left out.
@@ -49,25 +51,27 @@ def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | N
     Raises:
         UsageError: a file or folder cannot be read, or there is no such dialect.
     """
-    files = list(_files_in(folder))
+    files = list(_walk_files(folder))
     suites = [
-        file for file in files if _is_recognised(source(file), dialect) and not is_settings(source(file))
+        file for file in files if _is_recognised(source(file), dialect) and not is_settings_file(source(file))
     ]
-    units = [*suites, folder] if _is_suite(folder) else suites
+    units = [*suites, folder] if _is_folder_suite(folder) else suites
     included = _find_included(units, files, source, dialect) if len(files) > 1 else frozenset[Path]()
-    return Contents(
+    return FolderContents(
         suites=tuple(unit for unit in units if unit not in included),
-        used=tuple(file for file in suites if file in included),
+        included=tuple(file for file in suites if file in included),
         unrecognised=tuple(
-            file for file in files if file not in included | set(suites) and file.name not in TARGETS_FILES
+            file
+            for file in files
+            if file not in included | set(suites) and file.name not in TARGETS_FILE_NAMES
         ),
     )
 
 
-def _files_in(folder: Path) -> Iterator[Path]:
+def _walk_files(folder: Path) -> Iterator[Path]:
     endings = {ending for dialect in _file_dialects() for ending in dialect.endings}
     for inside, folders, names in os.walk(folder, onerror=_raise_unreadable):
-        folders[:] = sorted(name for name in folders if _is_entered(Path(inside, name)))
+        folders[:] = sorted(name for name in folders if _should_enter(Path(inside, name)))
         for name in sorted(names):
             file = Path(inside, name)
             if file.suffix.lower() in endings and not name.startswith(".") and file.is_file():
@@ -82,25 +86,25 @@ def _raise_unreadable(error: OSError) -> None:
     raise UsageError(f"The folder {error.filename!r} cannot be read: {error.strerror}.")
 
 
-def _is_entered(folder: Path) -> bool:
-    if folder.name.startswith(".") or folder.name in _NOT_ENTERED or (folder / _VENV).exists():
+def _should_enter(folder: Path) -> bool:
+    if folder.name.startswith(".") or folder.name in _SKIPPED_FOLDERS or (folder / _VENV).exists():
         return False
     return not ((folder / ENVELOPE).exists() and (folder / SUITE).exists())  # a bundle of a run
 
 
-def _is_recognised(source: Source, dialect: str | None) -> bool:
+def _is_recognised(source: SuiteSource, dialect: str | None) -> bool:
     if dialect is not None:
         return True
     try:
-        dialect_of(source)
+        detect_dialect(source)
     except SuiteError as error:
         return any(problem.code != "unknown-dialect" for problem in error.problems)
     return True
 
 
-def is_settings(source: Source) -> bool:
+def is_settings_file(source: SuiteSource) -> bool:
     """Whether a file is YAML but no suite: targets, settings, or a companion of a JSON Lines file."""
-    if not source.path.lower().endswith(YAML):
+    if not source.path.lower().endswith(YAML_ENDINGS):
         return False
     try:
         return not may_be_suite(source, _file_dialects())
@@ -108,11 +112,11 @@ def is_settings(source: Source) -> bool:
         return False
 
 
-def _is_suite(folder: Path) -> bool:
+def _is_folder_suite(folder: Path) -> bool:
     """Whether a file in a folder or below makes the folder one suite; hidden files do not count."""
     readers = [dialect for dialect in DIALECTS.load_all().values() if dialect.reads_folders]
     for inside, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if _is_entered(Path(inside, name)))
+        folders[:] = sorted(name for name in folders if _should_enter(Path(inside, name)))
         for name in sorted(names):
             file = Path(inside, name)
             path = file.relative_to(folder).as_posix()
@@ -121,7 +125,7 @@ def _is_suite(folder: Path) -> bool:
                 continue
             try:
                 is_small = file.is_file() and file.stat().st_size <= MAX_LINE_BYTES
-                if is_small and any(reader.is_test_of_folder(path, file.read_bytes) for reader in possible):
+                if is_small and any(reader.marks_suite_folder(path, file.read_bytes) for reader in possible):
                     return True
             except OSError:  # unreadable; reported if another file makes the folder a suite
                 continue
@@ -132,7 +136,10 @@ def _is_suite(folder: Path) -> bool:
 
 
 def _find_included(
-    suites: Collection[Path], files: Collection[Path], source: Callable[[Path], Source], dialect: str | None
+    suites: Collection[Path],
+    files: Collection[Path],
+    source: Callable[[Path], SuiteSource],
+    dialect: str | None,
 ) -> frozenset[Path]:
     """Returns the files that one of the suites reads, or that lie in a template of its workspaces.
 
@@ -140,10 +147,10 @@ def _find_included(
     """
     absolute = {os.path.abspath(file): file for file in files}  # noqa: PTH100  # a link is not followed
     included: set[Path] = set()
-    for suite in sorted(suites, key=lambda path: path.suffix.lower() not in (*YAML, ".json")):
+    for suite in sorted(suites, key=lambda path: path.suffix.lower() not in (*YAML_ENDINGS, ".json")):
         if suite in included:
             continue
-        names, neighbours, folders = _references(source(suite), dialect)
+        names, neighbours, folders = _find_references(source(suite), dialect)
         own_name = os.path.abspath(suite)  # noqa: PTH100
         inside = tuple(
             f"{folder}{os.sep}" for folder in folders if not own_name.startswith(f"{folder}{os.sep}")
@@ -157,7 +164,7 @@ def _find_included(
     return frozenset(included)
 
 
-def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str], set[str]]:
+def _find_references(source: SuiteSource, dialect: str | None) -> tuple[set[str], set[str], set[str]]:
     """The absolute paths of what a suite reads: files, files that go with it, templates of workspaces.
 
     A file that may go with a suite may also be a suite of its own, which is not read for it.
@@ -169,20 +176,20 @@ def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str]
     def absolute(path: str) -> str:
         return os.path.normpath(os.path.join(source.folder, path))  # noqa: PTH118
 
-    def find(reference: str) -> Found | None:
-        source_file = source.find(reference)
+    def find(reference: str) -> SourceFile | None:
+        source_file = source.find_file(reference)
         if source_file is not None:
             names.add(absolute(source_file.path))
         return source_file
 
     def neighbour(name: str) -> bytes | None:
         neighbours.add(absolute(name))
-        return source.neighbour(name)
+        return source.read_sibling(name)
 
     with suppress(SuiteError, UsageError):  # raised again when the suite is loaded
-        name = dialect or dialect_of(source)
-        for item in read_suite(DIALECTS.get(name), replace(source, find=find, neighbour=neighbour)):
-            workspace = item.case.workspace if isinstance(item, Placed) else None
+        name = dialect or detect_dialect(source)
+        for item in read_suite(DIALECTS.get(name), replace(source, find_file=find, read_sibling=neighbour)):
+            workspace = item.case.workspace if isinstance(item, CaseAtLine) else None
             if workspace is not None and workspace.template:
                 folders.add(absolute(workspace.template))
     return names, neighbours, folders

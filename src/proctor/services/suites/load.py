@@ -19,30 +19,30 @@ from proctor.dialects.shared.head import read_head
 from proctor.dialects.shared.json_arrays import read_suite
 from proctor.errors import SuiteError, UnknownName
 from proctor.graders import GRADERS
-from proctor.grading import bind
-from proctor.invalid_cases import Placeholders
-from proctor.model import Case, Problem, Seat, Selection, Suite
-from proctor.plan import Index, Indexer
-from proctor.protocols import Grader, Placed, Source, SuiteWriter
-from proctor.services.runs.planning.judge_choice import Wanted, Wishes
-from proctor.services.suites.file_source import source_of
+from proctor.grading import build_grader
+from proctor.invalid_cases import PlaceholderFactory
+from proctor.model import Case, Problem, RunSlot, Selection, Suite
+from proctor.plan import CaseIndex, CaseIndexer
+from proctor.protocols import CaseAtLine, Grader, SuiteSource, SuiteWriter
+from proctor.services.runs.planning.judge_choice import RequiredTargets, RequirementCollector
+from proctor.services.suites.file_source import source_from_path
 
 _PROGRESS_EVERY = 1_000
 
 
-class Loaded(Struct, frozen=True, kw_only=True):
+class LoadedSuite(Struct, frozen=True, kw_only=True):
     """A loaded suite: its header, the selected cases, the targets they need, and its problems."""
 
     path: str
     suite: Suite
-    indexer: Indexer
-    wanted: Wanted
+    indexer: CaseIndexer
+    required: RequiredTargets
     problems: tuple[Problem, ...]
     """Errors and warnings in file order."""
 
-    def index(self, seat: Seat | None = None) -> Index:
+    def index(self, seat: RunSlot | None = None) -> CaseIndex:
         """Returns which cases one run of the suite has."""
-        return self.indexer.index(self.suite.split_rule, seat or Seat())
+        return self.indexer.build(self.suite.split_rule, seat or RunSlot())
 
     @property
     def errors(self) -> list[Problem]:
@@ -55,7 +55,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
         return [problem for problem in self.problems if problem.level == "warning"]
 
 
-def load(
+def load_suite(
     path: Path,
     *,
     dialect: str | None = None,
@@ -65,7 +65,7 @@ def load(
     tell: Callable[[int], None] = lambda _cases: None,
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] = {},
-) -> Loaded:
+) -> LoadedSuite:
     """Reads a suite to its end and checks all of it.
 
     Args:
@@ -82,25 +82,25 @@ def load(
         SuiteError: no dialect, or more than one, recognises the file.
         UsageError: the file cannot be read, or there is no such dialect.
     """
-    source = source_of(path, os.environ if environ is None else environ, options)
-    indexer = Indexer(selection or Selection(), repeats)
+    source = source_from_path(path, os.environ if environ is None else environ, options)
+    indexer = CaseIndexer(selection or Selection(), repeats)
     return load_source(source, dialect=dialect, writer=writer, indexer=indexer, tell=tell)
 
 
 def load_source(
-    source: Source,
+    source: SuiteSource,
     *,
     dialect: str | None = None,
     writer: SuiteWriter | None = None,
-    indexer: Indexer | None = None,
+    indexer: CaseIndexer | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
     skip_invalid: bool = False,
-) -> Loaded:
+) -> LoadedSuite:
     """Reads a suite from any source to its end and checks all of it.
 
     Args:
         source: the suite.
-        dialect: as for `load`, and so are `writer` and `tell`.
+        dialect: as for `load_suite`, and so are `writer` and `tell`.
         writer: stores the cases, if none of them has an error.
         indexer: gets every case; None selects all.
         tell: called with the number of cases read, now and then.
@@ -111,26 +111,26 @@ def load_source(
         SuiteError: no dialect, or more than one, recognises it.
         UsageError: there is no such dialect.
     """
-    name = dialect or dialect_of(source)
-    reader = _SuiteReader(source.path, indexer or Indexer(Selection(), None), writer, tell)
+    name = dialect or detect_dialect(source)
+    reader = _SuiteReader(source.path, indexer or CaseIndexer(Selection(), None), writer, tell)
     if skip_invalid:
-        placeholders = Placeholders(source, read_suite(DIALECTS.get(name), source))
+        placeholders = PlaceholderFactory(source, read_suite(DIALECTS.get(name), source))
         reader.placeholders = placeholders if placeholders.has_cases else None
-    result = reader.of(name, source)
+    result = reader.read(name, source)
     if writer is None:
         return result
     if result.errors:
-        writer.drop()
+        writer.discard()
         return result
     suite = result.suite
     if not reader.has_placeholders:  # no published suite has any
         suite = replace(suite, suite_hash=DIALECTS.get(name).published_hash(source))
-    return replace(result, suite=writer.keep(suite))
+    return replace(result, suite=writer.commit(suite))
 
 
 def load_placeholder(
-    path: Path, problems: Iterable[Problem], *, writer: SuiteWriter, indexer: Indexer
-) -> Loaded:
+    path: Path, problems: Iterable[Problem], *, writer: SuiteWriter, indexer: CaseIndexer
+) -> LoadedSuite:
     """Returns an unreadable file as a suite with one placeholder.
 
     Args:
@@ -139,27 +139,27 @@ def load_placeholder(
         writer: stores the placeholder.
         indexer: gets the placeholder.
     """
-    source = Source(path=str(path), lines=tuple, is_folder=path.is_dir())
+    source = SuiteSource(path=str(path), read_lines=tuple, is_folder=path.is_dir())
     reader = _SuiteReader(str(path), indexer, writer, lambda _cases: None)
-    reader.take(Suite(name=path.stem.removesuffix(".eval") or "suite", dialect="unknown"))
-    reader.add(Placeholders(source, ()).of_file(problems))
+    reader.add_item(Suite(name=path.stem.removesuffix(".eval") or "suite", dialect="unknown"))
+    reader.add(PlaceholderFactory(source, ()).for_file(problems))
     result = reader.finish()
-    return replace(result, suite=writer.keep(result.suite))
+    return replace(result, suite=writer.commit(result.suite))
 
 
-def survey(
+def inspect_suite(
     path: Path,
-    inspect: Callable[[Placed], None],
+    inspect: Callable[[CaseAtLine], None],
     *,
     dialect: str | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] = {},
-) -> Loaded:
+) -> LoadedSuite:
     """Reads a suite to its end, checks all of it and passes on every case without error; nothing is stored.
 
     Args:
-        path: as for `load`, and so are `dialect`, `environ` and `options`.
+        path: as for `load_suite`, and so are `dialect`, `environ` and `options`.
         inspect: called for each case that has no error, in file order.
         dialect: its dialect; None detects it from the content.
         tell: called with the number of cases read, now and then.
@@ -170,26 +170,26 @@ def survey(
         SuiteError: no dialect, or more than one, recognises the file.
         UsageError: the file cannot be read, or there is no such dialect.
     """
-    source = source_of(path, os.environ if environ is None else environ, options)
-    return survey_source(source, inspect, dialect=dialect, tell=tell)
+    source = source_from_path(path, os.environ if environ is None else environ, options)
+    return inspect_source(source, inspect, dialect=dialect, tell=tell)
 
 
-def survey_source(
-    source: Source,
-    inspect: Callable[[Placed], None],
+def inspect_source(
+    source: SuiteSource,
+    inspect: Callable[[CaseAtLine], None],
     *,
     dialect: str | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
-) -> Loaded:
-    """As `survey`, from any source.
+) -> LoadedSuite:
+    """As `inspect_suite`, from any source.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises it.
         UsageError: there is no such dialect.
     """
-    reader = _SuiteReader(source.path, Indexer(Selection(), None), None, tell)
+    reader = _SuiteReader(source.path, CaseIndexer(Selection(), None), None, tell)
     reader.inspect = inspect
-    return reader.of(dialect or dialect_of(source), source)
+    return reader.read(dialect or detect_dialect(source), source)
 
 
 @contextmanager
@@ -204,7 +204,7 @@ def _garbage_collection_off() -> Iterator[None]:
             gc.enable()
 
 
-def dialect_of(source: Source) -> str:
+def detect_dialect(source: SuiteSource) -> str:
     """Returns the name of the dialect that recognises a suite.
 
     Raises:
@@ -212,7 +212,7 @@ def dialect_of(source: Source) -> str:
     """
     if source.is_folder:
         return detect_folder(source, DIALECTS.load_all())
-    head = read_head(source.path, source.lines())
+    head = read_head(source.path, source.read_lines())
     dialects = DIALECTS.load_all()
     try:
         return detect(head, dialects)
@@ -232,7 +232,7 @@ class _SuiteReader:
     """Collects the header, cases and problems of a suite while it is read."""
 
     def __init__(
-        self, path: str, indexer: Indexer, writer: SuiteWriter | None, tell: Callable[[int], None]
+        self, path: str, indexer: CaseIndexer, writer: SuiteWriter | None, tell: Callable[[int], None]
     ) -> None:
         self._path = path
         self._indexer = indexer
@@ -245,33 +245,33 @@ class _SuiteReader:
         self._wrong_ids: dict[str, int] = {}
         self._digests: list[tuple[str, str, str]] = []
         self._repeats_rule: str | None = None
-        self._requirements = Wishes()
+        self._requirements = RequirementCollector()
         self._problems: list[Problem] = []
-        self.inspect: Callable[[Placed], None] | None = None
+        self.inspect: Callable[[CaseAtLine], None] | None = None
         """Called with every case that has no error."""
-        self.placeholders: Placeholders | None = None
+        self.placeholders: PlaceholderFactory | None = None
         """Replaces invalid cases, where these may be skipped."""
         self.has_placeholders = False
 
-    def of(self, dialect: str, source: Source) -> Loaded:
+    def read(self, dialect: str, source: SuiteSource) -> LoadedSuite:
         """Reads all of a source in a dialect."""
         with _garbage_collection_off():
             items = read_suite(DIALECTS.get(dialect), source)
-            for item in items if self.placeholders is None else self.placeholders.in_place_of_rows(items):
-                self.take(item)
+            for item in items if self.placeholders is None else self.placeholders.replace_bad_rows(items):
+                self.add_item(item)
         return self.finish()
 
-    def take(self, item: Suite | Placed | Problem | Case) -> None:
-        if isinstance(item, Placed):
-            self._take_case(item)
+    def add_item(self, item: Suite | CaseAtLine | Problem | Case) -> None:
+        if isinstance(item, CaseAtLine):
+            self._add_case(item)
         elif isinstance(item, Problem):
-            self._take_problem(item)
+            self._add_problem(item)
         elif isinstance(item, Case):
             self.add(item)
         else:
             self._suite = item
 
-    def _take_problem(self, problem: Problem) -> None:
+    def _add_problem(self, problem: Problem) -> None:
         """Adds a problem; an invalid case is not yielded, but its id counts as used."""
         if problem.repeated:
             return
@@ -280,17 +280,17 @@ class _SuiteReader:
             self._wrong_ids.setdefault(problem.case, problem.line)
             self._paths.setdefault(problem.case, problem.path)
 
-    def _take_case(self, located_case: Placed) -> None:
+    def _add_case(self, located_case: CaseAtLine) -> None:
         self._repeats_rule = located_case.repeats_rule or self._repeats_rule
         graders: list[Grader] = []
-        problems = self._duplicates(located_case)
+        problems = self._find_duplicates(located_case)
         is_duplicate = bool(problems)
         if not is_duplicate:
             if located_case.path is not None:
                 self._paths.setdefault(located_case.case.id, located_case.path)
-            graders, problems = self._graders(located_case)
+            graders, problems = self._bind_graders(located_case)
         if self.placeholders is not None:
-            placeholder = self.placeholders.of_case(located_case, problems)
+            placeholder = self.placeholders.for_case(located_case, problems)
             if placeholder is not None:
                 self.add(placeholder, location=(located_case.path or self._path, located_case.line))
                 return
@@ -314,7 +314,7 @@ class _SuiteReader:
         if len(self._digests) % _PROGRESS_EVERY == 0:
             self._tell(len(self._digests))
 
-    def _duplicates(self, located_case: Placed) -> list[Problem]:
+    def _find_duplicates(self, located_case: CaseAtLine) -> list[Problem]:
         """Returns the problem that another case has the same id, if one has."""
         case_id = located_case.case.id
         first = self._wrong_ids.get(case_id) or self._lines.get(case_id)
@@ -324,22 +324,22 @@ class _SuiteReader:
         is_same_file = file == (located_case.path or self._path)
         where = f"line {first}" if is_same_file else f"line {first} of {file}"
         message = f"Case id {case_id!r} stands already at {where}. Give each case an id of its own."
-        return [self._problem("duplicate-id", message, located_case, "id")]
+        return [self._make_problem("duplicate-id", message, located_case, "id")]
 
-    def _graders(self, located_case: Placed) -> tuple[list[Grader], list[Problem]]:
+    def _bind_graders(self, located_case: CaseAtLine) -> tuple[list[Grader], list[Problem]]:
         """Returns the graders of a case's assertions, and a problem for each that cannot be built."""
         graders: list[Grader] = []
         problems: list[Problem] = []
         for assertion in located_case.case.assertions:
             try:
-                graders.append(bind(assertion, GRADERS.get))
+                graders.append(build_grader(assertion, GRADERS.get))
             except (UnknownName, ValueError) as error:
                 word = assertion.label or assertion.grader
                 message = f"Case {located_case.case.id!r}, {word!r}: {error}"
-                problems.append(self._problem("bad-assertion", message, located_case, "assertions"))
+                problems.append(self._make_problem("bad-assertion", message, located_case, "assertions"))
         return graders, problems
 
-    def _problem(self, code: str, message: str, located_case: Placed, field: str) -> Problem:
+    def _make_problem(self, code: str, message: str, located_case: CaseAtLine, field: str) -> Problem:
         return Problem(
             code=code,
             message=message,
@@ -349,7 +349,7 @@ class _SuiteReader:
             case=located_case.case.id,
         )
 
-    def finish(self) -> Loaded:
+    def finish(self) -> LoadedSuite:
         if self._suite is None:
             raise SuiteError(self._problems)
         if not self._digests and not any(problem.level == "error" for problem in self._problems):
@@ -357,10 +357,10 @@ class _SuiteReader:
             self._problems.append(Problem(code="no-cases", message=message, path=self._path, line=1))
         suite = with_repeats_rule(self._suite, self._repeats_rule)
         suite = replace(suite, case_count=len(self._digests), digest=suite_digest(suite, self._digests))
-        return Loaded(
+        return LoadedSuite(
             path=self._path,
             suite=suite,
             indexer=self._indexer,
-            wanted=self._requirements.wanted,
+            required=self._requirements.required,
             problems=tuple(self._problems),
         )

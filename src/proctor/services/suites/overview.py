@@ -10,20 +10,20 @@ from msgspec import Struct
 from proctor.errors import UsageError
 from proctor.model import Run, SplitRule, Suite
 from proctor.protocols import SavedSuite, Store
-from proctor.reports.suites import Described, Kept
-from proctor.splits import held_out
+from proctor.reports.suites import SuiteDetail, VersionEntry
+from proctor.splits import holdout_positions
 
 
-def kept(store: Store, name: str | None = None) -> list[Kept]:
+def list_saved_versions(store: Store, name: str | None = None) -> list[VersionEntry]:
     """Returns the versions of one suite or of all, by name and in order, each with its number of runs."""
     runs = Counter((run.suite.name, run.suite.digest) for run in store.runs())
     return [
-        Kept(saved=version, runs=runs[version.suite.name, version.suite.digest])
+        VersionEntry(saved=version, runs=runs[version.suite.name, version.suite.digest])
         for version in store.versions(name)
     ]
 
 
-class Overview(Struct, frozen=True, kw_only=True):
+class SuiteOverview(Struct, frozen=True, kw_only=True):
     """One suite as a list of suites shows it."""
 
     current: SavedSuite
@@ -45,7 +45,7 @@ class Overview(Struct, frozen=True, kw_only=True):
         return self.last is not None and self.last.suite.digest != self.current.suite.digest
 
 
-def overviews(store: Store) -> list[Overview]:
+def list_overviews(store: Store) -> list[SuiteOverview]:
     """Returns every suite of a store once, by name."""
     runs: Counter[str] = Counter()
     last: dict[str, Run] = {}
@@ -55,7 +55,7 @@ def overviews(store: Store) -> list[Overview]:
     all_versions = store.versions()
     versions = Counter(version.suite.name for version in all_versions)
     return [
-        Overview(
+        SuiteOverview(
             current=version,
             versions=versions[version.suite.name],
             runs=runs[version.suite.name],
@@ -66,7 +66,7 @@ def overviews(store: Store) -> list[Overview]:
     ]
 
 
-def described(store: Store, suite: Suite) -> Described:
+def describe_version(store: Store, suite: Suite) -> SuiteDetail:
     """Returns the details of one version.
 
     Raises:
@@ -78,12 +78,12 @@ def described(store: Store, suite: Suite) -> Described:
     if saved_version is None:
         raise UsageError(f"{suite.version} of {suite.name!r} is not in the store any more.")
     cases = _count_cases(store, saved_version.suite)
-    return Described(
+    return SuiteDetail(
         saved=saved_version,
         runs=tuple(
             run for run in store.runs() if (run.suite.name, run.suite.digest) == (suite.name, suite.digest)
         ),
-        looks=tuple(store.looks(suite.digest)),
+        looks=tuple(store.holdout_accesses(suite.digest)),
         categories=cases.categories,
         tags=cases.tags,
         holdout=cases.holdout,
@@ -118,7 +118,7 @@ def _count_cases(store: Store, suite: Suite) -> _CaseCounts:
     counts = _CaseCounts(
         categories=dict(sorted(Counter(filter(None, categories)).items())),
         tags=dict(sorted(tags.items())),
-        holdout=None if rule is None else frozenset(held_out(ids, categories, rule)),
+        holdout=None if rule is None else frozenset(holdout_positions(ids, categories, rule)),
     )
     if len(ids) == suite.case_count:  # else it was deleted meanwhile
         _CACHE[key] = counts

@@ -19,10 +19,10 @@ from proctor.graders import GRADERS
 from proctor.model import Assertion, Case, PassRule, Problem, Suite
 from proctor.protocols import Dialect
 from proctor.stats import reaches
-from proctor.validation import shown
+from proctor.validation import quote_value
 
-CODE: Final = "said-otherwise"
-_ALL: Final = PassRule()
+RESTATED_CODE: Final = "said-otherwise"
+_ALL_MUST_PASS: Final = PassRule()
 
 
 def restate_rules(
@@ -46,7 +46,7 @@ def restate_rules(
         return suite, cases, []
     problems: list[Problem] = []
     rule = suite.pass_rule
-    if _is_foreign(rule, expressible) and all(
+    if _is_other_kind(rule, expressible) and all(
         _requires_every_check(rule, case) for case in cases if case.pass_rule is None
     ):
         problems.append(_rule_warning(suite, None, rule, name))
@@ -55,7 +55,8 @@ def restate_rules(
     for case in cases:
         own = case.pass_rule
         if own is not None and (
-            own == expressible == _ALL or (_is_foreign(own, expressible) and _requires_every_check(own, case))
+            own == expressible == _ALL_MUST_PASS
+            or (_is_other_kind(own, expressible) and _requires_every_check(own, case))
         ):
             if own != expressible:
                 problems.append(_rule_warning(suite, case, own, name))
@@ -80,10 +81,10 @@ def _with_judge_rule(case: Case, rule: str) -> Case:
 
 def _judge_rule_warning(suite: Suite, name: str) -> Problem:
     message = (
-        f"Suite {shown(suite.name)}: several judgments of an answer come to their mean in dialect "
+        f"Suite {quote_value(suite.name)}: several judgments of an answer come to their mean in dialect "
         f"{name}, and their rule was left to the run. It is the same for one judgment."
     )
-    return Problem(level="warning", code=CODE, message=message, field="assertions")
+    return Problem(level="warning", code=RESTATED_CODE, message=message, field="assertions")
 
 
 def _with_ascii_patterns(case: Case, name: str, problems: list[Problem]) -> Case:
@@ -97,15 +98,18 @@ def _with_ascii_patterns(case: Case, name: str, problems: list[Problem]) -> Case
         if ascii_pattern != pattern:
             assertions[index] = replace(assertion, params={**assertion.params, "pattern": ascii_pattern})
             message = (
-                f"Case {shown(case.id)}: patterns of dialect {name} are JavaScript's, so `\\d`, "
-                f"`\\w` and `\\b` of {shown(pattern)} know ASCII only. It is the same for answers in ASCII."
+                f"Case {quote_value(case.id)}: patterns of dialect {name} are JavaScript's, so `\\d`, "
+                f"`\\w` and `\\b` of {quote_value(pattern)} know ASCII only. It is the same for answers in "
+                "ASCII."
             )
             field = f"assertions[{index}].params.pattern"
-            problems.append(Problem(level="warning", code=CODE, message=message, field=field, case=case.id))
+            problems.append(
+                Problem(level="warning", code=RESTATED_CODE, message=message, field=field, case=case.id)
+            )
     return replace(case, assertions=tuple(assertions))
 
 
-def _is_foreign(rule: PassRule, expressible: PassRule) -> bool:
+def _is_other_kind(rule: PassRule, expressible: PassRule) -> bool:
     return (rule.threshold is None) is not (expressible.threshold is None)
 
 
@@ -132,7 +136,7 @@ def _is_all_or_nothing(assertion: Assertion) -> bool:
 
 
 def _rule_warning(suite: Suite, case: Case | None, rule: PassRule, name: str) -> Problem:
-    subject = f"Suite {shown(suite.name)}" if case is None else f"Case {shown(case.id)}"
+    subject = f"Suite {quote_value(suite.name)}" if case is None else f"Case {quote_value(case.id)}"
     missing, instead = "no rule that every check must pass", "`execution.threshold: 1`"
     if rule.threshold is not None:
         missing, instead = f"no threshold, such as {rule.threshold:g},", "that every check must pass"
@@ -141,5 +145,9 @@ def _rule_warning(suite: Suite, case: Case | None, rule: PassRule, name: str) ->
         "1 or 0, and no case passes with one that fails."
     )
     return Problem(
-        level="warning", code=CODE, message=message, field="pass_rule", case=case.id if case else None
+        level="warning",
+        code=RESTATED_CODE,
+        message=message,
+        field="pass_rule",
+        case=case.id if case else None,
     )

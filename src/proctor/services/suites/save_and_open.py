@@ -13,19 +13,19 @@ from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Problem, Suite
-from proctor.protocols import SavedSuite, Source, Store, StoredCase, SuiteWriter
+from proctor.protocols import SavedSuite, Store, StoredCase, SuiteSource, SuiteWriter
 from proctor.services.runs.config import Config
-from proctor.services.suites.builtin_suites import BUILTIN, TIERS, builtin, is_builtin
-from proctor.services.suites.file_source import source_of
-from proctor.services.suites.load import Loaded, load
-from proctor.services.suites.saved_names import check_name, name_for, versioned
-from proctor.services.suites.suite_argument import Located, Locator, NoSuchSuite
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path, is_builtin
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.load import LoadedSuite, load_suite
+from proctor.services.suites.saved_names import check_suite_name, name_for, split_version
+from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator
 from proctor.stores import open_temporary_store
 
 _EMPTY_CONFIG = Config()
 
 
-State = Literal["new", "same", "renewed", "earlier"]
+SaveState = Literal["new", "same", "renewed", "earlier"]
 """The result of saving: a new version; the current one, unchanged or with other tags, metadata, order or
 holdout; or an earlier one, which is current again."""
 
@@ -37,7 +37,7 @@ class SaveResult(Struct, frozen=True, kw_only=True):
     """The file it came from."""
     suite: Suite
     """Its header, with its version."""
-    state: State
+    state: SaveState
     problems: tuple[Problem, ...] = ()
     """The warnings of its file."""
 
@@ -50,11 +50,13 @@ class OpenedSuite(Struct, frozen=True, kw_only=True):
     """Reads its cases in order; can be called repeatedly, and never holds all of them."""
     problems: tuple[Problem, ...] = ()
     """The warnings of its file."""
-    source: Source | None = None
+    source: SuiteSource | None = None
     """Its file; None for one in a store."""
 
 
-def saving(store: Store, path: Path, name: str | None = None, others: Collection[Path] = ()) -> SuiteWriter:
+def new_suite_writer(
+    store: Store, path: Path, name: str | None = None, others: Collection[Path] = ()
+) -> SuiteWriter:
     """Returns a writer that saves the suite of a file under its name; a built-in one as `builtin:cheap`.
 
     Its `keep` raises UsageError where another suite has the name of a built-in one.
@@ -68,11 +70,11 @@ def saving(store: Store, path: Path, name: str | None = None, others: Collection
 
     def choose(suite: Suite) -> str:
         if name is None and is_builtin(path):
-            return f"{BUILTIN}{path.stem}"
+            return f"{BUILTIN_PREFIX}{path.stem}"
         check_builtin(name or suite.name, suite.digest)
         return name or name_for(store, path, suite, others)
 
-    return store.saving(name=choose)
+    return store.open_suite_writer(name=choose)
 
 
 class Suites:
@@ -83,7 +85,7 @@ class Suites:
         store: Store | None,
         environ: Mapping[str, str],
         config: Config = _EMPTY_CONFIG,
-        tell: Callable[[Located], None] = lambda _locate: None,
+        tell: Callable[[LocatedSuites], None] = lambda _locate: None,
     ) -> None:
         """Takes the store and how suites are read.
 
@@ -114,7 +116,7 @@ class Suites:
             raise ValueError("a suite is saved in a store")
         paths = self._locate_files(word, dialect)
         if name is not None:
-            check_name(name)
+            check_suite_name(name)
             if len(paths) > 1:
                 raise UsageError(
                     f"{word!r} is {len(paths)} suites, and only one can be {name!r}. Name one file."
@@ -123,21 +125,21 @@ class Suites:
         for path in paths:
             before = self._store.versions()
             try:
-                load_result = self._load(path, dialect, saving(self._store, path, name, paths))
+                load_result = self._load(path, dialect, new_suite_writer(self._store, path, name, paths))
             except SuiteError as error:
                 problems.extend(error.problems)
                 continue
             yield SaveResult(
                 path=load_result.path,
                 suite=load_result.suite,
-                state=save_state(load_result.suite, before),
+                state=get_save_state(load_result.suite, before),
                 problems=load_result.problems,
             )
         if problems:
             raise SuiteError(problems)
 
     @contextmanager
-    def opened(self, word: str, *, dialect: str | None = None) -> Iterator[OpenedSuite]:
+    def open_suite(self, word: str, *, dialect: str | None = None) -> Iterator[OpenedSuite]:
         """Opens a suite in a file or in the store, for as long as the block lasts.
 
         Args:
@@ -152,9 +154,9 @@ class Suites:
         try:
             paths = self._locate(word, dialect)
         except NoSuchSuite as missing:
-            suite = None if self._store is None else stored_suite(self._store, word)
+            suite = None if self._store is None else find_stored_suite(self._store, word)
             if suite is None or self._store is None:
-                raise UsageError(f"{missing}{self._stored_names(word)}") from None
+                raise UsageError(f"{missing}{self._suggest_stored(word)}") from None
             yield OpenedSuite(suite=suite, cases=partial(self._store.cases, suite.content))
             return
         if len(paths) > 1:
@@ -164,16 +166,16 @@ class Suites:
         with (
             open_temporary_store() as temporary_store,
         ):
-            load_result = self._load(paths[0], dialect, temporary_store.saving())
+            load_result = self._load(paths[0], dialect, temporary_store.open_suite_writer())
             yield OpenedSuite(
                 suite=replace(load_result.suite, version=None),
                 cases=partial(temporary_store.cases, load_result.suite.content),
                 problems=load_result.problems,
-                source=source_of(paths[0], self._environ, self._config.reading(paths[0])),
+                source=source_from_path(paths[0], self._environ, self._config.source_options(paths[0])),
             )
 
     def _locate(self, word: str, dialect: str | None) -> tuple[Path, ...]:
-        located = Locator(
+        located = SuiteLocator(
             is_saved=lambda name: self._store is not None and self._store.suite(name) is not None,
             environ=self._environ,
             config=self._config,
@@ -186,33 +188,33 @@ class Suites:
         try:
             return self._locate(word, dialect)
         except NoSuchSuite as missing:
-            if self._store is not None and stored_suite(self._store, word) is not None:
+            if self._store is not None and find_stored_suite(self._store, word) is not None:
                 raise UsageError(
                     f"The suite {word!r} is in the store already. Name a file or a folder."
                 ) from None
             raise UsageError(str(missing)) from None
 
-    def _load(self, path: Path, dialect: str | None, writer: SuiteWriter) -> Loaded:
+    def _load(self, path: Path, dialect: str | None, writer: SuiteWriter) -> LoadedSuite:
         """Loads the suite of a file.
 
         Raises:
             SuiteError: it has errors.
         """
         try:
-            load_result = load(
+            load_result = load_suite(
                 path,
                 dialect=dialect,
                 writer=writer,
                 environ=self._environ,
-                options=self._config.reading(path),
+                options=self._config.source_options(path),
             )
         finally:
-            writer.drop()
+            writer.discard()
         if load_result.errors:
             raise SuiteError(load_result.problems)
         return load_result
 
-    def _stored_names(self, word: str) -> str:
+    def _suggest_stored(self, word: str) -> str:
         names = [] if self._store is None else _list_names(self._store)
         return f" In the store: {suggestion(word, names).removeprefix('Known are: ')}" if names else ""
 
@@ -223,20 +225,20 @@ def check_builtin(name: str, digest: str) -> None:
     Raises:
         UsageError: the name begins with `builtin:`, and the digest is not that of the built-in suite.
     """
-    if name.startswith(BUILTIN) and digest != builtin_digest(name.removeprefix(BUILTIN)):
+    if name.startswith(BUILTIN_PREFIX) and digest != builtin_digest(name.removeprefix(BUILTIN_PREFIX)):
         raise UsageError(
             f"A suite of your own cannot be saved as {name!r}: the names of built-in suites begin with "
-            f"{BUILTIN!r}. Give it another name."
+            f"{BUILTIN_PREFIX!r}. Give it another name."
         )
 
 
 @cache
 def builtin_digest(tier: str) -> str | None:
     """The digest of a built-in suite; None where there is no such suite."""
-    return load(builtin(tier)).suite.digest if tier in TIERS else None
+    return load_suite(builtin_path(tier)).suite.digest if tier in TIERS else None
 
 
-def stored_suite(store: Store, word: str) -> Suite | None:
+def find_stored_suite(store: Store, word: str) -> Suite | None:
     """Finds a suite in a store by `NAME`, `NAME@v2` or `NAME@sha256:…`; None when there is none.
 
     Raises:
@@ -244,7 +246,7 @@ def stored_suite(store: Store, word: str) -> Suite | None:
         StoreError: more than one version fits; or the store cannot be read.
     """
     exact_match = store.suite(word)
-    parts = versioned(word)
+    parts = split_version(word)
     if parts is None:
         return exact_match
     name, version = parts
@@ -259,7 +261,7 @@ def stored_suite(store: Store, word: str) -> Suite | None:
     return suite or exact_match
 
 
-def save_state(suite: Suite, before: list[SavedSuite]) -> State:
+def get_save_state(suite: Suite, before: list[SavedSuite]) -> SaveState:
     """Returns what saving a suite did, from the versions that were there before."""
     version = suite.name, suite.version
     previous = next((saved for saved in before if (saved.suite.name, saved.suite.version) == version), None)

@@ -14,24 +14,30 @@ from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError
 from proctor.model import Case, Problem, SplitRule, Suite
-from proctor.plurals import listed
-from proctor.protocols import Placed, Store, SuiteWriter
+from proctor.plurals import join_names
+from proctor.protocols import CaseAtLine, Store, SuiteWriter
 from proctor.services.bundles.side_effects import find_side_effects
 from proctor.services.runs.config import Config
 from proctor.services.suites.load import load_source
-from proctor.services.suites.save_and_open import SaveResult, check_builtin, save_state
-from proctor.services.suites.saved_names import check_name
+from proctor.services.suites.save_and_open import SaveResult, check_builtin, get_save_state
+from proctor.services.suites.saved_names import check_suite_name
 from proctor.services.suites.split import check_share
-from proctor.services.suites.upload import FOLDER, Upload, decoded, folder_endings, source_of
-from proctor.services.suites.validate import check_source
-from proctor.splits import divided
-from proctor.validation import shown
+from proctor.services.suites.upload import (
+    FOLDER_CHOICE,
+    Upload,
+    decode_suite_text,
+    folder_endings,
+    source_from_upload,
+)
+from proctor.services.suites.validate import validate_source
+from proctor.splits import with_holdout_share
+from proctor.validation import quote_value
 
-CODE: Final = "not-from-a-page"
+PAGE_CODE: Final = "not-from-a-page"
 """The code of problems that only suites from a page have."""
-SHOWN: Final = 20
+MAX_PREVIEW_CASES: Final = 20
 """The number of cases that the page shows of a draft."""
-LONGEST_NAME: Final = 200
+MAX_NAME_LENGTH: Final = 200
 """In characters; lists have no room for longer names."""
 
 _SAVE_HINT: Final = "Take it out, or save the suite from its own folder with `proctor suites save`."
@@ -42,11 +48,11 @@ _FIELDS: Final = {
     "works in a workspace": "workspace",
     "names a target of its own": "target",
 }
-_CODES_OF_READ_CASES: Final = frozenset({"bad-assertion", CODE})
+_CODES_OF_READ_CASES: Final = frozenset({"bad-assertion", PAGE_CODE})
 """The codes of errors in cases that could still be read."""
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class UploadDraft(Struct, frozen=True, kw_only=True):
     """A checked upload that is not saved yet."""
 
     upload: Upload
@@ -76,7 +82,7 @@ class Draft(Struct, frozen=True, kw_only=True):
         return (0 if self.suite is None else self.suite.case_count) + len(wrong - {None})
 
 
-def draft_of(
+def check_upload(
     upload: Upload,
     *,
     name: str = "",
@@ -84,7 +90,7 @@ def draft_of(
     holdout: float | None = None,
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
-) -> Draft:
+) -> UploadDraft:
     """Reads an upload and finds all errors and warnings in it.
 
     Args:
@@ -94,7 +100,7 @@ def draft_of(
         holdout: the share of its cases to hold out, 0 for none; None leaves that to the file, and is a fifth
             where the file does not say.
         own_targets: the names in the server's targets file, which a suite may use.
-        options: see `options_of`.
+        options: see `upload_options`.
 
     Raises:
         UsageError: the upload is no text, there is no such dialect, or the holdout is no valid share.
@@ -103,23 +109,25 @@ def draft_of(
     _check_holdout(holdout)
     first: list[Case] = []
 
-    def inspect(located_case: Placed) -> Iterator[Problem]:
-        if len(first) < SHOWN:
+    def inspect(located_case: CaseAtLine) -> Iterator[Problem]:
+        if len(first) < MAX_PREVIEW_CASES:
             first.append(located_case.case)
         yield from _check_side_effects(located_case, upload.main, own_targets)
 
-    validation = check_source(source_of(upload, options), inspect, dialect=dialect)
+    validation = validate_source(source_from_upload(upload, options), inspect, dialect=dialect)
     problems = tuple(map(_to_page_problem, validation.problems))
-    if validation.loaded is None:
-        return Draft(upload=upload, suite=None, problems=problems)
-    suite, warnings = _prepare_suite(validation.loaded.suite, upload, name, holdout, own_targets)
-    draft = Draft(upload=upload, suite=suite, problems=(*warnings, *problems), first=tuple(first))
+    if validation.loaded_suite is None:
+        return UploadDraft(upload=upload, suite=None, problems=problems)
+    suite, warnings = _prepare_suite(validation.loaded_suite.suite, upload, name, holdout, own_targets)
+    draft = UploadDraft(upload=upload, suite=suite, problems=(*warnings, *problems), first=tuple(first))
     if draft.errors:  # which cases are held out depends on all of them
         return draft
-    return replace(draft, holdout=replace(validation.loaded, suite=suite).index().holdout or frozenset())
+    return replace(
+        draft, holdout=replace(validation.loaded_suite, suite=suite).index().holdout or frozenset()
+    )
 
 
-def save(
+def save_draft(
     store: Store,
     upload: Upload,
     *,
@@ -133,12 +141,12 @@ def save(
 
     Args:
         store: where it is saved.
-        upload: as for `draft_of`, and so are all others.
+        upload: as for `check_upload`, and so are all others.
         name: the name for the suite; empty uses that of its file.
         dialect: its dialect; None detects it from the content.
-        holdout: as for `draft_of`.
+        holdout: as for `check_upload`.
         own_targets: the names in the server's targets file.
-        options: see `options_of`.
+        options: see `upload_options`.
 
     Raises:
         SuiteError: the suite is invalid, or would act on this machine; nothing was saved.
@@ -147,21 +155,23 @@ def save(
     _check_text(upload)
     _check_holdout(holdout)
     before = store.versions()
-    writer = _CheckingWriter(store.saving(), upload, name, holdout, own_targets)
+    writer = _CheckingWriter(store.open_suite_writer(), upload, name, holdout, own_targets)
     try:
-        load_result = load_source(source_of(upload, options), dialect=dialect, writer=writer)
+        load_result = load_source(source_from_upload(upload, options), dialect=dialect, writer=writer)
     except SuiteError as error:
         raise SuiteError([_to_page_problem(problem) for problem in error.problems]) from None
     finally:
-        writer.drop()
+        writer.discard()
     if load_result.errors:
         raise SuiteError([_to_page_problem(problem) for problem in load_result.problems])
     return SaveResult(
-        path=upload.name or upload.main, suite=load_result.suite, state=save_state(load_result.suite, before)
+        path=upload.name or upload.main,
+        suite=load_result.suite,
+        state=get_save_state(load_result.suite, before),
     )
 
 
-def options_of(config: Config) -> dict[str, Any]:
+def upload_options(config: Config) -> dict[str, Any]:
     """Returns the reading options of `proctor.toml` that name no folder of this machine."""
     options: dict[str, Any] = dict(config.dialect_options)
     if config.substitutions:
@@ -184,47 +194,47 @@ class _CheckingWriter:
         self._upload = upload
         self._name = name
         self._holdout = holdout
-        self._own = own_targets
-        self._wrong: list[Problem] = []
+        self._own_targets = own_targets
+        self._problems: list[Problem] = []
 
     def add(self, case: Case, sent: str) -> None:
         """Checks and adds the next case."""
-        self._wrong += _check_side_effects(Placed(case, 1), self._upload.main, self._own)
+        self._problems += _check_side_effects(CaseAtLine(case, 1), self._upload.main, self._own_targets)
         self._writer.add(case, sent)
 
-    def keep(self, suite: Suite) -> Suite:
+    def commit(self, suite: Suite) -> Suite:
         """Saves the suite.
 
         Raises:
             SuiteError: it would act on this machine.
             UsageError: its name is not allowed.
         """
-        if self._wrong:
-            raise SuiteError(self._wrong)
-        suite, _ = _prepare_suite(suite, self._upload, self._name, self._holdout, self._own)
+        if self._problems:
+            raise SuiteError(self._problems)
+        suite, _ = _prepare_suite(suite, self._upload, self._name, self._holdout, self._own_targets)
         _check_name(suite.name)
         check_builtin(suite.name, suite.digest)
-        return self._writer.keep(suite)
+        return self._writer.commit(suite)
 
-    def drop(self) -> None:
+    def discard(self) -> None:
         """Discards what was added."""
-        self._writer.drop()
+        self._writer.discard()
 
 
 def _check_name(name: str) -> None:
-    check_name(name)
-    if len(name) > LONGEST_NAME:
-        raise UsageError(f"The name has {len(name)} characters; give it at most {LONGEST_NAME}.")
+    check_suite_name(name)
+    if len(name) > MAX_NAME_LENGTH:
+        raise UsageError(f"The name has {len(name)} characters; give it at most {MAX_NAME_LENGTH}.")
 
 
 def _check_text(upload: Upload) -> None:
     """Checks that files that are read as text are UTF-8; attachments may be anything."""
-    if upload.main != FOLDER:
-        decoded(upload.files[upload.main], upload.main)
+    if upload.main != FOLDER_CHOICE:
+        decode_suite_text(upload.files[upload.main], upload.main)
         return
     for path, data in upload.files.items():
         if path.lower().endswith(folder_endings()):
-            decoded(data, path)
+            decode_suite_text(data, path)
 
 
 def _check_holdout(holdout: float | None) -> None:
@@ -240,15 +250,20 @@ def _prepare_suite(
     unknown_targets = [target for target in suite.defaults.targets if target not in own_targets]
     if holdout is None and suite.split_rule is None and not suite.no_holdout:
         holdout = SplitRule().ratio
-    suite = replace(suite if holdout is None else divided(suite, holdout), name=title, folder="")
+    suite = replace(suite if holdout is None else with_holdout_share(suite, holdout), name=title, folder="")
     if not unknown_targets:
         return suite, []
     message = (
-        f"The suite wants to be run on {listed([shown(name) for name in unknown_targets], 5)}, which the "
+        f"The suite wants to be run on {join_names([quote_value(name) for name in unknown_targets], 5)}, "
+        "which the "
         "targets.yaml here does not name, so that is left out. Choose the targets on Run Suite."
     )
     warning = Problem(
-        level="warning", code=CODE, message=message, path=upload.main, line=None if upload.is_folder else 1
+        level="warning",
+        code=PAGE_CODE,
+        message=message,
+        path=upload.main,
+        line=None if upload.is_folder else 1,
     )
     known_targets = tuple(target for target in suite.defaults.targets if target in own_targets)
     return replace(suite, defaults=replace(suite.defaults, targets=known_targets)), [warning]
@@ -257,15 +272,15 @@ def _prepare_suite(
 # --- what a page may not say -------------------------------------------------------------------------------
 
 
-def _check_side_effects(located_case: Placed, path: str, own_targets: Collection[str]) -> list[Problem]:
+def _check_side_effects(located_case: CaseAtLine, path: str, own_targets: Collection[str]) -> list[Problem]:
     """Returns an error for each thing that a case would do on this machine."""
     case = located_case.case
     return [
         Problem(
-            code=CODE,
+            code=PAGE_CODE,
             message=(
-                f"Case {shown(case.id)} {what} ({shown(detail)}), which no suite from a page may. "
-                + (_NAME_HINT if what.startswith("names ") else _SAVE_HINT)
+                f"Case {quote_value(case.id)} {what} ({quote_value(detail)}), which no suite from a page "
+                "may. " + (_NAME_HINT if what.startswith("names ") else _SAVE_HINT)
             ),
             path=located_case.path or path,
             line=located_case.line,
@@ -282,7 +297,7 @@ def _to_page_problem(problem: Problem) -> Problem:
         message = (
             f"`{problem.field}` reads an environment variable, which no suite from a page may. {_SAVE_HINT}"
         )
-        return replace(problem, code=CODE, message=message)
+        return replace(problem, code=PAGE_CODE, message=message)
     if problem.code in ("unknown-dialect", "ambiguous-dialect"):
         message = problem.message.replace("Name the dialect with --dialect", "Choose its dialect")
         return replace(problem, message=message.replace("Say which with --dialect.", "Choose which it is."))

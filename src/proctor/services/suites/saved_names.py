@@ -27,27 +27,27 @@ def name_for(store: Store, path: Path, suite: Suite, others: Collection[Path] = 
         others: files that are saved by the same command.
     """
     file = os.path.abspath(path)  # noqa: PTH100  # a link is not followed
-    names = names_of(path, suite.name)
-    earlier = store.names_from(file)
+    names = candidate_names(path, suite.name)
+    earlier = store.names_for_path(file)
     previous = next((name for name in names if name in earlier), None)
     if previous is not None:
         return previous
     for name in names:
-        if _has_suite(store, name, suite) and _claim(store, name, file):
+        if _has_suite(store, name, suite) and _claim_name(store, name, file):
             return name
     taken_names = _ambiguous_names(path, suite.name, others)
     for name in names:
         if name in taken_names:
             continue
-        if _claim(store, name, file) or _has_suite(store, name, suite):
+        if _claim_name(store, name, file) or _has_suite(store, name, suite):
             return name
-        taken_names |= set(names_of(Path(store.origin(name) or file), suite.name)) - {
+        taken_names |= set(candidate_names(Path(store.path_for_name(name) or file), suite.name)) - {
             _path_from_working_folder(path, suite.name)
         }
     return suite.name
 
 
-def names_of(path: Path, name: str) -> list[str]:
+def candidate_names(path: Path, name: str) -> list[str]:
     """Returns the names that a file may have: `tests`, `a/tests` and so on, then the same with its ending.
 
     Args:
@@ -73,9 +73,9 @@ def _split_path(path: Path, name: str) -> tuple[Path, str] | None:
     return (path.parent.parent, f"{name}/{path.name}") if name == path.parent.name else None
 
 
-def _claim(store: Store, name: str, file: str) -> bool:
+def _claim_name(store: Store, name: str, file: str) -> bool:
     """Reserves a name for a file, unless another existing file has it; returns whether it did."""
-    origin = store.origin(name)
+    origin = store.path_for_name(name)
     if origin is not None and os.path.lexists(origin):
         return False
     store.claim_name(name, file)
@@ -89,7 +89,7 @@ def _has_suite(store: Store, name: str, suite: Suite) -> bool:
 def _ambiguous_names(path: Path, name: str, others: Collection[Path]) -> set[str]:
     """Returns the names that could be other files' as well, without the path from the working folder."""
     other_files = [other for other in others if other != path]
-    candidates = {candidate for other in other_files for candidate in names_of(other, name)}
+    candidates = {candidate for other in other_files for candidate in candidate_names(other, name)}
     own_name = _path_from_working_folder(path, name)
     return (
         candidates
@@ -106,13 +106,13 @@ def _path_from_working_folder(path: Path, name: str) -> str | None:
     return (parts[0].relative_to(working_folder) / name).as_posix()
 
 
-def versioned(word: str) -> tuple[str, str] | None:
+def split_version(word: str) -> tuple[str, str] | None:
     """Returns the name and the version of `NAME@v2` or `NAME@sha256:…`; None for any other word."""
     match = _VERSION.fullmatch(word)
     return None if match is None else (match[1], match[2])
 
 
-def check_name(name: str) -> None:
+def check_suite_name(name: str) -> None:
     """Checks that a suite can be saved and found again under a name.
 
     Raises:
@@ -120,5 +120,5 @@ def check_name(name: str) -> None:
     """
     if name != name.strip() or not name.isprintable() or not name:
         raise UsageError(f"{name!r} is no name for a suite. Give it one line without spaces around it.")
-    if versioned(name) is not None:
+    if split_version(name) is not None:
         raise UsageError(f"{name!r} would be read as a version of a suite. Leave the part from `@` on out.")

@@ -6,12 +6,12 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.services.runs.request import Request
-from proctor.services.suites.builtin_suites import BUILTIN
-from proctor.services.suites.load import Loaded
-from proctor.splits import divided
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX
+from proctor.services.suites.load import LoadedSuite
+from proctor.splits import with_holdout_share
 
 
-def as_asked(load_result: Loaded, request: Request) -> Loaded:
+def apply_split(load_result: LoadedSuite, request: Request) -> LoadedSuite:
     """Splits the suite as the request says, or else as its dialect does.
 
     Raises:
@@ -27,7 +27,7 @@ def as_asked(load_result: Loaded, request: Request) -> Loaded:
     is_set_by_flag = _is_set_by_flag(request)
     if ratio == 0:
         _check_nothing_held_out(request, is_set_by_flag=is_set_by_flag)
-    if suite.name.startswith(BUILTIN):
+    if suite.name.startswith(BUILTIN_PREFIX):
         if not is_set_by_flag or ratio == 0:
             return load_result
         raise UsageError(
@@ -42,7 +42,7 @@ def as_asked(load_result: Loaded, request: Request) -> Loaded:
             "Say with --holdout 0.2 how much of it is to be held out."
         )
     if ratio is not None:
-        suite = divided(suite, ratio)
+        suite = with_holdout_share(suite, ratio)
     if suite.split_rule is not None and method is not None:
         suite = replace(suite, split_rule=replace(suite.split_rule, method=method))
     return replace(load_result, suite=suite)

@@ -10,15 +10,15 @@ from msgspec import Struct
 
 from proctor.errors import UsageError, suggestion
 from proctor.model import Problem
-from proctor.plurals import counted, listed
+from proctor.plurals import join_names, pluralize
 from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
-from proctor.services.suites.builtin_suites import BUILTIN, TIERS, builtin
-from proctor.services.suites.file_source import source_of
-from proctor.services.suites.saved_names import versioned
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.saved_names import split_version
 
 if TYPE_CHECKING:
-    from proctor.services.suites.folder_search import Contents
+    from proctor.services.suites.folder_search import FolderContents
 
 _MAX_NAMED = 10
 """The maximum number of files that a sentence names."""
@@ -28,7 +28,7 @@ class NoSuchSuite(UsageError):
     """The argument stands for no file."""
 
 
-class Located(Struct, frozen=True, kw_only=True):
+class LocatedSuites(Struct, frozen=True, kw_only=True):
     """The suite files that an argument stands for."""
 
     paths: tuple[Path, ...]
@@ -40,7 +40,7 @@ class Located(Struct, frozen=True, kw_only=True):
     """Sentences: which suite an ambiguous argument means, and which files are read by other suites."""
 
 
-class Locator(Struct, frozen=True, kw_only=True):
+class SuiteLocator(Struct, frozen=True, kw_only=True):
     """Finds the files of SUITE arguments; the defaults are those of a command without flags."""
 
     is_saved: Callable[[str], bool] = lambda _word: False
@@ -54,7 +54,7 @@ class Locator(Struct, frozen=True, kw_only=True):
     strict: bool = False
     """A file of a folder that no format recognises is an error."""
 
-    def find(self, word: str) -> Located:
+    def find(self, word: str) -> LocatedSuites:
         """Finds the files that an argument stands for.
 
         In this order: `builtin:TIER`; a file; a folder, which stands for every suite in it and below; a file
@@ -66,51 +66,59 @@ class Locator(Struct, frozen=True, kw_only=True):
         """
         if not word.strip():
             raise UsageError("The name of the suite is empty. Is a variable not set?")
-        tier = word.removeprefix(BUILTIN)
-        if word.startswith(BUILTIN) and versioned(word) is None:
+        tier = word.removeprefix(BUILTIN_PREFIX)
+        if word.startswith(BUILTIN_PREFIX) and split_version(word) is None:
             if tier not in TIERS:
                 raise UsageError(f"There is no built-in suite {word!r}. {suggestion(tier, sorted(TIERS))}")
-            return Located(paths=(builtin(tier),))
+            return LocatedSuites(paths=(builtin_path(tier),))
         path = Path(word)
         if path.is_file():
-            return Located(paths=(path,), notes=choice(word, f"the file {word!r}"))
+            return LocatedSuites(paths=(path,), notes=describe_choice(word, f"the file {word!r}"))
         if path.is_dir():
             return self._find_in_folder(word, path)
-        if versioned(word) is not None:
+        if split_version(word) is not None:
             raise NoSuchSuite(
                 f"There is no file or folder {word!r}; only suites in a store have versions. "
                 f"`proctor suites export {word} -o FILE` writes one to a file."
             )
         return self._find_by_name(word)
 
-    def _find_in_folder(self, word: str, folder: Path) -> Located:
-        from proctor.services.suites.folder_search import contents_of  # runs of a single file do not need it
+    def _find_in_folder(self, word: str, folder: Path) -> LocatedSuites:
+        from proctor.services.suites.folder_search import (
+            search_folder,  # runs of a single file do not need it
+        )
 
-        contents = contents_of(
-            folder, lambda path: source_of(path, self.environ, self.config.reading(path)), self.dialect
+        contents = search_folder(
+            folder,
+            lambda path: source_from_path(path, self.environ, self.config.source_options(path)),
+            self.dialect,
         )
         if not contents.suites:
             raise UsageError(_empty_message(word, contents))
-        notes = choice(word, f"the folder {word!r}")
-        if contents.used:
-            notes += (f"Not run on their own, because other suites read them: {_list_files(contents.used)}.",)
+        notes = describe_choice(word, f"the folder {word!r}")
+        if contents.included:
+            notes += (
+                f"Not run on their own, because other suites read them: {_list_files(contents.included)}.",
+            )
         if self.strict:
             problems = tuple(_unrecognised_problem(file) for file in contents.unrecognised)
-            return Located(paths=contents.suites, problems=problems, notes=notes)
-        return Located(paths=contents.suites, warnings=tuple(_describe_skipped(contents)), notes=notes)
+            return LocatedSuites(paths=contents.suites, problems=problems, notes=notes)
+        return LocatedSuites(paths=contents.suites, warnings=tuple(_describe_skipped(contents)), notes=notes)
 
-    def _find_by_name(self, word: str) -> Located:
-        from proctor.services.suites.folder_search import is_settings
+    def _find_by_name(self, word: str) -> LocatedSuites:
+        from proctor.services.suites.folder_search import is_settings_file
 
         files = (file for file in Path("suites").glob("*") if file.is_file())
-        suites = [file for file in files if not is_settings(source_of(file))]
+        suites = [file for file in files if not is_settings_file(source_from_path(file))]
         matches = sorted(file for file in suites if word in (file.stem, _suite_name(file)))
         if len(matches) > 1:
             raise UsageError(
                 f"The suite {word!r} is more than one file: {_list_files(matches)}. Name one of them."
             )
         if matches:
-            return Located(paths=(matches[0],), notes=choice(word, f"the file {matches[0].as_posix()!r}"))
+            return LocatedSuites(
+                paths=(matches[0],), notes=describe_choice(word, f"the file {matches[0].as_posix()!r}")
+            )
         if word not in TIERS:
             names = sorted({*TIERS, *map(_suite_name, suites)})
             raise NoSuchSuite(
@@ -118,16 +126,17 @@ class Locator(Struct, frozen=True, kw_only=True):
             )
         if self.is_saved(word):
             raise NoSuchSuite(
-                f"{word!r} is a suite in the store, and no file. `{BUILTIN}{word}` is the built-in suite."
+                f"{word!r} is a suite in the store, and no file. `{BUILTIN_PREFIX}{word}` is the built-in "
+                "suite."
             )
-        return Located(paths=(builtin(word),))
+        return LocatedSuites(paths=(builtin_path(word),))
 
 
-def choice(word: str, meaning: str) -> tuple[str, ...]:
+def describe_choice(word: str, meaning: str) -> tuple[str, ...]:
     """Returns a sentence on what a word means that also names a built-in suite; nothing for other words."""
     if word not in TIERS:
         return ()
-    return (f"{word!r} is {meaning} here. `{BUILTIN}{word}` is the built-in suite.",)
+    return (f"{word!r} is {meaning} here. `{BUILTIN_PREFIX}{word}` is the built-in suite.",)
 
 
 def _suite_name(file: Path) -> str:
@@ -135,7 +144,7 @@ def _suite_name(file: Path) -> str:
 
 
 def _list_files(files: Sequence[Path]) -> str:
-    return listed([one_line(file.as_posix()) for file in files], _MAX_NAMED)
+    return join_names([one_line(file.as_posix()) for file in files], _MAX_NAMED)
 
 
 def _unrecognised_problem(file: Path) -> Problem:
@@ -143,12 +152,14 @@ def _unrecognised_problem(file: Path) -> Problem:
     return Problem(code="unknown-dialect", message=message, path=str(file), line=1)
 
 
-def _describe_skipped(contents: Contents) -> Iterator[str]:
+def _describe_skipped(contents: FolderContents) -> Iterator[str]:
     files = contents.unrecognised
     if files:
-        yield f"Skipped {counted(len(files), 'file')} that no suite format recognises: {_list_files(files)}."
+        yield (
+            f"Skipped {pluralize(len(files), 'file')} that no suite format recognises: {_list_files(files)}."
+        )
 
 
-def _empty_message(word: str, contents: Contents) -> str:
+def _empty_message(word: str, contents: FolderContents) -> str:
     expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
     return " ".join([f"The folder {word!r} has no suite in it ({expected}).", *_describe_skipped(contents)])

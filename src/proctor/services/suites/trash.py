@@ -14,16 +14,16 @@ from msgspec.structs import replace
 
 from proctor.errors import StoreError, UsageError
 from proctor.model import Suite
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import SavedSuite, Store
-from proctor.services.suites.overview import kept
-from proctor.services.suites.saved_names import versioned
+from proctor.services.suites.overview import list_saved_versions
+from proctor.services.suites.saved_names import split_version
 
-MOST: Final = 100
+MAX_DELETED: Final = 100
 """The maximum number of deleted versions; beyond it the oldest is removed for good."""
 
 
-class Discarded(Struct, frozen=True, kw_only=True):
+class DeletedVersion(Struct, frozen=True, kw_only=True):
     """A version that was deleted."""
 
     name: str
@@ -51,13 +51,15 @@ class Trash:
         Raises:
             UsageError: there is none, or one has stored runs; nothing was deleted.
         """
-        versions = kept(self._store, name)
+        versions = list_saved_versions(self._store, name)
         entries = [entry for entry in versions if version in (None, entry.saved.suite.version)]
         if not entries:
             what = f"version {version!r} of a suite" if version else "suite"
             raise UsageError(f"There is no {what} {name!r} any more. Nothing was deleted.")
         reasons = [
-            f"{entry.saved.suite.version} has {counted(entry.runs, 'run')}" for entry in entries if entry.runs
+            f"{entry.saved.suite.version} has {pluralize(entry.runs, 'run')}"
+            for entry in entries
+            if entry.runs
         ]
         if reasons:
             raise UsageError(
@@ -67,17 +69,17 @@ class Trash:
         with self._trash() as trash:
             for entry in entries:
                 self._discard(trash, entry.saved.suite)
-            _make_room(trash)
+            _drop_oldest(trash)
         return [entry.saved.suite for entry in entries]
 
     def _discard(self, trash: Store, suite: Suite) -> None:
         name = f"{suite.name}@{suite.version}"
         copy = _copy_suite(self._store, suite, trash, replace(suite, name=name))
         try:
-            self._store.forget(suite.name, suite.digest)
+            self._store.delete_version(suite.name, suite.digest)
         except StoreError:  # a run of it has started meanwhile, or another process deleted it
             if self._store.suite(suite.name, suite.digest) is not None:
-                trash.forget(name, copy.digest)
+                trash.delete_version(name, copy.digest)
             raise
 
     def restore(self, name: str, version: str) -> Suite:
@@ -92,10 +94,10 @@ class Trash:
             if suite is None:
                 raise UsageError(f"{name} {version} cannot be had back any more, or is back already.")
             restored = _copy_suite(trash, suite, self._store, replace(suite, name=name), again=True)
-            trash.forget(trash_name, suite.digest)
+            trash.delete_version(trash_name, suite.digest)
         return restored
 
-    def discarded(self) -> list[Discarded]:
+    def list_deleted(self) -> list[DeletedVersion]:
         """Returns the deleted versions that can be restored, the last deleted first."""
         with self._trash() as trash:
             deleted = _list_deleted(trash)
@@ -106,26 +108,26 @@ class Trash:
         ]
 
 
-def _list_deleted(trash: Store) -> list[Discarded]:
+def _list_deleted(trash: Store) -> list[DeletedVersion]:
     deleted = []
     for saved in sorted(trash.versions(), key=lambda saved_suite: saved_suite.saved_at, reverse=True):
-        parts = versioned(saved.suite.name)
+        parts = split_version(saved.suite.name)
         if parts is not None and saved.current:
-            deleted.append(Discarded(name=parts[0], version=parts[1], saved=saved))
+            deleted.append(DeletedVersion(name=parts[0], version=parts[1], saved=saved))
     return deleted
 
 
-def _make_room(trash: Store) -> None:
-    for version in _list_deleted(trash)[MOST:]:
-        trash.forget(version.saved.suite.name, version.saved.suite.digest)
+def _drop_oldest(trash: Store) -> None:
+    for version in _list_deleted(trash)[MAX_DELETED:]:
+        trash.delete_version(version.saved.suite.name, version.saved.suite.digest)
 
 
 def _copy_suite(source: Store, suite: Suite, to: Store, header: Suite, *, again: bool = False) -> Suite:
     """Copies a suite to another store, under the name of that header."""
-    writer = to.saving(again=again)
+    writer = to.open_suite_writer(again=again)
     try:
         for stored_case in source.cases(suite.content):
-            writer.add(stored_case.case, stored_case.sent)
-        return writer.keep(header)
+            writer.add(stored_case.case, stored_case.sent_digest)
+        return writer.commit(header)
     finally:
-        writer.drop()
+        writer.discard()

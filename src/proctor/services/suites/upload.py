@@ -19,25 +19,25 @@ from msgspec.structs import replace
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import may_be_suite
 from proctor.dialects.shared.head import read_head
-from proctor.dialects.shared.signatures import YAML
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.errors import SuiteError, UsageError
-from proctor.protocols import Found, Source
+from proctor.protocols import SourceFile, SuiteSource
 from proctor.services.suites.load import load_source
-from proctor.validation import shown
+from proctor.validation import quote_value
 
-FOLDER: Final = "."
+FOLDER_CHOICE: Final = "."
 """Stands for all Markdown tests together, which are one suite."""
-MOST_TEXT: Final = 20 * 2**20
+MAX_TEXT_BYTES: Final = 20 * 2**20
 """The maximum size of the suite's own file: a hundred thousand tests of 200 characters."""
 _MAX_CHOICES: Final = 40
 """With more suites in an upload, none is read to see whether it belongs to another."""
 
 _TABLE_ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
-_WILD: Final = frozenset("*?[")
+_WILDCARDS: Final = frozenset("*?[")
 _KINDS: Final = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
     **dict.fromkeys((".csv", ".tsv"), "table"),
-    **dict.fromkeys(YAML, "yaml"),
+    **dict.fromkeys(YAML_ENDINGS, "yaml"),
 }
 """Endings of files that hold the same kind of text; any other ending is a kind of its own."""
 
@@ -57,12 +57,16 @@ class Upload(Struct, frozen=True, kw_only=True):
     @property
     def is_folder(self) -> bool:
         """Whether the suite is a folder, not a file."""
-        return self.main == FOLDER
+        return self.main == FOLDER_CHOICE
 
     @property
     def text(self) -> str | None:
         """The text, where the upload is a single file."""
-        return None if self.is_folder or len(self.files) > 1 else decoded(self.files[self.main], self.main)
+        return (
+            None
+            if self.is_folder or len(self.files) > 1
+            else decode_suite_text(self.files[self.main], self.main)
+        )
 
     @property
     def size(self) -> int:
@@ -73,7 +77,7 @@ class Upload(Struct, frozen=True, kw_only=True):
 # --- bytes to an upload ------------------------------------------------------------------------------------
 
 
-def of_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
+def upload_from_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
     """Returns a pasted text as an upload.
 
     Args:
@@ -88,12 +92,14 @@ def of_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
     if not text.strip():
         raise UsageError("There is nothing to read yet. Paste the cases of a suite, or choose a file.")
     data = text.encode("utf-8", "surrogatepass")
-    decoded(data, name or "the text")
+    decode_suite_text(data, name or "the text")
     stem, ending = splitext(basename(name.replace("\\", "/")))
     if ending.lower() not in {*_KINDS, *_suite_endings()}:
         stem, ending = stem + ending, ""
     guessed_ending = _guess_ending(text, data, dialect)
-    if _kind(ending) != _kind(guessed_ending):  # the text may have been replaced since it had the name
+    if _text_kind(ending) != _text_kind(
+        guessed_ending
+    ):  # the text may have been replaced since it had the name
         ending = guessed_ending
     path = (stem.strip(" .") or "suite") + ending
     return Upload(files={path: data}, main=path, name=stem.strip(" ."))
@@ -120,11 +126,11 @@ def folder_endings() -> tuple[str, ...]:
     return tuple(ending for dialect in readers for ending in dialect.endings)
 
 
-def _kind(ending: str) -> str:
+def _text_kind(ending: str) -> str:
     return _KINDS.get(ending.lower(), ending.lower())
 
 
-def of_files(files: Mapping[str, bytes], name: str = "", main: str | None = None) -> Upload:
+def upload_from_files(files: Mapping[str, bytes], name: str = "", main: str | None = None) -> Upload:
     """Returns files that were uploaded together as an upload; one is the suite, or all Markdown tests are.
 
     Args:
@@ -144,7 +150,9 @@ def of_files(files: Mapping[str, bytes], name: str = "", main: str | None = None
         expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
         raise UsageError(f"There is no suite in the upload ({expected}).")
     if main is not None and main not in choices:
-        raise UsageError(f"{shown(main)} is no suite of this upload. Choose one of: {', '.join(choices)}.")
+        raise UsageError(
+            f"{quote_value(main)} is no suite of this upload. Choose one of: {', '.join(choices)}."
+        )
     if main is not None or len(choices) == 1:
         return Upload(files=files, main=main or choices[0], name=name)
     independent = _independent_choices(Upload(files=files, main=choices[0], name=name), choices)
@@ -153,7 +161,7 @@ def of_files(files: Mapping[str, bytes], name: str = "", main: str | None = None
     )
 
 
-def chosen(upload: Upload, main: str) -> Upload:
+def choose_suite(upload: Upload, main: str) -> Upload:
     """Returns the upload with another one of its choices as the suite.
 
     Raises:
@@ -161,35 +169,38 @@ def chosen(upload: Upload, main: str) -> Upload:
     """
     choices = upload.choices or (upload.main,)
     if main not in choices:
-        raise UsageError(f"{shown(main)} is no suite of this upload. Choose one of: {', '.join(choices)}.")
+        raise UsageError(
+            f"{quote_value(main)} is no suite of this upload. Choose one of: {', '.join(choices)}."
+        )
     return replace(upload, main=main)
 
 
-def decoded(data: bytes, name: str) -> str:
+def decode_suite_text(data: bytes, name: str) -> str:
     """Decodes a suite's own text.
 
     Raises:
         UsageError: it is not UTF-8, or too long.
     """
-    if len(data) > MOST_TEXT:
+    if len(data) > MAX_TEXT_BYTES:
         raise UsageError(
-            f"{shown(name)} has {len(data) / 2**20:,.0f} MB, and a page reads {MOST_TEXT // 2**20}. "
+            f"{quote_value(name)} has {len(data) / 2**20:,.0f} MB, and a page reads "
+            f"{MAX_TEXT_BYTES // 2**20}. "
             "Save it with `proctor suites save`."
         )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UsageError(f"{shown(name)} is UTF-16. Save it as UTF-8.")
+        raise UsageError(f"{quote_value(name)} is UTF-16. Save it as UTF-8.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(
-            f"{shown(name)} is no text in UTF-8: look at byte {error.start + 1:,}, on line {line:,}. "
+            f"{quote_value(name)} is no text in UTF-8: look at byte {error.start + 1:,}, on line {line:,}. "
             "Save it as UTF-8."
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise UsageError(
-            f"{shown(name)} has a NUL character on line {line:,}, so it is no text. Take it out."
+            f"{quote_value(name)} has a NUL character on line {line:,}, so it is no text. Take it out."
         )
     return text
 
@@ -212,7 +223,7 @@ def _find_suites(files: Mapping[str, bytes]) -> list[str]:
     tests = [path for path, data in files.items() if _is_test_of_folder(path, data)]
     if tests and len(files) == 1:
         return [*paths, *tests]
-    return [*paths, *[FOLDER] * bool(tests)]
+    return [*paths, *[FOLDER_CHOICE] * bool(tests)]
 
 
 def _is_suite(path: str, data: bytes) -> bool:
@@ -222,7 +233,7 @@ def _is_suite(path: str, data: bytes) -> bool:
         return True
     readers = [dialect for dialect in DIALECTS.load_all().values() if not dialect.reads_folders]
     try:
-        return may_be_suite(Source(path=path, lines=lambda: BytesIO(data)), readers)
+        return may_be_suite(SuiteSource(path=path, read_lines=lambda: BytesIO(data)), readers)
     except SuiteError:  # too large to tell; reading it reports the error
         return True
 
@@ -232,7 +243,7 @@ def _is_test_of_folder(path: str, data: bytes) -> bool:
     if _is_hidden(path):
         return False
     return any(
-        dialect.is_test_of_folder(path, lambda: data)
+        dialect.marks_suite_folder(path, lambda: data)
         for dialect in DIALECTS.load_all().values()
         if dialect.reads_folders
     )
@@ -260,7 +271,7 @@ def _independent_choices(upload: Upload, choices: list[str]) -> tuple[str, ...]:
 # --- an upload to a source ---------------------------------------------------------------------------------
 
 
-def source_of(upload: Upload, options: Mapping[str, Any] = {}) -> Source:
+def source_from_upload(upload: Upload, options: Mapping[str, Any] = {}) -> SuiteSource:
     """Returns the source of an upload.
 
     Args:
@@ -279,27 +290,27 @@ class _MemoryFiles:
         self._folder = "" if upload.is_folder else dirname(upload.main)
         self.references: set[str] = set()
         """The paths that references have found so far."""
-        self.source = Source(
+        self.source = SuiteSource(
             path=upload.main,
-            lines=self._lines,
-            neighbour=self._neighbour,
-            find=self._find,
-            within=self._within,
-            expand=lru_cache(maxsize=64)(self._expand),
+            read_lines=self._lines,
+            read_sibling=self._neighbour,
+            find_file=self._find,
+            find_within=self._within,
+            expand_glob=lru_cache(maxsize=64)(self._expand),
             environ={},
             is_folder=upload.is_folder,
             options=options,
         )
 
     def _lines(self) -> Iterator[bytes]:
-        if self._main != FOLDER:
+        if self._main != FOLDER_CHOICE:
             yield from BytesIO(self._files[self._main])
 
     def _neighbour(self, name: str) -> bytes | None:
         path = _join(self._folder, name)
         return self._files.get(path) if path is not None and dirname(path) == self._folder else None
 
-    def _find(self, reference: str) -> Found | None:
+    def _find(self, reference: str) -> SourceFile | None:
         """Looks in the suite's folder, then in each one above it."""
         name = reference.replace("\\", "/").lstrip("/")
         if not name or "\0" in name:
@@ -308,17 +319,17 @@ class _MemoryFiles:
         while start is not None:
             path = _join(start, name)
             if path is not None and path in self._files:
-                return Found(path=relpath(path, self._folder or "."), data=self._data(path) or b"")
+                return SourceFile(path=relpath(path, self._folder or "."), data=self._read(path) or b"")
             start = None if not start else dirname(start)
         return None
 
-    def _within(self, path: str) -> Found | None:
+    def _within(self, path: str) -> SourceFile | None:
         inside = normpath(path.replace("\\", "/"))
         full_path = None if inside.startswith(("/", "..")) else _join(self._folder, inside)
-        data = None if full_path is None else self._data(full_path)
-        return None if data is None else Found(path=inside, data=data)
+        data = None if full_path is None else self._read(full_path)
+        return None if data is None else SourceFile(path=inside, data=data)
 
-    def _data(self, path: str) -> bytes | None:
+    def _read(self, path: str) -> bytes | None:
         if path in self._files:
             self.references.add(path)
         return self._files.get(path)
@@ -327,7 +338,7 @@ class _MemoryFiles:
         """Hidden files match no `*`; a glob that ends in `/` matches folders."""
         wants_folders = pattern.endswith("/")
         parts = [part for part in pattern.strip("/").split("/") if part not in ("", ".")]
-        fixed_count = next((at for at, part in enumerate(parts) if _WILD.intersection(part)), len(parts))
+        fixed_count = next((at for at, part in enumerate(parts) if _WILDCARDS.intersection(part)), len(parts))
         fixed_count = min(fixed_count, max(len(parts) - 1, 0))
         start = _join("" if pattern.startswith("/") else self._folder, "/".join(parts[:fixed_count]) or ".")
         pattern_parts = parts[fixed_count:]
@@ -335,7 +346,7 @@ class _MemoryFiles:
             return []
         include_hidden = any(part.startswith(".") for part in pattern_parts)
         matches = []
-        for path in self._folders() if wants_folders else self._files:
+        for path in self._list_folders() if wants_folders else self._files:
             inside = path if not start else path.removeprefix(f"{start}/")
             if start and inside == path:
                 continue
@@ -343,7 +354,7 @@ class _MemoryFiles:
                 matches.append(relpath(path, self._folder or "."))
         return sorted(matches)
 
-    def _folders(self) -> set[str]:
+    def _list_folders(self) -> set[str]:
         folders = set[str]()
         for path in self._files:
             folder = dirname(path)

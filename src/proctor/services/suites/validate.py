@@ -11,32 +11,32 @@ from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError
 from proctor.graders import GRADERS
-from proctor.lint.linter import Contamination, Linter, in_file_order
+from proctor.lint.linter import ContaminationSearch, Linter, in_file_order
 from proctor.model import Problem
-from proctor.protocols import Placed, Source
+from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.services import events
-from proctor.services.suites.load import Loaded, survey, survey_source
+from proctor.services.suites.load import LoadedSuite, inspect_source, inspect_suite
 
 _PIECE_BYTES = 1 << 18
 """The bytes of another file that are searched in one piece."""
 _BLANKS = b" \t\n\r\f\v"
 
 
-class Checked(Struct, frozen=True):
+class ValidationResult(Struct, frozen=True):
     """The result of validating one file."""
 
     path: str
-    loaded: Loaded | None
+    loaded_suite: LoadedSuite | None
     """None where no format recognises the file."""
     problems: tuple[Problem, ...]
     """Errors and warnings, those of rules among them, in file order."""
 
-    def of_level(self, level: str) -> list[Problem]:
+    def problems_of_level(self, level: str) -> list[Problem]:
         """Returns the problems of a level, `error` or `warning`."""
         return [problem for problem in self.problems if problem.level == level]
 
 
-def check(
+def validate_suite(
     path: Path,
     *,
     dialect: str | None = None,
@@ -44,7 +44,7 @@ def check(
     against: Sequence[Path] = (),
     options: Mapping[str, Any] = {},
     listen: events.Listener = lambda _event: None,
-) -> Checked:
+) -> ValidationResult:
     """Finds all errors and warnings in a suite.
 
     Args:
@@ -59,34 +59,34 @@ def check(
         UsageError: a file cannot be read, or there is no such dialect.
     """
     linter = Linter(str(path), GRADERS.get, ignored)
-    contamination = Contamination(str(path), ignored) if against else None
+    contamination = ContaminationSearch(str(path), ignored) if against else None
     try:
-        load_result = survey(
+        load_result = inspect_suite(
             path,
             _inspect_with(linter, contamination),
             dialect=dialect,
-            tell=lambda cases: listen(events.Reading(str(path), cases)),
+            tell=lambda cases: listen(events.ReadProgress(str(path), cases)),
             options=options,
         )
     except SuiteError as error:
-        return Checked(str(path), None, error.problems)
-    problems = linter.done(load_result.suite)
+        return ValidationResult(str(path), None, error.problems)
+    problems = linter.finish(load_result.suite)
     if contamination is not None:
         suite_files = {Path(file).resolve() for file in (str(path), *linter.files)}
         for file in against:
             if file.resolve() not in suite_files:
                 problems += contamination.search(
-                    str(file), _with_progress(str(file), pieces_of(file), listen)
+                    str(file), _with_progress(str(file), read_pieces(file), listen)
                 )
     return _build_result(str(path), load_result, problems, linter, is_folder=path.is_dir())
 
 
-def check_source(
-    source: Source,
-    inspect: Callable[[Placed], Iterable[Problem]] = lambda _case: (),
+def validate_source(
+    source: SuiteSource,
+    inspect: Callable[[CaseAtLine], Iterable[Problem]] = lambda _case: (),
     *,
     dialect: str | None = None,
-) -> Checked:
+) -> ValidationResult:
     """Finds all errors and warnings in a suite from any source.
 
     Args:
@@ -100,25 +100,25 @@ def check_source(
     linter = Linter(source.path, GRADERS.get)
     more_problems: list[Problem] = []
 
-    def inspect_case(located_case: Placed) -> None:
+    def inspect_case(located_case: CaseAtLine) -> None:
         linter.add(located_case)
         more_problems.extend(inspect(located_case))
 
     try:
-        load_result = survey_source(source, inspect_case, dialect=dialect)
+        load_result = inspect_source(source, inspect_case, dialect=dialect)
     except SuiteError as error:
-        return Checked(source.path, None, error.problems)
-    problems = more_problems + linter.done(load_result.suite)
+        return ValidationResult(source.path, None, error.problems)
+    problems = more_problems + linter.finish(load_result.suite)
     return _build_result(source.path, load_result, problems, linter, is_folder=source.is_folder)
 
 
 def _build_result(
-    path: str, load_result: Loaded, linter_problems: list[Problem], linter: Linter, *, is_folder: bool
-) -> Checked:
+    path: str, load_result: LoadedSuite, linter_problems: list[Problem], linter: Linter, *, is_folder: bool
+) -> ValidationResult:
     problems = in_file_order([*load_result.problems, *linter_problems], linter.files)
     if is_folder:  # which has no lines
         problems = [replace(problem, line=None) if problem.path == path else problem for problem in problems]
-    return Checked(path, load_result, tuple(problems))
+    return ValidationResult(path, load_result, tuple(problems))
 
 
 def _with_progress(path: str, pieces: Iterator[str], listen: events.Listener) -> Iterator[str]:
@@ -126,14 +126,14 @@ def _with_progress(path: str, pieces: Iterator[str], listen: events.Listener) ->
     for piece in pieces:
         yield piece
         characters += len(piece)
-        listen(events.Searching(path, characters))
+        listen(events.SearchProgress(path, characters))
 
 
-def _inspect_with(linter: Linter, contamination: Contamination | None) -> Callable[[Placed], None]:
+def _inspect_with(linter: Linter, contamination: ContaminationSearch | None) -> Callable[[CaseAtLine], None]:
     if contamination is None:
         return linter.add
 
-    def add(located_case: Placed) -> None:
+    def add(located_case: CaseAtLine) -> None:
         linter.add(located_case)
         contamination.add(located_case)
 
@@ -143,7 +143,7 @@ def _inspect_with(linter: Linter, contamination: Contamination | None) -> Callab
 # --- other files -------------------------------------------------------------------------------------------
 
 
-def files_of(words: Iterable[str]) -> list[Path]:
+def find_text_files(words: Iterable[str]) -> list[Path]:
     """Finds the text files that arguments stand for: each a file, or a folder for all files below it.
 
     Raises:
@@ -170,7 +170,7 @@ def _is_hidden(file: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
-def pieces_of(path: Path) -> Iterator[str]:
+def read_pieces(path: Path) -> Iterator[str]:
     """Yields the text of a file in pieces that end between two words, as UTF-8, or else as Latin-1.
 
     Raises:

@@ -7,13 +7,13 @@ from pathlib import Path
 from posixpath import normpath
 
 from proctor.errors import UsageError
-from proctor.services.suites.convert import MAIN, Converted
+from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite
 
 _MAX_NAMED = 5
 """The maximum number of files that a message names."""
 
 
-def write(converted: Converted, output: str, *, force: bool = False) -> list[Path]:
+def write_suite_files(converted: ConvertedSuite, output: str, *, force: bool = False) -> list[Path]:
     """Writes a suite to a file with the files beside it, or into a folder.
 
     Args:
@@ -39,7 +39,7 @@ def write(converted: Converted, output: str, *, force: bool = False) -> list[Pat
             if target.exists() and not target.is_file():
                 raise UsageError(f"{target.as_posix()!r} exists and is not a file. Name another one.")
         if not force:
-            _check_free(converted, Path(output), list(contents))
+            _check_not_taken(converted, Path(output), list(contents))
         for target, data in contents.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             parts[target].write_bytes(data)
@@ -53,7 +53,7 @@ def write(converted: Converted, output: str, *, force: bool = False) -> list[Pat
     return list(contents)
 
 
-def _contents_by_path(converted: Converted, output: str) -> dict[Path, bytes]:
+def _contents_by_path(converted: ConvertedSuite, output: str) -> dict[Path, bytes]:
     files = converted.files
     for path in files:
         if path.startswith("/") or normpath(path).split("/")[0] == "..":
@@ -63,18 +63,18 @@ def _contents_by_path(converted: Converted, output: str) -> dict[Path, bytes]:
                 f"The file {path!r} of the suite has invisible characters in its name. Rename it."
             )
     target = Path(output)
-    if output.endswith(("/", os.sep)) or target.is_dir() or MAIN not in files:
+    if output.endswith(("/", os.sep)) or target.is_dir() or MAIN_FILE not in files:
         return {target / (path or converted.name_hint): data for path, data in sorted(files.items())}
     return {target.parent / path if path else target: data for path, data in sorted(files.items())}
 
 
-def _check_free(converted: Converted, output: Path, targets: list[Path]) -> None:
+def _check_not_taken(converted: ConvertedSuite, output: Path, targets: list[Path]) -> None:
     existing = [target for target in targets if target.exists()]
     if existing:
         names = ", ".join(target.as_posix() for target in existing[:_MAX_NAMED])
         more = f" and {len(existing) - _MAX_NAMED} more" if len(existing) > _MAX_NAMED else ""
         raise UsageError(f"Already there: {names}{more}. Nothing was written; --force replaces them.")
-    if MAIN not in converted.files and output.is_dir() and any(output.iterdir()):
+    if MAIN_FILE not in converted.files and output.is_dir() and any(output.iterdir()):
         raise UsageError(
             f"The folder {output.as_posix()!r} is not empty, and the suite would be all that is in it. "
             "Nothing was written; name another one, or say --force."

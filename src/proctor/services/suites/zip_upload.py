@@ -19,22 +19,22 @@ from typing import Final
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from proctor.errors import UsageError
-from proctor.validation import shown
+from proctor.validation import quote_value
 
-MOST_FILES: Final = 2_000
+MAX_FILES: Final = 2_000
 """A folder of Markdown tests has hundreds; every glob of the suite is matched against each file."""
-MOST_BYTES: Final = 48 * 2**20
+MAX_BYTES: Final = 48 * 2**20
 """All of it is held in memory for every visitor who has not saved yet."""
-MOST_TIMES: Final = 200
+MAX_RATIO: Final = 200
 """The maximum ratio of unpacked to packed size; tests written by people compress to a tenth, generated ones
 to a hundredth."""
 _ALWAYS_ALLOWED_BYTES: Final = 2**20
 """Always allowed, whatever the ratio: a few short files of spaces are no attack."""
-LONGEST_PATH: Final = 240
+MAX_PATH_LENGTH: Final = 240
 """Most systems cannot have longer ones."""
-DEEPEST: Final = 16
+MAX_DEPTH: Final = 16
 
-_BEGINNINGS: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_SIGNATURES: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _END: Final = b"PK\x05\x06"
 _END_SIZE: Final = 22
 _LOCATOR: Final = b"PK\x06\x07"
@@ -43,7 +43,7 @@ _MAX_DIRECTORY_ENTRY_BYTES: Final = 512
 """The maximum size of one file's entry in the archive's directory."""
 _SYSTEM_FILES: Final = frozenset(("__macosx", ".ds_store", "thumbs.db", "desktop.ini"))
 """Files that operating systems add to archives, in lower case."""
-_OFFICE: Final = (".docx", ".xlsx", ".pptx")
+_OFFICE_SUFFIXES: Final = (".docx", ".xlsx", ".pptx")
 """Files that are zip archives and are attached as they are."""
 _FIXED_DATE: Final = (2000, 1, 1, 0, 0, 0)
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
@@ -56,7 +56,7 @@ _DAMAGE_ERRORS: Final = (
 
 def is_zip(data: bytes) -> bool:
     """Whether bytes begin as a zip archive does."""
-    return data.startswith(_BEGINNINGS)
+    return data.startswith(_SIGNATURES)
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
@@ -71,17 +71,17 @@ def unpack(data: bytes) -> dict[str, bytes]:
             entries = archive.infolist()
             _check_all(entries, len(data))
             wanted_entries = [
-                entry for entry in entries if not entry.is_dir() and not _is_added(entry.filename)
+                entry for entry in entries if not entry.is_dir() and not _is_system_file(entry.filename)
             ]
             check_paths([entry.filename for entry in wanted_entries])
-            files = {entry.filename: _content(archive, entry) for entry in wanted_entries}
+            files = {entry.filename: _read_entry(archive, entry) for entry in wanted_entries}
     except _DAMAGE_ERRORS as error:
         raise UsageError(f"The zip archive is damaged: {_reason(error)}. Make it again.") from None
     return files
 
 
 def _reason(error: Exception) -> str:
-    return shown(str(error).rstrip(".") or type(error).__name__)
+    return quote_value(str(error).rstrip(".") or type(error).__name__)
 
 
 def _check_directory(data: bytes) -> None:
@@ -94,12 +94,12 @@ def _check_directory(data: bytes) -> None:
         raise UsageError(
             "The zip archive is of the kind for more than 4 GB. Pack the suite again, by itself."
         )
-    if count > MOST_FILES or size > MOST_FILES * _MAX_DIRECTORY_ENTRY_BYTES:
-        raise UsageError(_too_many(count))
+    if count > MAX_FILES or size > MAX_FILES * _MAX_DIRECTORY_ENTRY_BYTES:
+        raise UsageError(_too_many_message(count))
 
 
-def _too_many(count: int) -> str:
-    return f"The zip archive has too many files ({count:,}); {MOST_FILES:,} are read. Pack the suite alone."
+def _too_many_message(count: int) -> str:
+    return f"The zip archive has too many files ({count:,}); {MAX_FILES:,} are read. Pack the suite alone."
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -118,17 +118,17 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def _check_all(entries: list[ZipInfo], packed_size: int) -> None:
-    if len(entries) > MOST_FILES:
-        raise UsageError(_too_many(len(entries)))
+    if len(entries) > MAX_FILES:
+        raise UsageError(_too_many_message(len(entries)))
     for entry in entries:
         _check_entry(entry)
     total = sum(entry.file_size for entry in entries)
-    if total > MOST_BYTES:
+    if total > MAX_BYTES:
         raise UsageError(
-            f"Unpacked the zip archive is {_megabytes(total)}, and {_megabytes(MOST_BYTES)} are read. "
+            f"Unpacked the zip archive is {_megabytes(total)}, and {_megabytes(MAX_BYTES)} are read. "
             "Use the command line for it."
         )
-    if total > max(_ALWAYS_ALLOWED_BYTES, packed_size * MOST_TIMES):
+    if total > max(_ALWAYS_ALLOWED_BYTES, packed_size * MAX_RATIO):
         raise UsageError(
             f"The zip archive unpacks to {total // max(packed_size, 1):,} times its size, as no suite does. "
             "Nothing of it was unpacked."
@@ -139,30 +139,34 @@ def _check_entry(entry: ZipInfo) -> None:
     name = entry.orig_filename
     _check_path(name.removesuffix("/") if entry.is_dir() else name)
     if entry.flag_bits & 0x41:
-        raise UsageError(f"{shown(name)} in the zip archive is encrypted. Pack it without a password.")
+        raise UsageError(f"{quote_value(name)} in the zip archive is encrypted. Pack it without a password.")
     kind = S_IFMT(entry.external_attr >> 16)
     if kind not in (0, S_IFREG) and not entry.is_dir():
-        raise UsageError(f"{shown(name)} in the zip archive is a link or no file. Pack what it leads to.")
+        raise UsageError(
+            f"{quote_value(name)} in the zip archive is a link or no file. Pack what it leads to."
+        )
     if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        raise UsageError(f"{shown(name)} is packed in an unusual way. Pack the suite as a plain zip archive.")
+        raise UsageError(
+            f"{quote_value(name)} is packed in an unusual way. Pack the suite as a plain zip archive."
+        )
 
 
 def _megabytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MB"
 
 
-def _is_added(path: str) -> bool:
+def _is_system_file(path: str) -> bool:
     return not _SYSTEM_FILES.isdisjoint(path.lower().split("/"))
 
 
-def _content(archive: ZipFile, entry: ZipInfo) -> bytes:
+def _read_entry(archive: ZipFile, entry: ZipInfo) -> bytes:
     """Reads a file; checks its size and its checksum."""
     with archive.open(entry) as file:
         data = file.read(entry.file_size + 1)
         if len(data) != entry.file_size or file.read(1):
             raise BadZipFile(f"{entry.filename} is not as long as it says")
-    if is_zip(data) and not entry.filename.lower().endswith(_OFFICE):
-        raise UsageError(f"{shown(entry.filename)} is an archive in the archive. Unpack it first.")
+    if is_zip(data) and not entry.filename.lower().endswith(_OFFICE_SUFFIXES):
+        raise UsageError(f"{quote_value(entry.filename)} is an archive in the archive. Unpack it first.")
     return data
 
 
@@ -184,9 +188,9 @@ def check_paths(paths: Iterable[str]) -> None:
             conflict = (
                 "is there twice"
                 if path_by_key[key] == path
-                else f"differs from {shown(path_by_key[key])} in case only"
+                else f"differs from {quote_value(path_by_key[key])} in case only"
             )
-            raise UsageError(f"The file {shown(path)} {conflict}. Give each file a name of its own.")
+            raise UsageError(f"The file {quote_value(path)} {conflict}. Give each file a name of its own.")
         path_by_key[key] = path
         folder = dirname(key)
         while folder:
@@ -194,7 +198,9 @@ def check_paths(paths: Iterable[str]) -> None:
             folder = dirname(folder)
     for key, path in path_by_key.items():
         if key in folders:
-            raise UsageError(f"{shown(path)} is a file, and the folder of {shown(folders[key])}. Rename one.")
+            raise UsageError(
+                f"{quote_value(path)} is a file, and the folder of {quote_value(folders[key])}. Rename one."
+            )
 
 
 def _fold(path: str) -> str:
@@ -204,19 +210,19 @@ def _fold(path: str) -> str:
 
 def _check_path(path: str) -> None:
     parts = path.split("/")
-    if not path or len(path) > LONGEST_PATH or len(parts) > DEEPEST:
+    if not path or len(path) > MAX_PATH_LENGTH or len(parts) > MAX_DEPTH:
         raise UsageError(
-            f"The path {shown(path)} is empty, too long or too deep. Give the file a shorter one."
+            f"The path {quote_value(path)} is empty, too long or too deep. Give the file a shorter one."
         )
     if "\\" in path:
-        raise UsageError(f"The path {shown(path)} has a backslash. Write `/` between folders.")
+        raise UsageError(f"The path {quote_value(path)} has a backslash. Write `/` between folders.")
     if not path.isprintable():
-        raise UsageError(f"The path {shown(path)} has signs that cannot be shown. Rename the file.")
+        raise UsageError(f"The path {quote_value(path)} has signs that cannot be shown. Rename the file.")
     if path.startswith("/") or _DRIVE.match(path):
         raise UsageError(
-            f"The path {shown(path)} is absolute. Pack files by paths inside the suite's folder."
+            f"The path {quote_value(path)} is absolute. Pack files by paths inside the suite's folder."
         )
     if ".." in parts or "." in parts or "" in parts:
         raise UsageError(
-            f"The path {shown(path)} does not stay in the suite's folder. Pack the folder itself."
+            f"The path {quote_value(path)} does not stay in the suite's folder. Pack the folder itself."
         )

@@ -7,24 +7,24 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from proctor.conformance import Check, Question, Reply
+from proctor.conformance import ConformanceCheck, Question, Reply
 from proctor.errors import TargetError
-from proctor.graders.lexicons.matcher import refusing_words
-from proctor.graders.reasoning import without_thoughts
+from proctor.graders.lexicons.matcher import find_refusal
+from proctor.graders.reasoning import strip_reasoning
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.protocols import Answers
-from proctor.services.runs.execution.target_pool import Reach
+from proctor.protocols import Answerer
+from proctor.services.runs.execution.target_pool import TargetPool
 
-MOST_TOKENS = 1024
+DEFAULT_MAX_TOKENS = 1024
 """The limit of an answer, in tokens, where neither the targets file nor the check sets one."""
 _LIMIT_REASONS = frozenset({"length", "max_tokens"})
 """The finish reasons of endpoints for an answer that was cut at its limit."""
 
 
-async def replies_of(
-    reach: Reach,
+async def collect_replies(
+    reach: TargetPool,
     spec: TargetSpec,
-    checks: Sequence[Check],
+    checks: Sequence[ConformanceCheck],
     *,
     progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[list[Reply]]:
@@ -45,29 +45,29 @@ async def replies_of(
     target_spec = replace(spec, fallbacks=(), judge=None)
     limits = {question.max_tokens for check in checks for question in check.questions}
     targets = {
-        limit: await reach.target(_with_limit(target_spec, limit)) for limit in sorted(limits, key=str)
+        limit: await reach.open_target(_with_limit(target_spec, limit)) for limit in sorted(limits, key=str)
     }
     finished_count = 0
 
-    async def answer_check(check: Check) -> list[Reply]:
+    async def answer_check(check: ConformanceCheck) -> list[Reply]:
         nonlocal finished_count
         calls = [
-            reply_of(targets[question.max_tokens], question, f"{check.name} {place}")
+            get_reply(targets[question.max_tokens], question, f"{check.name} {place}")
             for place, question in enumerate(check.questions, 1)
         ]
-        replies = [await call for call in calls] if check.alone else list(await asyncio.gather(*calls))
+        replies = [await call for call in calls] if check.runs_alone else list(await asyncio.gather(*calls))
         finished_count += 1
         progress(finished_count, len(checks))
         return replies
 
     # Not a TaskGroup, which would raise an exception group instead of an error with a sentence.
     concurrent_replies = iter(
-        await asyncio.gather(*(answer_check(check) for check in checks if not check.alone))
+        await asyncio.gather(*(answer_check(check) for check in checks if not check.runs_alone))
     )
-    return [await answer_check(check) if check.alone else next(concurrent_replies) for check in checks]
+    return [await answer_check(check) if check.runs_alone else next(concurrent_replies) for check in checks]
 
 
-async def reply_of(target: Answers, question: Question, case_id: str) -> Reply:
+async def get_reply(target: Answerer, question: Question, case_id: str) -> Reply:
     """Returns the reply of a target to one question; a failed call is a reply too.
 
     Args:
@@ -86,17 +86,17 @@ async def reply_of(target: Answers, question: Question, case_id: str) -> Reply:
     except TargetError as error:
         is_refused = error.kind == "refused" or (error.kind == "http" and not error.transient)
         return Reply(error=str(error), is_refused=is_refused)
-    return _reply(output)
+    return _make_reply(output)
 
 
-def _reply(output: Output) -> Reply:
-    text = without_thoughts(output.text)
+def _make_reply(output: Output) -> Reply:
+    text = strip_reasoning(output.text)
     return Reply(
         text=text,
-        declines=refusing_words(text) is not None,
+        is_refusal=find_refusal(text) is not None,
         latency_ms=output.latency_ms,
         output_tokens=None if output.usage is None else output.usage.output_tokens,
-        is_cut=(output.finish_reason or "").lower() in _LIMIT_REASONS,
+        is_truncated=(output.finish_reason or "").lower() in _LIMIT_REASONS,
         refused_params=output.refused_params,
         cost_usd=output.cost_usd,
         model=output.model,
@@ -104,5 +104,5 @@ def _reply(output: Output) -> Reply:
 
 
 def _with_limit(spec: TargetSpec, limit: int | None) -> TargetSpec:
-    max_tokens = limit or spec.params.max_tokens or MOST_TOKENS
+    max_tokens = limit or spec.params.max_tokens or DEFAULT_MAX_TOKENS
     return replace(spec, params=replace(spec.params, max_tokens=max_tokens))

@@ -24,7 +24,7 @@ from msgspec import Struct
 from proctor import __version__
 from proctor.errors import StoreError
 from proctor.stores.catalogue import queries, text_search
-from proctor.stores.catalogue.records import Entry, Page, Sort, Wanted
+from proctor.stores.catalogue.records import CatalogueEntry, Sort, TrialFilter, TrialPage
 from proctor.stores.sqlite.connection import as_store_errors, connect
 from proctor.stores.sqlite.transactions import transaction
 
@@ -40,16 +40,16 @@ _TABLES = (
 )
 _VERSION = crc32("\n".join((*_TABLES, __version__)).encode()) & 0x7FFFFFFF
 """Of the tables and of Proctor, which may count and say otherwise in another version."""
-_ENTER = "INSERT OR IGNORE INTO runs (id, token) VALUES (?, ?)"
+_ADD_RUN = "INSERT OR IGNORE INTO runs (id, token) VALUES (?, ?)"
 _SELECT_RUN = "SELECT token, stamp, body FROM runs WHERE id = ?"
-_ENTRIES = 256
+_TEXTS_PER_ROW = 256
 """How many texts are kept in one row."""
-_AT_ONCE = 500
+_PLACES_PER_STATEMENT = 500
 """How many places are written by one statement, which takes a third of the time that one each would."""
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class CataloguedRun(Struct, frozen=True, kw_only=True):
     """What a catalogue knows of a run."""
 
     token: str
@@ -60,13 +60,13 @@ class Seen(Struct, frozen=True, kw_only=True):
     """What was kept of it then."""
 
 
-class Connection:
+class CatalogueConnection:
     """One connection to the file, used by one thread at a time."""
 
     def __init__(self, db: sqlite3.Connection, file: tuple[int, int]) -> None:
         self.db = db
-        self.file = file
-        self.found: tuple[object, ...] = ()
+        self.file_id = file
+        self.last_search: tuple[object, ...] = ()
         """What was looked for last; the places are in its table `found`."""
 
 
@@ -82,67 +82,69 @@ class Catalogue:
         """
         self.path = path if open_connection else str(Path(path).absolute())
         self._connect = open_connection or partial(connect, self.path)
-        self._free: list[Connection] = []
+        self._free_connections: list[CatalogueConnection] = []
         self._lock = Lock()
 
     # --- runs ---
 
-    def enter(self, run_id: str) -> Seen:
+    def add_run(self, run_id: str) -> CataloguedRun:
         """What is known of a run, which from now on has a row."""
         with self._open() as connection:
             row = connection.db.execute(_SELECT_RUN, (run_id,)).fetchone()
             if row is None:
-                connection.db.execute(_ENTER, (run_id, secrets.token_hex(8)))
+                connection.db.execute(_ADD_RUN, (run_id, secrets.token_hex(8)))
                 row = connection.db.execute(_SELECT_RUN, (run_id,)).fetchone()
-        return Seen(token=row[0], stamp=row[1], body=row[2])
+        return CataloguedRun(token=row[0], stamp=row[1], body=row[2])
 
-    def seen(self) -> dict[str, Seen]:
+    def runs(self) -> dict[str, CataloguedRun]:
         """What is known of every run, by its id."""
         with self._open() as connection:
             rows = connection.db.execute("SELECT id, token, stamp, body FROM runs").fetchall()
-        return {name: Seen(token=token, stamp=stamp, body=body) for name, token, stamp, body in rows}
+        return {name: CataloguedRun(token=token, stamp=stamp, body=body) for name, token, stamp, body in rows}
 
-    def keep(self, run_id: str, token: str, stamp: str, body: bytes) -> None:
+    def mark_complete(self, run_id: str, token: str, stamp: str, body: bytes) -> None:
         """Keeps that all of a run is there, unless its lines were forgotten meanwhile."""
         with self._open() as connection:
             connection.db.execute(
                 "UPDATE runs SET stamp = ?, body = ? WHERE id = ? AND token = ?", (stamp, body, run_id, token)
             )
 
-    def forget(self, run_ids: Collection[str]) -> None:
+    def delete_runs(self, run_ids: Collection[str]) -> None:
         """Forgets runs with their lines."""
         for run_id in run_ids:
             with self._open() as connection, transaction(connection.db):
-                key = _key(connection.db, run_id)
+                key = _find_key(connection.db, run_id)
                 for table in ("lines", "shown", "texts"):
                     connection.db.execute(f"DELETE FROM {table} WHERE run = ?", (key,))  # noqa: S608  # names of ours
                 connection.db.execute("DELETE FROM runs WHERE id = ?", (run_id,))
 
     # --- lines ---
 
-    def add(self, run_id: str, entries: Sequence[Entry]) -> None:
+    def add_trials(self, run_id: str, entries: Sequence[CatalogueEntry]) -> None:
         """Adds trials of a run that has a row; those that are there already take their new form."""
         with self._open() as connection, transaction(connection.db):
-            key = _key(connection.db, run_id)
+            key = _find_key(connection.db, run_id)
             if key is None:
                 return  # deleted meanwhile: the next reader starts again
-            queries.add(connection.db, key, entries)
-            for start in range(0, len(entries), _ENTRIES):
-                some = entries[start : start + _ENTRIES]
-                text_search.add(connection.db, key, [_open_text(entry) for entry in some], sealed=False)
-                sealed_texts = [(_place(entry), entry.text) for entry in some if entry.line.sealed]
-                text_search.add(connection.db, key, sealed_texts, sealed=True)
+            queries.add_rows(connection.db, key, entries)
+            for start in range(0, len(entries), _TEXTS_PER_ROW):
+                some = entries[start : start + _TEXTS_PER_ROW]
+                text_search.add_texts(
+                    connection.db, key, [_visible_text(entry) for entry in some], sealed=False
+                )
+                sealed_texts = [(_encode_place(entry), entry.text) for entry in some if entry.row.sealed]
+                text_search.add_texts(connection.db, key, sealed_texts, sealed=True)
 
     def page(
         self,
         run_id: str,
-        trial_filter: Wanted,
+        trial_filter: TrialFilter,
         sort: str = "position",
         after: str = "",
         limit: int = 50,
         *,
         revealed: bool = False,
-    ) -> Page:
+    ) -> TrialPage:
         """Some trials of a run.
 
         Args:
@@ -156,8 +158,14 @@ class Catalogue:
         with self._query(run_id, trial_filter, revealed=revealed) as query:
             return query.page(sort, after, limit)
 
-    def around(
-        self, run_id: str, trial_filter: Wanted, sort: str, place: tuple[int, int], *, revealed: bool = False
+    def neighbours(
+        self,
+        run_id: str,
+        trial_filter: TrialFilter,
+        sort: str,
+        place: tuple[int, int],
+        *,
+        revealed: bool = False,
     ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
         """The trials before and after one, each by position and repeat; None where there is none.
 
@@ -169,31 +177,33 @@ class Catalogue:
             revealed: as for `page`.
         """
         with self._query(run_id, trial_filter, revealed=revealed) as query:
-            return query.beside(sort, place, back=True), query.beside(sort, place, back=False)
+            return query.neighbour(sort, place, back=True), query.neighbour(sort, place, back=False)
 
-    def numbers(self, run_id: str, column: Sort) -> list[float]:
+    def column_values(self, run_id: str, column: Sort) -> list[float]:
         """The latencies, costs or scores of a run's trials as far as they are known, those held out too."""
-        with self._query(run_id, Wanted(), revealed=True) as query:
-            return query.numbers(column)
+        with self._query(run_id, TrialFilter(), revealed=True) as query:
+            return query.column_values(column)
 
     # --- the file ---
 
     def close(self) -> None:
         """Releases everything. Safe to call twice; what is used afterwards is opened again."""
         with self._lock:
-            free, self._free = self._free, []
+            free, self._free_connections = self._free_connections, []
         for connection in free:
             connection.db.close()
 
     @contextmanager
-    def _query(self, run_id: str, trial_filter: Wanted, *, revealed: bool) -> Iterator[queries.Asking]:
+    def _query(
+        self, run_id: str, trial_filter: TrialFilter, *, revealed: bool
+    ) -> Iterator[queries.CatalogueQuery]:
         with self._open() as connection:
-            key = _key(connection.db, run_id)
+            key = _find_key(connection.db, run_id)
             connection.db.execute("BEGIN")  # all that is read is of one moment
             try:
                 if trial_filter.text:
-                    _find(connection, -1 if key is None else key, trial_filter.text, revealed=revealed)
-                yield queries.Asking(
+                    _search_text(connection, -1 if key is None else key, trial_filter.text, revealed=revealed)
+                yield queries.CatalogueQuery(
                     connection.db, -1 if key is None else key, trial_filter, revealed=revealed
                 )
             finally:
@@ -201,7 +211,7 @@ class Catalogue:
                     connection.db.execute("COMMIT")  # of what was found, which is kept for the next page
 
     @contextmanager
-    def _open(self) -> Iterator[Connection]:
+    def _open(self) -> Iterator[CatalogueConnection]:
         with as_store_errors(self.path):
             connection = self._pop_free() or self._open_new()
         try:
@@ -210,43 +220,43 @@ class Catalogue:
         except BaseException as error:
             with suppress(sqlite3.Error):
                 connection.db.close()
-            self._mend(error)
+            self._delete_if_damaged(error)
             raise
         with self._lock:
-            self._free.append(connection)
+            self._free_connections.append(connection)
 
-    def _pop_free(self) -> Connection | None:
+    def _pop_free(self) -> CatalogueConnection | None:
         """A connection that is free and still to the file that is there."""
-        file = _file(self.path)
+        file = _file_id(self.path)
         while True:
             with self._lock:
-                if not self._free:
+                if not self._free_connections:
                     return None
-                connection = self._free.pop()
-            if connection.file == file:
+                connection = self._free_connections.pop()
+            if connection.file_id == file:
                 return connection
             connection.db.close()
 
-    def _open_new(self) -> Connection:
+    def _open_new(self) -> CatalogueConnection:
         for attempts_left in (1, 0):
             try:
                 db = self._connect()
                 try:
-                    _prepare(self.path, db)
+                    _create_tables(self.path, db)
                 except BaseException:
                     db.close()
                     raise
-                return Connection(db, _file(self.path))
+                return CatalogueConnection(db, _file_id(self.path))
             except sqlite3.DatabaseError as error:
-                if not attempts_left or not self._mend(error):
+                if not attempts_left or not self._delete_if_damaged(error):
                     raise
         raise AssertionError
 
-    def _mend(self, error: BaseException | None) -> bool:
+    def _delete_if_damaged(self, error: BaseException | None) -> bool:
         """Removes a file that is damaged, as all of it can be had again."""
         while error is not None and not isinstance(error, sqlite3.DatabaseError):
             error = error.__cause__
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE_CODES:
             return False
         for ending in ("", "-wal", "-shm"):
             with suppress(OSError):
@@ -254,7 +264,7 @@ class Catalogue:
         return True
 
 
-def _file(path: str) -> tuple[int, int]:
+def _file_id(path: str) -> tuple[int, int]:
     try:
         status = Path(path).stat()
     except OSError:
@@ -262,7 +272,7 @@ def _file(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _prepare(path: str, db: sqlite3.Connection) -> None:
+def _create_tables(path: str, db: sqlite3.Connection) -> None:
     """Makes the tables in an empty file or in one of another version.
 
     Raises:
@@ -299,31 +309,31 @@ def _read_version(db: sqlite3.Connection) -> tuple[int, int]:
     return application, version
 
 
-def _key(db: sqlite3.Connection, run_id: str) -> int | None:
+def _find_key(db: sqlite3.Connection, run_id: str) -> int | None:
     row = db.execute("SELECT key FROM runs WHERE id = ?", (run_id,)).fetchone()
     return None if row is None else int(row[0])
 
 
-def _find(connection: Connection, run: int, text: str, *, revealed: bool) -> None:
+def _search_text(connection: CatalogueConnection, run: int, text: str, *, revealed: bool) -> None:
     """Fills the table `found`, unless it is of the same question and nothing was added since."""
     (newest,) = connection.db.execute("SELECT max(key) FROM texts").fetchone()
     question = (run, text, revealed, newest)
-    if connection.found == question:
+    if connection.last_search == question:
         return
-    connection.found = ()
+    connection.last_search = ()
     connection.db.execute("DELETE FROM found")
-    places = text_search.find(connection.db, run, text, revealed=revealed)
-    while some := list(islice(places, _AT_ONCE)):
+    places = text_search.find_text(connection.db, run, text, revealed=revealed)
+    while some := list(islice(places, _PLACES_PER_STATEMENT)):
         marks = ", ".join(["(?)"] * len(some))
         connection.db.execute(f"INSERT OR IGNORE INTO found VALUES {marks}", some)  # noqa: S608  # marks only
-    connection.found = question
+    connection.last_search = question
 
 
-def _place(entry: Entry) -> int:
-    return queries.place_of(entry.line.position, entry.line.repeat)
+def _encode_place(entry: CatalogueEntry) -> int:
+    return queries.encode_place(entry.row.position, entry.row.repeat)
 
 
-def _open_text(entry: Entry) -> tuple[int, str]:
+def _visible_text(entry: CatalogueEntry) -> tuple[int, str]:
     """What everybody may look for."""
-    line = entry.line
-    return _place(entry), line.case_id if line.sealed else f"{line.case_id}\n{entry.text}"
+    line = entry.row
+    return _encode_place(entry), line.case_id if line.sealed else f"{line.case_id}\n{entry.text}"

@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from proctor.plan import matches_id, tags_of
-from proctor.stores.catalogue.records import VERDICTS, Entry, Line, Page, Wanted
+from proctor.plan import matches_id, split_tags
+from proctor.stores.catalogue.records import VERDICTS, CatalogueEntry, TrialFilter, TrialPage, TrialRow
 
 TABLES = (
     """CREATE TABLE lines (
@@ -22,11 +22,11 @@ TABLES = (
 )
 """What is filtered and sorted by, which stays narrow, and what is only shown."""
 _ADD_LINE = "INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_ADD_SHOWN = "INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?)"
+_ADD_TEXTS = "INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?)"
 _REPEAT_BITS = 20
 _VISIBLE_OR_NULL = "CASE WHEN sealed THEN NULL ELSE {} END"
 """Of a sealed trial only its verdict and its score are shown."""
-_COLUMNS = {
+_SORT_COLUMNS = {
     "position": "place",
     "case": "case_id",
     "verdict": "verdict",
@@ -35,11 +35,11 @@ _COLUMNS = {
     "cost": "cost",
 }
 _CURSOR = re.compile(r"(-?)([0-9]{1,12})\.([0-9]{1,6})", re.ASCII)
-_END = "\x1f"
+_SEPARATOR = "\x1f"
 """Around each of several names in one column."""
 
 
-def add(db: sqlite3.Connection, run: int, entries: Sequence[Entry]) -> None:
+def add_rows(db: sqlite3.Connection, run: int, entries: Sequence[CatalogueEntry]) -> None:
     """Keeps lines; those that are there already take their new form.
 
     Args:
@@ -47,19 +47,19 @@ def add(db: sqlite3.Connection, run: int, entries: Sequence[Entry]) -> None:
         run: the key of the run.
         entries: the lines.
     """
-    db.executemany(_ADD_LINE, [_row(run, entry) for entry in entries])
+    db.executemany(_ADD_LINE, [_to_columns(run, entry) for entry in entries])
     db.executemany(
-        _ADD_SHOWN,
+        _ADD_TEXTS,
         [
-            (run, place_of(line.position, line.repeat), line.question, line.answer, line.why)
-            for line in (entry.line for entry in entries)
+            (run, encode_place(line.position, line.repeat), line.question, line.answer, line.why)
+            for line in (entry.row for entry in entries)
         ],
     )
 
 
-def _row(run: int, entry: Entry) -> tuple[object, ...]:
-    line = entry.line
-    place = place_of(line.position, line.repeat)
+def _to_columns(run: int, entry: CatalogueEntry) -> tuple[object, ...]:
+    line = entry.row
+    place = encode_place(line.position, line.repeat)
     return (
         *(run, place, VERDICTS.index(line.verdict), line.sealed, line.score, line.latency_ms, line.cost_usd),
         *(line.split, line.category, line.case_id),
@@ -67,20 +67,22 @@ def _row(run: int, entry: Entry) -> tuple[object, ...]:
     )
 
 
-def place_of(position: int, repeat: int) -> int:
+def encode_place(position: int, repeat: int) -> int:
     """The place of a trial among those of its run, as one number."""
     return position << _REPEAT_BITS | repeat
 
 
-def sort_of(word: str) -> str:
+def parse_sort(word: str) -> str:
     """The sort that a word of an address means; what is none sorts by position."""
-    return word if word.removeprefix("-") in _COLUMNS else "position"
+    return word if word.removeprefix("-") in _SORT_COLUMNS else "position"
 
 
-class Asking:
+class CatalogueQuery:
     """Queries over the filtered rows of a run, all of one snapshot."""
 
-    def __init__(self, db: sqlite3.Connection, run: int, trial_filter: Wanted, *, revealed: bool) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, run: int, trial_filter: TrialFilter, *, revealed: bool
+    ) -> None:
         """Reads nothing yet.
 
         Args:
@@ -92,47 +94,49 @@ class Asking:
         self._db = db
         self._run = run
         self._revealed = revealed
-        self._where, self._values = _conditions(run, trial_filter)
+        self._where, self._values = _build_conditions(run, trial_filter)
         if trial_filter.case:
             db.create_function("matches_id", 2, lambda case_id, glob: matches_id(case_id, [glob]))
 
-    def page(self, sort: str, after: str, limit: int) -> Page:
+    def page(self, sort: str, after: str, limit: int) -> TrialPage:
         """Some lines; see `Catalogue.page`."""
         cursor = _CURSOR.fullmatch(after)
         back = cursor is not None and cursor[1] == "-"
-        start = None if cursor is None else place_of(int(cursor[2]), int(cursor[3]))
-        places = self._places(sort_of(sort), start, limit + 1, back=back)
+        start = None if cursor is None else encode_place(int(cursor[2]), int(cursor[3]))
+        places = self._select_places(parse_sort(sort), start, limit + 1, back=back)
         more = len(places) > limit
         places = places[:limit][:: -1 if back else 1]
         before = bool(places) and (more if back else start is not None)
         behind = bool(places) and (start is not None if back else more)
-        ((total,),) = self._rows("count(*)")
-        return Page(
-            lines=self._lines(places),
+        ((total,),) = self._select("count(*)")
+        return TrialPage(
+            lines=self._load_rows(places),
             total=total,
-            next=_cursor(places[-1]) if behind else None,
-            previous=f"-{_cursor(places[0])}" if before else None,
+            next=_format_cursor(places[-1]) if behind else None,
+            previous=f"-{_format_cursor(places[0])}" if before else None,
         )
 
-    def beside(self, sort: str, place: tuple[int, int], *, back: bool) -> tuple[int, int] | None:
+    def neighbour(self, sort: str, place: tuple[int, int], *, back: bool) -> tuple[int, int] | None:
         """The trial before or after one; None where there is none."""
-        places = self._places(sort_of(sort), place_of(*place), 1, back=back)
-        return _apart(places[0]) if places else None
+        places = self._select_places(parse_sort(sort), encode_place(*place), 1, back=back)
+        return _decode_place(places[0]) if places else None
 
-    def numbers(self, column: str) -> list[float]:
+    def column_values(self, column: str) -> list[float]:
         """The numbers of a column as far as they are known, in the order of the lines."""
-        name = _COLUMNS[column]
-        return [number for (number,) in self._rows(name, f"AND {name} IS NOT NULL")]
+        name = _SORT_COLUMNS[column]
+        return [number for (number,) in self._select(name, f"AND {name} IS NOT NULL")]
 
-    def _rows(self, columns: str, clauses: str = "", values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def _select(
+        self, columns: str, clauses: str = "", values: Sequence[object] = ()
+    ) -> list[tuple[Any, ...]]:
         """All statements over the lines come from here; what somebody typed is in `values` alone."""
         statement = f"SELECT {columns} FROM lines WHERE {self._where} {clauses}"  # noqa: S608
         return self._db.execute(statement, (*self._values, *values)).fetchall()
 
-    def _places(self, sort: str, start: int | None, limit: int, *, back: bool) -> list[int]:
+    def _select_places(self, sort: str, start: int | None, limit: int, *, back: bool) -> list[int]:
         """The places that follow one in an order, or all from the first on; back is towards the first."""
         down = sort.startswith("-")
-        by = self._expression(sort.removeprefix("-"), down=down)
+        by = self._sort_expression(sort.removeprefix("-"), down=down)
         along, ahead = ("DESC", "<") if down != back else ("ASC", ">")
         of_equals, comparison = ("DESC", "<") if back else ("ASC", ">")
         condition = ""
@@ -147,20 +151,20 @@ class Asking:
             condition = f"AND ({by} {ahead} ? OR ({by} = ? AND place {comparison} ?))"
             values = (at[0], at[0], start)
         order = f"{condition} ORDER BY {by} {along}, place {of_equals} LIMIT ?"
-        return [place for (place,) in self._rows("place", order, (*values, limit))]
+        return [place for (place,) in self._select("place", order, (*values, limit))]
 
-    def _expression(self, sort: str, *, down: bool) -> str:
+    def _sort_expression(self, sort: str, *, down: bool) -> str:
         """What is sorted by; what is not known comes last either way."""
         if sort in ("latency", "cost", "score"):
             expression = (
-                _COLUMNS[sort]
+                _SORT_COLUMNS[sort]
                 if self._revealed or sort == "score"
-                else _VISIBLE_OR_NULL.format(_COLUMNS[sort])
+                else _VISIBLE_OR_NULL.format(_SORT_COLUMNS[sort])
             )
             return f"coalesce({expression}, {'-9e999' if down else '9e999'})"
-        return _COLUMNS[sort]
+        return _SORT_COLUMNS[sort]
 
-    def _lines(self, places: Sequence[int]) -> tuple[Line, ...]:
+    def _load_rows(self, places: Sequence[int]) -> tuple[TrialRow, ...]:
         marks = ", ".join("?" * len(places))
         rows = self._db.execute(
             "SELECT lines.place, verdict, sealed, score, latency, cost, split, category, case_id, tags, "  # noqa: S608
@@ -168,14 +172,14 @@ class Asking:
             f"shown.place = lines.place WHERE lines.run = ? AND lines.place IN ({marks})",
             (self._run, *places),
         ).fetchall()
-        lines = {row[0]: self._line(*row) for row in rows}
+        lines = {row[0]: self._to_row(*row) for row in rows}
         return tuple([lines[place] for place in places])
 
-    def _line(self, place: int, verdict: int, sealed: int, score: float | None, *columns: Any) -> Line:
+    def _to_row(self, place: int, verdict: int, sealed: int, score: float | None, *columns: Any) -> TrialRow:
         latency, cost, split, category, case_id, tags, question, answer, why = columns
-        position, repeat = _apart(place)
+        position, repeat = _decode_place(place)
         is_hidden = bool(sealed) and not self._revealed
-        return Line(
+        return TrialRow(
             position=position,
             repeat=repeat,
             case_id=case_id,
@@ -184,7 +188,7 @@ class Asking:
             split=split,
             sealed=is_hidden,
             category=category,
-            tags=tuple(tags[1:-1].split(_END)) if tags else (),
+            tags=tuple(tags[1:-1].split(_SEPARATOR)) if tags else (),
             latency_ms=None if is_hidden else latency,
             cost_usd=None if is_hidden else cost,
             question="" if is_hidden else question,
@@ -193,7 +197,7 @@ class Asking:
         )
 
 
-def _conditions(run: int, trial_filter: Wanted) -> tuple[str, list[object]]:
+def _build_conditions(run: int, trial_filter: TrialFilter) -> tuple[str, list[object]]:
     where: list[str] = ["run = ?"]
     values: list[object] = [run]
     parts: tuple[tuple[str, Sequence[str]], ...] = (
@@ -207,7 +211,7 @@ def _conditions(run: int, trial_filter: Wanted) -> tuple[str, list[object]]:
         where += [condition] * len(part_values)
         values += part_values
     for word in trial_filter.tags:
-        tags = [_join_names([tag]) for tag in tags_of(word)]
+        tags = [_join_names([tag]) for tag in split_tags(word)]
         where.append(f"({' OR '.join(['instr(tags, ?)'] * len(tags))})")
         values += tags
     if trial_filter.verdicts:
@@ -221,13 +225,13 @@ def _conditions(run: int, trial_filter: Wanted) -> tuple[str, list[object]]:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    return f"{_END}{_END.join(names)}{_END}" if names else ""
+    return f"{_SEPARATOR}{_SEPARATOR.join(names)}{_SEPARATOR}" if names else ""
 
 
-def _cursor(place: int) -> str:
-    position, repeat = _apart(place)
+def _format_cursor(place: int) -> str:
+    position, repeat = _decode_place(place)
     return f"{position}.{repeat}"
 
 
-def _apart(place: int) -> tuple[int, int]:
+def _decode_place(place: int) -> tuple[int, int]:
     return place >> _REPEAT_BITS, place & ((1 << _REPEAT_BITS) - 1)

@@ -15,7 +15,7 @@ Sort = Literal["position", "case", "verdict", "score", "latency", "cost"]
 """What lines are sorted by; `-` before it turns the order around."""
 
 
-class Line(Struct, frozen=True, kw_only=True, gc=False):
+class TrialRow(Struct, frozen=True, kw_only=True, gc=False):
     """One trial as a table shows it."""
 
     position: int
@@ -38,10 +38,10 @@ class Line(Struct, frozen=True, kw_only=True, gc=False):
     """Why it did not pass; empty for one that did."""
 
 
-class Entry(Struct, frozen=True, kw_only=True, gc=False):
+class CatalogueEntry(Struct, frozen=True, kw_only=True, gc=False):
     """A line on its way into a catalogue, with what it is found by."""
 
-    line: Line
+    row: TrialRow
     """With its texts; `sealed` says that it is held out."""
     text: str = ""
     """All that a search looks through besides the case's id."""
@@ -51,7 +51,7 @@ class Entry(Struct, frozen=True, kw_only=True, gc=False):
     """Those of them that it did not pass."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class TrialFilter(Struct, frozen=True, kw_only=True):
     """Which trials one wants to see; what is empty leaves none out."""
 
     verdicts: tuple[str, ...] = ()
@@ -70,10 +70,10 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """Somewhere in the id, the question, the answer or the reasons, in small or capital letters."""
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class TrialPage(Struct, frozen=True, kw_only=True):
     """Some lines, and where those before and after them are."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[TrialRow, ...]
     total: int
     """How many there are on all pages together."""
     next: str | None = None

@@ -11,12 +11,12 @@ TABLE = """CREATE TABLE texts (
     body BLOB NOT NULL)"""
 INDEX = "CREATE INDEX texts_by_run ON texts (run, sealed, key)"
 _ADD = "INSERT INTO texts (run, sealed, places, body) VALUES (?, ?, ?, ?)"
-_LOOK = "SELECT places, body FROM texts WHERE run = ? AND sealed <= ? ORDER BY sealed, key"
-_END = b"\0"
+_SELECT_TEXTS = "SELECT places, body FROM texts WHERE run = ? AND sealed <= ? ORDER BY sealed, key"
+_SEPARATOR = b"\0"
 """Between two texts; none of them has it."""
 
 
-def add(db: sqlite3.Connection, run: int, texts: Sequence[tuple[int, str]], *, sealed: bool) -> None:
+def add_texts(db: sqlite3.Connection, run: int, texts: Sequence[tuple[int, str]], *, sealed: bool) -> None:
     """Keeps texts, each with the place of its line.
 
     Args:
@@ -27,18 +27,18 @@ def add(db: sqlite3.Connection, run: int, texts: Sequence[tuple[int, str]], *, s
     """
     if texts:
         places = array("q", [place for place, _ in texts])
-        body = _END.join([_folded(text) for _, text in texts])
+        body = _SEPARATOR.join([_fold_case(text) for _, text in texts])
         db.execute(_ADD, (run, sealed, places.tobytes(), body))
 
 
-def find(db: sqlite3.Connection, run: int, text: str, *, revealed: bool) -> Iterator[int]:
+def find_text(db: sqlite3.Connection, run: int, text: str, *, revealed: bool) -> Iterator[int]:
     """The places of the lines that have a text, some of them perhaps twice."""
-    needle = _folded(text)
-    for places, body in db.execute(_LOOK, (run, revealed)):
+    needle = _fold_case(text)
+    for places, body in db.execute(_SELECT_TEXTS, (run, revealed)):
         if needle in body:
-            texts = zip(array("q", places), body.split(_END), strict=True)
+            texts = zip(array("q", places), body.split(_SEPARATOR), strict=True)
             yield from (place for place, content in texts if needle in content)
 
 
-def _folded(text: str) -> bytes:
-    return text.casefold().encode("utf-8", "surrogatepass").replace(_END, b" ")
+def _fold_case(text: str) -> bytes:
+    return text.casefold().encode("utf-8", "surrogatepass").replace(_SEPARATOR, b" ")

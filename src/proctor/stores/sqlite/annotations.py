@@ -7,8 +7,8 @@ from functools import partial
 
 from proctor.codec import decode, encode
 from proctor.errors import StoreError
-from proctor.model import Calibration, Label, Look
-from proctor.protocols import KeptLabel
+from proctor.model import Calibration, HoldoutAccess, Label
+from proctor.protocols import StoredLabel
 from proctor.stores.sqlite.case_queries import CaseQueries
 from proctor.stores.sqlite.connection import as_store_errors, is_read_only
 from proctor.stores.sqlite.transactions import decode_row
@@ -22,7 +22,7 @@ class AnnotationTables(CaseQueries):
 
     # --- judges ---
 
-    def calibrate(self, calibration: Calibration) -> None:
+    def add_calibration(self, calibration: Calibration) -> None:
         """Keeps the calibration of a judge."""
         with as_store_errors(self.path):
             self._db.execute(
@@ -40,8 +40,8 @@ class AnnotationTables(CaseQueries):
 
     # --- looks ---
 
-    def check_can_count_looks(self) -> None:
-        """See `Store.check_can_count_looks`."""
+    def check_can_record_access(self) -> None:
+        """See `Store.check_can_record_access`."""
         if is_read_only(self._db):
             raise StoreError(
                 f"This shows held-out cases, and each such access is counted in the store; {self.path} is "
@@ -49,23 +49,23 @@ class AnnotationTables(CaseQueries):
                 "the copy with --store."
             )
 
-    def look(self, look: Look) -> None:
+    def add_holdout_access(self, look: HoldoutAccess) -> None:
         """Keeps a look at a holdout."""
-        self.check_can_count_looks()
+        self.check_can_record_access()
         with as_store_errors(self.path):
             self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
 
-    def looks(self, suite_digest: str) -> list[Look]:
+    def holdout_accesses(self, suite_digest: str) -> list[HoldoutAccess]:
         """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT body FROM looks WHERE suite = ? ORDER BY key", (suite_digest,)
             ).fetchall()
-        return [decode_row(self.path, partial(decode, body, Look)) for (body,) in rows]
+        return [decode_row(self.path, partial(decode, body, HoldoutAccess)) for (body,) in rows]
 
     # --- labels ---
 
-    def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
+    def add_label(self, label: Label, *, held_out: bool = False) -> StoredLabel:
         """Keeps a label of a run's answer, in the place of what the same person said of it before."""
         at = datetime.now(UTC)
         row = (label.run, label.case_id, label.repeat, label.by, held_out, at.isoformat(), encode(label))
@@ -76,14 +76,14 @@ class AnnotationTables(CaseQueries):
                 row,
             )
         assert cursor.lastrowid is not None
-        return KeptLabel(number=cursor.lastrowid, label=label, held_out=held_out, at=at)
+        return StoredLabel(number=cursor.lastrowid, label=label, held_out=held_out, at=at)
 
-    def unlabel(self, number: int) -> bool:
+    def remove_label(self, number: int) -> bool:
         """Takes a label back, so that the one before it counts again; False when it is gone already."""
         with as_store_errors(self.path):
             return self._db.execute("DELETE FROM labels WHERE number = ?", (number,)).rowcount > 0
 
-    def labels(self, run_id: str | None = None) -> list[KeptLabel]:
+    def labels(self, run_id: str | None = None) -> list[StoredLabel]:
         """The labels that count, oldest first; only those of one run where it is given."""
         one_run, values = ("WHERE run = ?", (run_id,)) if run_id is not None else ("", ())
         with as_store_errors(self.path):
@@ -92,9 +92,9 @@ class AnnotationTables(CaseQueries):
                 "ORDER BY number",
                 values,
             ).fetchall()
-        return [decode_row(self.path, partial(_kept_label, *row)) for row in rows]
+        return [decode_row(self.path, partial(_decode_label, *row)) for row in rows]
 
-    def labelled(self) -> dict[str, int]:
+    def count_labelled_answers(self) -> dict[str, int]:
         """How many answers of each run have a label, by the run's id."""
         with as_store_errors(self.path):
             rows = self._db.execute(
@@ -103,6 +103,6 @@ class AnnotationTables(CaseQueries):
         return dict(rows)
 
 
-def _kept_label(number: int, held_out: int, at: str, body: bytes) -> KeptLabel:
+def _decode_label(number: int, held_out: int, at: str, body: bytes) -> StoredLabel:
     label = decode(body, Label)
-    return KeptLabel(number=number, label=label, held_out=bool(held_out), at=datetime.fromisoformat(at))
+    return StoredLabel(number=number, label=label, held_out=bool(held_out), at=datetime.fromisoformat(at))

@@ -16,8 +16,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from proctor.plurals import counted
-from proctor.stores.sqlite.connection import Connection, connect
+from proctor.plurals import pluralize
+from proctor.stores.sqlite.connection import SqliteConnection, connect
 from proctor.stores.sqlite.lock_wait import LockWait, is_locked
 
 CACHE_NAME = "cache.db"
@@ -39,7 +39,7 @@ _UPSERT = """INSERT INTO answers (key, about, kept_at, parts, value, why_not) VA
     WHERE excluded.value IS NOT NULL OR answers.value IS NULL"""
 _GET = "SELECT value, why_not FROM answers WHERE key = ?"
 _EARLIER = "SELECT parts FROM answers WHERE about = ? AND kept_at < ? ORDER BY kept_at DESC LIMIT 50"
-_BATCH = 64
+_BATCH_ROWS = 64
 """How many answers are written at once."""
 _GATHER_S = 0.1
 """An answer waits for others only when one was written less than so long ago."""
@@ -48,10 +48,10 @@ _RETRY_S = 1.0
 """How long a file that another process has locked is left alone, and how long closing waits for it."""
 _MAX_WAITING = 10_000
 """This many answers wait for a lock; later ones are not cached."""
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-class _Entry(Struct, frozen=True, gc=False):
+class _PendingAnswer(Struct, frozen=True, gc=False):
     about: bytes
     kept_at: float
     parts: bytes
@@ -71,25 +71,25 @@ class SqliteAnswerCache:
         """
         self._path = path.absolute()
         self._notify = notify
-        self._since = time()
-        self._waiting: dict[bytes, _Entry] = {}
+        self._opened_at = time()
+        self._pending: dict[bytes, _PendingAnswer] = {}
         self._written_at = float("-inf")
         self._locked_until = float("-inf")
         self._lost_count = 0
-        self._db: Connection | None = None
+        self._db: SqliteConnection | None = None
         self._open()
 
     def get(self, key: bytes) -> tuple[bytes | None, str] | None:
         """What was put under that key: an answer, or why there is none; None when nothing was."""
-        waiting = self._waiting.get(key)
+        waiting = self._pending.get(key)
         if waiting is not None:
             return waiting.value, waiting.why_not
-        rows = self._rows(_GET, (key,))
+        rows = self._fetch_all(_GET, (key,))
         return rows[0] if rows else None
 
-    def earlier(self, about: str) -> list[bytes]:
+    def earlier_parts(self, about: str) -> list[bytes]:
         """The parts of what was put about that before this cache was opened, newest first; 50 at most."""
-        return [parts for (parts,) in self._rows(_EARLIER, (_blob(about), self._since))]
+        return [parts for (parts,) in self._fetch_all(_EARLIER, (_encode_text(about), self._opened_at))]
 
     def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
         """Keeps an answer, or why there is none, which never takes an answer's place.
@@ -98,21 +98,21 @@ class SqliteAnswerCache:
 
         Args:
             key: of all that the answer depends on.
-            about: what `earlier` finds it by.
-            parts: what `earlier` gives back.
+            about: what `earlier_parts` finds it by.
+            parts: what `earlier_parts` gives back.
             value: the answer; None for none.
             why_not: why there is none.
         """
-        waiting = self._waiting.get(key)
+        waiting = self._pending.get(key)
         if value is None and waiting is not None and waiting.value is not None:
             return
-        if len(self._waiting) >= _MAX_WAITING:
+        if len(self._pending) >= _MAX_WAITING:
             self._lost_count += 1
             return
-        self._waiting[key] = _Entry(_blob(about), time(), parts, value, why_not)
+        self._pending[key] = _PendingAnswer(_encode_text(about), time(), parts, value, why_not)
         now = monotonic()
         if now >= self._locked_until and (
-            len(self._waiting) >= _BATCH or now - self._written_at >= _GATHER_S
+            len(self._pending) >= _BATCH_ROWS or now - self._written_at >= _GATHER_S
         ):
             self._write()
 
@@ -121,15 +121,15 @@ class SqliteAnswerCache:
         if self._db is not None:
             self._db.lock_wait.patience_s = _RETRY_S
         self._write()
-        lost_count = self._lost_count + len(self._waiting)
+        lost_count = self._lost_count + len(self._pending)
         if lost_count and self._db is not None:
             self._notify(
                 f"The cache {self._path} is locked by another process: "
-                f"{counted(lost_count, 'answer')} could not be cached."
+                f"{pluralize(lost_count, 'answer')} could not be cached."
             )
         self._close()
 
-    def _rows(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
+    def _fetch_all(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
         if self._db is None:
             return []
         try:
@@ -140,7 +140,7 @@ class SqliteAnswerCache:
             return []
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._pending = self._pending, {}
         if self._db is None or not waiting:
             return
         rows = [
@@ -153,7 +153,7 @@ class SqliteAnswerCache:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             if is_locked(error):
-                self._waiting = waiting
+                self._pending = waiting
                 self._locked_until = monotonic() + _RETRY_S
             else:
                 self._give_up(error)
@@ -167,14 +167,14 @@ class SqliteAnswerCache:
             self._db.lock_wait.patience_s = 0  # the event loop does not wait for a shortcut
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
-        except _NotOurs:
+        except _ForeignDatabase:
             self._close()
             self._notify(f"{self._path} is no cache of this version of Proctor, so no answer is cached.")
 
     def _give_up(self, error: Exception) -> None:
         """Goes on with a new file where this one is damaged, else without a cache."""
         self._close()
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES:
             damaged_path = self._path.with_name(
                 f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}"
             )
@@ -195,7 +195,7 @@ class SqliteAnswerCache:
             self._db = None
 
 
-class _NotOurs(Exception):
+class _ForeignDatabase(Exception):
     """The file is another program's database, or a newer version's."""
 
 
@@ -214,10 +214,10 @@ def _prepare(db: sqlite3.Connection) -> None:
             for statement in _SCHEMA:
                 db.execute(statement)
         elif (application, version) != (APPLICATION_ID, _VERSION):
-            raise _NotOurs
+            raise _ForeignDatabase
     with suppress(sqlite3.OperationalError):  # another process is switching the same file at this moment
         db.execute("PRAGMA journal_mode = WAL")
 
 
-def _blob(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")

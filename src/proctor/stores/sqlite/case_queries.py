@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from proctor.codec import decode
 from proctor.model import Case, Run, Trial, Verdict
-from proctor.protocols import CaseInRun, SameCaseElsewhere, StoredCase, StoredTrial
+from proctor.protocols import CaseInRun, SameCaseRun, StoredCase, StoredTrial
 from proctor.stores.sqlite.connection import as_store_errors
 from proctor.stores.sqlite.transactions import decode_row
 
@@ -59,7 +59,7 @@ class CaseQueries:
         body, sent_digest = row
         return CaseInRun(
             case=self._decode(lambda: StoredCase(decode(body, Case), "sha256:" + sent_digest.hex())),
-            trials=tuple(self._decode(partial(_trial, *trial_row)) for trial_row in rows),
+            trials=tuple(self._decode(partial(_decode_trial, *trial_row)) for trial_row in rows),
         )
 
     def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
@@ -72,9 +72,9 @@ class CaseQueries:
                     return int(position)
         return int(rows[0][0]) if rows else None
 
-    def same_case_elsewhere(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseElsewhere]:
-        """See `Store.same_case_elsewhere`."""
-        matches: list[SameCaseElsewhere] = []
+    def find_same_case(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseRun]:
+        """See `Store.find_same_case`."""
+        matches: list[SameCaseRun] = []
         with as_store_errors(self.path):
             rows = self._db.execute(
                 _SAME_SENT, (bytes.fromhex(sent_digest[7:]), run.id, _MAX_PLACES)
@@ -85,8 +85,8 @@ class CaseQueries:
                     continue
                 words = [word for (word,) in self._db.execute(_VERDICTS, (key, position)).fetchall()]
                 if words:
-                    verdicts = tuple(self._decode(partial(_verdict, word)) for word in words)
-                    matches.append(SameCaseElsewhere(run=other, position=position, verdicts=verdicts))
+                    verdicts = tuple(self._decode(partial(_decode_verdict, word)) for word in words)
+                    matches.append(SameCaseRun(run=other, position=position, verdicts=verdicts))
                 if len(matches) == limit:
                     break
         return matches
@@ -95,9 +95,9 @@ class CaseQueries:
         return decode_row(self.path, decode_body)
 
 
-def _trial(verdict: str | None, body: bytes) -> StoredTrial:
-    return StoredTrial(decode(body, Trial), _verdict(verdict))
+def _decode_trial(verdict: str | None, body: bytes) -> StoredTrial:
+    return StoredTrial(decode(body, Trial), _decode_verdict(verdict))
 
 
-def _verdict(word: str | None) -> Verdict | None:
+def _decode_verdict(word: str | None) -> Verdict | None:
     return None if word is None else Verdict(word)

@@ -22,10 +22,10 @@ REMEDY = (
     "read into a new store."
 )
 _SIBLINGS = ("", "-wal", "-shm")
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-class Connection(sqlite3.Connection):
+class SqliteConnection(sqlite3.Connection):
     """A connection that is known for as long as it is open."""
 
     name: str
@@ -44,15 +44,15 @@ class Connection(sqlite3.Connection):
     def close(self) -> None:
         """As sqlite3's."""
         super().close()
-        with _OPENING:
-            _OPEN.discard(self)
+        with _OPEN_LOCK:
+            _OPEN_CONNECTIONS.discard(self)
 
 
-_OPEN: WeakSet[Connection] = WeakSet()
-_OPENING = RLock()
+_OPEN_CONNECTIONS: WeakSet[SqliteConnection] = WeakSet()
+_OPEN_LOCK = RLock()
 
 
-def opened(
+def open_database(
     path: str, lock_wait: LockWait | None = None, notify: Callable[[str], None] = lambda _line: None
 ) -> sqlite3.Connection:
     """Opens a connection to a store; creates or migrates it if needed.
@@ -140,9 +140,9 @@ def _check_before_opening(path: Path) -> None:
     sqlite.org.
     """
     name = os.path.realpath(path)
-    with _OPENING:
-        if not any(connection.name == name for connection in _OPEN):
-            _look(path)
+    with _OPEN_LOCK:
+        if not any(connection.name == name for connection in _OPEN_CONNECTIONS):
+            _check_header(path)
             _check_log(Path(name))
 
 
@@ -160,7 +160,7 @@ def _check_log(path: Path) -> None:
         )
 
 
-def _look(path: Path) -> None:
+def _check_header(path: Path) -> None:
     try:
         if path.exists() and not path.is_file():
             raise StoreError(f"The store {path} is not a file. Name another one with --store.")
@@ -174,7 +174,7 @@ def _look(path: Path) -> None:
             f"The store {path} cannot be read: {error.strerror}. Name another one with --store."
         ) from None
     if not header:
-        _refuse_if_emptied(path)
+        _check_not_emptied(path)
         return
     page = int.from_bytes(header[16:18], "big")
     page = 65536 if page == 1 else page
@@ -184,10 +184,10 @@ def _look(path: Path) -> None:
             "NEWFILE` saves what can be read into a new store; otherwise name another file with --store."
         )
     application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
-    _refuse(path, application, version, has_content=int.from_bytes(header[28:32], "big") > 1)
+    _check_version(path, application, version, has_content=int.from_bytes(header[28:32], "big") > 1)
 
 
-def _refuse_if_emptied(path: Path) -> None:
+def _check_not_emptied(path: Path) -> None:
     """An empty file may become a store, but not one that was a store: then something has emptied it."""
     traces = [Path(f"{path}{ending}") for ending in ("-wal", "-claims", "-catalogue")]
     trace_left = next((trace for trace in traces if trace.exists()), None)
@@ -205,10 +205,10 @@ def _check_opened(path: Path, db: sqlite3.Connection) -> None:
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     db.rollback()
-    _refuse(path, application, version, has_content=tables > 0)
+    _check_version(path, application, version, has_content=tables > 0)
 
 
-def _refuse(path: Path, application: int, version: int, *, has_content: bool) -> None:
+def _check_version(path: Path, application: int, version: int, *, has_content: bool) -> None:
     if application != APPLICATION_ID:
         if application or version or has_content:
             raise StoreError(f"{path} is another program's database. Name another file with --store.")
@@ -219,8 +219,8 @@ def _refuse(path: Path, application: int, version: int, *, has_content: bool) ->
         )
 
 
-def connect(path: str, lock_wait: LockWait | None = None) -> Connection:
-    """One more connection to a store that was opened; `lock_wait` is as for `opened`.
+def connect(path: str, lock_wait: LockWait | None = None) -> SqliteConnection:
+    """One more connection to a store that was opened; `lock_wait` is as for `open_database`.
 
     Raises:
         sqlite3.Error: the file cannot be used.
@@ -234,19 +234,19 @@ def connect(path: str, lock_wait: LockWait | None = None) -> Connection:
     return _set_up(_connect(name), lock_wait)
 
 
-def connect_to_memory(uri: str, lock_wait: LockWait | None = None) -> Connection:
+def connect_to_memory(uri: str, lock_wait: LockWait | None = None) -> SqliteConnection:
     """One more connection to a database in memory, which lasts as long as one of its connections.
 
     Args:
         uri: `file:/NAME?vfs=memdb`; every connection of this process to that name sees the same rows.
-        lock_wait: as for `opened`.
+        lock_wait: as for `open_database`.
     """
     db = _set_up(_connect(uri, uri=True), lock_wait)
     db.execute("PRAGMA temp_store = MEMORY")
     return db
 
 
-def _set_up(db: Connection, lock_wait: LockWait | None) -> Connection:
+def _set_up(db: SqliteConnection, lock_wait: LockWait | None) -> SqliteConnection:
     db.lock_wait = lock_wait or LockWait()
     try:
         db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -257,19 +257,19 @@ def _set_up(db: Connection, lock_wait: LockWait | None) -> Connection:
     return db
 
 
-def _connect(name: str, uri: bool = False) -> Connection:
-    with _OPENING:
+def _connect(name: str, uri: bool = False) -> SqliteConnection:
+    with _OPEN_LOCK:
         db = sqlite3.connect(
             name,
             isolation_level=None,
             cached_statements=64,
             check_same_thread=False,
-            factory=Connection,
+            factory=SqliteConnection,
             uri=uri,
         )
         db.name = os.path.realpath(name)
         db.lock_wait = LockWait()
-        _OPEN.add(db)
+        _OPEN_CONNECTIONS.add(db)
     return db
 
 
@@ -286,7 +286,7 @@ def as_store_errors(path: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_READONLY:
             raise StoreError(read_only_message(path)) from error
-        remedy = f" {REMEDY}" if code in _DAMAGED or isinstance(error, UnicodeDecodeError) else ""
+        remedy = f" {REMEDY}" if code in _DAMAGE_CODES or isinstance(error, UnicodeDecodeError) else ""
         raise StoreError(f"The store {path} cannot be used: {error}.{remedy}") from error
     except OSError as error:
         if Path(path).exists() and not is_writable(path):

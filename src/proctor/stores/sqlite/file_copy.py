@@ -70,7 +70,7 @@ def new_database(to: Path) -> Iterator[Path]:
     try:
         yield part
         _sync(part)
-        _place(part, to)
+        _rename_part(part, to)
     finally:
         remove_database(part)
 
@@ -91,7 +91,7 @@ def count_rows(db: sqlite3.Connection) -> dict[str, int]:
     }
 
 
-def _place(part: Path, to: Path) -> None:
+def _rename_part(part: Path, to: Path) -> None:
     """Gives a finished file its name, which no other file loses by that.
 
     Raises:

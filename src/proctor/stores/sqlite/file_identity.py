@@ -29,8 +29,8 @@ class FileIdentity:
             path: the file.
         """
         self._path = os.path.realpath(path)
-        self._number = _number(self._path)
-        self._is_stable = self._number is not None and self._number == _number(self._path)
+        self._file_id = _file_id(self._path)
+        self._is_stable = self._file_id is not None and self._file_id == _file_id(self._path)
 
     def check(self) -> None:
         """Looks whether the path still names the file.
@@ -38,22 +38,22 @@ class FileIdentity:
         Raises:
             FileChanged: it does not.
         """
-        if self._change() is not None and (change := self._change(_PAUSE_S)) is not None:
+        if self._find_change() is not None and (change := self._find_change(_PAUSE_S)) is not None:
             raise FileChanged(f"{self._path} was {change}")
 
-    def _change(self, pause_s: float = 0.0) -> str | None:
+    def _find_change(self, pause_s: float = 0.0) -> str | None:
         if pause_s:
             sleep(pause_s)
         try:
-            number = _number(self._path)
+            number = _file_id(self._path)
         except OSError:
             return None
         if number is None:
             return "deleted"
-        return "replaced by another file" if self._is_stable and number != self._number else None
+        return "replaced by another file" if self._is_stable and number != self._file_id else None
 
 
-def _number(path: str) -> tuple[int, int] | None:
+def _file_id(path: str) -> tuple[int, int] | None:
     """Device and inode; None where there is no such file."""
     if sys.platform == "win32":
         return (0, 0)

@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import DecodeError
 
 from proctor.codec import decode
-from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
-from proctor.plurals import counted, listed
+from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
+from proctor.plurals import join_names, pluralize
 from proctor.store_protocol import Progress
 from proctor.stores.location import StoreProblem, StoreReport
 from proctor.stores.sqlite.connection import as_store_errors, open_as_is
@@ -33,9 +33,9 @@ _SAVE_AGAIN = (
     "Save the suite's file again with `proctor suites save`, or save what can be read into a new store with "
     "`proctor store repair NEWFILE`."
 )
-_BODIES: dict[str, type] = {
+_BODY_TYPES: dict[str, type] = {
     "cases": Case,
-    "looks": Look,
+    "looks": HoldoutAccess,
     "calibrations": Calibration,
     "labels": Label,
     "trials": Trial,
@@ -71,8 +71,8 @@ def check_store(path: str, on_progress: Progress = lambda _count, _total: None) 
             check = _RowCheck(db, run_locks, on_progress)
             try:
                 rows = count_rows(db)
-                problems += check.problems(rows)
-                notes += check.notes()
+                problems += check.find_problems(rows)
+                notes += check.find_notes()
             except (sqlite3.DatabaseError, UnicodeDecodeError):
                 if not problems:
                     raise
@@ -83,7 +83,7 @@ def check_store(path: str, on_progress: Progress = lambda _count, _total: None) 
         problems=tuple(problems),
         notes=tuple(notes),
         rows=rows,
-        sizes=_sizes(path),
+        sizes=_file_sizes(path),
     )
 
 
@@ -97,7 +97,7 @@ def _check_file(db: sqlite3.Connection) -> Iterator[StoreProblem]:
         first = faults[0].strip().removeprefix("*** in database main ***\n")
         yield StoreProblem(
             code="file",
-            message=f"The file is damaged in {more}{counted(len(faults), 'place')}, such as: {first}.",
+            message=f"The file is damaged in {more}{pluralize(len(faults), 'place')}, such as: {first}.",
             remedy=_REPAIR,
         )
 
@@ -111,25 +111,25 @@ class _RowCheck:
         self._on_progress = on_progress
         self._read_rows = 0
 
-    def problems(self, rows: dict[str, int]) -> Iterator[StoreProblem]:
+    def find_problems(self, rows: dict[str, int]) -> Iterator[StoreProblem]:
         """Yields all problems; `rows` has the number of rows in each table."""
-        total = sum(rows.get(table, 0) for table in _BODIES)
-        for table, kind in _BODIES.items():
+        total = sum(rows.get(table, 0) for table in _BODY_TYPES)
+        for table, kind in _BODY_TYPES.items():
             yield from self._check_bodies(table, kind, total)
         yield from self._check_contents()
         yield from self._check_references()
         yield from self._check_runs()
 
-    def notes(self) -> Iterator[str]:
+    def find_notes(self) -> Iterator[str]:
         """Yields findings that are no problems."""
-        for key, run_id, count, planned_count in self._unfinished():
+        for key, run_id, count, planned_count in self._iter_unfinished():
             if not self._run_locks.is_locked(key):
                 yield (
-                    f"Run {run_id} is unfinished: it has {count:,} of {counted(planned_count, 'trial')}. "
+                    f"Run {run_id} is unfinished: it has {count:,} of {pluralize(planned_count, 'trial')}. "
                     f"`proctor run --resume={run_id}` completes it."
                 )
         for noun, count in count_leftovers(self._db, self._run_locks).items():
-            yield f"Not in use: {counted(count, noun)}. `proctor store gc` removes them."
+            yield f"Not in use: {pluralize(count, noun)}. `proctor store gc` removes them."
 
     def _check_bodies(self, table: str, kind: type, total: int) -> Iterator[StoreProblem]:
         """Finds rows that cannot be read, or whose columns differ from their content."""
@@ -143,7 +143,7 @@ class _RowCheck:
             except (DecodeError, ValueError, TypeError):
                 unreadable.append(str(key))
             else:
-                if table in _COLUMNS and not _COLUMNS[table](noun, body, *columns):
+                if table in _COLUMN_CHECKS and not _COLUMN_CHECKS[table](noun, body, *columns):
                     different.append(str(key))
             self._read_rows += 1
             if not self._read_rows % 1000:
@@ -155,7 +155,8 @@ class _RowCheck:
             if keys:
                 yield StoreProblem(
                     code="row",
-                    message=f"Table {table} has {counted(len(keys), 'row')} {fault}: {listed(keys, 3)}.",
+                    message=f"Table {table} has {pluralize(len(keys), 'row')} {fault}: "
+                    f"{join_names(keys, 3)}.",
                     remedy=_REPAIR,
                 )
 
@@ -181,7 +182,8 @@ class _RowCheck:
             elif "sha256:" + digest.hexdigest() != content:
                 yield StoreProblem(
                     code="suite",
-                    message=f"The cases of suite {name} ({counted(count, 'case')}) do not match its digest.",
+                    message=f"The cases of suite {name} ({pluralize(count, 'case')}) "
+                    "do not match its digest.",
                     remedy=_SAVE_AGAIN,
                 )
 
@@ -192,28 +194,28 @@ class _RowCheck:
             if names:
                 yield StoreProblem(
                     code=code,
-                    message=message.format(names=listed(names, 3), count=counted(len(names), noun)),
+                    message=message.format(names=join_names(names, 3), count=pluralize(len(names), noun)),
                     remedy=_SAVE_AGAIN,
                 )
 
     def _check_runs(self) -> Iterator[StoreProblem]:
         """Finds finished runs without all their trials."""
-        for _, run_id, status, planned_count, stored_count in self._runs():
+        for _, run_id, status, planned_count, stored_count in self._iter_runs():
             if status == "finished" and stored_count != planned_count:
                 yield StoreProblem(
                     code="run",
                     message=f"Run {run_id} is marked as finished but has {stored_count:,} of "
-                    f"{counted(planned_count, 'trial')}.",
+                    f"{pluralize(planned_count, 'trial')}.",
                     remedy="`proctor store repair NEWFILE` makes a new store in which it is unfinished, and "
                     f"`proctor run --resume={run_id}` completes it there.",
                 )
 
-    def _unfinished(self) -> Iterator[tuple[int, str, int, int]]:
-        for key, run_id, status, planned_count, stored_count in self._runs():
+    def _iter_unfinished(self) -> Iterator[tuple[int, str, int, int]]:
+        for key, run_id, status, planned_count, stored_count in self._iter_runs():
             if status != "finished":
                 yield key, run_id, stored_count, planned_count
 
-    def _runs(self) -> Iterator[tuple[int, str, str, int, int]]:
+    def _iter_runs(self) -> Iterator[tuple[int, str, str, int, int]]:
         counts = dict(
             self._db.execute("SELECT run, count(*) FROM trials WHERE verdict IS NOT NULL GROUP BY run")
         )
@@ -234,44 +236,44 @@ _SELECT = {
 _VERDICT_WORDS = {None, *(verdict.value for verdict in Verdict)}
 
 
-def _is_run(run: Run, _body: bytes, *columns: Any) -> bool:
+def _columns_match_run(run: Run, _body: bytes, *columns: Any) -> bool:
     return columns == (run.id, run.suite.digest, run.suite.content, run.status)
 
 
-def _is_suite(suite: Suite, _body: bytes, *columns: Any) -> bool:
+def _columns_match_suite(suite: Suite, _body: bytes, *columns: Any) -> bool:
     name, number, digest, content = columns
     return (suite.name, suite.version, suite.digest, suite.content) == (name, f"v{number}", digest, content)
 
 
-def _is_trial(trial: Trial, _body: bytes, *columns: Any) -> bool:
+def _columns_match_trial(trial: Trial, _body: bytes, *columns: Any) -> bool:
     position, repeat, verdict = columns
     return (trial.position, trial.repeat) == (position, repeat) and verdict in _VERDICT_WORDS
 
 
-_COLUMNS: dict[str, Callable[..., bool]] = {
+_COLUMN_CHECKS: dict[str, Callable[..., bool]] = {
     "cases": lambda _case, body, digest: sha256(body).digest() == digest,
     "labels": lambda label, _body, *columns: columns == (label.run, label.case_id, label.repeat, label.by),
-    "trials": _is_trial,
-    "runs": _is_run,
-    "versions": _is_suite,
+    "trials": _columns_match_trial,
+    "runs": _columns_match_run,
+    "versions": _columns_match_suite,
 }
 """By table, whether the columns of a row match its body."""
 
 _IS_WHOLE = f"content NOT GLOB 'incomplete:*' AND NOT ({IS_UNFINISHED})"
-_LACKING_CASES = f"""SELECT DISTINCT contents.content FROM suite_cases
+_MISSING_CASES = f"""SELECT DISTINCT contents.content FROM suite_cases
     JOIN contents ON contents.key = suite_cases.suite
     WHERE suite_cases.digest NOT IN (SELECT digest FROM cases) AND {_IS_WHOLE}"""  # noqa: S608
-_LACKING_CONTENTS = """SELECT name || ' v' || number FROM versions
+_MISSING_CONTENTS = """SELECT name || ' v' || number FROM versions
     WHERE content IS NOT NULL AND content NOT IN (SELECT content FROM contents)"""
-_LACKING_SUITES = "SELECT id FROM runs WHERE content NOT IN (SELECT content FROM contents)"
+_MISSING_SUITES = "SELECT id FROM runs WHERE content NOT IN (SELECT content FROM contents)"
 _REFERENCES = (
-    (_LACKING_CASES, "suite", "Cases of {count} are missing: {names}.", "suite"),
-    (_LACKING_CONTENTS, "suite", "All cases of {count} are missing: {names}.", "version"),
-    (_LACKING_SUITES, "run", "The suite of {count} is missing: {names}.", "run"),
+    (_MISSING_CASES, "suite", "Cases of {count} are missing: {names}.", "suite"),
+    (_MISSING_CONTENTS, "suite", "All cases of {count} are missing: {names}.", "version"),
+    (_MISSING_SUITES, "run", "The suite of {count} is missing: {names}.", "run"),
 )
 
 
-def _sizes(path: str) -> dict[str, int]:
+def _file_sizes(path: str) -> dict[str, int]:
     files = [Path(f"{path}{ending}") for ending in _SIBLINGS]
     files.append(files[0].parent / "cache.db")
     return {file.name: file.stat().st_size for file in files if file.is_file()}

@@ -34,7 +34,7 @@ class SqliteLocation:
         self.address = path
         self.folder = Path(path).parent
         self._path = Path(path)
-        self._temporary: TemporaryDirectory[str] | None = None
+        self._temporary_folder: TemporaryDirectory[str] | None = None
         """Where the catalogue is of a store that cannot be written."""
 
     @property
@@ -81,9 +81,9 @@ class SqliteLocation:
 
         if is_writable(self.address):
             return Catalogue(f"{self.address}-catalogue")
-        if self._temporary is None:
-            self._temporary = TemporaryDirectory(prefix="proctor-catalogue-")
-        return Catalogue(str(Path(self._temporary.name) / "catalogue"))
+        if self._temporary_folder is None:
+            self._temporary_folder = TemporaryDirectory(prefix="proctor-catalogue-")
+        return Catalogue(str(Path(self._temporary_folder.name) / "catalogue"))
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """The cache of answers in the store's folder, which other stores there share."""
@@ -107,11 +107,11 @@ class SqliteLocation:
 
     def repair(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
         """Saves what can be read into a new store; see `StoreFiles.repair`."""
-        from proctor.stores.sqlite.salvage import salvage
+        from proctor.stores.sqlite.salvage import salvage_store
 
         if not self.exists():
             raise UsageError(f"There is no store at {self.address}. Name one with --store.")
-        return salvage(self._path, to, on_progress)
+        return salvage_store(self._path, to, on_progress)
 
     def find_unused(self, is_unused: Callable[[Path], bool]) -> Iterator[UnusedFile]:
         """Damaged caches, and the cache and the catalogue where they are not used any more."""

@@ -20,20 +20,20 @@ NOTICE_AFTER_S = 2.0
 BUSY_TIMEOUT_MS = 20
 """How long SQLite itself waits, in which no signal is heard."""
 _PAUSE_S = 0.005
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL})
+_BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL})
 
 
 class LockWait:
     """How long the connections of one store wait for a lock."""
 
     def __init__(self, patience_s: float | None = None) -> None:
-        """Reports to nobody until `tell` is set.
+        """Reports to nobody until `notify` is set.
 
         Args:
             patience_s: how long a statement waits; None is `DEFAULT_PATIENCE_S`.
         """
         self.patience_s = DEFAULT_PATIENCE_S if patience_s is None else patience_s
-        self.tell: Callable[[], None] = lambda: None
+        self.notify: Callable[[], None] = lambda: None
         """Called once in a wait, after `NOTICE_AFTER_S`, in the thread that waits."""
         self.abandoned = Event()
         """From now on nothing waits."""
@@ -57,7 +57,7 @@ class LockWait:
                             raise
                     if not notified and waited >= NOTICE_AFTER_S:
                         notified = True
-                        self.tell()
+                        self.notify()
                     sleep(_PAUSE_S)  # for some locks SQLite itself does not wait
         except KeyboardInterrupt:
             self.abandoned.set()
@@ -67,7 +67,7 @@ class LockWait:
 def is_locked(error: BaseException) -> bool:
     """Whether a statement failed only because another connection holds a lock."""
     code = getattr(error, "sqlite_errorcode", 0)
-    return code & 0xFF in _BUSY and code != sqlite3.SQLITE_BUSY_SNAPSHOT
+    return code & 0xFF in _BUSY_CODES and code != sqlite3.SQLITE_BUSY_SNAPSHOT
 
 
 @contextmanager

@@ -64,16 +64,16 @@ def _v2(db: Connection) -> None:
         db.execute(statement)
     versions = _Versions()
     for content, body in db.execute("SELECT content, body FROM suites ORDER BY key").fetchall():
-        header = _object(body)
+        header = _decode_object(body)
         if header is not None:
             versions.save(header, content, datetime.now(UTC).isoformat())
     for key, content, started_at, body in db.execute(
         "SELECT key, content, started_at, body FROM runs ORDER BY key"
     ).fetchall():
-        run = _object(body)
+        run = _decode_object(body)
         if run is not None and isinstance(run.get("suite"), dict):
             versions.save(run["suite"], content, started_at)
-            db.execute("UPDATE runs SET body = ? WHERE key = ?", (_body(run), key))
+            db.execute("UPDATE runs SET body = ? WHERE key = ?", (_encode_object(run), key))
     db.executemany("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", versions.rows.values())
     db.execute("DROP TABLE suites")
 
@@ -113,19 +113,19 @@ def _v5(db: Connection) -> None:
     db.execute("CREATE INDEX origins_by_path ON origins (path)")
     for tier, digest in _TIERS.items():
         for key, body in db.execute("SELECT key, body FROM runs WHERE suite = ?", (digest,)).fetchall():
-            run = _object(body)
+            run = _decode_object(body)
             if run is not None and isinstance(run.get("suite"), dict) and run["suite"].get("name") == tier:
                 run["suite"]["name"] = f"builtin:{tier}"
-                db.execute("UPDATE runs SET body = ? WHERE key = ?", (_body(run), key))
+                db.execute("UPDATE runs SET body = ? WHERE key = ?", (_encode_object(run), key))
         for name, body in db.execute(
             "SELECT name, body FROM versions WHERE digest = ? AND (name = ? OR name GLOB ?)",
             (digest, tier, f"{tier}@v*"),  # the latter in a store of what was deleted
         ).fetchall():
-            header = _object(body)
+            header = _decode_object(body)
             new = f"builtin:{name}"
             db.execute(
                 "UPDATE versions SET name = ?, body = ? WHERE name = ? AND digest = ?",
-                (new, body if header is None else _body({**header, "name": new}), name, digest),
+                (new, body if header is None else _encode_object({**header, "name": new}), name, digest),
             )
 
 
@@ -160,10 +160,18 @@ class _Versions:
             header["declared_version"] = header["version"]
         header["version"] = f"v{number}"
         self._turn += 1
-        self.rows[name, digest] = (name, number, digest, content, saved_at, self._turn, _body(header))
+        self.rows[name, digest] = (
+            name,
+            number,
+            digest,
+            content,
+            saved_at,
+            self._turn,
+            _encode_object(header),
+        )
 
 
-def _object(body: object) -> dict[str, Any] | None:
+def _decode_object(body: object) -> dict[str, Any] | None:
     """A noun's JSON; None for what is damaged, which the next reader reports."""
     try:
         value = json.loads(body) if isinstance(body, bytes) else None
@@ -172,7 +180,7 @@ def _object(body: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _body(noun: dict[str, Any]) -> bytes:
+def _encode_object(noun: dict[str, Any]) -> bytes:
     return json.dumps(noun, separators=(",", ":")).encode("ascii")
 
 

@@ -10,14 +10,14 @@ from itertools import islice
 
 from proctor.codec import decode
 from proctor.model import Case, Trial, Verdict
-from proctor.protocols import Followed
+from proctor.protocols import TrialUpdate
 from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.transactions import decode_row, page
+from proctor.stores.sqlite.transactions import decode_row, fetch_page
 
 _MAX_TURNS = 5000
 """The most turns that are read at once, from the index alone, which has no order by them."""
 _PAGE_ROWS = 256
-_REACH = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
+_COUNT_AND_LAST_TURN = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
 _TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
 _SUITE = """SELECT contents.key FROM runs JOIN contents ON contents.content = runs.content
     WHERE runs.key = ?"""
@@ -28,17 +28,17 @@ _TRIALS = """SELECT trials.rowid, trials.verdict, trials.body, cases.body FROM j
     WHERE trials.run = ? AND (trials.rowid > ? OR trials.verdict IS NOT NULL) ORDER BY trials.rowid"""
 
 
-def reach(path: str, db: sqlite3.Connection, run: int) -> tuple[int, int]:
-    """See `Store.reach`; `run` is its key."""
+def count_and_last_turn(path: str, db: sqlite3.Connection, run: int) -> tuple[int, int]:
+    """See `Store.get_progress`; `run` is its key."""
     with as_store_errors(path):
-        count, last = db.execute(_REACH, (run,)).fetchone()
+        count, last = db.execute(_COUNT_AND_LAST_TURN, (run,)).fetchone()
     return int(count), int(last)
 
 
-def changed(
+def iter_new_trials(
     path: str, db: sqlite3.Connection, run: int, after: int, waiting: Iterable[int]
-) -> Iterator[Followed]:
-    """See `Store.changed`.
+) -> Iterator[TrialUpdate]:
+    """See `Store.trials_since`.
 
     Args:
         path: the store's file, for messages.
@@ -49,19 +49,21 @@ def changed(
     """
     with as_store_errors(path):
         suite = db.execute(_SUITE, (run,)).fetchone()
-    turns = _turns(path, db, run, after, sorted(waiting))
+    turns = _iter_turns(path, db, run, after, sorted(waiting))
     while some := list(islice(turns, _PAGE_ROWS)):
         while some:
             with as_store_errors(path):
                 cursor = db.execute(_TRIALS, (json.dumps(some), suite and suite[0], run, after))
-                rows = page(cursor, 2)
+                rows = fetch_page(cursor, 2)
                 cursor.close()
             for row in rows:
                 yield decode_row(path, partial(_decode_trial, *row))
             some = [turn for turn in some if rows and turn > rows[-1][0]]
 
 
-def _turns(path: str, db: sqlite3.Connection, run: int, after: int, waiting: Iterable[int]) -> Iterator[int]:
+def _iter_turns(
+    path: str, db: sqlite3.Connection, run: int, after: int, waiting: Iterable[int]
+) -> Iterator[int]:
     yield from waiting
     while True:
         with as_store_errors(path):
@@ -72,8 +74,8 @@ def _turns(path: str, db: sqlite3.Connection, run: int, after: int, waiting: Ite
         after = rows[-1][0]
 
 
-def _decode_trial(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> Followed:
+def _decode_trial(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> TrialUpdate:
     if case is None:
         raise ValueError("a case is missing")
     stored_verdict = None if verdict is None else Verdict(verdict)
-    return Followed(turn, decode(body, Trial), stored_verdict, decode(case, Case))
+    return TrialUpdate(turn, decode(body, Trial), stored_verdict, decode(case, Case))

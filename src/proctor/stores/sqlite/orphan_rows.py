@@ -8,7 +8,7 @@ from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_staging import IS_UNFINISHED, find_leftovers, remove_leftovers
 from proctor.stores.sqlite.transactions import transaction
 
-_BATCH = 5000
+_BATCH_ROWS = 5000
 """Rows deleted in one transaction; few enough not to block other processes for long."""
 _UNUSED_CONTENT = (
     f"NOT ({IS_UNFINISHED}) AND content NOT IN (SELECT content FROM runs) AND content NOT IN "  # noqa: S608
@@ -17,7 +17,7 @@ _UNUSED_CONTENT = (
     "AND key < (SELECT max(key) FROM contents)"
 )
 _NO_RUN = "run NOT IN (SELECT key FROM runs)"
-_WHERE = {
+_UNUSED_ROWS = {
     "trial": ("trials", _NO_RUN),
     "run secret": ("secrets", _NO_RUN),
     "run variable": ("variables", _NO_RUN),
@@ -33,7 +33,7 @@ def count_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> dict[str, in
     counts = {"partly saved suite": len(find_leftovers(db, run_locks))}
     counts |= {
         noun: db.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()[0]  # noqa: S608
-        for noun, (table, where) in _WHERE.items()
+        for noun, (table, where) in _UNUSED_ROWS.items()
     }
     return {noun: count for noun, count in counts.items() if count}
 
@@ -41,14 +41,14 @@ def count_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> dict[str, in
 def delete_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
     """Deletes them, a few thousand at a time."""
     remove_leftovers(db, run_locks)
-    for table, where in _WHERE.values():
+    for table, where in _UNUSED_ROWS.values():
         key = {"suite_cases": "(suite, position)", "variables": "(run, name)"}.get(table, "rowid")
         keys = key.strip("()")
         while True:
             with transaction(db):
                 deleted = db.execute(
                     f"DELETE FROM {table} WHERE {key} IN "  # noqa: S608  # names of ours
-                    f"(SELECT {keys} FROM {table} WHERE {where} LIMIT {_BATCH})"
+                    f"(SELECT {keys} FROM {table} WHERE {where} LIMIT {_BATCH_ROWS})"
                 ).rowcount
-            if deleted < _BATCH:
+            if deleted < _BATCH_ROWS:
                 break

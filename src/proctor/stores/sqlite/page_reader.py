@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAGIC = b"SQLite format 3\x00"
-_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
+_PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
 """Of pages, the usual one first."""
 _INTERIOR_INDEX, _INTERIOR_TABLE, _LEAF_INDEX, _LEAF_TABLE = 2, 5, 10, 13
-_SAMPLE = 16 * 2**20
+_SAMPLE_BYTES = 16 * 2**20
 """Bytes read to guess the page size when the header is lost."""
-_WIDTHS = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+_VALUE_WIDTHS = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 """The bytes of a value by its serial type, up to 9."""
 
-Value = int | float | str | bytes | None
+SqliteValue = int | float | str | bytes | None
 
 
-class Row(NamedTuple):
+class PageRow(NamedTuple):
     """A record of a table or of an index."""
 
     rowid: int | None
     """None in an index and in a table without rowids."""
-    values: tuple[Value, ...]
+    values: tuple[SqliteValue, ...]
 
 
-class Damaged(Exception):
+class DamagedPage(Exception):
     """Bytes that are not what the format says."""
 
 
@@ -55,12 +55,12 @@ class PageFile:
         log = Path(f"{path}-wal")
         self._log = log.open("rb") if with_log and log.is_file() and log.stat().st_size > 32 else None
         header = self._file.read(100)
-        self.page_size = _page_size(header) or self._log_page_size() or self._likely_page_size()
-        self._frames = self._committed_frames()
-        self.count = max(-(-self._size // self.page_size), *self._frames, 1)
-        first = self.page(1)
-        self.has_header = first.startswith(MAGIC) and _page_size(first) == self.page_size
-        self.usable = self.page_size - (first[20] if self.has_header else 0)
+        self.page_size = _parse_page_size(header) or self._read_log_page_size() or self._guess_page_size()
+        self._frames = self._read_committed_frames()
+        self.page_count = max(-(-self._size // self.page_size), *self._frames, 1)
+        first = self.read_page(1)
+        self.has_header = first.startswith(MAGIC) and _parse_page_size(first) == self.page_size
+        self.usable_size = self.page_size - (first[20] if self.has_header else 0)
 
     def close(self) -> None:
         """Closes the files."""
@@ -68,7 +68,7 @@ class PageFile:
         if self._log is not None:
             self._log.close()
 
-    def page(self, number: int) -> bytes:
+    def read_page(self, number: int) -> bytes:
         """The bytes of a page; what is missing of it at the end of the file is zero."""
         if self._log is not None and number in self._frames:
             self._log.seek(self._frames[number])
@@ -76,22 +76,22 @@ class PageFile:
         self._file.seek((number - 1) * self.page_size)
         return self._file.read(self.page_size).ljust(self.page_size, b"\x00")
 
-    def header_field(self, offset: int) -> int:
+    def read_header_field(self, offset: int) -> int:
         """A four-byte number of the header; 0 where the header is lost."""
-        return int.from_bytes(self.page(1)[offset : offset + 4], "big") if self.has_header else 0
+        return int.from_bytes(self.read_page(1)[offset : offset + 4], "big") if self.has_header else 0
 
     # --- the log ---
 
-    def _log_page_size(self) -> int | None:
+    def _read_log_page_size(self) -> int | None:
         if self._log is None:
             return None
         self._log.seek(0)
         magic, _, size = struct.unpack(">3I", self._log.read(12))
-        return size if magic & ~1 == 0x377F0682 and size in _SIZES else None
+        return size if magic & ~1 == 0x377F0682 and size in _PAGE_SIZES else None
 
-    def _committed_frames(self) -> dict[int, int]:
+    def _read_committed_frames(self) -> dict[int, int]:
         """Where in the log the newest version of each page begins, up to the last commit that is whole."""
-        if self._log is None or self._log_page_size() != self.page_size:
+        if self._log is None or self._read_log_page_size() != self.page_size:
             return {}
         self._log.seek(0)
         header = self._log.read(32)
@@ -114,18 +114,18 @@ class PageFile:
                 waiting.clear()
         return frames
 
-    def _likely_page_size(self) -> int:
+    def _guess_page_size(self) -> int:
         """The size at which most pages with rows are found; larger sizes miss some, smaller ones cut them."""
         self._file.seek(0)
-        data = self._file.read(_SAMPLE)
+        data = self._file.read(_SAMPLE_BYTES)
 
         def leaves(size: int) -> int:
             return sum(_is_leaf(data[start : start + size]) for start in range(0, len(data), size))
 
-        return max(_SIZES, key=leaves)
+        return max(_PAGE_SIZES, key=leaves)
 
 
-class Trees:
+class PageTrees:
     """The trees of a database: which pages belong to which table or index, as far as that is known."""
 
     def __init__(self, pages: PageFile) -> None:
@@ -137,11 +137,11 @@ class Trees:
         self._pages = pages
         self.names: dict[int, str] = {}
         """The table or index of each page that is reached from a root."""
-        self.free = self._free_pages()
+        self.free_pages = self._read_free_pages()
         if pages.has_header:
             self._walk(1, "sqlite_schema")
             for number in [number for number, name in self.names.items() if name == "sqlite_schema"]:
-                for row in self.rows(number):
+                for row in self.read_rows(number):
                     if len(row.values) == 5 and isinstance(row.values[3], int):
                         self._walk(row.values[3], str(row.values[1]))
 
@@ -149,56 +149,60 @@ class Trees:
         waiting = [root]
         while waiting:
             number = waiting.pop()
-            if 1 <= number <= self._pages.count and number not in self.names and number not in self.free:
+            if (
+                1 <= number <= self._pages.page_count
+                and number not in self.names
+                and number not in self.free_pages
+            ):
                 self.names[number] = name
-                waiting.extend(_children(self._pages.page(number), number))
+                waiting.extend(_child_pages(self._pages.read_page(number), number))
 
-    def _free_pages(self) -> set[int]:
+    def _read_free_pages(self) -> set[int]:
         free: set[int] = set()
-        trunk = self._pages.header_field(32)
-        while 1 < trunk <= self._pages.count and trunk not in free:
+        trunk = self._pages.read_header_field(32)
+        while 1 < trunk <= self._pages.page_count and trunk not in free:
             free.add(trunk)
-            page = self._pages.page(trunk)
+            page = self._pages.read_page(trunk)
             following, count = struct.unpack(">2I", page[:8])
-            if following > self._pages.count or count > self._pages.usable // 4 - 2:
+            if following > self._pages.page_count or count > self._pages.usable_size // 4 - 2:
                 break  # the list is damaged from here on
             free.update(struct.unpack(f">{count}I", page[8 : 8 + 4 * count]))
             trunk = following
         return free
 
-    def in_order(self) -> Iterator[int]:
+    def iter_pages(self) -> Iterator[int]:
         """All pages that may have rows: those of trees first, as others may be of an earlier time."""
         yield from self.names
-        for number in range(1, self._pages.count + 1):
-            if number not in self.names and number not in self.free:
+        for number in range(1, self._pages.page_count + 1):
+            if number not in self.names and number not in self.free_pages:
                 yield number
 
-    def rows(self, number: int) -> Iterator[Row]:
+    def read_rows(self, number: int) -> Iterator[PageRow]:
         """The rows of a page that can be read whole."""
-        page = self._pages.page(number)
+        page = self._pages.read_page(number)
         start = 100 if number == 1 and self._pages.has_header else 0
         kind = page[start]
         if kind not in (_LEAF_TABLE, _LEAF_INDEX, _INTERIOR_INDEX):
             return
-        for offset in _cells(page, start):
+        for offset in _cell_offsets(page, start):
             try:
-                yield self._row(page, kind, offset)
-            except (Damaged, IndexError, struct.error, UnicodeDecodeError):
+                yield self._read_row(page, kind, offset)
+            except (DamagedPage, IndexError, struct.error, UnicodeDecodeError):
                 continue  # this row is lost, and the others of its page may not be
 
-    def _row(self, page: bytes, kind: int, offset: int) -> Row:
+    def _read_row(self, page: bytes, kind: int, offset: int) -> PageRow:
         if kind == _INTERIOR_INDEX:
             offset += 4
-        size, offset = _varint(page, offset)
+        size, offset = _read_varint(page, offset)
         rowid = None
         if kind == _LEAF_TABLE:
-            rowid, offset = _varint(page, offset)
+            rowid, offset = _read_varint(page, offset)
             rowid = rowid - 2**64 if rowid >= 2**63 else rowid
-        payload = self._payload(page, offset, size, is_table=kind == _LEAF_TABLE)
-        return Row(rowid, _values(payload))
+        payload = self._read_payload(page, offset, size, is_table=kind == _LEAF_TABLE)
+        return PageRow(rowid, _parse_record(payload))
 
-    def _payload(self, page: bytes, offset: int, size: int, *, is_table: bool) -> bytes:
-        usable = self._pages.usable
+    def _read_payload(self, page: bytes, offset: int, size: int, *, is_table: bool) -> bytes:
+        usable = self._pages.usable_size
         most = usable - 35 if is_table else (usable - 12) * 64 // 255 - 23
         if size <= most:
             return _slice(page, offset, size)
@@ -209,32 +213,36 @@ class Trees:
         following = int.from_bytes(_slice(page, offset + local, 4), "big")
         visited: set[int] = set()
         while remaining:
-            if not 1 < following <= self._pages.count or following in visited or following in self.free:
-                raise Damaged
+            if (
+                not 1 < following <= self._pages.page_count
+                or following in visited
+                or following in self.free_pages
+            ):
+                raise DamagedPage
             visited.add(following)
-            more = self._pages.page(following)
+            more = self._pages.read_page(following)
             parts.append(more[4 : 4 + min(remaining, usable - 4)])
             remaining -= len(parts[-1])
             following = int.from_bytes(more[:4], "big")
         if following:
-            raise Damaged
+            raise DamagedPage
         return b"".join(parts)
 
 
 # --- bytes -------------------------------------------------------------------------------------------------
 
 
-def _page_size(header: bytes) -> int | None:
+def _parse_page_size(header: bytes) -> int | None:
     size = int.from_bytes(header[16:18], "big")
     size = 65536 if size == 1 else size
-    return size if header.startswith(MAGIC) and size in _SIZES else None
+    return size if header.startswith(MAGIC) and size in _PAGE_SIZES else None
 
 
 def _is_leaf(page: bytes) -> bool:
-    return page[:1] == bytes([_LEAF_TABLE]) and bool(cells := _cells(page, 0)) and min(cells) >= 8
+    return page[:1] == bytes([_LEAF_TABLE]) and bool(cells := _cell_offsets(page, 0)) and min(cells) >= 8
 
 
-def _cells(page: bytes, start: int) -> tuple[int, ...]:
+def _cell_offsets(page: bytes, start: int) -> tuple[int, ...]:
     """Where the cells of a page begin; those that point outside of it are left out."""
     count = int.from_bytes(page[start + 3 : start + 5], "big")
     first = start + (12 if page[start] in (_INTERIOR_INDEX, _INTERIOR_TABLE) else 8)
@@ -243,21 +251,21 @@ def _cells(page: bytes, start: int) -> tuple[int, ...]:
     return tuple(pointer for pointer in dict.fromkeys(pointers) if first <= pointer < len(page))
 
 
-def _children(page: bytes, number: int) -> list[int]:
+def _child_pages(page: bytes, number: int) -> list[int]:
     start = 100 if number == 1 else 0
     if page[start] not in (_INTERIOR_INDEX, _INTERIOR_TABLE):
         return []
-    cells = [int.from_bytes(page[offset : offset + 4], "big") for offset in _cells(page, start)]
+    cells = [int.from_bytes(page[offset : offset + 4], "big") for offset in _cell_offsets(page, start)]
     return [*cells, int.from_bytes(page[start + 8 : start + 12], "big")]
 
 
 def _slice(data: bytes, start: int, size: int) -> bytes:
     if start + size > len(data):
-        raise Damaged
+        raise DamagedPage
     return data[start : start + size]
 
 
-def _varint(data: bytes, offset: int) -> tuple[int, int]:
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
     value = 0
     for place in range(8):
         byte = data[offset + place]
@@ -267,31 +275,31 @@ def _varint(data: bytes, offset: int) -> tuple[int, int]:
     return value << 8 | data[offset + 8], offset + 9
 
 
-def _values(payload: bytes) -> tuple[Value, ...]:
+def _parse_record(payload: bytes) -> tuple[SqliteValue, ...]:
     """The values of a record.
 
     Raises:
         Damaged: it is not one, to the last byte.
     """
-    end, offset = _varint(payload, 0)
+    end, offset = _read_varint(payload, 0)
     types = []
     while offset < end:
-        kind, offset = _varint(payload, offset)
+        kind, offset = _read_varint(payload, offset)
         types.append(kind)
     if offset != end or 10 in types or 11 in types:
-        raise Damaged
-    values: list[Value] = []
+        raise DamagedPage
+    values: list[SqliteValue] = []
     for kind in types:
-        width = _WIDTHS[kind] if kind < 10 else (kind - 12) // 2
+        width = _VALUE_WIDTHS[kind] if kind < 10 else (kind - 12) // 2
         data = _slice(payload, offset, width)
         offset += width
-        values.append(_value(kind, data))
+        values.append(_parse_value(kind, data))
     if offset != len(payload):
-        raise Damaged
+        raise DamagedPage
     return tuple(values)
 
 
-def _value(kind: int, data: bytes) -> Value:
+def _parse_value(kind: int, data: bytes) -> SqliteValue:
     if kind == 0:
         return None
     if kind == 7:

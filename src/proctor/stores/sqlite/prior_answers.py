@@ -8,7 +8,7 @@ from functools import partial
 
 from proctor.codec import decode
 from proctor.model import Case, Trial, Verdict
-from proctor.protocols import Answered
+from proctor.protocols import PriorAnswer
 from proctor.stores.sqlite.connection import as_store_errors
 from proctor.stores.sqlite.transactions import decode_row
 
@@ -21,10 +21,10 @@ _TRIALS = "SELECT verdict, body FROM trials WHERE run = ? AND position = ? ORDER
 _CASE = "SELECT body FROM cases WHERE digest = ?"
 
 
-def answered(
+def find_prior_answers(
     path: str, db: sqlite3.Connection, sent_digest: str, target_digest: str, run_id: str | None
-) -> Iterator[Answered]:
-    """See `Store.answered`. Whoever stops early has read no more than the runs that came until then.
+) -> Iterator[PriorAnswer]:
+    """See `Store.find_prior_answers`. Reads one run at a time, as far as the caller goes.
 
     Args:
         path: the store's file, for messages.
@@ -40,15 +40,15 @@ def answered(
         with as_store_errors(path):
             rows = db.execute(_TRIALS, (run, position)).fetchall()
             body = db.execute(_CASE, (digest,)).fetchone() if rows else None
-        case = decode_row(path, partial(_case, body)) if rows else None
+        case = decode_row(path, partial(_decode_case, body)) if rows else None
         for verdict, trial_body in rows:
             trial = decode_row(path, partial(decode, trial_body, Trial))
             if case is not None and trial.output is not None:
                 stored_verdict = None if verdict is None else decode_row(path, partial(Verdict, verdict))
-                yield Answered(run=name, trial=trial, verdict=stored_verdict, case=case)
+                yield PriorAnswer(run=name, trial=trial, verdict=stored_verdict, case=case)
 
 
-def _case(row: tuple[bytes] | None) -> Case:
+def _decode_case(row: tuple[bytes] | None) -> Case:
     if row is None:
         raise ValueError("a case is missing")
     return decode(row[0], Case)

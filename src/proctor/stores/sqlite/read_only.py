@@ -46,7 +46,7 @@ def connect_read_only(path: str, connect: Callable[[str, bool], C]) -> C:
         db.close()
         db = None
     if db is None:
-        db = connect(_copy(real), False)
+        db = connect(_copy_store(real), False)
         if _is_outdated(db):
             migrate(db)
     db.execute("PRAGMA query_only = ON")
@@ -56,9 +56,9 @@ def connect_read_only(path: str, connect: Callable[[str, bool], C]) -> C:
 def _connect_in_place(real: str, connect: Callable[[str, bool], C]) -> C | None:
     """Opens a connection to the file itself; None if SQLite would have to write to read it."""
     uri = Path(real).as_uri()
-    if _size(f"{real}-journal"):
+    if _file_size(f"{real}-journal"):
         return None
-    if not _size(f"{real}-wal"):
+    if not _file_size(f"{real}-wal"):
         return connect(f"{uri}?immutable=1", True)
     db = connect(f"{uri}?mode=ro", True)
     try:
@@ -75,12 +75,12 @@ def _is_outdated(db: sqlite3.Connection) -> bool:
     return bool(application == APPLICATION_ID and version < len(MIGRATIONS))
 
 
-def _copy(real: str) -> str:
+def _copy_store(real: str) -> str:
     """Returns the path of a copy of the store with its log, which is removed when this process ends."""
     import shutil
     from tempfile import TemporaryDirectory
 
-    files = [Path(f"{real}{ending}") for ending in ("", "-wal", "-journal") if _size(f"{real}{ending}")]
+    files = [Path(f"{real}{ending}") for ending in ("", "-wal", "-journal") if _file_size(f"{real}{ending}")]
     stamp = tuple(number for file in files for number in (file.stat().st_size, file.stat().st_mtime_ns))
     earlier = _COPIES.get(real)
     if earlier is None or earlier[0] != stamp:
@@ -91,7 +91,7 @@ def _copy(real: str) -> str:
     return str(Path(earlier[1].name) / Path(real).name)
 
 
-def _size(path: str) -> int:
+def _file_size(path: str) -> int:
     try:
         return Path(path).stat().st_size
     except FileNotFoundError:

@@ -14,16 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from proctor.errors import StoreError
-from proctor.stores.sqlite.connection import opened
+from proctor.stores.sqlite.connection import open_database
 from proctor.stores.sqlite.file_copy import remove_database
 
-_CASES = "suite IN (SELECT key FROM rescue.contents)"
-_COPIES = (
+_CASES_OF_CONTENTS = "suite IN (SELECT key FROM rescue.contents)"
+_COPIED_TABLES = (
     ("runs", "key = :run"),
     ("secrets", "run = :run"),
     ("variables", "run = :run"),
     ("contents", "content IN (SELECT content FROM rescue.runs)"),
-    ("suite_cases", _CASES),
+    ("suite_cases", _CASES_OF_CONTENTS),
     ("cases", "digest IN (SELECT digest FROM rescue.suite_cases)"),
     ("versions", "content IN (SELECT content FROM rescue.runs)"),
     ("looks", "suite IN (SELECT suite FROM rescue.runs)"),
@@ -98,13 +98,13 @@ def _copy_all(db: sqlite3.Connection, new: str, _runs: Collection[int]) -> None:
 
 
 def _copy_runs(db: sqlite3.Connection, new: str, runs: Collection[int]) -> None:
-    opened(new).close()
+    open_database(new).close()
     db.execute("ATTACH DATABASE ? AS rescue", (new,))
     try:
         db.execute("BEGIN")  # not IMMEDIATE: of the old store only a reader's lock is taken
         try:
             for run in runs:
-                for table, condition in _COPIES:
+                for table, condition in _COPIED_TABLES:
                     db.execute(
                         f"INSERT OR IGNORE INTO rescue.{table} SELECT * FROM main.{table} WHERE {condition}",  # noqa: S608  # names of ours
                         {"run": run},

@@ -46,7 +46,7 @@ class RunLocks:
             self._own_keys.add(key)
         return True
 
-    def lock_unheld(self, key: int) -> bool:
+    def lock_if_free(self, key: int) -> bool:
         """Locks a run that no store has, of this process or of another; False when one does.
 
         Raises:
@@ -67,14 +67,14 @@ class RunLocks:
     def is_locked(self, key: int) -> bool:
         """Whether any process has that run, this one included; True where the system cannot tell."""
         with _GUARD:
-            return self._holder(key) is not None
+            return self._find_holder(key) is not None
 
-    def owner(self, key: int) -> int | None:
+    def find_owner(self, key: int) -> int | None:
         """The id of the process that has a run; None where none has it, or the system does not tell which."""
         with _GUARD:
-            return self._holder(key) or None
+            return self._find_holder(key) or None
 
-    def _holder(self, key: int) -> int | None:
+    def _find_holder(self, key: int) -> int | None:
         """The process that has a run; 0 for one that is not known, None when it is certain that none has."""
         shared = self._share_if_there()
         if shared is None:
@@ -162,7 +162,7 @@ class _FileLocks(SharedLocks):
         _unlock(self._file, key)
 
     def find_holder(self, key: int) -> int | None:
-        return holder_of_lock(self._file, key)
+        return find_lock_holder(self._file, key)
 
     def close(self) -> None:
         del _SHARED[self._name]
@@ -207,7 +207,7 @@ def _unlock(file: IO[bytes], place: int) -> None:
         fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
 
-def holder_of_lock(file: IO[bytes], place: int) -> int | None:
+def find_lock_holder(file: IO[bytes], place: int) -> int | None:
     """Which other process has a lock, without taking it; 0 for one that the system does not name."""
     flock = _FLOCK_LAYOUTS.get(sys.platform)
     if flock is None or sys.platform == "win32":

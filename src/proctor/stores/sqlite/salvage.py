@@ -24,22 +24,22 @@ from msgspec.structs import replace
 
 from proctor.codec import decode, encode
 from proctor.errors import StoreError, UsageError
-from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
-from proctor.plurals import counted
+from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
+from proctor.plurals import pluralize
 from proctor.store_protocol import Progress
 from proctor.stores.location import SalvageResult
 from proctor.stores.sqlite.file_copy import count_rows, new_database
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
-from proctor.stores.sqlite.page_reader import PageFile, Row, Trees
-from proctor.stores.sqlite.suite_staging import UNFINISHED
+from proctor.stores.sqlite.page_reader import PageFile, PageRow, PageTrees
+from proctor.stores.sqlite.suite_staging import UNFINISHED_PREFIX
 from proctor.stores.sqlite.transactions import transaction
 from proctor.stores.sqlite.wal_check import is_foreign_log
 
-INCOMPLETE = "incomplete:"
+INCOMPLETE_PREFIX = "incomplete:"
 """Before the digest of the content of a suite that lost cases."""
 _VERDICTS = {None, *(verdict.value for verdict in Verdict)}
-_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
-_TABLES = {
+_VERSION_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
+_TABLES_BY_SHAPE = {
     "NTB": ("looks", "calibrations"),
     "NBB": ("cases",),
     "NTTTTTTTB": ("runs",),
@@ -55,16 +55,16 @@ _TABLES = {
     "TI": ("sqlite_sequence",),
 }
 """The tables whose rows have columns of these types: null, integer, text, blob."""
-_WITHOUT_ROWID = {"IIBB": "suite_cases", "ITB": "variables"}
-_KINDS: dict[str, type] = {
-    "looks": Look,
+_TABLES_WITHOUT_ROWID = {"IIBB": "suite_cases", "ITB": "variables"}
+_BODY_TYPES: dict[str, type] = {
+    "looks": HoldoutAccess,
     "calibrations": Calibration,
     "cases": Case,
     "runs": Run,
     "trials": Trial,
     "labels": Label,
 }
-_INDEXES = {
+_TABLE_BY_INDEX = {
     "sqlite_autoindex_cases_1": "cases",
     "sqlite_autoindex_runs_1": "runs",
     "sqlite_autoindex_trials_1": "trials",
@@ -76,11 +76,11 @@ _INDEXES = {
     "sqlite_autoindex_origins_1": "origins",
 }
 """Indexes whose entries end in the rowid of a row of these tables."""
-_BY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
+_TABLE_BY_ENTRY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
 """Of entries whose index is not known any more."""
 
 
-def salvage(path: Path, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
+def salvage_store(path: Path, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
     """Saves what can be read of a store into a new one.
 
     Args:
@@ -98,10 +98,10 @@ def salvage(path: Path, to: Path, on_progress: Progress = lambda _count, _total:
         with (
             new_database(to) as part,
             closing(_open_pages(path)) as pages,
-            closing(_create(path, pages, part)) as db,
+            closing(_create_store(path, pages, part)) as db,
         ):
             before = _stamp(path)
-            hints = _read(pages, db, on_progress)
+            hints = _copy_rows(pages, db, on_progress)
             if _stamp(path) != before:
                 raise StoreError(
                     f"{path} was written to while it was read. Stop what uses it, and repair it again."
@@ -137,10 +137,10 @@ def _stamp(path: Path) -> list[tuple[int, int]]:
     return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
 
-def _create(path: Path, pages: PageFile, part: Path) -> sqlite3.Connection:
+def _create_store(path: Path, pages: PageFile, part: Path) -> sqlite3.Connection:
     """An empty store of the version of the old one."""
-    version = pages.header_field(60) or len(MIGRATIONS)
-    if pages.header_field(68) == APPLICATION_ID and version > len(MIGRATIONS):
+    version = pages.read_header_field(60) or len(MIGRATIONS)
+    if pages.read_header_field(68) == APPLICATION_ID and version > len(MIGRATIONS):
         raise StoreError(
             f"{path} was written by a newer version of Proctor (store version {version}; this one reads up "
             f"to {len(MIGRATIONS)}). Run `pip install -U proctor`."
@@ -169,9 +169,9 @@ class _Hints:
         self.looks: dict[int, str] = {}
 
 
-def _read(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hints:
+def _copy_rows(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hints:
     """Copies every readable row into the new store; returns what indexes tell of the others."""
-    trees, hints = Trees(pages), _Hints()
+    trees, hints = PageTrees(pages), _Hints()
     db.execute(
         "CREATE TEMP TABLE entries (name TEXT, id INTEGER, run INTEGER, PRIMARY KEY (name, id)) WITHOUT ROWID"
     )
@@ -180,26 +180,26 @@ def _read(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hi
         for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     }
     with transaction(db):
-        for count, number in enumerate(trees.in_order()):
+        for count, number in enumerate(trees.iter_pages()):
             owner = trees.names.get(number)
-            for row in trees.rows(number):
-                _take(db, columns, row, owner, hints)
-            on_progress(count, pages.count)
+            for row in trees.read_rows(number):
+                _add_record(db, columns, row, owner, hints)
+            on_progress(count, pages.page_count)
     return hints
 
 
-def _take(
-    db: sqlite3.Connection, columns: dict[str, int], row: Row, owner: str | None, hints: _Hints
+def _add_record(
+    db: sqlite3.Connection, columns: dict[str, int], row: PageRow, owner: str | None, hints: _Hints
 ) -> None:
     """Puts one record where it belongs."""
-    shape = "".join(_LETTERS.get(type(value), "?") for value in row.values)
+    shape = "".join(_TYPE_LETTERS.get(type(value), "?") for value in row.values)
     if row.rowid is None:
-        if (table := _WITHOUT_ROWID.get(shape)) in columns and owner in (None, table):
+        if (table := _TABLES_WITHOUT_ROWID.get(shape)) in columns and owner in (None, table):
             _insert(db, str(table), row.values)
         else:
             _note_entry(db, shape, row.values, owner, hints)
         return
-    for table in _TABLES.get(shape, ()):
+    for table in _TABLES_BY_SHAPE.get(shape, ()):
         if table not in columns:
             continue
         if table == "sqlite_sequence":
@@ -208,11 +208,11 @@ def _take(
         if _is_readable(table, row.values):
             _insert(db, table, row.values, row.rowid)
             return
-    if _TABLES.get(shape):
-        hints.unreadable[_TABLES[shape][0]] += 1
+    if _TABLES_BY_SHAPE.get(shape):
+        hints.unreadable[_TABLES_BY_SHAPE[shape][0]] += 1
 
 
-_LETTERS = {type(None): "N", int: "I", str: "T", bytes: "B"}
+_TYPE_LETTERS = {type(None): "N", int: "I", str: "T", bytes: "B"}
 _ROWID_COLUMNS = {
     "trials": "rowid, run, position, repeat, verdict, body",
     "versions": "rowid, name, number, digest, content, saved_at, turn, body",
@@ -231,7 +231,7 @@ def _insert(db: sqlite3.Connection, table: str, values: tuple[Any, ...], rowid: 
 
 def _is_readable(table: str, values: tuple[Any, ...]) -> bool:
     """Whether the body of a row is what it should be, and of this row."""
-    kind = _KINDS.get(table)
+    kind = _BODY_TYPES.get(table)
     if kind is None:
         return table != "secrets" or len(values[1]) == 32
     try:
@@ -252,9 +252,11 @@ def _note_entry(
 ) -> None:
     """Remembers what an entry of an index says of a row."""
     if owner == "suite_cases_by_sent" or (owner is None and shape == "BII"):
-        db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, 0)", ("suite_cases", _place_id(*values[1:])))
+        db.execute(
+            "INSERT OR IGNORE INTO entries VALUES (?, ?, 0)", ("suite_cases", _position_id(*values[1:]))
+        )
         return
-    table = _INDEXES.get(owner) if owner is not None else _BY_SHAPE.get(shape)
+    table = _TABLE_BY_INDEX.get(owner) if owner is not None else _TABLE_BY_ENTRY_SHAPE.get(shape)
     if table is None or not isinstance(values[-1], int):
         return
     rowid = values[-1]
@@ -268,7 +270,7 @@ def _note_entry(
         hints.looks[rowid] = values[0]
 
 
-def _place_id(suite: int, position: int) -> int:
+def _position_id(suite: int, position: int) -> int:
     return suite << 32 | position
 
 
@@ -291,7 +293,7 @@ class _Restoration:
             lost_rows = self._count_lost()
             kept_rows = count_rows(db)
             self._restore_looks()
-            suites = tuple(self._put_aside_incomplete_suites())
+            suites = tuple(self._retire_incomplete_suites())
             self._restore_versions()
             db.execute("DELETE FROM variables WHERE run NOT IN (SELECT run FROM secrets)")
             self._restore_sequences()
@@ -300,7 +302,7 @@ class _Restoration:
 
     def _count_lost(self) -> dict[str, int]:
         lost_rows = Counter(self._hints.unreadable)
-        for table in {*_INDEXES.values(), "suite_cases"}:
+        for table in {*_TABLE_BY_INDEX.values(), "suite_cases"}:
             rowid = "suite << 32 | position" if table == "suite_cases" else "rowid"
             (count,) = self._db.execute(
                 f"SELECT count(*) FROM entries WHERE name = ? AND id NOT IN (SELECT {rowid} FROM {table})",  # noqa: S608
@@ -312,16 +314,16 @@ class _Restoration:
     def _restore_looks(self) -> None:
         """Looks at holdouts whose bodies are lost count as well; when and by which run is not known."""
         for key, suite in self._hints.looks.items():
-            look = Look(suite=suite, run="", kind="reveal", at=datetime.fromtimestamp(0, UTC))
+            look = HoldoutAccess(suite=suite, run="", kind="reveal", at=datetime.fromtimestamp(0, UTC))
             self._db.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (key, suite, encode(look)))
 
-    def _put_aside_incomplete_suites(self) -> Iterator[str]:
+    def _retire_incomplete_suites(self) -> Iterator[str]:
         """Keeps the cases of suites that are not whole, where nothing takes them for the suite."""
         db = self._db
         for key, content in db.execute("SELECT key, content FROM contents ORDER BY key").fetchall():
-            if content.startswith(UNFINISHED) or _suite_digest(db, key) == content:
+            if content.startswith(UNFINISHED_PREFIX) or _suite_digest(db, key) == content:
                 continue
-            db.execute("UPDATE contents SET content = ? WHERE key = ?", (INCOMPLETE + content, key))
+            db.execute("UPDATE contents SET content = ? WHERE key = ?", (INCOMPLETE_PREFIX + content, key))
             select_versions = "SELECT name, number FROM versions WHERE content = ?"
             for name, number in db.execute(select_versions, (content,)).fetchall():
                 yield f"{name} v{number}"
@@ -339,8 +341,8 @@ class _Restoration:
     def _restore_versions(self) -> None:
         """Versions that runs still tell of; of others the number, so that it is given to no other suite."""
         db = self._db
-        for run in self._runs():
-            number = _NUMBER.fullmatch(run.suite.version or "")
+        for run in self._load_runs():
+            number = _VERSION_NUMBER.fullmatch(run.suite.version or "")
             if number is None:
                 continue
             content = db.execute("SELECT 1 FROM contents WHERE content = ?", (run.suite.content,)).fetchone()
@@ -384,14 +386,15 @@ class _Restoration:
         counts = dict(
             db.execute("SELECT run, count(*) FROM trials WHERE verdict IS NOT NULL GROUP BY run").fetchall()
         )
-        for run in self._runs():
+        for run in self._load_runs():
             (key,) = db.execute("SELECT key FROM runs WHERE id = ?", (run.id,)).fetchone()
             count = counts.get(key, 0)
             planned_count = max(run.planned, count + missing.get(key, 0))
             if not missing.get(key) and (run.status != "finished" or count >= run.planned):
                 continue
             warning = (
-                f"{counted(planned_count - count, 'trial')} of it were not there when its store was repaired."
+                f"{pluralize(planned_count - count, 'trial')} of it were not there when its store was "
+                "repaired."
             )
             status = "interrupted" if run.status == "finished" else run.status
             run = replace(
@@ -400,7 +403,7 @@ class _Restoration:
             db.execute("UPDATE runs SET status = ?, body = ? WHERE key = ?", (status, encode(run), key))
             yield run.id, count, planned_count
 
-    def _runs(self) -> Iterable[Run]:
+    def _load_runs(self) -> Iterable[Run]:
         bodies = self._db.execute("SELECT body FROM runs ORDER BY key DESC").fetchall()
         return [decode(body, Run) for (body,) in bodies]
 

@@ -15,24 +15,24 @@ from proctor.errors import StoreError
 from proctor.model import Case, Run, Suite, Trial, Verdict
 from proctor.protocols import (
     AnswerCache,
-    Answered,
-    Followed,
+    PriorAnswer,
     SavedSuite,
     StoredCase,
     StoredTrial,
     StoreHealth,
+    TrialUpdate,
 )
 from proctor.stores.sqlite.annotations import AnnotationTables
-from proctor.stores.sqlite.connection import as_store_errors, connect, opened
+from proctor.stores.sqlite.connection import as_store_errors, connect, open_database
 from proctor.stores.sqlite.file_identity import FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait
-from proctor.stores.sqlite.new_trials import changed, reach
-from proctor.stores.sqlite.prior_answers import answered
+from proctor.stores.sqlite.new_trials import count_and_last_turn, iter_new_trials
+from proctor.stores.sqlite.prior_answers import find_prior_answers
 from proctor.stores.sqlite.run_locks import RunLocks
-from proctor.stores.sqlite.suite_writer import SavingSuite
-from proctor.stores.sqlite.transactions import decode_row, page, transaction
-from proctor.stores.sqlite.trial_writer import RunState, Writer
-from proctor.stores.sqlite.versions import Versions, sweep
+from proctor.stores.sqlite.suite_writer import SqliteSuiteWriter
+from proctor.stores.sqlite.transactions import decode_row, fetch_page, transaction
+from proctor.stores.sqlite.trial_writer import RunState, WriterThread
+from proctor.stores.sqlite.versions import SuiteVersions, delete_unused_contents
 
 T = TypeVar("T")
 
@@ -50,7 +50,12 @@ class SqliteStore(AnnotationTables):
     is_durable = True
 
     def __init__(
-        self, path: str, db: sqlite3.Connection, lock_wait: LockWait, writer: Writer, run_locks: RunLocks
+        self,
+        path: str,
+        db: sqlite3.Connection,
+        lock_wait: LockWait,
+        writer: WriterThread,
+        run_locks: RunLocks,
     ) -> None:
         """Use `SqliteStore.open_file`.
 
@@ -65,9 +70,9 @@ class SqliteStore(AnnotationTables):
         self._lock_wait = lock_wait
         self._writer = writer
         self._run_locks = run_locks
-        self._versions = Versions(path, db)
+        self._versions = SuiteVersions(path, db)
         self._keys: dict[str, int] = {}
-        self._closed = False
+        self._is_closed = False
 
     @classmethod
     def open_file(cls, path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
@@ -85,17 +90,17 @@ class SqliteStore(AnnotationTables):
             Path(path).absolute()
         )  # whoever changes the working directory later does not move the store
         lock_wait = LockWait()
-        db = opened(path, lock_wait, notify)
-        writer = Writer(
+        db = open_database(path, lock_wait, notify)
+        writer = WriterThread(
             path, lambda: connect(path, LockWait(patience_s=0)), lock_wait, db, [FileIdentity(path)]
         )
         return cls(path, db, lock_wait, writer, RunLocks(path))
 
     # --- suites ---
 
-    def saving(
+    def open_suite_writer(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
-    ) -> SavingSuite:
+    ) -> SqliteSuiteWriter:
         """Begins to save a suite; nothing of it is there before `keep`.
 
         Args:
@@ -105,7 +110,7 @@ class SqliteStore(AnnotationTables):
                 others; one that is there already stays as it is.
             name: chooses the name, while nobody else can save; None leaves it as it is.
         """
-        return SavingSuite(
+        return SqliteSuiteWriter(
             self.path, self._db, self._versions, self._run_locks, aside=aside, again=again, name=name
         )
 
@@ -124,27 +129,27 @@ class SqliteStore(AnnotationTables):
 
     def versions(self, name: str | None = None) -> list[SavedSuite]:
         """The versions of the suite of that name, or of all suites; by name, then in order of version."""
-        return self._versions.all(name)
+        return self._versions.list_all(name)
 
-    def origin(self, name: str) -> str | None:
+    def path_for_name(self, name: str) -> str | None:
         """The absolute path of the file that has a suite's name; None where no file has it."""
-        return self._versions.origin(name)
+        return self._versions.path_for_name(name)
 
-    def names_from(self, path: str) -> list[str]:
+    def names_for_path(self, path: str) -> list[str]:
         """The names of suites that the file of an absolute path has."""
-        return self._versions.names_from(path)
+        return self._versions.names_for_path(path)
 
     def claim_name(self, name: str, path: str) -> None:
         """Gives a suite's name to the file of an absolute path, and takes it from any other file."""
         self._versions.claim_name(name, path)
 
-    def forget(self, name: str, version: str) -> None:
+    def delete_version(self, name: str, version: str) -> None:
         """Forgets one version of a suite; its number is given to no other.
 
         Raises:
             StoreError: there is none, or runs of it are stored.
         """
-        self._versions.forget(name, version)
+        self._versions.delete_version(name, version)
 
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """The cases of the suite of that content from a position on, in order; nothing holds them all."""
@@ -160,12 +165,12 @@ class SqliteStore(AnnotationTables):
             if not rows:
                 return
             for body, sent_digest in rows:
-                yield self._read(partial(_stored_case, body, sent_digest))
+                yield self._read(partial(_decode_case, body, sent_digest))
             start += _PAGE_ROWS
 
     # --- runs ---
 
-    def begin(self, run: Run) -> None:
+    def add_run(self, run: Run) -> None:
         """Keeps a run that is starting, and locks it for this process.
 
         Raises:
@@ -186,15 +191,15 @@ class SqliteStore(AnnotationTables):
                     run.suite.digest,
                     run.suite.content,
                     target_digest(run.target),
-                    _what_decides_trials(run),
+                    _trials_settings_digest(run),
                     run.status,
                     encode(run),
                 ),
             )
-            self.claim(run.id)  # while nobody else can see it
+            self.lock_run(run.id)  # while nobody else can see it
             self.secret(run.id)  # so that copies of the store give the same bundles
 
-    def claim(self, run_id: str) -> None:
+    def lock_run(self, run_id: str) -> None:
         """Makes sure that no other process makes this run, until the store is closed.
 
         Raises:
@@ -207,8 +212,8 @@ class SqliteStore(AnnotationTables):
                     "or stop it, or begin a new run."
                 )
 
-    def update(self, run: Run, *, wait: bool = True) -> None:
-        """Keeps a run's present state, after everything handed over so far; see `Store.update`."""
+    def update_run(self, run: Run, *, wait: bool = True) -> None:
+        """Keeps a run's present state, after everything handed over so far; see `Store.update_run`."""
         self._writer.put_state(RunState(self._key(run.id), run.status, encode(run)))
         if wait:
             self._writer.flush()
@@ -251,7 +256,7 @@ class SqliteStore(AnnotationTables):
             raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
         return rows[0] if rows else None
 
-    def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
+    def find_equivalent_runs(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
         """The runs of that suite, target and settings, newest first."""
         with as_store_errors(self.path):
             rows = self._db.execute(
@@ -260,16 +265,18 @@ class SqliteStore(AnnotationTables):
             ).fetchall()
         return [self._read(partial(decode, body, Run)) for (body,) in rows]
 
-    def answered(self, sent_digest: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+    def find_prior_answers(
+        self, sent_digest: str, target_digest: str, run_id: str | None = None
+    ) -> Iterator[PriorAnswer]:
         """The trials with an output whose run asked the target of that digest the same, newest run first.
 
         Nothing holds them all; only those of one run where it is given. What is not durable yet is not found.
         """
-        return answered(self.path, self._db, sent_digest, target_digest, run_id)
+        return find_prior_answers(self.path, self._db, sent_digest, target_digest, run_id)
 
-    def delete(self, run_id: str) -> None:
+    def delete_run(self, run_id: str) -> None:
         """Forgets a run and its trials; the version of the suite stays, and so do labels of its answers."""
-        self.claim(run_id)
+        self.lock_run(run_id)
         key = self._key(run_id)
         self._writer.flush()
         with as_store_errors(self.path), transaction(self._db):
@@ -277,7 +284,7 @@ class SqliteStore(AnnotationTables):
             self._db.execute("DELETE FROM secrets WHERE run = ?", (key,))
             self._db.execute("DELETE FROM variables WHERE run = ?", (key,))
             self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
-            sweep(self._db)
+            delete_unused_contents(self._db)
         self._keys.pop(run_id, None)
 
     def secret(self, run_id: str) -> bytes:
@@ -291,38 +298,38 @@ class SqliteStore(AnnotationTables):
         assert row is not None
         return row[0]
 
-    def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
+    def save_variable_digests(self, run_id: str, digests: Mapping[str, bytes]) -> None:
         """Keeps keyed digests of the values that variables have in a run, by their names."""
         rows = [(self._key(run_id), *row) for row in digests.items()]
         with as_store_errors(self.path), transaction(self._db):
             self._db.executemany("INSERT OR REPLACE INTO variables VALUES (?, ?, ?)", rows)
 
-    def variables(self, run_id: str) -> dict[str, bytes]:
-        """What `keep_variables` was given for a run; empty for a run of an earlier version."""
+    def variable_digests(self, run_id: str) -> dict[str, bytes]:
+        """What `save_variable_digests` was given for a run; empty for a run of an earlier version."""
         with as_store_errors(self.path):
             rows = self._db.execute("SELECT name, digest FROM variables WHERE run = ?", (self._key(run_id),))
             return dict(rows.fetchall())
 
     # --- trials ---
 
-    def arrived(self, run_id: str, trial: Trial) -> None:
+    def save_output(self, run_id: str, trial: Trial) -> None:
         """Keeps an output whose grading has not ended."""
         self._writer.put((self._key(run_id), trial.position, trial.repeat, None, encode(trial)))
 
-    def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
+    def save_trial(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
         """Keeps a finished trial; a second one for the same case and repeat changes nothing."""
         key = self._keys.get(run_id) or self._key(run_id)
         self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
 
-    def counts(self, run_id: str) -> dict[Verdict | None, int]:
+    def count_verdicts(self, run_id: str) -> dict[Verdict | None, int]:
         """How many of a run's trials have each stored verdict; None for those that wait for one."""
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", (self._key(run_id),)
             ).fetchall()
-        return self._read(lambda: {_verdict(verdict): count for verdict, count in rows})
+        return self._read(lambda: {_decode_verdict(verdict): count for verdict, count in rows})
 
-    def asked_cases(self, run_id: str) -> int:
+    def count_finished_cases(self, run_id: str) -> int:
         """How many cases have a trial with a stored verdict in a run, whatever their repeats."""
         with as_store_errors(self.path):
             row = self._db.execute(
@@ -342,22 +349,24 @@ class SqliteStore(AnnotationTables):
                     "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
                     (key, position, repeat, _PAGE_ROWS),
                 )
-                rows = page(cursor, 3)
+                rows = fetch_page(cursor, 3)
                 cursor.close()
             if not rows:
                 return
             for _, _, verdict, body in rows:
-                yield self._read(partial(_stored_trial, body, verdict))
+                yield self._read(partial(_decode_trial, body, verdict))
             position, repeat = rows[-1][:2]
 
     # --- following a run ---
 
-    def reach(self, run_id: str) -> tuple[int, int]:
+    def get_progress(self, run_id: str) -> tuple[int, int]:
         """How many trials of a run are stored, and the turn of the last; 0 for none. Quick for any run."""
         self._writer.flush()
-        return reach(self.path, self._db, self._key(run_id))
+        return count_and_last_turn(self.path, self._db, self._key(run_id))
 
-    def changed(self, run_id: str, after: int = 0, waiting: Collection[int] = ()) -> Iterator[Followed]:
+    def trials_since(
+        self, run_id: str, after: int = 0, waiting: Collection[int] = ()
+    ) -> Iterator[TrialUpdate]:
         """A run's trials in the order in which they were first stored; nothing holds them all.
 
         Args:
@@ -366,28 +375,28 @@ class SqliteStore(AnnotationTables):
             waiting: the turns of known trials that had no verdict; those that have one now come again.
         """
         self._writer.flush()
-        return changed(self.path, self._db, self._key(run_id), after, waiting)
+        return iter_new_trials(self.path, self._db, self._key(run_id), after, waiting)
 
-    def claimed(self, run_id: str) -> bool:
+    def is_run_locked(self, run_id: str) -> bool:
         """Whether any process makes this run right now; True where the system cannot tell."""
         with as_store_errors(self.path):
             return self._run_locks.is_locked(self._key(run_id))
 
-    def maker(self, run_id: str) -> int | None:
+    def lock_owner(self, run_id: str) -> int | None:
         """The id of the process that makes this run right now; None where none does or it is not told."""
         with as_store_errors(self.path):
-            return self._run_locks.owner(self._key(run_id))
+            return self._run_locks.find_owner(self._key(run_id))
 
     # --- the file ---
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Tells in a sentence when a method has waited for another process's lock for 2 s."""
-        self._lock_wait.tell = lambda: tell(f"Waiting for another process, which has locked {self.path}.")
+        self._lock_wait.notify = lambda: tell(f"Waiting for another process, which has locked {self.path}.")
 
     def protect(self) -> None:
         """Loses no trial from now on; see `Store.protect`."""
         self._lock_wait.patience_s = inf
-        self._writer.rescue = True
+        self._writer.can_rescue = True
 
     def abandon_lock(self) -> None:
         """Stops waiting for locks; what waits is saved elsewhere where `protect` was called."""
@@ -427,9 +436,9 @@ class SqliteStore(AnnotationTables):
 
     def close(self) -> None:
         """Flushes and releases everything. Safe to call twice."""
-        if self._closed:
+        if self._is_closed:
             return
-        self._closed = True
+        self._is_closed = True
         try:
             self._writer.close()
         finally:
@@ -454,17 +463,17 @@ class SqliteStore(AnnotationTables):
         return row
 
 
-def _stored_case(body: bytes, sent_digest: bytes) -> StoredCase:
+def _decode_case(body: bytes, sent_digest: bytes) -> StoredCase:
     return StoredCase(decode(body, Case), "sha256:" + sent_digest.hex())
 
 
-def _stored_trial(body: bytes, verdict: str | None) -> StoredTrial:
-    return StoredTrial(decode(body, Trial), _verdict(verdict))
+def _decode_trial(body: bytes, verdict: str | None) -> StoredTrial:
+    return StoredTrial(decode(body, Trial), _decode_verdict(verdict))
 
 
-def _verdict(word: str | None) -> Verdict | None:
+def _decode_verdict(word: str | None) -> Verdict | None:
     return None if word is None else Verdict(word)
 
 
-def _what_decides_trials(run: Run) -> str:
+def _trials_settings_digest(run: Run) -> str:
     return settings_digest((run.settings.selection, run.settings.repeats))

@@ -20,18 +20,18 @@ MAX_LOCK_S = 0.3
 """A transaction that lasts longer takes no further rows."""
 PAUSE_S = 0.01
 """Between two transactions, so that others who wait for the lock get it: they ask every few milliseconds."""
-UNFINISHED = "unfinished:"
+UNFINISHED_PREFIX = "unfinished:"
 _FIRST_LOCK = 1 << 40
 """The lock of the first unfinished row; those of runs are before."""
-_ROWS = 1000
+_BATCH_ROWS = 1000
 """Rows written between two checks of the clock."""
 _STAGING_PRAGMAS = ("PRAGMA cache_size = -32000", "PRAGMA wal_autocheckpoint = 8000")
 """While cases are staged: every page of the indexes is written by nearly every transaction."""
 _DEFAULT_PRAGMAS = ("PRAGMA cache_size = -2000", "PRAGMA wal_autocheckpoint = 1000")
 
-Body = tuple[bytes, bytes]
+CaseBody = tuple[bytes, bytes]
 """digest, body."""
-Place = tuple[int, bytes, bytes]
+CasePosition = tuple[int, bytes, bytes]
 """position, digest of the case, digest of what is sent."""
 
 
@@ -50,24 +50,26 @@ class StagedCases:
         self._db = db
         self._run_locks = run_locks
         self._key: int | None = None
-        self._twins: list[int] | None = None
+        self._matching_contents: list[int] | None = None
         """Contents that begin with all the cases so far, of which none was written yet."""
-        self._skipped = 0
+        self._skipped_count = 0
         """How many cases that is."""
 
-    def write(self, bodies: Sequence[Body], places: Sequence[Place]) -> None:
+    def write(self, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
         """Adds the next cases, in transactions of a fraction of a second each."""
         if self._key is None and self._are_stored(places):
             return
-        key = self._begin()
-        chunks = iter(range(0, len(places), _ROWS))
+        key = self._start()
+        chunks = iter(range(0, len(places), _BATCH_ROWS))
         _in_short_transactions(
             self._db,
             chunks,
-            lambda row: _insert(self._db, key, bodies[row : row + _ROWS], places[row : row + _ROWS]),
+            lambda row: _insert(
+                self._db, key, bodies[row : row + _BATCH_ROWS], places[row : row + _BATCH_ROWS]
+            ),
         )
 
-    def prepare(self, content: str, bodies: Sequence[Body], places: Sequence[Place]) -> bool:
+    def prepare(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> bool:
         """Before the transaction of `publish`: write what takes long. Tells whether that was all.
 
         Args:
@@ -75,9 +77,9 @@ class StagedCases:
             bodies: those that were not written yet, and so are `places`.
             places: where they stand.
         """
-        if self._key is None and (not self._skipped or self.has(content)):
+        if self._key is None and (not self._skipped_count or self.has(content)):
             return False
-        self._begin()
+        self._start()
         self.write(bodies, places)
         return True
 
@@ -86,7 +88,7 @@ class StagedCases:
         row = self._db.execute("SELECT 1 FROM contents WHERE content = ?", (content,)).fetchone()
         return row is not None
 
-    def publish(self, content: str, bodies: Sequence[Body], places: Sequence[Place]) -> None:
+    def publish(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
         """Adds the last cases and makes all of them those of a content. Only inside a transaction.
 
         Raises:
@@ -94,8 +96,8 @@ class StagedCases:
         """
         key = self._key
         if key is None:
-            if self._skipped:
-                raise self._cleaned()  # the content was there a moment ago
+            if self._skipped_count:
+                raise self._deleted_error()  # the content was there a moment ago
             key = self._db.execute("INSERT INTO contents (content) VALUES (?)", (content,)).lastrowid
             assert key is not None
         else:
@@ -104,7 +106,7 @@ class StagedCases:
                 (content, key),
             )
             if not changed.rowcount:
-                raise self._cleaned()
+                raise self._deleted_error()
         _insert(self._db, key, bodies, places)
 
     def release(self) -> None:
@@ -121,24 +123,26 @@ class StagedCases:
             _remove(self._db, self._key)
             self.release()
 
-    def _are_stored(self, places: Sequence[Place]) -> bool:
+    def _are_stored(self, places: Sequence[CasePosition]) -> bool:
         """Whether the next cases follow the ones before in a content that is there."""
         digests = [digest for _, digest, _ in places]
-        if self._twins is None:
-            self._twins = [key for (key,) in self._db.execute(_TWINS, (digests[0],)).fetchall()]
+        if self._matching_contents is None:
+            self._matching_contents = [
+                key for (key,) in self._db.execute(_MATCHING_CONTENTS, (digests[0],)).fetchall()
+            ]
         first = places[0][0]
         twins = [
             key
-            for key in self._twins
+            for key in self._matching_contents
             if digests
             == [row[0] for row in self._db.execute(_DIGESTS, (key, first, first + len(digests))).fetchall()]
         ]
         if twins:
-            self._twins = twins
-            self._skipped += len(places)
+            self._matching_contents = twins
+            self._skipped_count += len(places)
         return bool(twins)
 
-    def _begin(self) -> int:
+    def _start(self) -> int:
         """The key of what is written, with all cases that were left out until now."""
         if self._key is not None:
             return self._key
@@ -151,24 +155,25 @@ class StagedCases:
 
         def copy(row: int) -> None:
             nonlocal copied_count
-            assert self._twins
-            until = min(row + _ROWS, self._skipped)
-            copied_count += self._db.execute(_COPY, (key, self._twins[0], row, until)).rowcount
+            assert self._matching_contents
+            until = min(row + _BATCH_ROWS, self._skipped_count)
+            copied_count += self._db.execute(_COPY, (key, self._matching_contents[0], row, until)).rowcount
 
-        _in_short_transactions(self._db, iter(range(0, self._skipped, _ROWS)), copy)
-        if copied_count != self._skipped:
-            raise self._cleaned()
+        _in_short_transactions(self._db, iter(range(0, self._skipped_count, _BATCH_ROWS)), copy)
+        if copied_count != self._skipped_count:
+            raise self._deleted_error()
         return key
 
-    def _cleaned(self) -> StoreError:
+    def _deleted_error(self) -> StoreError:
         return StoreError(
             f"Meanwhile another process deleted cases of the same suite from {self._path}. "
             "Save the suite again."
         )
 
 
-IS_UNFINISHED = f"content >= '{UNFINISHED}' AND content < '{UNFINISHED[:-1]};'"
-_TWINS = f"""SELECT contents.key FROM contents JOIN suite_cases ON suite = contents.key AND position = 0
+IS_UNFINISHED = f"content >= '{UNFINISHED_PREFIX}' AND content < '{UNFINISHED_PREFIX[:-1]};'"
+_MATCHING_CONTENTS = f"""SELECT contents.key FROM contents
+    JOIN suite_cases ON suite = contents.key AND position = 0
     WHERE digest = ? AND NOT ({IS_UNFINISHED}) ORDER BY contents.key DESC LIMIT 8"""  # noqa: S608
 _DIGESTS = (
     "SELECT digest FROM suite_cases WHERE suite = ? AND position >= ? AND position < ? ORDER BY position"
@@ -177,7 +182,9 @@ _COPY = """INSERT INTO suite_cases SELECT ?, position, digest, sent FROM suite_c
     WHERE suite = ? AND position >= ? AND position < ?"""
 
 
-def _insert(db: sqlite3.Connection, key: int, bodies: Sequence[Body], places: Sequence[Place]) -> None:
+def _insert(
+    db: sqlite3.Connection, key: int, bodies: Sequence[CaseBody], places: Sequence[CasePosition]
+) -> None:
     # In the order of the index, so that each of its pages is looked up once.
     db.executemany("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", sorted(bodies))
     db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", [(key, *place) for place in places])
@@ -202,27 +209,27 @@ def _new_key(db: sqlite3.Connection, run_locks: RunLocks) -> int:
     It says which cases are older, and whether somebody else was saving, so that all can be removed again.
     """
     (last_case,) = db.execute("SELECT coalesce(max(key), 0) FROM cases").fetchone()
-    alone = 0 if _unfinished(db) else 1
-    content = f"{UNFINISHED}{os.urandom(8).hex()}:{alone}:{last_case}"
+    alone = 0 if _find_unfinished(db) else 1
+    content = f"{UNFINISHED_PREFIX}{os.urandom(8).hex()}:{alone}:{last_case}"
     key = db.execute("INSERT INTO contents (content) VALUES (?)", (content,)).lastrowid
     assert key is not None
     run_locks.lock(_FIRST_LOCK + key)
     return key
 
 
-def _unfinished(db: sqlite3.Connection) -> list[int]:
+def _find_unfinished(db: sqlite3.Connection) -> list[int]:
     return [key for (key,) in db.execute(f"SELECT key FROM contents WHERE {IS_UNFINISHED}").fetchall()]  # noqa: S608
 
 
 def find_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> list[int]:
     """The rows of processes that died while they saved a suite."""
-    return [key for key in _unfinished(db) if not run_locks.is_locked(_FIRST_LOCK + key)]
+    return [key for key in _find_unfinished(db) if not run_locks.is_locked(_FIRST_LOCK + key)]
 
 
 def remove_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
     """Removes what processes left behind that died while they saved a suite."""
-    for key in _unfinished(db):
-        if run_locks.lock_unheld(_FIRST_LOCK + key):
+    for key in _find_unfinished(db):
+        if run_locks.lock_if_free(_FIRST_LOCK + key):
             _remove(db, key)
             run_locks.unlock(_FIRST_LOCK + key)
 
@@ -240,7 +247,7 @@ def _remove(db: sqlite3.Connection, key: int) -> None:
     def remove_places(until: int) -> None:
         db.execute("DELETE FROM suite_cases WHERE suite = ? AND position < ?", (key, until))
 
-    _in_short_transactions(db, iter(range(_ROWS, end + 1 + _ROWS, _ROWS)), remove_places)
+    _in_short_transactions(db, iter(range(_BATCH_ROWS, end + 1 + _BATCH_ROWS, _BATCH_ROWS)), remove_places)
     (newest,) = db.execute("SELECT coalesce(max(key), 0) FROM cases").fetchone()
 
     def remove_cases(first: int) -> None:
@@ -249,8 +256,8 @@ def _remove(db: sqlite3.Connection, key: int) -> None:
             (key, key),
         ).fetchone()
         if not others:
-            db.execute("DELETE FROM cases WHERE key >= ? AND key < ?", (first, first + _ROWS))
+            db.execute("DELETE FROM cases WHERE key >= ? AND key < ?", (first, first + _BATCH_ROWS))
 
     if alone == "1":
-        _in_short_transactions(db, iter(range(int(last_case) + 1, newest + 1, _ROWS)), remove_cases)
+        _in_short_transactions(db, iter(range(int(last_case) + 1, newest + 1, _BATCH_ROWS)), remove_cases)
     db.execute(f"DELETE FROM contents WHERE key = ? AND {IS_UNFINISHED}", (key,))  # noqa: S608

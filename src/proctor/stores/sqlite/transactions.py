@@ -30,7 +30,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("COMMIT")
 
 
-def page(rows: Iterable[Any], body: int) -> list[Any]:
+def fetch_page(rows: Iterable[Any], body: int) -> list[Any]:
     """Returns the first rows, up to a total of `PAGE_BYTES`.
 
     Args:

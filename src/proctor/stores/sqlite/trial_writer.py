@@ -4,7 +4,7 @@ SQLite releases the interpreter lock for every statement and must get it back af
 loop allows only every few milliseconds; so each statement has many rows.
 
 A row is dropped only if it cannot be written anywhere. While another process holds the lock, rows wait. With
-`rescue`, rows that can no longer be written to the store's file go to a new file, with everything that
+`can_rescue`, rows that can no longer be written to the store's file go to a new file, with everything that
 belongs to them.
 """
 
@@ -19,13 +19,13 @@ from time import monotonic
 from msgspec import Struct
 
 from proctor.errors import StoreError
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import StoreFault, StoreHealth
 from proctor.stores.sqlite.connection import connect
 from proctor.stores.sqlite.file_identity import FileChanged, FileIdentity
 from proctor.stores.sqlite.lock_wait import DEFAULT_PATIENCE_S, LockWait, interruptible, is_locked
 
-Row = tuple[int, int, int, str | None, bytes]
+TrialRecord = tuple[int, int, int, str | None, bytes]
 """run key, position, repeat, verdict, body."""
 
 
@@ -42,7 +42,7 @@ MAX_WAITING_ROWS = 4096
 MAX_WAITING_BYTES = 16 * 2**20
 _MAX_OVERRUN = 4
 """This many times these limits make the next hand-over wait, which keeps memory flat whoever hands over."""
-CLOSE_PATIENCE_S = 1.0
+CLOSE_TIMEOUT_S = 1.0
 """How long closing waits for a lock before what waits is saved elsewhere."""
 _GATHER_S = 0.03
 """How long rows gather before they are committed: well under the promised 100 ms."""
@@ -51,7 +51,7 @@ _CHUNKS = (512, 64, 8, 1)
 """Rows per statement: few sizes, so that SQLite's statement cache knows them all."""
 
 
-def _insert(rows: int) -> str:
+def _insert_statement(rows: int) -> str:
     values = ",".join(["(?,?,?,?,?)"] * rows)
     return (
         f"INSERT INTO trials (run, position, repeat, verdict, body) VALUES {values} "  # noqa: S608  # marks only
@@ -60,13 +60,13 @@ def _insert(rows: int) -> str:
     )
 
 
-_STATEMENTS = {rows: _insert(rows) for rows in _CHUNKS}
+_INSERT_STATEMENTS = {rows: _insert_statement(rows) for rows in _CHUNKS}
 
 
-_UPDATE = "UPDATE runs SET status = ?, body = ? WHERE key = ?"
+_UPDATE_RUN = "UPDATE runs SET status = ?, body = ? WHERE key = ?"
 
 
-class Writer:
+class WriterThread:
     """Takes rows from one thread and makes them durable in another, in order."""
 
     def __init__(
@@ -86,29 +86,29 @@ class Writer:
             main: the store's connection, which sees what it held where no other can be opened.
             files: what must stay the file that is open; none for a store in memory.
         """
-        self.rescue = False
+        self.can_rescue = False
         """Save what cannot be written to a new file, and take rows after that; otherwise it is an error."""
         self._path = path
         self._open_connection = open_connection
         self._lock_wait = lock_wait
-        self._main = main
+        self._main_db = main
         self._files = list(files)
         self._db: sqlite3.Connection | None = None
-        self._pending: list[Row] = []
+        self._pending: list[TrialRecord] = []
         self._states: list[RunState] = []
-        self._rows = 0
+        self._row_count = 0
         """How many rows were handed over and are not durable."""
-        self._bytes = 0
+        self._byte_count = 0
         self._lost_trials: set[tuple[int, ...]] = set()
         """The trials that could be written nowhere."""
         self._lock = Lock()
-        self._some = Event()
-        self._hurry = Event()
+        self._has_work = Event()
+        self._flush_now = Event()
         self._idle = Event()
         self._idle.set()
-        self._room = Event()
+        self._has_room = Event()
         self._thread: Thread | None = None
-        self._closing = False
+        self._is_closing = False
         self._error: Exception | None = None
         self._locked_since: float | None = None
         self._cause = ""
@@ -119,26 +119,26 @@ class Writer:
 
     # --- for whoever hands over ---
 
-    def put(self, row: Row) -> None:
+    def put(self, row: TrialRecord) -> None:
         """Hands a row over; waits only when very many are waiting already."""
-        self._check()
-        if self._closing:
+        self._raise_error()
+        if self._is_closing:
             raise StoreError("The store is closed: nothing more can be written.")
         with self._lock:
             self._pending.append(row)
-            self._rows += 1
-            self._bytes += len(row[4])
+            self._row_count += 1
+            self._byte_count += len(row[4])
             first = len(self._pending) == 1
             if first:
                 self._idle.clear()
         if first:
             self._wake()
-        elif self._is_over(_MAX_OVERRUN):
+        elif self._exceeds_limits(_MAX_OVERRUN):
             self._wait_for_room()
 
     def put_state(self, state: RunState) -> None:
         """Hands the present state of a run over, to be written after all rows so far."""
-        self._check()
+        self._raise_error()
         with self._lock:
             self._states.append(state)
             self._idle.clear()
@@ -146,14 +146,14 @@ class Writer:
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Waits until every row handed over is durable; False if it takes longer than that."""
-        self._hurry.set()
+        self._flush_now.set()
         last = None if timeout_s is None else monotonic() + timeout_s
         self._wait(self._idle, lambda: self._idle.is_set() or (last is not None and monotonic() >= last))
         return self._idle.is_set()
 
     def is_full(self) -> bool:
         """Whether so much waits that nothing should be added."""
-        return self._rows >= MAX_WAITING_ROWS or self._bytes >= MAX_WAITING_BYTES
+        return self._row_count >= MAX_WAITING_ROWS or self._byte_count >= MAX_WAITING_BYTES
 
     def health(self) -> StoreHealth:
         """How much waits, for which lock, and what is wrong with the file."""
@@ -162,7 +162,7 @@ class Writer:
         if self._cause:
             fault = StoreFault(message=self._fault_message(), path=self._new_path or self._path)
         return StoreHealth(
-            waiting=self._rows, locked_s=0.0 if since is None else monotonic() - since, fault=fault
+            waiting=self._row_count, locked_s=0.0 if since is None else monotonic() - since, fault=fault
         )
 
     def close(self) -> None:
@@ -171,33 +171,33 @@ class Writer:
         Raises:
             StoreError: not all could be written, or only now and only to another file.
         """
-        self._closing = True
+        self._is_closing = True
         had_fault = bool(self._cause)
         if self._thread is not None:
             self._wake()
-            self._hurry.set()
+            self._flush_now.set()
             patience_s = min(self._lock_wait.patience_s, DEFAULT_PATIENCE_S)
-            self._thread.join(CLOSE_PATIENCE_S if self.rescue else patience_s)
+            self._thread.join(CLOSE_TIMEOUT_S if self.can_rescue else patience_s)
             self._lock_wait.abandoned.set()
             self._thread.join()
             self._thread = None
-        self._check()
+        self._raise_error()
         if self._cause and not had_fault:
             raise StoreError(self._fault_message())
 
     def _wake(self) -> None:
         if self._thread is None:
-            self._thread = Thread(target=self._work, name="proctor-store", daemon=True)
+            self._thread = Thread(target=self._run, name="proctor-store", daemon=True)
             self._thread.start()
-        self._some.set()
+        self._has_work.set()
 
-    def _is_over(self, times: int) -> bool:
-        return self._rows >= times * MAX_WAITING_ROWS or self._bytes >= times * MAX_WAITING_BYTES
+    def _exceeds_limits(self, times: int) -> bool:
+        return self._row_count >= times * MAX_WAITING_ROWS or self._byte_count >= times * MAX_WAITING_BYTES
 
     def _wait_for_room(self) -> None:
-        self._hurry.set()
-        self._room.clear()
-        self._wait(self._room, lambda: not self._is_over(_MAX_OVERRUN))
+        self._flush_now.set()
+        self._has_room.clear()
+        self._wait(self._has_room, lambda: not self._exceeds_limits(_MAX_OVERRUN))
 
     def _wait(self, event: Event, is_over: Callable[[], bool]) -> None:
         """Waits until something is so; a thread that has died tells nobody else, so it is looked after.
@@ -208,21 +208,21 @@ class Writer:
         if not is_over():
             with interruptible():
                 while not is_over() and not event.wait(_CHECK_EVERY_S):
-                    self._check()
+                    self._raise_error()
                     since = self._locked_since
                     if since is not None and monotonic() - since > self._lock_wait.patience_s:
-                        raise self._locked()
-        self._check()
+                        raise self._locked_error()
+        self._raise_error()
 
-    def _check(self) -> None:
+    def _raise_error(self) -> None:
         if self._error is None:
             return
         if is_locked(self._error):
-            raise self._locked() from self._error
+            raise self._locked_error() from self._error
         raise StoreError(f"The store cannot be written: {self._error}.") from self._error
 
-    def _locked(self) -> StoreError:
-        rows = f" {counted(self._rows, 'trial')} could not be written." if self._rows else ""
+    def _locked_error(self) -> StoreError:
+        rows = f" {pluralize(self._row_count, 'trial')} could not be written." if self._row_count else ""
         return StoreError(
             f"The store {self._path} is locked by another process.{rows} "
             "Wait for that to end, then try again."
@@ -235,20 +235,20 @@ class Writer:
             refusal = str(self._rescue_error).rstrip(".")
             message = f"{self._cause} No other file could be written ({refusal})."
         if self._lost_trials:
-            answers = counted(len(self._lost_trials), "answer")
+            answers = pluralize(len(self._lost_trials), "answer")
             message += f" {answers} could not be kept; resuming the run requests them again."
         return message
 
     # --- in the thread ---
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         try:
             try:
-                while not self._closing:
-                    self._some.wait()
-                    self._hurry.wait(_GATHER_S)
-                    self._hurry.clear()
-                    self._some.clear()
+                while not self._is_closing:
+                    self._has_work.wait()
+                    self._flush_now.wait(_GATHER_S)
+                    self._flush_now.clear()
+                    self._has_work.clear()
                     self._write()
                 self._write()  # what came between the last look and the wish to close
             finally:
@@ -258,7 +258,7 @@ class Writer:
             self._error = error
         finally:
             self._idle.set()
-            self._room.set()
+            self._has_room.set()
 
     def _write(self) -> None:
         while True:
@@ -268,13 +268,13 @@ class Writer:
                 if not rows and not states:
                     self._idle.set()
                     return
-            self._write_somewhere(rows, states)
+            self._write_or_rescue(rows, states)
             with self._lock:
-                self._rows -= len(rows)
-                self._bytes -= sum([len(row[4]) for row in rows])
-            self._room.set()
+                self._row_count -= len(rows)
+                self._byte_count -= sum([len(row[4]) for row in rows])
+            self._has_room.set()
 
-    def _write_somewhere(self, rows: Sequence[Row], states: Sequence[RunState]) -> None:
+    def _write_or_rescue(self, rows: Sequence[TrialRecord], states: Sequence[RunState]) -> None:
         """To the store while it can be written, else to the file that takes its place."""
         try:
             if not self._cause:
@@ -284,14 +284,14 @@ class Writer:
                 return
             self._commit(rows, states)
             if not self._cause:
-                self._find_change()
+                self._check_files()
         except (sqlite3.Error, OSError) as error:
-            if not self.rescue:
+            if not self.can_rescue:
                 raise
             if self._cause:
                 self._lost_trials.update(row[:3] for row in rows)
             else:
-                self._move(error, rows, states)
+                self._move_to_new_file(error, rows, states)
 
     def _connect_to_store(self) -> None:
         """Connects, unless the path names another file by now: SQLite would make a new one.
@@ -300,34 +300,34 @@ class Writer:
             FileChanged: it does.
         """
         if self._db is None:
-            self._find_change()
+            self._check_files()
             self._db = self._open_connection()
             try:
-                self._find_change()
+                self._check_files()
             except FileChanged:
                 self._db.close()
                 self._db = None
                 raise
 
-    def _find_change(self) -> None:
+    def _check_files(self) -> None:
         for file in self._files:
             file.check()
 
-    def _commit(self, rows: Sequence[Row], states: Sequence[RunState]) -> None:
+    def _commit(self, rows: Sequence[TrialRecord], states: Sequence[RunState]) -> None:
         assert self._db is not None
         db = self._db
         self._begin(db)
         try:
-            _insert_all(db, rows)
+            _insert_rows(db, rows)
             for state in states:
-                db.execute(_UPDATE, (state.status, state.body, state.key))
+                db.execute(_UPDATE_RUN, (state.status, state.body, state.key))
             db.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):  # SQLite has rolled back by itself, as when a disk is full
                 db.rollback()
             raise
         if len(self._files) == 1 and not self._cause:
-            self._files += _files_beside(db, self._path)
+            self._files += _find_log_files(db, self._path)
 
     def _begin(self, db: sqlite3.Connection) -> None:
         try:
@@ -343,19 +343,21 @@ class Writer:
         finally:
             self._locked_since = None
 
-    def _move(self, error: sqlite3.Error | OSError, rows: Sequence[Row], states: Sequence[RunState]) -> None:
+    def _move_to_new_file(
+        self, error: sqlite3.Error | OSError, rows: Sequence[TrialRecord], states: Sequence[RunState]
+    ) -> None:
         """Goes on in a new file, if one can be written."""
         from proctor.stores.sqlite.rescue import save_elsewhere
 
         try:
-            self._find_change()
+            self._check_files()
         except FileChanged as change:
             error = change
-        self._cause = _cause(self._path, error)
+        self._cause = _describe_cause(self._path, error)
         runs = {row[0] for row in rows} | {state.key for state in states}
         old, self._db = self._db, None
         try:
-            new = save_elsewhere(old or self._main, self._path, runs, whole=isinstance(error, FileChanged))
+            new = save_elsewhere(old or self._main_db, self._path, runs, whole=isinstance(error, FileChanged))
             self._db = connect(new)
             self._new_path = new
             self._commit(rows, states)
@@ -367,7 +369,7 @@ class Writer:
                 old.close()
 
 
-def _cause(path: str, error: sqlite3.Error | OSError) -> str:
+def _describe_cause(path: str, error: sqlite3.Error | OSError) -> str:
     """Why a store cannot be written any more, as a sentence."""
     if isinstance(error, FileChanged):
         return f"The store cannot be used any more: {error} while it was open."
@@ -376,17 +378,17 @@ def _cause(path: str, error: sqlite3.Error | OSError) -> str:
     return f"The store {path} cannot be written: {error}."
 
 
-def _files_beside(db: sqlite3.Connection, path: str) -> list[FileIdentity]:
+def _find_log_files(db: sqlite3.Connection, path: str) -> list[FileIdentity]:
     """The log of a store and its index, which stay the same from its first commit to its last connection."""
     if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         return []
     return [FileIdentity(f"{path}{ending}") for ending in ("-wal", "-shm")]
 
 
-def _insert_all(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+def _insert_rows(db: sqlite3.Connection, rows: Sequence[TrialRecord]) -> None:
     place = 0
     for size in _CHUNKS:
         while len(rows) - place >= size:
             chunk = rows[place : place + size]
-            db.execute(_STATEMENTS[size], [value for row in chunk for value in row])
+            db.execute(_INSERT_STATEMENTS[size], [value for row in chunk for value in row])
             place += size

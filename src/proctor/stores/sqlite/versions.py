@@ -19,11 +19,11 @@ from proctor.stores.sqlite.connection import as_store_errors
 from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
 from proctor.stores.sqlite.transactions import decode_row, transaction
 
-_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
+_VERSION_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
 
 
-class Versions:
+class SuiteVersions:
     """The versions in one store. A version that is forgotten keeps its row, so that its number is its own."""
 
     def __init__(self, path: str, db: sqlite3.Connection) -> None:
@@ -97,12 +97,12 @@ class Versions:
             StoreError: the digests of several versions begin like that.
         """
         if version is None:
-            bodies = self._bodies("ORDER BY turn DESC LIMIT 1", name)
-        elif number := _NUMBER.fullmatch(version):
-            bodies = self._bodies("AND number = ?", name, int(number[1]))
+            bodies = self._select_bodies("ORDER BY turn DESC LIMIT 1", name)
+        elif number := _VERSION_NUMBER.fullmatch(version):
+            bodies = self._select_bodies("AND number = ?", name, int(number[1]))
         elif digest := _DIGEST.fullmatch(version):
             beginning = f"sha256:{digest[1]}"
-            bodies = self._bodies("AND substr(digest, 1, ?) = ?", name, len(beginning), beginning)
+            bodies = self._select_bodies("AND substr(digest, 1, ?) = ?", name, len(beginning), beginning)
         else:
             return None
         suites = [decode_row(self._path, partial(decode, body, Suite)) for body in bodies]
@@ -114,7 +114,7 @@ class Versions:
             )
         return suites[0] if suites else None
 
-    def _bodies(self, condition: str, *values: object) -> list[bytes]:
+    def _select_bodies(self, condition: str, *values: object) -> list[bytes]:
         with as_store_errors(self._path):
             rows = self._db.execute(
                 f"SELECT body FROM versions WHERE name = ? AND content IS NOT NULL {condition}",  # noqa: S608
@@ -122,7 +122,7 @@ class Versions:
             ).fetchall()
         return [body for (body,) in rows]
 
-    def all(self, name: str | None) -> list[SavedSuite]:
+    def list_all(self, name: str | None) -> list[SavedSuite]:
         """See `Store.versions`."""
         with as_store_errors(self._path):
             rows = self._db.execute(
@@ -130,16 +130,16 @@ class Versions:
                 "WHERE content IS NOT NULL AND (? IS NULL OR name = ?) ORDER BY name, number",
                 (name, name),
             ).fetchall()
-        return [decode_row(self._path, partial(_saved, *row)) for row in rows]
+        return [decode_row(self._path, partial(_decode_saved_suite, *row)) for row in rows]
 
-    def origin(self, name: str) -> str | None:
-        """See `Store.origin`."""
+    def path_for_name(self, name: str) -> str | None:
+        """See `Store.path_for_name`."""
         with as_store_errors(self._path):
             row = self._db.execute("SELECT path FROM origins WHERE name = ?", (name,)).fetchone()
         return None if row is None else os.path.normpath(self._folder / os.fsdecode(row[0]))
 
-    def names_from(self, path: str) -> list[str]:
-        """See `Store.names_from`."""
+    def names_for_path(self, path: str) -> list[str]:
+        """See `Store.names_for_path`."""
         with as_store_errors(self._path):
             rows = self._db.execute(
                 "SELECT name FROM origins WHERE path = ?", (self._relative_path(path),)
@@ -160,8 +160,8 @@ class Versions:
         except ValueError:  # another drive
             return os.fsencode(path)
 
-    def forget(self, name: str, version: str) -> None:
-        """See `Store.forget`.
+    def delete_version(self, name: str, version: str) -> None:
+        """See `Store.delete_version`.
 
         Raises:
             StoreError: there is none, or runs of it are stored.
@@ -175,7 +175,7 @@ class Versions:
                 "UPDATE versions SET content = NULL, body = x'' WHERE name = ? AND digest = ?",
                 (name, suite.digest),
             )
-            sweep(self._db)
+            delete_unused_contents(self._db)
 
     def _refuse_if_run(self, suite: Suite) -> None:
         rows = self._db.execute("SELECT body FROM runs WHERE suite = ?", (suite.digest,)).fetchall()
@@ -189,7 +189,7 @@ class Versions:
             )
 
 
-def sweep(db: sqlite3.Connection) -> None:
+def delete_unused_contents(db: sqlite3.Connection) -> None:
     """Forgets contents that no version and no run has, and cases that no content has.
 
     What is being saved at this moment stays; see `proctor.stores.sqlite.suite_staging`.
@@ -205,7 +205,7 @@ def sweep(db: sqlite3.Connection) -> None:
     db.execute("DELETE FROM cases WHERE digest NOT IN (SELECT digest FROM suite_cases)")
 
 
-def _saved(body: bytes, saved_at: str, turn: int, last_turn: int) -> SavedSuite:
+def _decode_saved_suite(body: bytes, saved_at: str, turn: int, last_turn: int) -> SavedSuite:
     return SavedSuite(
         suite=decode(body, Suite), saved_at=datetime.fromisoformat(saved_at), current=turn == last_turn
     )

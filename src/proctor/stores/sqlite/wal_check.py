@@ -15,7 +15,7 @@ from time import monotonic
 
 from msgspec import Struct
 
-from proctor.stores.sqlite.run_locks import holder_of_lock
+from proctor.stores.sqlite.run_locks import find_lock_holder
 
 _SHARED_BY_READERS = 128
 """The byte of the index (`-shm`) that every connection keeps locked."""
@@ -56,10 +56,10 @@ def _differs(path: Path, log: Path) -> bool:
     """Whether a store read with a log is another database than without it."""
     if _page_size(path, 16, 2) != _page_size(log, 8, 4):
         return True
-    with_log, runs_with = _look(path, "mode=ro")
+    with_log, runs_with = _read_runs(path, "mode=ro")
     if with_log is None:
         return False
-    without, runs_without = _look(path, "immutable=1")
+    without, runs_without = _read_runs(path, "immutable=1")
     # A key is never given twice, so that it is always of the same run.
     if any(runs_with.get(key, name) != name for key, name in runs_without.items()):
         return True
@@ -76,12 +76,12 @@ def _page_size(path: Path, offset: int, width: int) -> int:
 def _is_in_use(index: Path) -> bool:
     try:
         with index.open("rb") as file:
-            return holder_of_lock(file, _SHARED_BY_READERS) is not None
+            return find_lock_holder(file, _SHARED_BY_READERS) is not None
     except FileNotFoundError:
         return False
 
 
-def _look(path: Path, how: str) -> tuple[bool | None, dict[int, str]]:
+def _read_runs(path: Path, how: str) -> tuple[bool | None, dict[int, str]]:
     """Whether a store is sound, read in one way, with its runs; None where it cannot be read so."""
     until = monotonic() + _MAX_CHECK_S
     runs: dict[int, str] = {}

@@ -15,23 +15,29 @@ from msgspec import UNSET, Struct, UnsetType
 
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.messages import as_text, base64_of, instructed, system_of, written
-from proctor.targets.api.openai import call_ids, named_model
+from proctor.targets.api.messages import (
+    encode_base64,
+    format_attachment,
+    format_message,
+    get_system_message,
+    with_system_message,
+)
+from proctor.targets.api.openai import call_ids, require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.http import Post
-    from proctor.targets.context import Opening
+    from proctor.targets.api.http import JsonEndpoint
+    from proctor.targets.context import TargetContext
 
-VERSION = "2023-06-01"
-MAX_TOKENS = 4096
+ANTHROPIC_VERSION = "2023-06-01"
+DEFAULT_MAX_TOKENS = 4096
 """The limit if the user sets none, as the API requires one."""
 
 _REPLY_TOOL = "reply"
-_OPTIONAL = ("temperature", "tool_choice", "tools")
+_OPTIONAL_PARAMS = ("temperature", "tool_choice", "tools")
 
 
-class _Request(Struct, omit_defaults=True):
+class _MessagesRequest(Struct, omit_defaults=True):
     model: str
     max_tokens: int
     messages: list[dict[str, Any]]
@@ -41,7 +47,7 @@ class _Request(Struct, omit_defaults=True):
     tool_choice: dict[str, str] | UnsetType = UNSET
 
 
-class _Block(Struct):
+class _ReplyBlock(Struct):
     type: str
     text: str = ""
     id: str | None = None
@@ -49,24 +55,24 @@ class _Block(Struct):
     input: dict[str, Any] = {}
 
 
-class _Reply(Struct):
-    content: list[_Block]
+class _MessagesReply(Struct):
+    content: list[_ReplyBlock]
     model: str | None = None
     stop_reason: str | None = None
     usage: Any = None
 
 
 _ENCODER = msgspec.json.Encoder()
-_REPLY = msgspec.json.Decoder(_Reply)
+_REPLY_DECODER = msgspec.json.Decoder(_MessagesReply)
 
 
-class Anthropic:
+class AnthropicTarget:
     """A Claude model."""
 
-    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
+    def __init__(self, model: str, params: Params, post: JsonEndpoint, system: Message | None = None) -> None:
         self._model = model
         self._params = params
-        self._post = post
+        self._endpoint = post
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
@@ -75,16 +81,16 @@ class Anthropic:
         Raises:
             TargetError: there is none.
         """
-        prompt = instructed(prompt, self._system)
+        prompt = with_system_message(prompt, self._system)
 
         def encode_without(refused_names: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused_names))
+            return _ENCODER.encode(self._build_request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode_without, _OPTIONAL)
-        reply = self._post.read(_REPLY, data)
+        data, latency_ms = await self._endpoint.send(encode_without, _OPTIONAL_PARAMS)
+        reply = self._endpoint.decode(_REPLY_DECODER, data)
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
-        if _is_answered_by_a_call(prompt):
+        if _uses_reply_tool(prompt):
             reply_call = next((call for call in calls if call.name == _REPLY_TOOL), None)
             if reply_call is not None:
                 calls.remove(reply_call)
@@ -92,30 +98,30 @@ class Anthropic:
         output = Output(
             text=text,
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.input, id=call.id) for call in calls),
-            usage=_usage(reply.usage),
+            usage=_parse_usage(reply.usage),
             latency_ms=latency_ms,
             finish_reason=reply.stop_reason,
             model=reply.model,
-            refused_params=self._not_applied(prompt),
+            refused_params=self._unapplied_params(prompt),
         )
-        return self._post.without_keys(output)
+        return self._endpoint.redact_keys(output)
 
     async def aclose(self) -> None:
         """Does nothing: the session belongs to the context that the target was opened with."""
 
-    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
-        system = "\n\n".join(as_text(m) for m in prompt.messages if m.role in {"system", "developer"})
-        request = _Request(
+    def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _MessagesRequest:
+        system = "\n\n".join(format_message(m) for m in prompt.messages if m.role in {"system", "developer"})
+        request = _MessagesRequest(
             model=self._model,
-            max_tokens=self._params.max_tokens or MAX_TOKENS,
-            messages=_turns(prompt.messages),
+            max_tokens=self._params.max_tokens or DEFAULT_MAX_TOKENS,
+            messages=_to_api_messages(prompt.messages),
             system=system or UNSET,
         )
         if "temperature" not in refused_names:
             request.temperature = self._temperature(prompt)
         if prompt.tools and "tools" not in refused_names:
             request.tools = [_describe_tool(tool) for tool in prompt.tools]
-        elif _is_answered_by_a_call(prompt) and "tool_choice" not in refused_names:
+        elif _uses_reply_tool(prompt) and "tool_choice" not in refused_names:
             description = "Give the answer in this form."
             tool = {"name": _REPLY_TOOL, "description": description, "input_schema": prompt.response_schema}
             request.tools = [tool]
@@ -125,9 +131,9 @@ class Anthropic:
     def _temperature(self, prompt: Prompt) -> float | None:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
-    def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        refused_names = self._post.refused
-        has_schema = _is_answered_by_a_call(prompt) and "tool_choice" not in refused_names
+    def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
+        refused_names = self._endpoint.refused_names
+        has_schema = _uses_reply_tool(prompt) and "tool_choice" not in refused_names
         not_applied = {
             "temperature": self._temperature(prompt) is not None and "temperature" in refused_names,
             "seed": self._params.seed is not None,
@@ -137,7 +143,7 @@ class Anthropic:
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Anthropic:
+async def open_target(spec: TargetSpec, context: TargetContext) -> AnthropicTarget:
     """Opens the model of a specification of kind `anthropic`.
 
     Raises:
@@ -145,16 +151,16 @@ async def open_target(spec: TargetSpec, context: Opening) -> Anthropic:
     """
     from yarl import URL
 
-    from proctor.targets.api.http import Post, address_for, key_of
+    from proctor.targets.api.http import JsonEndpoint, address_for, key_for_target
 
     endpoint = address_for(spec).rstrip("/").removesuffix("/v1")
-    headers = {"anthropic-version": VERSION}
-    model = named_model(spec)
-    key = key_of(spec, endpoint, context)
+    headers = {"anthropic-version": ANTHROPIC_VERSION}
+    model = require_model(spec)
+    key = key_for_target(spec, endpoint, context)
     if key:
         headers["x-api-key"] = key
-    post = Post(context, URL(endpoint + "/v1/messages"), headers)
-    return Anthropic(model, spec.params, post, system_of(spec, context.environ))
+    post = JsonEndpoint(context, URL(endpoint + "/v1/messages"), headers)
+    return AnthropicTarget(model, spec.params, post, get_system_message(spec, context.environ))
 
 
 ANTHROPIC = TargetKind(
@@ -167,14 +173,14 @@ ANTHROPIC = TargetKind(
     address="https://api.anthropic.com",
     stores_address=False,
     key_variables=("ANTHROPIC_API_KEY",),
-    default_max_tokens=MAX_TOKENS,
+    default_max_tokens=DEFAULT_MAX_TOKENS,
     bills_per_prompt=True,
     has_list_prices=True,
     is_typed_in_web=True,
 )
 
 
-def _is_answered_by_a_call(prompt: Prompt) -> bool:
+def _uses_reply_tool(prompt: Prompt) -> bool:
     """Whether the model must call the reply tool, whose input is the answer."""
     return prompt.response_schema is not None and not prompt.tools
 
@@ -184,7 +190,7 @@ def _describe_tool(tool: Tool) -> dict[str, Any]:
     return description | ({"description": tool.description} if tool.description else {})
 
 
-def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _to_api_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Converts all but the system messages; roles must alternate, so turns of the same role are merged."""
     ids = call_ids(messages)
     turns: list[dict[str, Any]] = []
@@ -192,7 +198,7 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
         if message.role in {"system", "developer"}:
             continue
         role = "user" if message.role == "tool" else message.role
-        blocks = _blocks(message, ids)
+        blocks = _to_content_blocks(message, ids)
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
         else:
@@ -200,14 +206,18 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return turns
 
 
-def _blocks(message: Message, ids: Mapping[str, str]) -> list[dict[str, Any]]:
+def _to_content_blocks(message: Message, ids: Mapping[str, str]) -> list[dict[str, Any]]:
     if message.role == "tool":
         name = message.name or ""
-        return [{"type": "tool_result", "tool_use_id": ids.get(name, name), "content": as_text(message)}]
+        return [
+            {"type": "tool_result", "tool_use_id": ids.get(name, name), "content": format_message(message)}
+        ]
     # The API refuses a blank text block beside others, but also a turn without any block.
     blocks: list[dict[str, Any]] = []
     if message.parts:
-        blocks.extend(_block(part) for part in message.parts if not isinstance(part, str) or part.strip())
+        blocks.extend(
+            _to_content_block(part) for part in message.parts if not isinstance(part, str) or part.strip()
+        )
     elif message.content or not message.tool_calls:
         blocks.append({"type": "text", "text": message.content})
     blocks.extend(
@@ -217,19 +227,19 @@ def _blocks(message: Message, ids: Mapping[str, str]) -> list[dict[str, Any]]:
     return blocks
 
 
-def _block(part: str | Attachment) -> dict[str, Any]:
+def _to_content_block(part: str | Attachment) -> dict[str, Any]:
     if isinstance(part, str) or (part.kind == "image" and part.text is not None):
-        return {"type": "text", "text": part if isinstance(part, str) else written(part)}
+        return {"type": "text", "text": part if isinstance(part, str) else format_attachment(part)}
     if part.text is not None:
         source = {"type": "text", "media_type": "text/plain", "data": part.text}
     else:
-        source = {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
+        source = {"type": "base64", "media_type": part.media_type, "data": encode_base64(part)}
     if part.kind == "image":
         return {"type": "image", "source": source}
     return {"type": "document", "source": source, "title": part.path}
 
 
-def _usage(counts: Any) -> Usage | None:
+def _parse_usage(counts: Any) -> Usage | None:
     """Parses token counts; the API reports cached tokens separately, and here they are added to the input."""
     if counts is None:
         return None

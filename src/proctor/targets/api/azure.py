@@ -13,19 +13,19 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
-from proctor.targets.api.messages import system_of
-from proctor.targets.api.openai import OpenAi, named_model
+from proctor.targets.api.messages import get_system_message
+from proctor.targets.api.openai import OpenAiTarget, require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.context import Opening
+    from proctor.targets.context import TargetContext
 
-API_VERSION = "2024-12-01-preview"
+DEFAULT_API_VERSION = "2024-12-01-preview"
 """The API version if the user specifies none."""
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> OpenAi:
+async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     """Opens the deployment of a specification of kind `azure`.
 
     Raises:
@@ -33,19 +33,19 @@ async def open_target(spec: TargetSpec, context: Opening) -> OpenAi:
     """
     from yarl import URL
 
-    from proctor.targets.api.http import Post, key_of
+    from proctor.targets.api.http import JsonEndpoint, key_for_target
 
-    deployment = named_model(spec)
+    deployment = require_model(spec)
     if spec.endpoint is None:
         raise UsageError(f"Target {spec.name!r} needs the address of its resource as its endpoint.")
     endpoint = spec.endpoint.rstrip("/").removesuffix("/openai")
-    key = key_of(spec, endpoint, context)
-    version = spec.options.get("api_version", API_VERSION)
+    key = key_for_target(spec, endpoint, context)
+    version = spec.options.get("api_version", DEFAULT_API_VERSION)
     # The names are data: a slash or a question mark in them must not reach another address.
     path = f"/openai/deployments/{quote(deployment, safe='')}/chat/completions"
     url = URL(f"{endpoint}{path}?api-version={quote(version, safe='')}", encoded=True)
-    post = Post(context, url, {"api-key": key} if key else {})
-    return OpenAi(deployment, spec.params, post, system_of(spec, context.environ))
+    post = JsonEndpoint(context, url, {"api-key": key} if key else {})
+    return OpenAiTarget(deployment, spec.params, post, get_system_message(spec, context.environ))
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:

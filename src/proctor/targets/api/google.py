@@ -15,17 +15,23 @@ from msgspec import UNSET, Struct, UnsetType
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.messages import as_text, base64_of, instructed, system_of, written
-from proctor.targets.api.openai import named_model
+from proctor.targets.api.messages import (
+    encode_base64,
+    format_attachment,
+    format_message,
+    get_system_message,
+    with_system_message,
+)
+from proctor.targets.api.openai import require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.http import Post
-    from proctor.targets.context import Opening
+    from proctor.targets.api.http import JsonEndpoint
+    from proctor.targets.context import TargetContext
 
 # Google's names of optional parameters, with ours. The last two appear in its errors for models that do not
 # support them at all.
-_OPTIONAL = {
+_OPTIONAL_PARAMS = {
     "temperature": "temperature",
     "seed": "seed",
     "responseJsonSchema": "response_format",
@@ -36,7 +42,7 @@ _OPTIONAL = {
 }
 
 
-class _Config(Struct, omit_defaults=True, rename="camel"):
+class _GenerationConfig(Struct, omit_defaults=True, rename="camel"):
     temperature: float | None = None
     seed: int | None = None
     max_output_tokens: int | None = None
@@ -44,56 +50,56 @@ class _Config(Struct, omit_defaults=True, rename="camel"):
     response_json_schema: dict[str, Any] | None = None
 
 
-class _Request(Struct, omit_defaults=True, rename="camel"):
+class _GenerateRequest(Struct, omit_defaults=True, rename="camel"):
     contents: list[dict[str, Any]]
-    generation_config: _Config
+    generation_config: _GenerationConfig
     system_instruction: dict[str, Any] | UnsetType = UNSET
     tools: list[dict[str, Any]] | UnsetType = UNSET
 
 
-class _FunctionCall(Struct):
+class _GoogleFunctionCall(Struct):
     name: str
     args: dict[str, Any] = {}
     id: str | None = None
 
 
-class _Part(Struct, rename="camel"):
+class _ReplyPart(Struct, rename="camel"):
     text: str = ""
     thought: bool = False
-    function_call: _FunctionCall | None = None
+    function_call: _GoogleFunctionCall | None = None
 
 
-class _Content(Struct, frozen=True):
-    parts: list[_Part] = []
+class _ReplyContent(Struct, frozen=True):
+    parts: list[_ReplyPart] = []
 
 
-class _Candidate(Struct, rename="camel"):
-    content: _Content = _Content()
+class _ReplyCandidate(Struct, rename="camel"):
+    content: _ReplyContent = _ReplyContent()
     finish_reason: str | None = None
 
 
-class _Feedback(Struct, rename="camel"):
+class _PromptFeedback(Struct, rename="camel"):
     block_reason: str | None = None
 
 
-class _Reply(Struct, rename="camel"):
-    candidates: list[_Candidate] = []
-    prompt_feedback: _Feedback | None = None
+class _GenerateReply(Struct, rename="camel"):
+    candidates: list[_ReplyCandidate] = []
+    prompt_feedback: _PromptFeedback | None = None
     usage_metadata: Any = None
     model_version: str | None = None
 
 
 _ENCODER = msgspec.json.Encoder()
-_REPLY = msgspec.json.Decoder(_Reply)
+_REPLY_DECODER = msgspec.json.Decoder(_GenerateReply)
 
 
-class Google:
+class GoogleTarget:
     """A Gemini model."""
 
-    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
+    def __init__(self, model: str, params: Params, post: JsonEndpoint, system: Message | None = None) -> None:
         self._model = model
         self._params = params
-        self._post = post
+        self._endpoint = post
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
@@ -102,13 +108,13 @@ class Google:
         Raises:
             TargetError: there is none; of kind `refused` where the prompt was blocked.
         """
-        prompt = instructed(prompt, self._system)
+        prompt = with_system_message(prompt, self._system)
 
         def encode_without(refused_names: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused_names))
+            return _ENCODER.encode(self._build_request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode_without, tuple(_OPTIONAL))
-        reply = self._post.read(_REPLY, data)
+        data, latency_ms = await self._endpoint.send(encode_without, tuple(_OPTIONAL_PARAMS))
+        reply = self._endpoint.decode(_REPLY_DECODER, data)
         if not reply.candidates:
             reason = reply.prompt_feedback.block_reason if reply.prompt_feedback else None
             raise TargetError(
@@ -120,32 +126,32 @@ class Google:
         output = Output(
             text="".join(part.text for part in parts if not part.thought),
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.args, id=call.id) for call in calls),
-            usage=_usage(reply.usage_metadata),
+            usage=_parse_usage(reply.usage_metadata),
             latency_ms=latency_ms,
             finish_reason=candidate.finish_reason,
             model=reply.model_version,
-            refused_params=self._not_applied(prompt),
+            refused_params=self._unapplied_params(prompt),
         )
-        return self._post.without_keys(output)
+        return self._endpoint.redact_keys(output)
 
     async def aclose(self) -> None:
         """Does nothing: the session belongs to the context that the target was opened with."""
 
-    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
-        config = _Config(max_output_tokens=self._params.max_tokens)
-        without = _parameter_names(refused_names)
+    def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _GenerateRequest:
+        config = _GenerationConfig(max_output_tokens=self._params.max_tokens)
+        without = _to_parameter_names(refused_names)
         if "temperature" not in without:
             config.temperature = self._temperature(prompt)
         if self._params.seed is not None and "seed" not in without:
             config.seed = self._params.seed + prompt.repeat
         # Most models refuse an answer format together with tools.
-        if _has_format(prompt) and not prompt.tools and "response_format" not in without:
+        if _asks_for_json(prompt) and not prompt.tools and "response_format" not in without:
             config.response_mime_type = "application/json"
             config.response_json_schema = prompt.response_schema
         tools = prompt.tools if "tools" not in without else ()
-        system = [{"text": as_text(m)} for m in prompt.messages if m.role in {"system", "developer"}]
-        return _Request(
-            contents=_contents(prompt.messages),
+        system = [{"text": format_message(m)} for m in prompt.messages if m.role in {"system", "developer"}]
+        return _GenerateRequest(
+            contents=_to_contents(prompt.messages),
             generation_config=config,
             system_instruction={"parts": system} if system else UNSET,
             tools=[{"functionDeclarations": list(map(_describe_tool, tools))}] if tools else UNSET,
@@ -154,19 +160,19 @@ class Google:
     def _temperature(self, prompt: Prompt) -> float | None:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
-    def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        refused_names = _parameter_names(self._post.refused)
+    def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
+        refused_names = _to_parameter_names(self._endpoint.refused_names)
         not_applied = {
             "temperature": self._temperature(prompt) is not None and "temperature" in refused_names,
             "seed": self._params.seed is not None and "seed" in refused_names,
-            "response_format": _has_format(prompt)
+            "response_format": _asks_for_json(prompt)
             and (bool(prompt.tools) or "response_format" in refused_names),
             "tools": bool(prompt.tools) and "tools" in refused_names,
         }
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Google:
+async def open_target(spec: TargetSpec, context: TargetContext) -> GoogleTarget:
     """Opens the model of a specification of kind `google`.
 
     Raises:
@@ -174,15 +180,15 @@ async def open_target(spec: TargetSpec, context: Opening) -> Google:
     """
     from yarl import URL
 
-    from proctor.targets.api.http import Post, address_for, key_of
+    from proctor.targets.api.http import JsonEndpoint, address_for, key_for_target
 
     endpoint = address_for(spec).rstrip("/").removesuffix("/v1beta")
-    model = named_model(spec)
-    key = key_of(spec, endpoint, context)
+    model = require_model(spec)
+    key = key_for_target(spec, endpoint, context)
     # The name is data: a slash or a question mark in it must not reach another address.
     url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
-    post = Post(context, url, {"x-goog-api-key": key} if key else {})
-    return Google(model, spec.params, post, system_of(spec, context.environ))
+    post = JsonEndpoint(context, url, {"x-goog-api-key": key} if key else {})
+    return GoogleTarget(model, spec.params, post, get_system_message(spec, context.environ))
 
 
 GOOGLE = TargetKind(
@@ -201,11 +207,11 @@ GOOGLE = TargetKind(
 )
 
 
-def _parameter_names(refused_names: frozenset[str]) -> set[str]:
-    return {_OPTIONAL[name] for name in refused_names}
+def _to_parameter_names(refused_names: frozenset[str]) -> set[str]:
+    return {_OPTIONAL_PARAMS[name] for name in refused_names}
 
 
-def _has_format(prompt: Prompt) -> bool:
+def _asks_for_json(prompt: Prompt) -> bool:
     return prompt.json_answer or prompt.response_schema is not None
 
 
@@ -214,37 +220,37 @@ def _describe_tool(tool: Tool) -> dict[str, Any]:
     return description | ({"parametersJsonSchema": tool.parameters} if tool.parameters else {})
 
 
-def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _to_contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
     roles = {"assistant": "model", "tool": "user"}
     return [
-        {"role": roles.get(message.role, message.role), "parts": _parts(message)}
+        {"role": roles.get(message.role, message.role), "parts": _to_parts(message)}
         for message in messages
         if message.role not in {"system", "developer"}
     ]
 
 
-def _parts(message: Message) -> list[dict[str, Any]]:
+def _to_parts(message: Message) -> list[dict[str, Any]]:
     if message.role == "tool":
-        response = {"name": message.name or "", "response": {"result": as_text(message)}}
+        response = {"name": message.name or "", "response": {"result": format_message(message)}}
         return [{"functionResponse": response}]
     parts: list[dict[str, Any]] = []
     if message.parts:
-        parts.extend(_part(part) for part in message.parts if part)
+        parts.extend(_to_part(part) for part in message.parts if part)
     elif message.content or not message.tool_calls:
         parts.append({"text": message.content})
     parts.extend({"functionCall": {"name": call.name, "args": call.arguments}} for call in message.tool_calls)
     return parts
 
 
-def _part(part: str | Attachment) -> dict[str, Any]:
+def _to_part(part: str | Attachment) -> dict[str, Any]:
     if isinstance(part, str):
         return {"text": part}
     if part.text is not None:
-        return {"text": written(part)}
-    return {"inlineData": {"mimeType": part.media_type, "data": base64_of(part)}}
+        return {"text": format_attachment(part)}
+    return {"inlineData": {"mimeType": part.media_type, "data": encode_base64(part)}}
 
 
-def _usage(counts: Any) -> Usage | None:
+def _parse_usage(counts: Any) -> Usage | None:
     if counts is None:
         return None
     if not isinstance(counts, dict):

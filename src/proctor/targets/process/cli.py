@@ -21,32 +21,39 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from proctor.env_vars import filled, masked, names_in
+from proctor.env_vars import mask, names_in, substitute
 from proctor.errors import ProctorError, TargetError, TargetTimeout, UsageError
 from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
-from proctor.protocols import Finished
-from proctor.targets.api.messages import form_variable, mentioned, written_out
-from proctor.targets.context import Opening
+from proctor.protocols import CompletedProgram
+from proctor.targets.api.messages import form_variable, format_file_reference, format_messages
+from proctor.targets.context import TargetContext
 from proctor.targets.kind import TargetKind
 from proctor.targets.process import cli_entry
-from proctor.targets.process.command_template import BATCH_PLACES, FILE_PLACES, FOLDER, Line, quoted, shell
-from proctor.targets.process.output import failed, output_of, read_answer, report_of
-from proctor.targets.redaction import hidden
+from proctor.targets.process.command_template import (
+    BATCH_PLACEHOLDERS,
+    FILE_PLACEHOLDERS,
+    FOLDER_VARIABLE,
+    CommandTemplate,
+    quote_word,
+    shell_argv,
+)
+from proctor.targets.process.output import parse_output, parse_report, program_error, read_answer
+from proctor.targets.redaction import redact_address
 
 if TYPE_CHECKING:
     from asyncio import Task
 
-_HEALTH_S = 30.0
+_HEALTH_TIMEOUT_S = 30.0
 
 
-class _Shell(Struct, frozen=True, kw_only=True):
+class _ShellRunner(Struct, frozen=True, kw_only=True):
     """Runs the command lines of one target and masks secrets in their output."""
 
     name: str
     environ: dict[str, str]
     secrets: tuple[str, ...]
     """The variables whose values the program gets."""
-    outside: Mapping[str, str]
+    full_environ: Mapping[str, str]
     max_answer_bytes: int
 
     async def run(
@@ -58,19 +65,19 @@ class _Shell(Struct, frozen=True, kw_only=True):
         stdin: bytes = b"",
         workspace: str | None = None,
         variables: Mapping[str, str] = {},
-    ) -> Finished:
+    ) -> CompletedProgram:
         """Runs a command line to its end in the workspace, else in `cwd`; raises as `run_process` does."""
-        from proctor.targets.process.subprocesses import inside, run_process
+        from proctor.targets.process.subprocesses import run_process, workspace_environ
 
         cwd = workspace or cwd
         if cwd is not None and not Path(cwd).is_dir():  # noqa: ASYNC240 - a fast check
             raise TargetError(f"{self.name!r} cannot run in {cwd!r}, which is no folder.", kind="program")
-        argv = shell(line, self.environ)
+        argv = shell_argv(line, self.environ)
         return await run_process(
             argv,
             stdin,
             timeout_s=timeout_s,
-            environ=inside(self.environ, workspace) | dict(variables),
+            environ=workspace_environ(self.environ, workspace) | dict(variables),
             cwd=cwd,
             called=self.name,
             output_limit=self.max_answer_bytes,
@@ -79,20 +86,22 @@ class _Shell(Struct, frozen=True, kw_only=True):
 
     def mask(self, text: str) -> str:
         """Returns the text with its secrets masked."""
-        return masked(text, self.secrets, self.outside)
+        return mask(text, self.secrets, self.full_environ)
 
 
-class Cli:
+class CliTarget:
     """A command line that runs once for each prompt."""
 
-    def __init__(self, line: Line, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> None:
+    def __init__(
+        self, line: CommandTemplate, shell: _ShellRunner, options: Mapping[str, Any], timeout_s: float
+    ) -> None:
         """Raises ValueError if the format of files is invalid."""
-        self._line = line
+        self._template = line
         self._shell = shell
-        self._form = Line(options.get("files_format", "{path}"), FILE_PLACES)
+        self._file_template = CommandTemplate(options.get("files_format", "{path}"), FILE_PLACEHOLDERS)
         self._cwd: str | None = options.get("cwd")
         self._timeout_s: float = options.get("timeout_seconds", timeout_s)
-        self.kept_in: str | None = None
+        self.kept_folder: str | None = None
         """The folder in which the files of every prompt are kept; None if they are removed."""
 
     async def answer(self, prompt: Prompt) -> Output:
@@ -102,7 +111,7 @@ class Cli:
             TargetError: the program failed, wrote too much or did not end in time.
         """
         try:
-            output = await self._output(prompt)
+            output = await self._get_output(prompt)
         except TargetTimeout as error:
             raise TargetTimeout(self._shell.mask(str(error))) from None
         except TargetError as error:
@@ -110,39 +119,39 @@ class Cli:
         except OSError as error:
             message = f"{self._shell.name!r} cannot be given its files: {error}."
             raise TargetError(message, kind="program") from error
-        return masked(output, self._shell.secrets, self._shell.outside)
+        return mask(output, self._shell.secrets, self._shell.full_environ)
 
     async def aclose(self) -> None:
         """Does nothing: no process outlives its prompt."""
 
-    async def _output(self, prompt: Prompt) -> Output:
-        return output_of(*await self._run(prompt), from_file="OUTPUT_FILE" in self._line.places)
+    async def _get_output(self, prompt: Prompt) -> Output:
+        return parse_output(*await self._run(prompt), from_file="OUTPUT_FILE" in self._template.placeholders)
 
     async def _run(self, prompt: Prompt) -> tuple[bytes, float]:
         """Runs the program; returns its answer and its duration in milliseconds."""
-        with self._folder(prompt) as folder:
+        with self._open_folder(prompt) as folder:
             return await self._run_in(folder, prompt)
 
     async def _run_in(self, folder: Path, prompt: Prompt) -> tuple[bytes, float]:
-        places = self._line.places
+        places = self._template.placeholders
         files = _unpack_files(prompt.messages, folder / "files")
 
         def mention(attachment: Attachment) -> str:
-            return "" if "FILES" in places else mentioned(attachment.kind, files[attachment])
+            return "" if "FILES" in places else format_file_reference(attachment.kind, files[attachment])
 
-        text = written_out(prompt.messages, mention)
+        text = format_messages(prompt.messages, mention)
         stdin = text.encode("utf-8", "surrogatepass")
         answer = folder / "answer"
         if "PROMPT_FILE" in places:
             (folder / "prompt.txt").write_bytes(stdin)
-        line = self._line.filled(
+        line = self._template.fill(
             {
-                "PROMPT": quoted(text),
-                "PROMPT_FILE": quoted(str(folder / "prompt.txt")),
-                "EVAL_ID": quoted(prompt.case_id),
+                "PROMPT": quote_word(text),
+                "PROMPT_FILE": quote_word(str(folder / "prompt.txt")),
+                "EVAL_ID": quote_word(prompt.case_id),
                 "ATTEMPT": str(prompt.repeat),
-                "FILES": " ".join(self._file(path) for path in dict.fromkeys(files.values())),
-                "OUTPUT_FILE": quoted(str(answer)),
+                "FILES": " ".join(self._format_file(path) for path in dict.fromkeys(files.values())),
+                "OUTPUT_FILE": quote_word(str(answer)),
             }
         )
         process_input = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
@@ -158,26 +167,26 @@ class Cli:
         latency_ms = (perf_counter() - started) * 1000
         name = repr(self._shell.name)
         if finished.exit_code != 0:
-            raise failed(name, finished)
+            raise program_error(name, finished)
         data = finished.stdout
         if "OUTPUT_FILE" in places:
             data = read_answer(answer, name, self._shell.max_answer_bytes)
         return data, latency_ms
 
-    def _file(self, path: str) -> str:
-        return self._form.filled({"path": quoted(path), "basename": quoted(Path(path).name)})
+    def _format_file(self, path: str) -> str:
+        return self._file_template.fill({"path": quote_word(path), "basename": quote_word(Path(path).name)})
 
     @contextmanager
-    def _folder(self, prompt: Prompt) -> Iterator[Path]:
+    def _open_folder(self, prompt: Prompt) -> Iterator[Path]:
         """Creates a private folder for one prompt and removes it afterwards, unless files are kept."""
         prefix = "proctor-"
-        if self.kept_in is not None:
+        if self.kept_folder is not None:
             prefix = f"{re.sub(r'[^A-Za-z0-9-]', '_', prompt.case_id)[:40]}-{prompt.repeat}-"
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self.kept_in))
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self.kept_folder))
         try:
             yield folder
         finally:
-            if self.kept_in is None:
+            if self.kept_folder is None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -208,13 +217,13 @@ def _unpack_files(messages: Iterable[Message], folder: Path) -> dict[Attachment,
     return files
 
 
-class _Batch(Struct, frozen=True):
+class _BatchResult(Struct, frozen=True):
     records: dict[str, bytes]
     """The line of each case, by its id."""
     elapsed_ms: float
 
 
-class CliBatch(Cli):
+class BatchCliTarget(CliTarget):
     """A command line that runs once for all prompts: `provider_batching` of AgentV's targets.
 
     It runs for the first prompt of each repeat (and workspace) and writes JSON Lines, each the report of one
@@ -222,9 +231,9 @@ class CliBatch(Cli):
     """
 
     def __init__(self, *args: Any) -> None:
-        """Runs nothing yet; takes the arguments of `Cli`."""
+        """Runs nothing yet; takes the arguments of `CliTarget`."""
         super().__init__(*args)
-        self._batches: dict[tuple[str | None, int], Task[_Batch]] = {}
+        self._batches: dict[tuple[str | None, int], Task[_BatchResult]] = {}
 
     async def aclose(self) -> None:
         """Ends every process that still runs."""
@@ -235,28 +244,28 @@ class CliBatch(Cli):
             with suppress(CancelledError, ProctorError, OSError):
                 await batch
 
-    async def _output(self, prompt: Prompt) -> Output:
+    async def _get_output(self, prompt: Prompt) -> Output:
         import asyncio
 
         key = prompt.workspace, prompt.repeat
         if key not in self._batches:
-            self._batches[key] = asyncio.create_task(self._batch(*key))
+            self._batches[key] = asyncio.create_task(self._run_batch(*key))
         # If one prompt is cancelled, the process goes on for the others.
         batch = await asyncio.shield(self._batches[key])
         line, name = batch.records.get(prompt.case_id), f"record with the id {prompt.case_id!r}"
         if line is None:
             raise TargetError(f"The program printed no {name}.", kind="protocol")
-        if report_of(line) is None:
+        if parse_report(line) is None:
             raise TargetError(f"The {name} has neither `output` nor `text`.", kind="protocol")
-        return output_of(line, batch.elapsed_ms / len(batch.records))
+        return parse_output(line, batch.elapsed_ms / len(batch.records))
 
-    async def _batch(self, workspace: str | None, repeat: int) -> _Batch:
+    async def _run_batch(self, workspace: str | None, repeat: int) -> _BatchResult:
         prompt = Prompt(messages=(), case_id="batch", repeat=repeat, workspace=workspace)
         data, elapsed_ms = await self._run(prompt)
-        return _Batch(_records(data), elapsed_ms)
+        return _BatchResult(_parse_records(data), elapsed_ms)
 
 
-def _records(data: bytes) -> dict[str, bytes]:
+def _parse_records(data: bytes) -> dict[str, bytes]:
     """Returns the line of each record by its id.
 
     Raises:
@@ -271,81 +280,83 @@ def _records(data: bytes) -> dict[str, bytes]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _unreadable(number, f"is not JSON ({error})") from None
+            raise _record_error(number, f"is not JSON ({error})") from None
         id_ = record.get("id") if isinstance(record, dict) else None
         if not isinstance(id_, str):
-            raise _unreadable(number, "is no object with a text `id`")
+            raise _record_error(number, "is no object with a text `id`")
         if id_ in records:
-            raise _unreadable(number, f"has the id {id_!r} of an earlier line")
+            raise _record_error(number, f"has the id {id_!r} of an earlier line")
         records[id_] = line
     return records
 
 
-def _unreadable(number: int, why: str) -> TargetError:
+def _record_error(number: int, why: str) -> TargetError:
     return TargetError(f"The program's records cannot be read: line {number} {why}.", kind="protocol")
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Cli:
+async def open_target(spec: TargetSpec, context: TargetContext) -> CliTarget:
     """Opens the command line of a specification of kind `cli`, after its health check.
 
     Raises:
         UsageError: the command line or a variable in the options is wrong, or the health check fails.
     """
-    from proctor.targets.process.subprocesses import scrubbed
+    from proctor.targets.process.subprocesses import clean_environ
 
     environ, options = context.environ, spec.options
     variables = options.get("env", {})
-    shell = _Shell(
+    shell = _ShellRunner(
         name=spec.name,
-        environ={**scrubbed(environ), **_folder_variable(options), **filled(variables, environ)},
+        environ={**clean_environ(environ), **_folder_variable(options), **substitute(variables, environ)},
         secrets=names_in(variables),
-        outside=environ,
+        full_environ=environ,
         max_answer_bytes=context.max_answer_bytes,
     )
     try:
-        target = _create_target(filled(spec.model, environ), shell, options, context.timeout_s)
+        target = _create_target(substitute(spec.model, environ), shell, options, context.timeout_s)
     except ValueError as error:
         raise UsageError(f"The command line of target {spec.name!r} {error}") from None
     if "healthcheck" in options:
-        await _check(options["healthcheck"], options.get("cwd"), shell, context)
+        await _check_health(options["healthcheck"], options.get("cwd"), shell, context)
     if options.get("keep_temp_files"):
-        target.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
-        context.notify(f"Target {spec.name!r} keeps its files in {target.kept_in}.")
+        target.kept_folder = tempfile.mkdtemp(prefix="proctor-kept-")
+        context.notify(f"Target {spec.name!r} keeps its files in {target.kept_folder}.")
     return target
 
 
-def _create_target(line: str, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> Cli:
+def _create_target(line: str, shell: _ShellRunner, options: Mapping[str, Any], timeout_s: float) -> CliTarget:
     if not options.get("provider_batching"):
-        return Cli(Line(line), shell, options, timeout_s)
-    return CliBatch(Line(line, BATCH_PLACES), shell, options, timeout_s)
+        return CliTarget(CommandTemplate(line), shell, options, timeout_s)
+    return BatchCliTarget(CommandTemplate(line, BATCH_PLACEHOLDERS), shell, options, timeout_s)
 
 
 def _folder_variable(options: Mapping[str, Any]) -> dict[str, str]:
-    return {FOLDER: options["folder"]} if "folder" in options else {}
+    return {FOLDER_VARIABLE: options["folder"]} if "folder" in options else {}
 
 
-async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, context: Opening) -> None:
+async def _check_health(
+    health: Mapping[str, Any], cwd: str | None, runs: _ShellRunner, context: TargetContext
+) -> None:
     """Runs the health check of a target once."""
-    timeout_s: float = health.get("timeout_seconds", _HEALTH_S)
+    timeout_s: float = health.get("timeout_seconds", _HEALTH_TIMEOUT_S)
     if "url" in health:
         what = f"GET {health['url']}"
-        url = filled(health["url"], context.environ)
-        why = hidden(await _status(url, context, timeout_s), url, health["url"])
+        url = substitute(health["url"], context.environ)
+        why = redact_address(await _check_url(url, context, timeout_s), url, health["url"])
     else:
         what = f"`{health['command']}`"
-        line = filled(health["command"], context.environ)
+        line = substitute(health["command"], context.environ)
         try:
             finished = await runs.run(line, cwd=health.get("cwd", cwd), timeout_s=timeout_s)
         except TargetError as error:
             why = str(error)
         else:
-            why = str(failed("it", finished)) if finished.exit_code else ""
+            why = str(program_error("it", finished)) if finished.exit_code else ""
     if why:
         why = runs.mask(why).rstrip(".")
         raise UsageError(f"Target {runs.name!r} is not ready. Its health check, {what}, failed: {why}.")
 
 
-async def _status(url: str, context: Opening, timeout_s: float) -> str:
+async def _check_url(url: str, context: TargetContext, timeout_s: float) -> str:
     """Returns why a GET of a URL failed; empty if it succeeded."""
     from aiohttp import ClientError, ClientTimeout
     from yarl import URL
@@ -355,7 +366,7 @@ async def _status(url: str, context: Opening, timeout_s: float) -> str:
     try:
         proxy = proxy_for(URL(url), context.environ)
         limit = ClientTimeout(total=timeout_s)
-        async with context.http().get(url, proxy=proxy, timeout=limit) as response:
+        async with context.get_http_session().get(url, proxy=proxy, timeout=limit) as response:
             return "" if 200 <= response.status < 300 else f"it answered {response.status}"
     except TimeoutError:
         return f"no answer within {timeout_s:g} s"
@@ -363,9 +374,9 @@ async def _status(url: str, context: Opening, timeout_s: float) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def _check_line(word: str, line: str) -> None:
+def _check_command_line(word: str, line: str) -> None:
     try:
-        Line(line)
+        CommandTemplate(line)
     except ValueError as error:
         raise UsageError(f"The command line of target {word!r} {error}") from None
 
@@ -375,9 +386,9 @@ CLI = TargetKind(
     open_target=open_target,
     syntax="cli:COMMAND LINE",
     summary="a command line of the shell, such as an agent's, with {PROMPT} and more",
-    check_model=_check_line,
+    check_model=_check_command_line,
     provider_names=("command",),
-    file_fields=cli_entry.FIELDS,
+    file_fields=cli_entry.CLI_FIELDS,
     read_entry=cli_entry.read_entry,
     enforces_timeout=True,
     is_cacheable=False,

@@ -7,15 +7,20 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from proctor.env_vars import filled, names_in
+from proctor.env_vars import names_in, substitute
 from proctor.model import TargetSpec
-from proctor.targets.entries import SECRET, WHOLE_REFERENCE, TargetEntry
-from proctor.targets.process.command_template import BATCH_PLACES, FILE_PLACES, FOLDER, Line
+from proctor.targets.entries import SECRET_NAME, WHOLE_REFERENCE, TargetEntry
+from proctor.targets.process.command_template import (
+    BATCH_PLACEHOLDERS,
+    FILE_PLACEHOLDERS,
+    FOLDER_VARIABLE,
+    CommandTemplate,
+)
 
-_BATCHING: Final = "provider_batching"
-FIELDS: Final = (
+_BATCHING_FIELD: Final = "provider_batching"
+CLI_FIELDS: Final = (
     *("command", "cwd", "timeout_seconds", "files_format", "healthcheck", "keep_temp_files", "env"),
-    _BATCHING,
+    _BATCHING_FIELD,
 )
 _HEALTHCHECK_FIELDS: Final = ("url", "command", "cwd", "timeout_seconds")
 
@@ -23,7 +28,7 @@ _HEALTHCHECK_FIELDS: Final = ("url", "command", "cwd", "timeout_seconds")
 def read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
     """Reads the target's command line and options; reports problems to the entry's notes."""
     fields = entry.fields
-    command = entry.required("command")
+    command = entry.required_text("command")
     _check_command(entry, "command", command)
     options: dict[str, Any] = {}
     if (cwd := fields.text("cwd")) is not None:
@@ -31,18 +36,18 @@ def read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
     if (seconds := entry.seconds(fields, "timeout_seconds")) is not None:
         options["timeout_seconds"] = seconds
     if (files_format := fields.text("files_format")) is not None:
-        _check_template(entry, "files_format", files_format, FILE_PLACES)
+        _check_template(entry, "files_format", files_format, FILE_PLACEHOLDERS)
         options["files_format"] = files_format
-    if "keep_temp_files" in fields and fields.truth("keep_temp_files", default=False):
+    if "keep_temp_files" in fields and fields.boolean("keep_temp_files", default=False):
         options["keep_temp_files"] = True
-    if _BATCHING in fields and fields.truth(_BATCHING, default=False):
-        options[_BATCHING] = True
+    if _BATCHING_FIELD in fields and fields.boolean(_BATCHING_FIELD, default=False):
+        options[_BATCHING_FIELD] = True
         _check_batch(entry, command)
     if (health := _read_healthcheck(entry)) is not None:
         options["healthcheck"] = health
     if (variables := _read_variables(entry)) is not None:
         options["env"] = variables
-    if FOLDER in f"{command} {options}" or WHOLE_REFERENCE.fullmatch(command):
+    if FOLDER_VARIABLE in f"{command} {options}" or WHOLE_REFERENCE.fullmatch(command):
         options["folder"] = entry.context.folder
     return replace(spec, model=command, options=options)
 
@@ -60,13 +65,13 @@ def _check_command(entry: TargetEntry, name: str, command: str) -> None:
             )
         _check_template(entry, name, command)
     elif not context.checks_only and all(variable in context.environ for variable in names_in(command)):
-        _check_template(entry, name, filled(command, context.environ))
+        _check_template(entry, name, substitute(command, context.environ))
 
 
 def _check_batch(entry: TargetEntry, command: str) -> None:
     """Reports placeholders that have no value if the command line runs once for all tests."""
     with suppress(ValueError):  # an invalid command line was reported already
-        for place in sorted(Line(command).places.difference(BATCH_PLACES)):
+        for place in sorted(CommandTemplate(command).placeholders.difference(BATCH_PLACEHOLDERS)):
             entry.fields.error(
                 "bad-placeholder",
                 "command",
@@ -79,7 +84,7 @@ def _check_template(
     entry: TargetEntry, name: str, template: str, placeholders: tuple[str, ...] | None = None
 ) -> None:
     try:
-        Line(template) if placeholders is None else Line(template, placeholders)
+        CommandTemplate(template) if placeholders is None else CommandTemplate(template, placeholders)
     except ValueError as error:
         entry.fields.error("bad-placeholder", name, str(error))
 
@@ -109,9 +114,9 @@ def _read_variables(entry: TargetEntry) -> dict[str, str] | None:
     if variables is None:
         return None
     values = {}
-    for name in variables.names():
-        value = variables.take(name)
-        if SECRET.search(name) and not (isinstance(value, str) and WHOLE_REFERENCE.fullmatch(value)):
+    for name in variables.remaining_names():
+        value = variables.pop(name)
+        if SECRET_NAME.search(name) and not (isinstance(value, str) and WHOLE_REFERENCE.fullmatch(value)):
             variables.error(
                 "literal-secret", name, "sounds like a secret; it must name a variable, as in ${{ MY_KEY }}."
             )

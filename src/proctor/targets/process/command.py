@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING
 
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
-from proctor.targets.api.messages import form_variable, written_out
-from proctor.targets.context import Opening
+from proctor.targets.api.messages import form_variable, format_messages
+from proctor.targets.context import TargetContext
 from proctor.targets.kind import TargetKind
-from proctor.targets.process.output import decoded, failed, read_answer
+from proctor.targets.process.output import decode_text, program_error, read_answer
 
 if TYPE_CHECKING:
-    from proctor.protocols import Finished
+    from proctor.protocols import CompletedProgram
 
 _PLACEHOLDER = re.compile(r"\{(PROMPT|OUTPUT_FILE)\}")
 
 
-class Command:
+class CommandTarget:
     """A program that is started once for each prompt."""
 
     def __init__(
@@ -43,12 +43,12 @@ class Command:
         environ: Mapping[str, str],
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
-        from proctor.targets.process.subprocesses import scrubbed
+        from proctor.targets.process.subprocesses import clean_environ
 
         self._argv = tuple(argv)
         self._max_answer_bytes = max_answer_bytes
         self._timeout_s = timeout_s
-        self._environ = scrubbed(environ)
+        self._environ = clean_environ(environ)
         words = set(_PLACEHOLDER.findall("\n".join(argv)))
         self._prompt_is_argument = "PROMPT" in words
         self._answers_in_file = "OUTPUT_FILE" in words
@@ -59,24 +59,24 @@ class Command:
         Raises:
             TargetError: the program failed, wrote too much or did not end in time.
         """
-        text = written_out(prompt.messages)
+        text = format_messages(prompt.messages)
         if not self._answers_in_file:
             finished, latency_ms = await self._run({"PROMPT": text}, prompt)
-            return Output(text=decoded(finished.stdout), latency_ms=latency_ms)
+            return Output(text=decode_text(finished.stdout), latency_ms=latency_ms)
         with tempfile.TemporaryDirectory(prefix="proctor-", ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "answer"
             words = {"PROMPT": text, "OUTPUT_FILE": str(path)}
             _, latency_ms = await self._run(words, prompt)
             return Output(
-                text=decoded(read_answer(path, repr(self._argv[0]), self._max_answer_bytes)),
+                text=decode_text(read_answer(path, repr(self._argv[0]), self._max_answer_bytes)),
                 latency_ms=latency_ms,
             )
 
     async def aclose(self) -> None:
         """Does nothing: no process outlives its prompt."""
 
-    async def _run(self, words: Mapping[str, str], prompt: Prompt) -> tuple[Finished, float]:
-        from proctor.targets.process.subprocesses import inside, run_process
+    async def _run(self, words: Mapping[str, str], prompt: Prompt) -> tuple[CompletedProgram, float]:
+        from proctor.targets.process.subprocesses import run_process, workspace_environ
 
         cwd = prompt.workspace
         argv = [_PLACEHOLDER.sub(lambda match: words[match[1]], argument) for argument in self._argv]
@@ -85,30 +85,30 @@ class Command:
             argv,
             b"" if self._prompt_is_argument else words["PROMPT"].encode("utf-8", "surrogatepass"),
             timeout_s=self._timeout_s,
-            environ=inside(self._environ, cwd) | form_variable(prompt),
+            environ=workspace_environ(self._environ, cwd) | form_variable(prompt),
             cwd=cwd,
             output_limit=self._max_answer_bytes,
             limit_flag="--max-answer-bytes",
         )
         latency_ms = (perf_counter() - started) * 1000
         if finished.exit_code != 0:
-            raise failed(repr(self._argv[0]), finished)
+            raise program_error(repr(self._argv[0]), finished)
         return finished, latency_ms
 
 
-async def open_target(spec: TargetSpec, context: Opening) -> Command:
+async def open_target(spec: TargetSpec, context: TargetContext) -> CommandTarget:
     """Opens the command line of a specification of kind `command`.
 
     Raises:
         UsageError: the command line cannot be split, or there is no such program.
     """
-    argv = _split(spec)
+    argv = _split_command(spec)
     program = shutil.which(argv[0], path=context.environ.get("PATH"))
     if program is None:
         raise UsageError(
             f"Target {spec.name!r}: there is no program {argv[0]!r}. Check its name and the PATH."
         )
-    return Command(
+    return CommandTarget(
         [program, *argv[1:]],
         timeout_s=context.timeout_s,
         environ=context.environ,
@@ -116,7 +116,7 @@ async def open_target(spec: TargetSpec, context: Opening) -> Command:
     )
 
 
-def _split(spec: TargetSpec) -> list[str]:
+def _split_command(spec: TargetSpec) -> list[str]:
     try:
         if sys.platform == "win32":
             # On Windows a backslash is part of a path.

@@ -15,56 +15,56 @@ from collections.abc import Collection, Mapping
 
 from proctor.errors import suggestion
 
-PLACES = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
+PLACEHOLDERS = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
 """The placeholders of a command line of kind `cli`."""
-BATCH_PLACES = ("EVAL_ID", "ATTEMPT", "OUTPUT_FILE")
+BATCH_PLACEHOLDERS = ("EVAL_ID", "ATTEMPT", "OUTPUT_FILE")
 """The placeholders of a command line that runs once for all prompts."""
-FOLDER = "PROCTOR_TARGETS_FOLDER"
+FOLDER_VARIABLE = "PROCTOR_TARGETS_FOLDER"
 """The environment variable with the folder of the targets file, for programs beside that file."""
-_OURS = frozenset({"PROMPT_FILE", "OUTPUT_FILE", "ATTEMPT"})
+_TRUSTED_PLACEHOLDERS = frozenset({"PROMPT_FILE", "OUTPUT_FILE", "ATTEMPT"})
 """Placeholders whose values come from Proctor alone: paths of temporary files, and a number."""
-FILE_PLACES = ("path", "basename")
+FILE_PLACEHOLDERS = ("path", "basename")
 """The placeholders in the format of one file in `{FILES}`."""
 
 # Not after a dollar sign, which makes it a shell variable.
-_UPPER = re.compile(rf"(?<!\$)\{{([A-Z][A-Z0-9_]*|{'|'.join(PLACES).lower()})\}}")
-_LOWER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
+_UPPER_PLACEHOLDER = re.compile(rf"(?<!\$)\{{([A-Z][A-Z0-9_]*|{'|'.join(PLACEHOLDERS).lower()})\}}")
+_LOWER_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
 
 
-class Line:
-    """A parsed template; `places` are the names of its placeholders."""
+class CommandTemplate:
+    """A parsed template; `placeholders` are the names of its placeholders."""
 
-    def __init__(self, template: str, placeholders: Collection[str] = PLACES) -> None:
+    def __init__(self, template: str, placeholders: Collection[str] = PLACEHOLDERS) -> None:
         """Parses a template.
 
         Raises:
             ValueError: it has an unknown placeholder, or one inside quotes; the message is a clause.
         """
         self._pieces = _split_template(template, placeholders)
-        self.places = frozenset(self._pieces[1::2])
+        self.placeholders = frozenset(self._pieces[1::2])
 
-    def filled(self, values: Mapping[str, str]) -> str:
+    def fill(self, values: Mapping[str, str]) -> str:
         """Returns the command line with each placeholder's value, which the caller has quoted."""
         pieces = list(self._pieces)
         pieces[1::2] = [values[name] for name in pieces[1::2]]
         return "".join(pieces)
 
 
-def shell(line: str, environ: Mapping[str, str]) -> list[str]:
+def shell_argv(line: str, environ: Mapping[str, str]) -> list[str]:
     """Returns the program and arguments that run a command line in the shell."""
     if sys.platform == "win32":
         return [environ.get("COMSPEC", "cmd.exe"), "/d", "/c", line]
     return [shutil.which("sh", path=environ.get("PATH")) or "/bin/sh", "-c", line]
 
 
-def quoted(value: str) -> str:
+def quote_word(value: str) -> str:
     """Quotes a value as one word of the shell."""
     return subprocess.list2cmdline([value]) if sys.platform == "win32" else shlex.quote(value)
 
 
 def _split_template(template: str, placeholders: Collection[str]) -> list[str]:
     """Splits a template into texts and placeholder names, alternating; the first and the last are texts."""
-    pattern = _LOWER if placeholders is FILE_PLACES else _UPPER
+    pattern = _LOWER_PLACEHOLDER if placeholders is FILE_PLACEHOLDERS else _UPPER_PLACEHOLDER
     pieces, begin, state = [], 0, _ShellState()
     at = 0
     while at < len(template):
@@ -81,7 +81,7 @@ def _split_template(template: str, placeholders: Collection[str]) -> list[str]:
         if quote and template[first - 1] == template[end : end + 1] == quote:
             first, end = first - 1, end + 1
             state.close()
-        elif quote and name not in _OURS:
+        elif quote and name not in _TRUSTED_PLACEHOLDERS:
             raise ValueError(
                 f"has {place[0]} inside quotes, where its value could act as a command. "
                 "Take it out of the quotes; its value is quoted already."
@@ -120,14 +120,14 @@ class _ShellState:
             return at + 2
         elif character in '"`' and inside == character:
             self.close()
-        elif character in self._openers(line, at, inside):
+        elif character in self._opening_characters(line, at, inside):
             self._open.append(character)
         elif character == ")" and inside == "(":
             self.close()
         return at + 1
 
     @staticmethod
-    def _openers(line: str, at: int, inside: str) -> str:
+    def _opening_characters(line: str, at: int, inside: str) -> str:
         """Returns the characters that open something here: in double quotes `(` only after a dollar sign."""
         if inside != '"':
             return "\"'`("

@@ -20,7 +20,7 @@ from proctor.targets.process import watcher as process_watcher
 from proctor.targets.process.watcher import MARK as MARK
 
 _WINDOWS = sys.platform == "win32"
-_END_S = 1.0
+_STOP_TIMEOUT_S = 1.0
 
 
 class ProcessGuard:
@@ -127,7 +127,7 @@ class ProcessGuard:
             assert watcher.stdin is not None
             watcher.stdin.close()
             with suppress(subprocess.TimeoutExpired):
-                watcher.wait(_END_S)
+                watcher.wait(_STOP_TIMEOUT_S)
 
 
 GUARD = ProcessGuard()

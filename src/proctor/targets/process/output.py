@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from proctor.codec import encode
-from proctor.env_vars import last_words
+from proctor.env_vars import stream_end
 from proctor.errors import AnswerTooLarge, TargetError
 from proctor.model import Message, Output, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, is_valid_cost, read_usage
-from proctor.protocols import Finished
+from proctor.protocols import CompletedProgram
 
 _MAX_ERROR = 500
 
 
-def decoded(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """Decodes a program's text without its last line ending."""
     text = data.decode("utf-8", "replace")
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Output:
+def parse_output(data: bytes, latency_ms: float, *, from_file: bool = False) -> Output:
     """Parses a program's answer.
 
     Args:
@@ -43,20 +43,22 @@ def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Out
     Raises:
         TargetError: its messages cannot be parsed, or cannot be stored.
     """
-    report = report_of(data)
+    report = parse_report(data)
     if report is None:
-        text_answer = data.decode("utf-8", "replace").replace("\r\n", "\n") if from_file else decoded(data)
+        text_answer = (
+            data.decode("utf-8", "replace").replace("\r\n", "\n") if from_file else decode_text(data)
+        )
         return Output(text=text_answer, latency_ms=latency_ms)
-    messages = [_message(item, place) for place, item in enumerate(_items(report) or ())]
+    messages = [_parse_message(item, place) for place, item in enumerate(_get_messages(report) or ())]
     texts = [message.content for message in messages if message.role == "assistant" and message.content]
     text = report.get("text")
     output = Output(
         text=texts[-1] if texts else text if isinstance(text, str) else "",
         messages=tuple(messages),
         tool_calls=tuple(call for message in messages for call in message.tool_calls),
-        usage=_usage(report.get("token_usage")),
-        cost_usd=_cost(report.get("cost_usd")),
-        duration_ms=_read_duration(report.get("duration_ms")),
+        usage=_parse_usage(report.get("token_usage")),
+        cost_usd=_parse_cost(report.get("cost_usd")),
+        duration_ms=_parse_duration(report.get("duration_ms")),
         latency_ms=latency_ms,
     )
     try:
@@ -66,7 +68,7 @@ def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Out
     return output
 
 
-def report_of(data: bytes) -> dict[str, Any] | None:
+def parse_report(data: bytes) -> dict[str, Any] | None:
     """Returns the report; None for plain text."""
     if data.lstrip()[:1] != b"{":
         return None
@@ -75,10 +77,10 @@ def report_of(data: bytes) -> dict[str, Any] | None:
         report = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return report if isinstance(report.get("text"), str) or _items(report) is not None else None
+    return report if isinstance(report.get("text"), str) or _get_messages(report) is not None else None
 
 
-def _items(report: dict[str, Any]) -> list[dict[str, Any]] | None:
+def _get_messages(report: dict[str, Any]) -> list[dict[str, Any]] | None:
     """Returns the unparsed messages of a report; None if there are none."""
     for name in ("output", "output_messages"):
         messages = report.get(name)
@@ -87,7 +89,7 @@ def _items(report: dict[str, Any]) -> list[dict[str, Any]] | None:
     return None
 
 
-def _message(item: dict[str, Any], place: int) -> Message:
+def _parse_message(item: dict[str, Any], place: int) -> Message:
     where = f"message {place}"
     role, name, calls = item["role"], item.get("name"), item.get("tool_calls")
     if not isinstance(role, str) or not role:
@@ -96,59 +98,61 @@ def _message(item: dict[str, Any], place: int) -> Message:
         raise _report_error(where, "its tool_calls are no list")
     return Message(
         role=role,
-        content=_content(item.get("content")),
+        content=_content_text(item.get("content")),
         name=name if isinstance(name, str) else None,
-        tool_calls=tuple(_call(call, f"{where}, tool call {nth}") for nth, call in enumerate(calls or ())),
+        tool_calls=tuple(
+            _parse_tool_call(call, f"{where}, tool call {nth}") for nth, call in enumerate(calls or ())
+        ),
     )
 
 
-def _content(content: Any) -> str:
+def _content_text(content: Any) -> str:
     """Returns a message's content as text: blocks concatenated, other data as JSON."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list) and all(isinstance(block, dict) and "type" in block for block in content):
-        return "".join(_text(block) for block in content if block["type"] == "text")
+        return "".join(_block_text(block) for block in content if block["type"] == "text")
     return json.dumps(content, ensure_ascii=False, indent=2)
 
 
-def _text(block: dict[str, Any]) -> str:
+def _block_text(block: dict[str, Any]) -> str:
     return next((block[name] for name in ("text", "value") if isinstance(block.get(name), str)), "")
 
 
-def _call(call: Any, where: str) -> ToolCall:
+def _parse_tool_call(call: Any, where: str) -> ToolCall:
     if not isinstance(call, dict):
         raise _report_error(where, "it is no object")
-    name = _first(call, "tool", "name")
+    name = _first_value(call, "tool", "name")
     if not isinstance(name, str) or not name:
         raise _report_error(where, "it has no name under `tool`")
-    arguments = _first(call, "input", "arguments", "args")
+    arguments = _first_value(call, "input", "arguments", "args")
     if arguments is None:
         arguments = {}
     id_ = call.get("id")
-    duration_ms = _read_duration(call.get("duration_ms"))
+    duration_ms = _parse_duration(call.get("duration_ms"))
     return ToolCall(
         name=name,
         arguments=arguments if isinstance(arguments, dict) else {"arguments": arguments},
         id=id_ if isinstance(id_, str) else None,
         output=call.get("output"),
-        duration_ms=_duration_ms(call) if duration_ms is None else duration_ms,
+        duration_ms=_duration_from_times(call) if duration_ms is None else duration_ms,
     )
 
 
-def _first(fields: dict[str, Any], *names: str) -> Any:
+def _first_value(fields: dict[str, Any], *names: str) -> Any:
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
-def _duration_ms(call: dict[str, Any]) -> float | None:
+def _duration_from_times(call: dict[str, Any]) -> float | None:
     """Returns the milliseconds from `start_time` to `end_time` if both are valid ISO 8601, else None."""
     try:
         start, end = (datetime.fromisoformat(call[name]) for name in ("start_time", "end_time"))
-        return _read_duration((end - start).total_seconds() * 1000)
+        return _parse_duration((end - start).total_seconds() * 1000)
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _usage(counts: Any) -> Usage | None:
+def _parse_usage(counts: Any) -> Usage | None:
     if counts is None:
         return None
     if not isinstance(counts, dict):
@@ -161,12 +165,12 @@ def _usage(counts: Any) -> Usage | None:
     )
 
 
-def _cost(value: Any) -> float | None:
+def _parse_cost(value: Any) -> float | None:
     """Returns a reported cost; -1, which is never valid, for anything that is not a cost."""
     return value if value is None or is_valid_cost(value) else -1.0
 
 
-def _read_duration(value: Any) -> float | None:
+def _parse_duration(value: Any) -> float | None:
     """Returns a finite number of at least 0, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
@@ -178,9 +182,9 @@ def _report_error(where: str, why: str) -> TargetError:
     return TargetError(f"The program's report cannot be read: {where}: {why}.", kind="protocol")
 
 
-def failed(name: str, finished: Finished) -> TargetError:
+def program_error(name: str, finished: CompletedProgram) -> TargetError:
     """Returns the error for a program that failed, with the end of its output."""
-    message = last_words(finished.stderr, _MAX_ERROR) or last_words(finished.stdout, _MAX_ERROR)
+    message = stream_end(finished.stderr, _MAX_ERROR) or stream_end(finished.stdout, _MAX_ERROR)
     ending = f"{name} {finished.ending}"
     return TargetError(f"{ending}: {message}" if message else f"{ending}.", kind="program")
 

@@ -17,18 +17,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from proctor.env_vars import end_of
+from proctor.env_vars import stream_end_sentence
 from proctor.errors import TargetError, TargetTimeout
-from proctor.protocols import Finished as Finished
+from proctor.protocols import CompletedProgram as CompletedProgram
 
-OUTPUT_LIMIT = 10_000_000
+DEFAULT_OUTPUT_LIMIT = 10_000_000
 """The maximum bytes that a program may write to stdout."""
 
-_ERRORS_KEPT = 65_536
+_MAX_STDERR_BYTES = 65_536
 _MAX_ERROR = 500
 _GRACE_S = 1.0
 
-_PASSED_ON = frozenset(
+_INHERITED_VARIABLES = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"),
         *("VIRTUAL_ENV", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE"),
@@ -37,14 +37,16 @@ _PASSED_ON = frozenset(
 )
 
 
-def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
+def clean_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Returns only the variables that a program needs in order to run, none of which has a secret."""
     return {
-        name: value for name, value in environ.items() if name.upper() in _PASSED_ON or name.startswith("LC_")
+        name: value
+        for name, value in environ.items()
+        if name.upper() in _INHERITED_VARIABLES or name.startswith("LC_")
     }
 
 
-def inside(environ: Mapping[str, str], workspace: str | None) -> dict[str, str]:
+def workspace_environ(environ: Mapping[str, str], workspace: str | None) -> dict[str, str]:
     """Returns the environment for a program in a workspace, where git must not find a repository above it."""
     above = {} if workspace is None else {"GIT_CEILING_DIRECTORIES": str(Path(workspace).parent)}
     return {**environ, **above}
@@ -56,11 +58,11 @@ async def run_process(
     *,
     timeout_s: float,
     environ: Mapping[str, str],
-    output_limit: int = OUTPUT_LIMIT,
+    output_limit: int = DEFAULT_OUTPUT_LIMIT,
     cwd: str | None = None,
     called: str | None = None,
     limit_flag: str = "",
-) -> Finished:
+) -> CompletedProgram:
     """Runs a program to its end.
 
     Args:
@@ -81,7 +83,7 @@ async def run_process(
     from proctor.targets.process.guard import GUARD, MARK  # not needed by runs without programs
 
     name = repr(argv[0] if called is None else called)
-    collector = _Collector(asyncio.get_running_loop(), output_limit)
+    collector = _OutputCollector(asyncio.get_running_loop(), output_limit)
     try:
         environ = {**environ, MARK: GUARD.new_mark()}
         transport = await _start(collector, argv, stdin, environ, cwd)
@@ -90,35 +92,39 @@ async def run_process(
     with GUARD.watch(transport.get_pid()):
         try:
             async with asyncio.timeout(timeout_s):
-                await collector.over
-            if not collector.too_much:
+                await collector.done
+            if not collector.is_over_limit:
                 # Leftover processes in its group would keep its pipes open.
                 kill_group(transport.get_pid())
-                await asyncio.wait([collector.exited, collector.read], timeout=_GRACE_S)
+                await asyncio.wait([collector.exited, collector.pipes_closed], timeout=_GRACE_S)
         except TimeoutError as error:
             message = f"{name} did not end within {timeout_s:g} s and was killed"
-            raise TargetTimeout(collector.with_last_words(message)) from error
+            raise TargetTimeout(collector.with_output_tail(message)) from error
         finally:
-            if transport.get_returncode() is None or collector.too_much:
+            if transport.get_returncode() is None or collector.is_over_limit:
                 _kill(transport, environ)
                 await asyncio.wait([collector.exited], timeout=_GRACE_S)
             transport.close()
-    if collector.too_much:
+    if collector.is_over_limit:
         limit = f"{output_limit:,} bytes" + (f" ({limit_flag})" if limit_flag else "")
-        message = collector.with_last_words(f"{name} wrote more than {limit} to stdout and was killed")
+        message = collector.with_output_tail(f"{name} wrote more than {limit} to stdout and was killed")
         raise TargetError(message, kind="too-large" if limit_flag else "program")
-    return Finished(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
+    return CompletedProgram(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
 
 
 async def _start(
-    collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
+    collector: _OutputCollector,
+    argv: Sequence[str],
+    stdin: bytes,
+    environ: Mapping[str, str],
+    cwd: str | None,
 ) -> asyncio.SubprocessTransport:
     """Starts the program; raises OSError or ValueError if it cannot be started.
 
     If cancelled, it lets asyncio finish the start and then kills the program and its descendants. asyncio
     would kill only the program, and wait forever if another process keeps its pipes open.
     """
-    starting = asyncio.ensure_future(_started(collector, argv, stdin, environ, cwd))
+    starting = asyncio.ensure_future(_start_program(collector, argv, stdin, environ, cwd))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -136,8 +142,12 @@ def _kill(transport: asyncio.SubprocessTransport, environ: Mapping[str, str]) ->
     kill_marked(environ[MARK])
 
 
-async def _started(
-    collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
+async def _start_program(
+    collector: _OutputCollector,
+    argv: Sequence[str],
+    stdin: bytes,
+    environ: Mapping[str, str],
+    cwd: str | None,
 ) -> asyncio.SubprocessTransport:
     """Starts the program without protection against cancellation."""
     from tempfile import TemporaryFile  # with seven other modules, not needed by runs without programs
@@ -154,51 +164,51 @@ async def _started(
             stderr=subprocess.PIPE,
             env=dict(environ),
             cwd=cwd,
-            **_own_group(),
+            **_process_group_options(),
         )
     return transport
 
 
-class _Collector(asyncio.SubprocessProtocol):
-    """Collects a program's output; `over` is set when it has ended or has written too much."""
+class _OutputCollector(asyncio.SubprocessProtocol):
+    """Collects a program's output; `done` is set when it has ended or has written too much."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
         self.stdout = bytearray()
         self.stderr = bytearray()
-        self.too_much = False
-        self.over: asyncio.Future[None] = loop.create_future()
+        self.is_over_limit = False
+        self.done: asyncio.Future[None] = loop.create_future()
         self.exited: asyncio.Future[None] = loop.create_future()
-        self.read: asyncio.Future[None] = loop.create_future()
+        self.pipes_closed: asyncio.Future[None] = loop.create_future()
         self._limit = limit
-        self._open = {1, 2}
+        self._open_pipes = {1, 2}
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Keeps stdout up to the limit, and the end of stderr."""
-        if fd == 1 and not self.too_much:
+        if fd == 1 and not self.is_over_limit:
             self.stdout += data
             if len(self.stdout) > self._limit:
-                self.too_much = True
-                _settle(self.over)
+                self.is_over_limit = True
+                _resolve(self.done)
         elif fd == 2:
             self.stderr += data
-            del self.stderr[:-_ERRORS_KEPT]
+            del self.stderr[:-_MAX_STDERR_BYTES]
 
     def pipe_connection_lost(self, fd: int, _exc: Exception | None) -> None:
-        """Sets `read` when both pipes are closed."""
-        self._open.discard(fd)
-        if not self._open:
-            _settle(self.read)
+        """Sets `pipes_closed` when both pipes are closed."""
+        self._open_pipes.discard(fd)
+        if not self._open_pipes:
+            _resolve(self.pipes_closed)
 
     def process_exited(self) -> None:
-        """Sets `exited` and `over`."""
-        _settle(self.exited)
-        _settle(self.over)
+        """Sets `exited` and `done`."""
+        _resolve(self.exited)
+        _resolve(self.done)
 
-    def with_last_words(self, message: str) -> str:
+    def with_output_tail(self, message: str) -> str:
         """Appends a full stop and the end of the program's output to a message."""
         ends = (
-            end_of(bytes(self.stdout), "stdout", _MAX_ERROR),
-            end_of(bytes(self.stderr), "stderr", _MAX_ERROR),
+            stream_end_sentence(bytes(self.stdout), "stdout", _MAX_ERROR),
+            stream_end_sentence(bytes(self.stderr), "stderr", _MAX_ERROR),
         )
         return f"{message}.{''.join(ends)}"
 
@@ -214,12 +224,12 @@ def kill_group(pid: int) -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
-def _own_group() -> dict[str, Any]:
+def _process_group_options() -> dict[str, Any]:
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
 
 
-def _settle(future: asyncio.Future[None]) -> None:
+def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)

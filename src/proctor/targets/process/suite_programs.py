@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from proctor.errors import TargetError
-from proctor.targets.process.subprocesses import Finished, run_process, scrubbed
+from proctor.targets.process.subprocesses import CompletedProgram, clean_environ, run_process
 
-_NAME_SHOWN = 100
+_MAX_NAME_LENGTH = 100
 
 
-class SuitePrograms:
-    """Implements the protocol `Programs`.
+class SuiteProgramRunner:
+    """Implements the protocol `ProgramRunner`.
 
     `python` is always the interpreter that runs Proctor, so that graders find the packages installed beside
     it; `python3` is looked up on the PATH, and falls back to that interpreter.
@@ -34,7 +34,7 @@ class SuitePrograms:
         """
         self._folder = Path(folder).absolute()
         # On systems with another default encoding, a script would misread its input.
-        self._environ = {**scrubbed(environ), "PYTHONUTF8": "1"}
+        self._environ = {**clean_environ(environ), "PYTHONUTF8": "1"}
         self._python = python
 
     async def run(
@@ -45,25 +45,25 @@ class SuitePrograms:
         timeout_s: float,
         cwd: str | None = None,
         variables: Mapping[str, str] = {},
-    ) -> Finished:
-        """Runs a program to its end; see `Programs.run`.
+    ) -> CompletedProgram:
+        """Runs a program to its end; see `ProgramRunner.run`.
 
         Raises:
             TargetTimeout: it did not end in time.
             TargetError: of kind `program`: it or its folder is missing, it could not be started, or it wrote
                 too much.
         """
-        program, folder = self._program(argv), self._inside(cwd)
+        program, folder = self._find_program(argv), self._resolve_folder(cwd)
         return await run_process(
             [program, *argv[1:]],
             stdin,
             timeout_s=timeout_s,
             environ={**self._environ, **variables},
             cwd=folder,
-            called=shlex.join(argv)[:_NAME_SHOWN],
+            called=shlex.join(argv)[:_MAX_NAME_LENGTH],
         )
 
-    def _inside(self, cwd: str | None) -> str:
+    def _resolve_folder(self, cwd: str | None) -> str:
         folder = self._folder / (cwd or "")
         if not folder.is_dir():
             shown_folder = self._folder if cwd is None else cwd
@@ -72,7 +72,7 @@ class SuitePrograms:
             )
         return str(folder)
 
-    def _program(self, argv: Sequence[str]) -> str:
+    def _find_program(self, argv: Sequence[str]) -> str:
         """Returns the path of a command line's program."""
         if not argv or not argv[0]:
             raise TargetError("The command is empty; give a program and its arguments.", kind="program")
@@ -80,7 +80,7 @@ class SuitePrograms:
         if name == "python":
             return self._python
         if Path(name).name != name:
-            return self._file(name)
+            return self._check_program_file(name)
         from shutil import which
 
         path = which(name, path=self._environ.get("PATH", os.defpath))
@@ -91,7 +91,7 @@ class SuitePrograms:
         hint = f"; write ./{name} for the file beside the suite" if (self._folder / name).is_file() else ""
         raise TargetError(f"There is no program {name!r} on the PATH{hint}.", kind="program")
 
-    def _file(self, name: str) -> str:
+    def _check_program_file(self, name: str) -> str:
         path = self._folder / name
         if not path.is_file():
             raise TargetError(

@@ -16,8 +16,8 @@ from proctor import __version__
 from proctor.errors import ProctorError
 from proctor.web.api.openapi import DESCRIPTION, PATH, TAGS, openapi_document
 from proctor.web.api.problems import (
-    KINDS,
-    PREFIX,
+    PROBLEM_KINDS,
+    PROBLEM_PREFIX,
     invalid_values_response,
     problem_from_error,
     problem_response,
@@ -94,12 +94,12 @@ def openapi(request: Request) -> Response:
 @own_router.get("/problems/{name}", include_in_schema=False)
 def describe_problem(name: str) -> Response:
     """Describes a problem type."""
-    kind = KINDS.get(name)
+    kind = PROBLEM_KINDS.get(name)
     if kind is None:
         raise PageNotFound(
             f"There is no problem {name!r}. The document /api/v1/openapi.json has all of them."
         )
-    return json_response({"type": f"{PREFIX}{name}", **kind._asdict()})
+    return json_response({"type": f"{PROBLEM_PREFIX}{name}", **kind._asdict()})
 
 
 # --- problems ----------------------------------------------------------------------------------------------
@@ -149,4 +149,4 @@ def _unknown_parameters(request: Request, error: Exception) -> Response:
 
 def _internal_error(request: Request, _error: Exception) -> Response:
     """Answers with a problem; the outer application reports the exception in the terminal."""
-    return problem_response(500, KINDS["broken"].about, instance=request.url.path)
+    return problem_response(500, PROBLEM_KINDS["broken"].about, instance=request.url.path)

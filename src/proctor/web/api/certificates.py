@@ -9,22 +9,22 @@ from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proctor.reports.formatting import utc
+from proctor.reports.formatting import format_utc
 from proctor.web.api.models import certificates as models
 from proctor.web.api.problems import Conflict
-from proctor.web.api.requests import JSON, LOCATION, RunId, zip_body
+from proctor.web.api.requests import LOCATION_HEADER, REQUIRES_JSON, RunId, read_zip_body
 from proctor.web.api.responses import json_response
 from proctor.web.browser_sessions import get_session
 from proctor.web.bundle_checks import check_bundle
 from proctor.web.certificate_files import (
-    FILES,
+    CERTIFICATE_FILES,
     CertificateError,
-    KeptCertificate,
+    SavedCertificate,
     create_certificate,
     find_certificate,
     load_certificates,
+    record_reveal,
     resolve_key,
-    reveal,
 )
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import PageNotFound, load_run
@@ -36,7 +36,7 @@ _FILE = {"description": "The file.", "content": dict.fromkeys(models.FILE_MEDIA_
 _ARCHIVE = {"requestBody": {"required": True, "content": {"application/zip": _BYTES}}}
 
 
-@router.get("/certificates", response_model=models.CertificateList)
+@router.get("/certificates", response_model=models.CertificateListResource)
 def list_certificates(request: Request) -> Response:
     """The certificates created on this server, newest first."""
     rows = [_row(certificate) for certificate in load_certificates(get_project(request))]
@@ -45,10 +45,10 @@ def list_certificates(request: Request) -> Response:
 
 @router.post(
     "/certificates",
-    response_model=models.StoredCertificate,
+    response_model=models.StoredCertificateResource,
     status_code=201,
-    responses={201: {"headers": LOCATION}, 404: {}, 409: {}},
-    dependencies=JSON,
+    responses={201: {"headers": LOCATION_HEADER}, 404: {}, 409: {}},
+    dependencies=REQUIRES_JSON,
 )
 def make_certificate(request: Request, body: models.CertificateRequest) -> Response:
     """Attest, verify and certify a finished run; an earlier certificate is replaced.
@@ -57,7 +57,7 @@ def make_certificate(request: Request, body: models.CertificateRequest) -> Respo
     one, which is a holdout access.
     """
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, body.run)
     try:
         key = resolve_key(project, body.sign_key or "")
@@ -69,7 +69,7 @@ def make_certificate(request: Request, body: models.CertificateRequest) -> Respo
     return json_response(_row(certificate), 201, {"location": f"/api/v1/certificates/{run.id}"})
 
 
-@router.get("/certificates/{run_id}", response_model=models.StoredCertificate, responses={404: {}})
+@router.get("/certificates/{run_id}", response_model=models.StoredCertificateResource, responses={404: {}})
 def get_certificate(request: Request, run_id: RunId) -> Response:
     """The certificate of a run, with its files."""
     return json_response(_row(_require_certificate(get_project(request), run_id)))
@@ -86,8 +86,8 @@ def get_certificate_file(
     """
     certificate = _require_certificate(get_project(request), run_id)
     if name == "bundle":
-        reveal(get_project(request), get_session(request), certificate)
-    inside, outside, kind = FILES[name]
+        record_reveal(get_project(request), get_session(request), certificate)
+    inside, outside, kind = CERTIFICATE_FILES[name]
     try:
         data = (certificate.folder / inside).read_bytes()
     except OSError:
@@ -96,8 +96,8 @@ def get_certificate_file(
     return Response(data, headers=headers, media_type=kind)
 
 
-@router.post("/bundles/verify", response_model=models.Verification, openapi_extra=_ARCHIVE)
-def verify_bundle(request: Request, archive: Annotated[bytes, Depends(zip_body)]) -> Response:
+@router.post("/bundles/verify", response_model=models.VerificationResource, openapi_extra=_ARCHIVE)
+def verify_bundle(request: Request, archive: Annotated[bytes, Depends(read_zip_body)]) -> Response:
     """Check every byte of a bundle and derive its pass rate again; nothing in it is run or kept.
 
     An invalid bundle is not an error of the request: `holds` is false, and `wrong` says why.
@@ -108,7 +108,7 @@ def verify_bundle(request: Request, archive: Annotated[bytes, Depends(zip_body)]
     return json_response({**row, "bundle": check.bundle})
 
 
-def _require_certificate(project: Project, run_id: str) -> KeptCertificate:
+def _require_certificate(project: Project, run_id: str) -> SavedCertificate:
     certificate = find_certificate(project, run_id)
     if certificate is None:
         raise PageNotFound(
@@ -117,13 +117,15 @@ def _require_certificate(project: Project, run_id: str) -> KeptCertificate:
     return certificate
 
 
-def _row(certificate: KeptCertificate) -> dict[str, Any]:
+def _row(certificate: SavedCertificate) -> dict[str, Any]:
     run_id = certificate.document.run
-    text = (certificate.folder / FILES["certificate"][0]).read_text(encoding="utf-8")
-    names = [name for name, (inside, _, _) in FILES.items() if (certificate.folder / inside).exists()]
+    text = (certificate.folder / CERTIFICATE_FILES["certificate"][0]).read_text(encoding="utf-8")
+    names = [
+        name for name, (inside, _, _) in CERTIFICATE_FILES.items() if (certificate.folder / inside).exists()
+    ]
     return {
         "run": run_id,
-        "made_at": utc(certificate.made_at),
+        "made_at": format_utc(certificate.made_at),
         "certificate": json.loads(text),
         "badge_markdown": certificate.badge_markdown,
         "files": {name: f"/api/v1/certificates/{run_id}/files/{name}" for name in names},

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proctor.comparison.compare import By
-from proctor.comparison.outcomes import Split
+from proctor.comparison.compare import GroupBy
+from proctor.comparison.outcomes import SplitName
 from proctor.errors import UsageError
 from proctor.protocols import Store
 from proctor.reports.comparison.json import render
-from proctor.reports.comparison.text import Compared
+from proctor.reports.comparison.text import ComparisonReport
 from proctor.services.analysis import compare as comparing
 from proctor.web.api.models import comparisons as models
 from proctor.web.api.responses import json_response
@@ -27,7 +27,7 @@ _MAX_RUNS = 10
 """Maximum number of runs in one comparison; every pair of them is compared."""
 
 
-@router.get("/comparisons", response_model=models.Comparison, responses={400: {}, 404: {}})
+@router.get("/comparisons", response_model=models.ComparisonResource, responses={400: {}, 404: {}})
 def compare_runs(
     request: Request,
     run: Annotated[
@@ -40,8 +40,8 @@ def compare_runs(
             description="The ids of two or more runs of one suite, the earlier one first.",
         ),
     ],
-    split: Annotated[Split, Query(description="Only this part of the suite.")] = "all",
-    by: Annotated[By, Query(description="What `parts` are grouped by.")] = "category",
+    split: Annotated[SplitName, Query(description="Only this part of the suite.")] = "all",
+    by: Annotated[GroupBy, Query(description="What `parts` are grouped by.")] = "category",
     by_case_digest: Annotated[
         bool, Query(description="Pair cases with the same prompt and grading, also across suites.")
     ] = False,
@@ -52,11 +52,13 @@ def compare_runs(
     """
     if len(set(run)) < len(run):
         raise UsageError("A run is given twice. Name each once.")
-    with get_project(request).store() as store:
+    with get_project(request).open_store() as store:
         return json_response(render(_compare(store, run, split, by, by_case_digest=by_case_digest)))
 
 
-def _compare(store: Store, ids: list[str], split: Split, by: By, *, by_case_digest: bool) -> Compared:
+def _compare(
+    store: Store, ids: list[str], split: SplitName, by: GroupBy, *, by_case_digest: bool
+) -> ComparisonReport:
     runs = [load_run(store, run_id) for run_id in ids]
     try:
         comparing.check_comparable(store, runs, by_digest=by_case_digest)
@@ -65,5 +67,5 @@ def _compare(store: Store, ids: list[str], split: Split, by: By, *, by_case_dige
         raise UsageError(f"{error.why} {hint}") from None
     facts = comparing.load_outcomes(store, runs, by_digest=by_case_digest)
     report = comparing.compare_pairwise(facts, split=split, by=by)
-    access_count = comparing.looked_at(store, facts, split) if report.shows_rates else None
-    return replace(report, looks=access_count, judges=comparing.about_judges(store, facts))
+    access_count = comparing.record_comparison_access(store, facts, split) if report.shows_rates else None
+    return replace(report, looks=access_count, judges=comparing.describe_judges(store, facts))

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 
-from proctor.web.api.problems import KINDS, MEDIA, PREFIX, ProblemDetails
+from proctor.web.api.problems import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, PROBLEM_PREFIX, ProblemDetails
 
 PATH = "/api/v1"
 DESCRIPTION = """\
@@ -92,7 +92,7 @@ def find_operation(request: Request, *, body: bool = False) -> dict[str, Any]:
 
 
 def _statuses() -> list[int]:
-    return sorted({kind.status for kind in KINDS.values()})
+    return sorted({kind.status for kind in PROBLEM_KINDS.values()})
 
 
 def _complete(operation: dict[str, Any], *, has_body: bool, with_token: bool) -> None:
@@ -111,10 +111,10 @@ def _complete(operation: dict[str, Any], *, has_body: bool, with_token: bool) ->
 
 
 def _problem(status: int) -> dict[str, Any]:
-    name, kind = next((name, kind) for name, kind in KINDS.items() if kind.status == status)
+    name, kind = next((name, kind) for name, kind in PROBLEM_KINDS.items() if kind.status == status)
     headers = {401: "WWW-Authenticate", 405: "Allow", 415: "Accept"}
     example = {
-        "type": f"{PREFIX}{name}",
+        "type": f"{PROBLEM_PREFIX}{name}",
         "title": kind.title,
         "status": status,
         "detail": kind.about,
@@ -123,7 +123,7 @@ def _problem(status: int) -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/ProblemDetails"}
     response: dict[str, Any] = {
         "description": f"{kind.title}.",
-        "content": {MEDIA: {"schema": schema, "example": example}},
+        "content": {PROBLEM_MEDIA_TYPE: {"schema": schema, "example": example}},
     }
     if status in headers:
         response["headers"] = {headers[status]: {"schema": {"type": "string"}}}

@@ -17,8 +17,8 @@ from proctor.web.api.responses import encode_json
 from proctor.web.security import RequestRefused
 from proctor.web.templates_env import PageNotFound
 
-MEDIA = "application/problem+json"
-PREFIX = "/api/v1/problems/"
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+PROBLEM_PREFIX = "/api/v1/problems/"
 """The path under which each problem type is described; a type is its path."""
 
 
@@ -30,7 +30,7 @@ class ProblemKind(NamedTuple):
     about: str
 
 
-KINDS = {
+PROBLEM_KINDS = {
     "bad-request": ProblemKind(
         400, "This cannot be done as it was asked", "The detail says why, and what to write instead."
     ),
@@ -70,10 +70,10 @@ KINDS = {
     ),
 }
 """Problem types by name; if several share a status, the first is its default."""
-_DEFAULT_KINDS = {kind.status: name for name, kind in reversed(KINDS.items())}
+_DEFAULT_KINDS = {kind.status: name for name, kind in reversed(PROBLEM_KINDS.items())}
 
 
-class Issue(BaseModel):
+class IssueResource(BaseModel):
     """An error or a warning with its place; unknown parts are null."""
 
     path: str | None = Field(description="The file, as it was named.", examples=["my_suite.jsonl"])
@@ -87,12 +87,16 @@ class Issue(BaseModel):
 class ProblemDetails(BaseModel):
     """The body of a problem response (RFC 9457)."""
 
-    type: str = Field(description="Tells kinds of problems apart.", examples=[f"{PREFIX}not-found"])
-    title: str = Field(description="What kind of problem this is.", examples=[KINDS["not-found"].title])
+    type: str = Field(description="Tells kinds of problems apart.", examples=[f"{PROBLEM_PREFIX}not-found"])
+    title: str = Field(
+        description="What kind of problem this is.", examples=[PROBLEM_KINDS["not-found"].title]
+    )
     status: int = Field(description="The status again.", examples=[404])
     detail: str = Field(description="A full sentence that says what to do.")
     instance: str = Field(default="", description="The path that was asked for.")
-    errors: list[Issue] = Field(description="Each thing that is wrong with what was sent; often none.")
+    errors: list[IssueResource] = Field(
+        description="Each thing that is wrong with what was sent; often none."
+    )
 
 
 class Conflict(ProctorError):
@@ -212,6 +216,11 @@ def _response(
     instance: str,
     headers: Mapping[str, str] | None,
 ) -> Response:
-    row = {"type": f"{PREFIX}{name}", "title": KINDS[name].title, "status": status, "detail": detail}
+    row = {
+        "type": f"{PROBLEM_PREFIX}{name}",
+        "title": PROBLEM_KINDS[name].title,
+        "status": status,
+        "detail": detail,
+    }
     body = row | ({"instance": instance} if instance else {}) | {"errors": errors}
-    return Response(encode_json(body), status, dict(headers or {}), MEDIA)
+    return Response(encode_json(body), status, dict(headers or {}), PROBLEM_MEDIA_TYPE)

@@ -23,7 +23,7 @@ class RequestBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class EmptyBody(RequestBody):
+class EmptyRequest(RequestBody):
     """An empty object; the address says everything."""
 
 
@@ -65,7 +65,7 @@ def _body_schema(request: Request) -> dict[str, Any]:
     return schema
 
 
-def json_body(request: Request) -> None:
+def require_json(request: Request) -> None:
     """Refuses a body whose content type is not JSON; a form of another site cannot send JSON.
 
     Raises:
@@ -74,7 +74,7 @@ def json_body(request: Request) -> None:
     _check_type(request, "application/json")
 
 
-async def zip_body(request: Request) -> bytes:
+async def read_zip_body(request: Request) -> bytes:
     """Returns the body of a request, a zip archive.
 
     Raises:
@@ -90,9 +90,9 @@ def _check_type(request: Request, media_type: str) -> None:
         raise RequestRefused(415, f"Send the body as `Content-Type: {media_type}`.", {"accept": media_type})
 
 
-JSON = [Depends(json_body)]
+REQUIRES_JSON = [Depends(require_json)]
 """Dependencies of operations that read JSON."""
-LOCATION = {
+LOCATION_HEADER = {
     "Location": {
         "description": "The address of the new object.",
         "required": True,

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-MEDIA = "application/json"
+JSON_MEDIA_TYPE = "application/json"
 
 
 def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -19,7 +19,7 @@ def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | Non
         status: the HTTP status.
         headers: further headers.
     """
-    return Response(encode_json(data), status, dict(headers or {}), MEDIA)
+    return Response(encode_json(data), status, dict(headers or {}), JSON_MEDIA_TYPE)
 
 
 def encode_json(data: Any) -> bytes:

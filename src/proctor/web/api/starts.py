@@ -9,16 +9,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from proctor.protocols import Store
-from proctor.reports.formatting import utc
+from proctor.reports.formatting import format_utc
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.web.api.models import starts as models
 from proctor.web.api.problems import Conflict, wrong_fields_response
-from proctor.web.api.requests import JSON, LOCATION, EmptyBody, Group, RunId
+from proctor.web.api.requests import LOCATION_HEADER, REQUIRES_JSON, EmptyRequest, Group, RunId
 from proctor.web.api.responses import json_response
 from proctor.web.project import Project, get_project
 from proctor.web.runs.form import NUMBER_FIELDS, FormErrors, RawForm, RunForm, validate_form
 from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
-from proctor.web.runs.start import load_run_context, make_estimate, reason_not_resumable, shell_command, start
+from proctor.web.runs.start import (
+    load_run_context,
+    make_estimate,
+    reason_not_resumable,
+    shell_command,
+    start_process,
+)
 from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(tags=["runs"])
@@ -27,12 +33,14 @@ _FIELDS = {"target": "targets", "typed": "targets", "judge": "judges", "tag": "t
 """API names of form fields that are called otherwise in the page's form."""
 
 
-@router.post("/estimates", response_model=models.Estimate, responses={404: {}}, dependencies=JSON)
+@router.post(
+    "/estimates", response_model=models.EstimateResource, responses={404: {}}, dependencies=REQUIRES_JSON
+)
 def estimate_run(request: Request, body: models.RunRequest) -> Response:
     """Estimates the calls, cost and time of a run; no request is sent to a target."""
     project = get_project(request)
     try:
-        with project.store() as store:
+        with project.open_store() as store:
             run_form = validate_form(store, _to_raw_form(body), load_run_context(project))
             estimate = make_estimate(project, store, run_form)
     except FormErrors as error:
@@ -42,10 +50,10 @@ def estimate_run(request: Request, body: models.RunRequest) -> Response:
 
 @router.post(
     "/runs",
-    response_model=models.Start,
+    response_model=models.StartResource,
     status_code=202,
-    responses={202: {"headers": LOCATION}, 409: {}},
-    dependencies=JSON,
+    responses={202: {"headers": LOCATION_HEADER}, 409: {}},
+    dependencies=REQUIRES_JSON,
 )
 def start_run(request: Request, body: models.StartRequest) -> Response:
     """Start a run of a suite on each target, as a process of its own: `proctor run`.
@@ -54,33 +62,33 @@ def start_run(request: Request, body: models.StartRequest) -> Response:
     """
     project, raw_form = get_project(request), _to_raw_form(body)
     try:
-        with project.store() as store:
+        with project.open_store() as store:
             run_form = validate_form(store, raw_form, load_run_context(project))
             _check_new(store, get_run_processes(project), body.group, run_form)
             make_estimate(project, store, run_form)
-            started_run = start(project, run_form, group=body.group, raw_form=raw_form)
+            started_run = start_process(project, run_form, group=body.group, raw_form=raw_form)
             row = _start_row(project, store, started_run)
     except FormErrors as error:
         return _form_error_response(error, request)
     return json_response(row, 202, {"location": f"/api/v1/starts/{started_run.group}"})
 
 
-@router.get("/starts/{group}", response_model=models.Start, responses={404: {}})
+@router.get("/starts/{group}", response_model=models.StartResource, responses={404: {}})
 def get_start(request: Request, group: Group) -> Response:
     """Runs that were started here: whether the process is running, its output, and the ids of its runs."""
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         return json_response(_start_row(project, store, _find_start(project, group)))
 
 
 @router.post(
     "/starts/{group}/stop",
-    response_model=models.StopStatus,
+    response_model=models.StopStatusResource,
     status_code=202,
     responses={404: {}, 409: {}},
-    dependencies=JSON,
+    dependencies=REQUIRES_JSON,
 )
-def stop_start(request: Request, group: Group, _body: EmptyBody) -> Response:
+def stop_start(request: Request, group: Group, _body: EmptyRequest) -> Response:
     """Stop what was started, as Ctrl-C does; finished trials are kept, and each run can be resumed."""
     project = get_project(request)
     if not get_run_processes(project).stop(_find_start(project, group)):
@@ -90,15 +98,15 @@ def stop_start(request: Request, group: Group, _body: EmptyBody) -> Response:
 
 @router.post(
     "/runs/{run_id}/stop",
-    response_model=models.StopStatus,
+    response_model=models.StopStatusResource,
     status_code=202,
     responses={404: {}, 409: {}},
-    dependencies=JSON,
+    dependencies=REQUIRES_JSON,
 )
-def stop_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
+def stop_run(request: Request, run_id: RunId, _body: EmptyRequest) -> Response:
     """Stop a run, wherever it was started, as Ctrl-C does; finished trials are kept."""
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, run_id)
         if not get_run_processes(project).stop_run(store, run):
             raise Conflict(f"Nobody is making run {run.id}, or not on this machine: it is {run.status}.")
@@ -107,15 +115,15 @@ def stop_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
 
 @router.post(
     "/runs/{run_id}/resume",
-    response_model=models.Start,
+    response_model=models.StartResource,
     status_code=202,
-    responses={202: {"headers": LOCATION}, 404: {}, 409: {}},
-    dependencies=JSON,
+    responses={202: {"headers": LOCATION_HEADER}, 404: {}, 409: {}},
+    dependencies=REQUIRES_JSON,
 )
-def resume_run(request: Request, run_id: RunId, _body: EmptyBody) -> Response:
+def resume_run(request: Request, run_id: RunId, _body: EmptyRequest) -> Response:
     """Run the missing trials of an interrupted run, as a process of its own."""
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, run_id)
         if reason := reason_not_resumable(store, run):
             raise Conflict(reason)
@@ -182,8 +190,8 @@ def _start_row(project: Project, store: Store, started_run: StartedRun) -> dict[
         "command": started_run.command,
         "alive": alive,
         "runs": [run.id for run in processes.list_runs(store, started_run.group)],
-        "said": processes.output(started_run),
-        "started_at": utc(started_run.started_at),
+        "said": processes.read_output(started_run),
+        "started_at": format_utc(started_run.started_at),
     }
 
 
@@ -195,7 +203,7 @@ def _estimate_row(estimate: Estimate, command: str) -> dict[str, Any]:
             "calls": share.calls,
             "input_tokens": share.usage.input_tokens,
             "output_tokens": share.usage.output_tokens,
-            "counted": share.counted,
+            "counted": share.is_measured,
             "cost_usd": share.cost_usd,
             "seconds": share.seconds,
         }

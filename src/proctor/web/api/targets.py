@@ -17,7 +17,7 @@ from proctor.web.runs.start import load_run_context
 router = APIRouter(tags=["targets"])
 
 
-@router.get("/targets", response_model=models.TargetList, responses={400: {}})
+@router.get("/targets", response_model=models.TargetListResource, responses={400: {}})
 def list_targets(request: Request) -> Response:
     """The targets that can be named here: those of this folder's targets file, and the built-in ones."""
     context = load_run_context(get_project(request))
@@ -32,6 +32,6 @@ def list_targets(request: Request) -> Response:
 
 def _kind(context: RunContext, target: AllowedTarget) -> str:
     try:
-        return context.names.spec(target.name, Params(), judged=False).kind
+        return context.names.get_spec(target.name, Params(), judged=False).kind
     except ProctorError:  # its entry is wrong or a variable is not set; starting a run reports that
         return target.description.partition(" ")[0]

@@ -13,8 +13,8 @@ from proctor.errors import NothingSelected
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import trial_row
-from proctor.services.runs.reading.case_detail import AskedCase, asked_case
-from proctor.stores.catalogue.records import Wanted
+from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
+from proctor.stores.catalogue.records import TrialFilter
 from proctor.web.api.models import runs as models
 from proctor.web.api.requests import Position, Repeat, RunId
 from proctor.web.api.responses import json_response
@@ -28,14 +28,16 @@ _TIMEOUT_S = 5.0
 """How long a request waits while the trials of a run are counted for the first time."""
 
 
-@router.get("", response_model=models.TrialPage, responses={404: {}})
-def list_trials(request: Request, run_id: RunId, query: Annotated[models.TrialFilter, Query()]) -> Response:
+@router.get("", response_model=models.TrialPageResource, responses={404: {}})
+def list_trials(
+    request: Request, run_id: RunId, query: Annotated[models.ListTrialsQuery, Query()]
+) -> Response:
     """The finished trials of a run that match; held-out ones are hidden until the run is revealed.
 
     The list gives the holdout's pass rate, so it is a holdout access.
     """
     project, session = get_project(request), get_session(request)
-    trial_filter = Wanted(
+    trial_filter = TrialFilter(
         verdicts=tuple(query.verdict),
         tags=tuple(query.tag),
         graders=tuple(query.grader),
@@ -45,9 +47,9 @@ def list_trials(request: Request, run_id: RunId, query: Annotated[models.TrialFi
         case=query.case,
         text=query.text,
     )
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, run_id)
-        run_summary = project.cataloguer.look_in(store, run, _TIMEOUT_S)
+        run_summary = project.cataloguer.refresh_in(store, run, _TIMEOUT_S)
         if "holdout" in run_summary.summary["splits"]:
             session.record_access(store, run)
         revealed = run.id in session.revealed
@@ -60,11 +62,11 @@ def list_trials(request: Request, run_id: RunId, query: Annotated[models.TrialFi
     return json_response({**body, "next": page.next, "previous": page.previous})
 
 
-@router.get("/{position}/{repeat}", response_model=models.Trial, responses={404: {}})
+@router.get("/{position}/{repeat}", response_model=models.TrialResource, responses={404: {}})
 def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repeat) -> Response:
     """One trial with everything that is known of it."""
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, run_id)
         detail = _load_case(store, run, position, reveal=run.id in get_session(request).revealed)
     try:
@@ -73,12 +75,12 @@ def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repea
         raise PageNotFound(str(error)) from None
 
 
-def _load_case(store: Store, run: Run, position: int, *, reveal: bool) -> AskedCase:
+def _load_case(store: Store, run: Run, position: int, *, reveal: bool) -> CaseDetail:
     try:
-        return asked_case(store, run, position, reveal=reveal, history=0)
+        return load_case_detail(store, run, position, reveal=reveal, history=0)
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
 
-def _row(detail: AskedCase, repeat: int) -> dict[str, Any]:
-    return {"position": detail.position, **trial_row(detail.run, detail.row(repeat))}
+def _row(detail: CaseDetail, repeat: int) -> dict[str, Any]:
+    return {"position": detail.position, **trial_row(detail.run, detail.get_row(repeat))}

@@ -13,11 +13,11 @@ from starlette.responses import Response
 
 from proctor.errors import NothingSelected
 from proctor.model import Attachment, Message
-from proctor.reports.formatting import as_json, cost, milliseconds, utc
-from proctor.reports.runs.one_line import briefly
-from proctor.reports.runs.serialize import Row, trial_row
-from proctor.services.runs.reading.case_detail import AskedCase, asked_case
-from proctor.verdicts import score_of
+from proctor.reports.formatting import cost, format_utc, milliseconds, to_json
+from proctor.reports.runs.one_line import summarize_verdict
+from proctor.reports.runs.serialize import TrialResult, trial_row
+from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
+from proctor.verdicts import trial_score
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
@@ -47,11 +47,11 @@ class AttachmentView(Struct, frozen=True):
 
 
 @router.get("/runs/{run_id}/cases/{position}")
-def case(request: Request, run_id: str, position: int, repeat: int | None = None) -> Response:
+def show_case(request: Request, run_id: str, position: int, repeat: int | None = None) -> Response:
     """Shows a case of a run, with one of its repeats."""
     detail = _load_case(request, run_id, position, history=True)
-    row = detail.rows[0] if repeat is None else _row(detail, repeat)
-    run_summary = get_project(request).cataloguer.look(run_id, _TIMEOUT_S)
+    row = detail.rows[0] if repeat is None else _select_row(detail, repeat)
+    run_summary = get_project(request).cataloguer.refresh(run_id, _TIMEOUT_S)
     before, after = _neighbours(request, detail, row)
     visible_row, thinking = _without_thinking(row)
     return render_page(
@@ -60,9 +60,9 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
         asked_case=detail,
         row=visible_row,
         thinking=thinking,
-        answer=(f"repeat {row.trial.repeat} " if detail.planned > 1 else "") + briefly(row),
+        answer=(f"repeat {row.trial.repeat} " if detail.planned > 1 else "") + summarize_verdict(row),
         facts=_facts(row),
-        files=_files(row),
+        files=_list_attachments(row),
         own_messages=() if row.trial.output is None else row.trial.output.messages,
         before=before,
         after=after,
@@ -70,29 +70,29 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
         longest=MAX_TEXT_LENGTH,
         filters=filter_query(request),
         command=_command(detail),
-        score_of=score_of,
+        score_of=trial_score,
         spoken=lambda other: _without_thinking(other)[0].trial.output,
     )
 
 
 @router.get("/runs/{run_id}/cases/{position}/{repeat}.json")
-def raw(request: Request, run_id: str, position: int, repeat: int) -> Response:
+def download_trial(request: Request, run_id: str, position: int, repeat: int) -> Response:
     """Returns one trial with its case as JSON."""
     detail = _load_case(request, run_id, position)
-    row = _row(detail, repeat)
+    row = _select_row(detail, repeat)
     data = {**trial_row(detail.run, row), "position": position, "case": to_builtins(row.case)}
-    return Response(_utf8(as_json(data) + "\n"), media_type="application/json")
+    return Response(_encode_utf8(to_json(data) + "\n"), media_type="application/json")
 
 
 @router.get("/runs/{run_id}/cases/{position}/attachments/{number}")
-def attachment(request: Request, run_id: str, position: int, number: int) -> Response:
+def download_attachment(request: Request, run_id: str, position: int, number: int) -> Response:
     """Sends an attachment as a download, so that no browser runs it."""
     detail = _load_case(request, run_id, position)
-    files = _files(detail.rows[0])
+    files = _list_attachments(detail.rows[0])
     if not 0 <= number < len(files):
         raise PageNotFound("This case has no such attachment, or it is sealed.")
     attached_file = files[number].attachment
-    data = attached_file.data if attached_file.text is None else _utf8(attached_file.text)
+    data = attached_file.data if attached_file.text is None else _encode_utf8(attached_file.text)
     kind = attached_file.media_type if files[number].is_image else "application/octet-stream"
     name = (
         re.sub(r"[^A-Za-z0-9._-]+", "_", attached_file.path.rpartition("/")[2])[-80:].lstrip(".")
@@ -106,25 +106,27 @@ def attachment(request: Request, run_id: str, position: int, number: int) -> Res
     return Response(data, media_type=kind, headers=headers)
 
 
-def _load_case(request: Request, run_id: str, position: int, *, history: bool = False) -> AskedCase:
+def _load_case(request: Request, run_id: str, position: int, *, history: bool = False) -> CaseDetail:
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, run_id)
         reveal = run.id in get_session(request).revealed
         try:
-            return asked_case(store, run, position, reveal=reveal, **({} if history else {"history": 0}))
+            return load_case_detail(
+                store, run, position, reveal=reveal, **({} if history else {"history": 0})
+            )
         except NothingSelected as error:
             raise PageNotFound(str(error)) from None
 
 
-def _row(detail: AskedCase, repeat: int) -> Row:
+def _select_row(detail: CaseDetail, repeat: int) -> TrialResult:
     try:
-        return detail.row(repeat)
+        return detail.get_row(repeat)
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
 
-def _without_thinking(row: Row) -> tuple[Row, str]:
+def _without_thinking(row: TrialResult) -> tuple[TrialResult, str]:
     """Splits a trial into the trial without the model's thinking, and the thinking."""
     output = row.trial.output
     match = None if output is None else _THINKING.match(output.text)
@@ -134,14 +136,14 @@ def _without_thinking(row: Row) -> tuple[Row, str]:
     return replace(row, trial=trial), match[1].strip()
 
 
-def _files(row: Row) -> list[AttachmentView]:
+def _list_attachments(row: TrialResult) -> list[AttachmentView]:
     """Returns the attachments of the prompt; empty if it is hidden."""
     messages: tuple[Message, ...] = row.case.input
     parts = (part for message in messages for part in message.parts if isinstance(part, Attachment))
     return [AttachmentView(number, part) for number, part in enumerate(parts)]
 
 
-def _facts(row: Row) -> list[tuple[str, str]]:
+def _facts(row: TrialResult) -> list[tuple[str, str]]:
     """Returns names and values of the trial besides its answer."""
     trial, output, usage = (
         row.trial,
@@ -154,7 +156,7 @@ def _facts(row: Row) -> list[tuple[str, str]]:
         ("split", trial.split),
         ("target", trial.target),
         ("failed while", None if trial.failure is None else _STAGES[trial.failure.stage]),
-        ("started", f"{utc(trial.started_at)[:19].replace('T', ' ')} UTC"),
+        ("started", f"{format_utc(trial.started_at)[:19].replace('T', ' ')} UTC"),
     ]
     if output is not None:
         facts += [
@@ -166,7 +168,7 @@ def _facts(row: Row) -> list[tuple[str, str]]:
                 "tokens",
                 None
                 if usage is None
-                else _tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens),
+                else _tokens_text(usage.input_tokens, usage.output_tokens, usage.cached_tokens),
             ),
             ("cost", cost(output.cost_usd)),
             ("ended by", output.finish_reason),
@@ -179,19 +181,19 @@ def _facts(row: Row) -> list[tuple[str, str]]:
 _STAGES = {"setup": "its workspace was made", "target": "the target was asked", "grading": "it was graded"}
 
 
-def _tokens(input_tokens: int, output_tokens: int, cached_tokens: int) -> str:
+def _tokens_text(input_tokens: int, output_tokens: int, cached_tokens: int) -> str:
     return (
         f"{input_tokens:,} in{f' ({cached_tokens:,} cached)' if cached_tokens else ''}, {output_tokens:,} out"
     )
 
 
-def _command(detail: AskedCase) -> str:
+def _command(detail: CaseDetail) -> str:
     """Returns the equivalent command."""
     line = f"proctor runs show {detail.run.id} --case {shlex.quote(detail.rows[0].trial.case_id)}"
-    return f"{line} --reveal" if detail.is_held_out and not detail.sealed else line
+    return f"{line} --reveal" if detail.is_held_out and not detail.is_sealed else line
 
 
-def _utf8(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     """Encodes text; half a character becomes a question mark."""
     return text.encode("utf-8", "replace")
 
@@ -199,10 +201,10 @@ def _utf8(text: str) -> bytes:
 # --- neighbours --------------------------------------------------------------------------------------------
 
 
-def _neighbours(request: Request, detail: AskedCase, row: Row) -> tuple[str | None, str | None]:
+def _neighbours(request: Request, detail: CaseDetail, row: TrialResult) -> tuple[str | None, str | None]:
     """Returns the addresses of the trials before and after this one within the current filter."""
     project, run = get_project(request), detail.run
-    before, after = project.catalogue.around(
+    before, after = project.catalogue.neighbours(
         run.id,
         parse_filter(request),
         parse_sort(request),

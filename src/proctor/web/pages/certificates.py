@@ -11,24 +11,24 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
-from proctor.certification import conditions
+from proctor.certification import find_conditions
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Run
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.reports.certificates.badge import MEANING
-from proctor.reports.certificates.of_run import why_grey
+from proctor.reports.certificates.badge import COLOUR_MEANING
+from proctor.reports.certificates.of_run import grey_reason
 from proctor.reports.formatting import interval, percent
 from proctor.safe_text import one_line
 from proctor.services.bundles.attest import check_finished
-from proctor.services.runs.reading.listing import Filter, fitting
+from proctor.services.runs.reading.listing import RunFilter, find_runs
 from proctor.web import certificate_files
 from proctor.web.browser_sessions import get_session
 from proctor.web.bundle_checks import check_bundle
 from proctor.web.certificate_files import (
-    FILES,
+    CERTIFICATE_FILES,
     CertificateDocument,
-    KeptCertificate,
+    SavedCertificate,
     find_certificate,
     load_certificates,
 )
@@ -44,7 +44,7 @@ _TIMEOUT_S = 2.5
 _MAX_RUNS = 50
 """Number of newest runs to choose from."""
 _MAX_LISTED = 100
-_MEANING = {
+_WORD_MEANINGS = {
     "verified": "every score was derived from the answers again, and a trusted key signed it.",
     "recounted": "some scores are those of judges or programs, and were counted as they stand.",
     "self-attested": "no trusted key signed it, or its answers were imported.",
@@ -54,10 +54,10 @@ _MEANING = {
 
 
 @router.get("/certificates")
-def certificates(request: Request, run: str = "", task: str = "") -> Response:
+def show_certificates(request: Request, run: str = "", task: str = "") -> Response:
     """Shows all certificates, or that of a run."""
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         if run:
             return _certificate_page(request, store, run, task)
         all_certificates = load_certificates(project)
@@ -95,11 +95,11 @@ def _certificate_page(request: Request, store: Store, run_id: str, task_id: str)
         task=None if task is None or task.has_ended else task,
         wrong=_task_error(task),
         hinders=None if run is None else _obstacle(store, run),
-        conditions=[] if run is None else [condition.sentence for condition in conditions(run)],
+        conditions=[] if run is None else [condition.sentence for condition in find_conditions(run)],
         splits=run is not None and run.suite.split_rule is not None,
         command=f"proctor certify {shlex.quote(run_id)} -o certificate.json -o certificate.md -o badge.svg",
-        meaning=_MEANING,
-        colour="" if certificate is None else _badge_colour(certificate.document),
+        meaning=_WORD_MEANINGS,
+        colour="" if certificate is None else _describe_badge_colour(certificate.document),
         **_signing_options(project),
     )
 
@@ -108,7 +108,7 @@ def _certificate_page(request: Request, store: Store, run_id: str, task_id: str)
 def create(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Creates a certificate, or the public bundle beside it."""
     project, tasks = get_project(request), get_task_runner(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, form.text("run"))
         check_finished(store, run)
     key, public = certificate_files.resolve_key(project, form.text("key")), form.text("what") == "public"
@@ -122,7 +122,7 @@ def create(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 
 def _submit(
     tasks: TaskRunner, project: Project, run: Run, key: str | None, min_cases: int | None, *, public: bool
-) -> Task[KeptCertificate]:
+) -> Task[SavedCertificate]:
     if public:
         return tasks.submit(
             ("public bundle", run.id, key),
@@ -141,7 +141,7 @@ def _submit(
 
 
 @router.get("/certificates/progress/{task_id}")
-def progress(request: Request, task_id: str) -> Response:
+def stream_progress(request: Request, task_id: str) -> Response:
     """Streams the progress of a certificate."""
 
     def render_progress(task: Task[object]) -> str:
@@ -151,7 +151,7 @@ def progress(request: Request, task_id: str) -> Response:
 
 
 @router.get("/certificates/file")
-def file(request: Request, run: str, name: str) -> Response:
+def download_file(request: Request, run: str, name: str) -> Response:
     """Sends a file of a certificate, except the full bundle, which needs a form."""
     if name == "bundle":
         raise PageNotFound("The full bundle is handed out by the button on the certificate's page.")
@@ -159,10 +159,10 @@ def file(request: Request, run: str, name: str) -> Response:
 
 
 @router.post("/certificates/bundle")
-def bundle(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+def download_bundle(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Sends the full bundle with everything held out, which is a holdout access."""
     certificate = _require_certificate(request, form.text("run"))
-    certificate_files.reveal(get_project(request), get_session(request), certificate)
+    certificate_files.record_reveal(get_project(request), get_session(request), certificate)
     return _file_response(certificate, "bundle")
 
 
@@ -183,30 +183,30 @@ def summarize(document: CertificateDocument, access_count: int | None) -> str:
     """Sums up a certificate, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
     noun = "case" if document.part == "all" else f"{document.part} case"
     rate = f"{percent(document.pass_rate)} ({interval(document.ci95)})"
-    text = f"{rate} {document.word} on {counted(document.cases, noun)}"
+    text = f"{rate} {document.word} on {pluralize(document.cases, noun)}"
     if document.part != "holdout" or access_count is None:
         return text
     return f"{text}, looked at {'once' if access_count == 1 else f'{access_count:,} times'}"
 
 
-def _badge_colour(document: CertificateDocument) -> str:
+def _describe_badge_colour(document: CertificateDocument) -> str:
     """Describes what the colour of the badge means."""
-    return why_grey(document.word, document.pass_rate, forced=bool(document.forced)) or MEANING
+    return grey_reason(document.word, document.pass_rate, forced=bool(document.forced)) or COLOUR_MEANING
 
 
 def _access_count(store: Store, document: CertificateDocument) -> int | None:
-    return len(store.looks(document.suite.digest)) if document.part == "holdout" else None
+    return len(store.holdout_accesses(document.suite.digest)) if document.part == "holdout" else None
 
 
 def _certifiable_runs(store: Store) -> list[Run]:
     """Returns the newest runs that can be certified."""
-    finished = fitting(store, Filter(status="finished"))
+    finished = find_runs(store, RunFilter(status="finished"))
     return list(islice((run for run in finished if run.imported is None), _MAX_RUNS))
 
 
 def _signing_options(project: Project) -> dict[str, Any]:
     """Returns the names of the keys that can sign here."""
-    return {"keys": certificate_files.signing_names(project), "can_sign": certificate_files.can_sign()}
+    return {"keys": certificate_files.list_signing_keys(project), "can_sign": certificate_files.can_sign()}
 
 
 def _parse_min_cases(text: str) -> int | None:
@@ -250,18 +250,18 @@ def _find_run(store: Store, run_id: str) -> Run | None:
         return None
 
 
-def _require_certificate(request: Request, run_id: str) -> KeptCertificate:
+def _require_certificate(request: Request, run_id: str) -> SavedCertificate:
     certificate = find_certificate(get_project(request), run_id)
     if certificate is None:
         raise PageNotFound(f"There is no certificate of run {run_id!r} here.")
     return certificate
 
 
-def _file_response(certificate: KeptCertificate, name: str) -> Response:
+def _file_response(certificate: SavedCertificate, name: str) -> Response:
     """Returns a file as a download, which browsers do not show as a page of ours."""
-    if name not in FILES:
+    if name not in CERTIFICATE_FILES:
         raise PageNotFound("A certificate has no such file.")
-    file_name, suffix, kind = FILES[name]
+    file_name, suffix, kind = CERTIFICATE_FILES[name]
     path = certificate.folder / file_name
     if not path.is_file():
         raise PageNotFound("This file is not there. Make the certificate again.")

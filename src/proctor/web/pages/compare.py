@@ -13,19 +13,19 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from proctor.comparison.compare import By, Comparison, Flip, NotMeasured
-from proctor.comparison.differences import Difference
-from proctor.comparison.outcomes import Split
+from proctor.comparison.compare import Comparison, GroupBy, UnmeasuredOutcome, VerdictFlip
+from proctor.comparison.differences import PassRateDifference
+from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.comparison import markdown, sentences
-from proctor.reports.comparison.text import ADJUSTED, Compared, measures, ranked
-from proctor.reports.runs.listing import Listed
+from proctor.reports.comparison.text import ADJUSTMENT_NOTE, ComparisonReport, measure_texts, ranking_notes
+from proctor.reports.runs.listing import RunListEntry
 from proctor.services.analysis import compare as comparing
 from proctor.services.analysis.compare import DifferentSuites
-from proctor.services.runs.reading.catalogue_sync import Looked
-from proctor.services.runs.reading.listing import Filter, fitting, listed
+from proctor.services.runs.reading.catalogue_sync import RunSummary
+from proctor.services.runs.reading.listing import RunFilter, find_runs, summarize_run
 from proctor.web.browser_sessions import get_session
 from proctor.web.comparison_tasks import ComparisonQuery, ComparisonResult, select_flips, submit_comparison
 from proctor.web.pages import compare_answers
@@ -53,7 +53,7 @@ class FlipTable(Struct, frozen=True):
 
     name: str
     title: str
-    rows: Sequence[Flip | NotMeasured]
+    rows: Sequence[VerdictFlip | UnmeasuredOutcome]
     total: int
 
     @property
@@ -74,8 +74,8 @@ _FLIP_KINDS = (
 def compare(
     request: Request,
     run: list[str] = RunIds,
-    split: Split = "all",
-    by: By = "category",
+    split: SplitName = "all",
+    by: GroupBy = "category",
     by_digest: bool = False,
     flips: int = Query(_DEFAULT_FLIPS, ge=0, le=100_000),
     order: Literal["given", "time"] = "given",
@@ -85,14 +85,14 @@ def compare(
     if not run_ids or not get_project(request).location.exists():
         return _choose_page(request)
     try:
-        with get_project(request).store() as store:
-            runs = _runs(store, run_ids)
+        with get_project(request).open_store() as store:
+            runs = _find_runs(store, run_ids)
     except (UsageError, StoreError) as error:
         return _choose_page(request, error=str(error), selected_ids=run_ids)
     if order == "time":
         runs.sort(key=lambda stored_run: stored_run.started_at)
     ids = [stored_run.id for stored_run in runs]
-    state = _state(split, by, by_digest=by_digest)
+    state = _query_state(split, by, by_digest=by_digest)
     if ids != run_ids or order == "time":
         return RedirectResponse(url("/compare", run=ids, **state), 303)
     query = ComparisonQuery(runs=tuple(runs), split=split, by=by, by_digest=by_digest)
@@ -102,7 +102,7 @@ def compare(
     try:
         result = task.result()
     except DifferentSuites as error:
-        alike = url("/compare", run=ids, **_state(split, by, by_digest=True))
+        alike = url("/compare", run=ids, **_query_state(split, by, by_digest=True))
         return render_page(request, "compare_refused.html", 400, why=error.why, alike=alike, runs=runs)
     except ProctorError as error:
         return render_page(request, "compare_refused.html", 400, why=str(error), alike=None, runs=runs)
@@ -110,7 +110,7 @@ def compare(
 
 
 @router.get("/compare/events")
-def compare_events(request: Request, task: str) -> Response:
+def stream_progress(request: Request, task: str) -> Response:
     """Streams the progress of a comparison."""
     return stream_task(
         get_task_runner(request),
@@ -119,16 +119,16 @@ def compare_events(request: Request, task: str) -> Response:
     )
 
 
-def _runs(store: Store, run_ids: list[str]) -> list[Run]:
+def _find_runs(store: Store, run_ids: list[str]) -> list[Run]:
     if len(run_ids) > _MAX_RUNS:
         raise UsageError(
             f"{len(run_ids)} runs are too many for one page: it takes {_MAX_RUNS}. `proctor compare` takes "
             "any number."
         )
-    return comparing.runs_of(store, run_ids)
+    return comparing.resolve_runs(store, run_ids)
 
 
-def _state(split: str, by: str, *, by_digest: bool) -> dict[str, Any]:
+def _query_state(split: str, by: str, *, by_digest: bool) -> dict[str, Any]:
     """Returns the parameters of the address that differ from their defaults."""
     return {
         "split": None if split == "all" else split,
@@ -157,7 +157,7 @@ def _choose_page(
     project = get_project(request)
     if not project.location.exists():  # showing an empty list creates no store
         return render_page(request, "compare_choose.html", wrong="", rows=[], any_run=False)
-    with project.store() as store:
+    with project.open_store() as store:
         runs = list(store.runs())
         names = list(dict.fromkeys(run.suite.name for run in runs))
         selected = [run for run in runs if run.id in selected_ids]
@@ -166,10 +166,12 @@ def _choose_page(
         suite_name = suite or _default_suite(runs)
         candidates = [
             run
-            for run, _ in zip(fitting(store, Filter(suite=suite_name)), range(_MAX_CANDIDATES), strict=False)
+            for run, _ in zip(
+                find_runs(store, RunFilter(suite=suite_name)), range(_MAX_CANDIDATES), strict=False
+            )
         ]
-        run_summaries = project.cataloguer.summaries(store, candidates)
-        rows = [_list_row(store, run, run_summaries.get(run.id)) for run in candidates]
+        run_summaries = project.cataloguer.summarize(store, candidates)
+        rows = [_list_entry(store, run, run_summaries.get(run.id)) for run in candidates]
     tags = sorted({tag for run in runs for tag in run.tags})
     return render_page(
         request,
@@ -185,12 +187,12 @@ def _choose_page(
     )
 
 
-def _list_row(store: Store, run: Run, run_summary: Looked | None) -> Listed:
+def _list_entry(store: Store, run: Run, run_summary: RunSummary | None) -> RunListEntry:
     """Returns the list row of a run, from cached counts if there are any."""
     return (
-        listed(store, run)
+        summarize_run(store, run)
         if run_summary is None
-        else Listed(run=run, counts=run_summary.counts, there=run_summary.done)
+        else RunListEntry(run=run, counts=run_summary.counts, verdict_count=run_summary.done)
     )
 
 
@@ -209,7 +211,7 @@ def _comparison_page(
 ) -> Response:
     report = _record_accesses(request, result)
     ids = [run.id for run in query.runs]
-    state = _state(query.split, query.by, by_digest=query.by_digest)
+    state = _query_state(query.split, query.by, by_digest=query.by_digest)
     values: dict[str, Any] = {
         "ids": ids,
         "state": state,
@@ -217,7 +219,7 @@ def _comparison_page(
         "compared": report,
         "command": _command(query),
         "markdown": "".join(markdown.render(report)),
-        "look": list(sentences.look(report.looks)),
+        "look": list(sentences.access_notes(report.looks)),
         "choose": _choose_url(list(query.runs)),
         "words": sentences,
     }
@@ -226,8 +228,8 @@ def _comparison_page(
             request,
             "compare_several.html",
             **values,
-            verdict=sentences.ranking(report.ranking),
-            remarks=list(ranked(report.ranking)),
+            verdict=sentences.ranking_sentence(report.ranking),
+            remarks=list(ranking_notes(report.ranking)),
             ends=_axis_values([comparison.whole for comparison in report.comparisons]),
         )
     swapped = url("/compare", run=ids[::-1], **state)
@@ -240,31 +242,35 @@ def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
     differences = [section.difference for section in (*comparison.splits, *comparison.parts)]
     return {
         "found": comparison,
-        "verdict": sentences.verdict(comparison),
-        "smallest": sentences.smallest(comparison) if comparison.whole.shows in ("better", "worse") else "",
-        "measures": list(measures(comparison)),
+        "verdict": sentences.verdict_sentence(comparison),
+        "smallest": sentences.smallest_difference(comparison)
+        if comparison.whole.direction in ("better", "worse")
+        else "",
+        "measures": list(measure_texts(comparison)),
         "remarks": list(sentences.remarks(comparison)),
         "kinds": _flip_tables(comparison, flips),
         "positions": result.positions,
-        "adjusted": ADJUSTED,
+        "adjusted": ADJUSTMENT_NOTE,
         "ends": _axis_values([comparison.whole, *differences]),
     }
 
 
-def _axis_values(differences: Sequence[Difference]) -> list[float | None]:
+def _axis_values(differences: Sequence[PassRateDifference]) -> list[float | None]:
     """Returns every number that the common axis of all differences must include."""
     return [value for difference in differences for value in (difference.value, *(difference.ci95 or ()))]
 
 
-def _record_accesses(request: Request, result: ComparisonResult) -> Compared:
+def _record_accesses(request: Request, result: ComparisonResult) -> ComparisonReport:
     """Records holdout accesses, and adds their number and what is known of the judges to the report."""
     session = get_session(request)
-    with get_project(request).store() as store:
+    with get_project(request).open_store() as store:
         for run in result.holdout_runs:
             session.record_access(store, run)
-        access_count = len(store.looks(result.holdout_runs[-1].suite.digest)) if result.holdout_runs else None
+        access_count = (
+            len(store.holdout_accesses(result.holdout_runs[-1].suite.digest)) if result.holdout_runs else None
+        )
         return replace(
-            result.report, looks=access_count, judges=comparing.about_judges(store, result.judge_facts)
+            result.report, looks=access_count, judges=comparing.describe_judges(store, result.judge_outcomes)
         )
 
 

@@ -11,13 +11,13 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from proctor.comparison.outcomes import Split
+from proctor.comparison.outcomes import SplitName
 from proctor.errors import NothingSelected
 from proctor.model import Run, Score, Verdict
-from proctor.reports.runs.one_line import because
-from proctor.reports.runs.serialize import Row
-from proctor.reports.word_diff import wordwise
-from proctor.services.runs.reading.case_detail import AskedCase, asked_case, same_case
+from proctor.reports.runs.one_line import first_reason
+from proctor.reports.runs.serialize import TrialResult
+from proctor.reports.word_diff import diff_words
+from proctor.services.runs.reading.case_detail import CaseDetail, find_same_case, load_case_detail
 from proctor.web.browser_sessions import get_session
 from proctor.web.comparison_tasks import ComparisonQuery, list_flips, submit_comparison
 from proctor.web.pages.case import MAX_TEXT_LENGTH
@@ -45,8 +45,8 @@ class AnswerSide(Struct, frozen=True):
 
     name: str
     """`baseline` or `candidate`."""
-    asked_case: AskedCase
-    row: Row
+    case_detail: CaseDetail
+    row: TrialResult
 
 
 class CaseNavigation(Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class CaseNavigation(Struct, frozen=True, kw_only=True):
 
     runs: tuple[Run, ...]
     kind: str
-    split: Split
+    split: SplitName
     by_digest: bool
 
     def address(self, position: int, repeat: int) -> str:
@@ -71,27 +71,27 @@ class CaseNavigation(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/compare/answers")
-def answers(
+def show_answers(
     request: Request,
     position: int,
     run: list[str] = RunIds,
     repeat: int = 0,
     kind: str = "",
-    split: Split = "all",
+    split: SplitName = "all",
     by_digest: bool = False,
 ) -> Response:
     """Shows the answers of two runs to one case; `position` is its place in the first run's suite."""
     if len(run) != 2:
         raise PageNotFound("Two runs have answers to compare: name two, the earlier one first.")
-    before, after = _sides(request, run, position, repeat)
+    before, after = _load_sides(request, run, position, repeat)
     navigation = CaseNavigation(
-        runs=(before.asked_case.run, after.asked_case.run), kind=kind, split=split, by_digest=by_digest
+        runs=(before.case_detail.run, after.case_detail.run), kind=kind, split=split, by_digest=by_digest
     )
     previous, following = _neighbours(request, navigation, after.row)
     texts = [side.row.trial.output.text for side in (before, after) if side.row.trial.output is not None]
     diff = None
     if len(texts) == 2:
-        diff = wordwise(texts[0][:MAX_TEXT_LENGTH], texts[1][:MAX_TEXT_LENGTH])
+        diff = diff_words(texts[0][:MAX_TEXT_LENGTH], texts[1][:MAX_TEXT_LENGTH])
     return render_page(
         request,
         "compare_answers.html",
@@ -101,7 +101,7 @@ def answers(
         left_out=max(0, *(len(text) - MAX_TEXT_LENGTH for text in texts)) if texts else 0,
         longest=MAX_TEXT_LENGTH,
         pieces=(diff.before, diff.after) if diff else ((), ()),
-        scores=list(_scores(before.row, after.row)),
+        scores=list(_pair_scores(before.row, after.row)),
         sealed=[side for side in (before, after) if side.row.sealed],
         navigation=navigation,
         position=position,
@@ -118,39 +118,41 @@ def answers(
 def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Reveals the held-out answers of both runs to this session, which records holdout accesses."""
     session = get_session(request)
-    with get_project(request).store() as store:
+    with get_project(request).open_store() as store:
         runs = tuple(load_run(store, name) for name in form.texts("run"))
         for run in runs:
             session.reveal(store, run)
     session.flash("The holdouts of these runs are revealed to you, and the looks are recorded.")
     numbers = [form.text(name, "0") for name in ("position", "repeat")]
     position, repeat = (int(number) if number.isascii() and number.isdigit() else 0 for number in numbers)
-    split: Split = next((number for number in SPLITS if number == form.text("split")), "all")
+    split: SplitName = next((number for number in SPLITS if number == form.text("split")), "all")
     navigation = CaseNavigation(
         runs=runs, kind=form.text("kind"), split=split, by_digest=form.text("by_digest") == "1"
     )
     return RedirectResponse(navigation.address(position, repeat), 303)
 
 
-def _sides(request: Request, names: list[str], position: int, repeat: int) -> tuple[AnswerSide, AnswerSide]:
+def _load_sides(
+    request: Request, names: list[str], position: int, repeat: int
+) -> tuple[AnswerSide, AnswerSide]:
     project, revealed = get_project(request), get_session(request).revealed
-    with project.store() as store:
+    with project.open_store() as store:
         runs = [load_run(store, name) for name in names]
         try:
-            baseline = asked_case(store, runs[0], position, reveal=runs[0].id in revealed, history=0)
-            candidate_position = same_case(store, runs[0], position, runs[1])
-            candidate = asked_case(
+            baseline = load_case_detail(store, runs[0], position, reveal=runs[0].id in revealed, history=0)
+            candidate_position = find_same_case(store, runs[0], position, runs[1])
+            candidate = load_case_detail(
                 store, runs[1], candidate_position, reveal=runs[1].id in revealed, history=0
             )
             return (
-                AnswerSide("baseline", baseline, baseline.row(repeat)),
-                AnswerSide("candidate", candidate, candidate.row(repeat)),
+                AnswerSide("baseline", baseline, baseline.get_row(repeat)),
+                AnswerSide("candidate", candidate, candidate.get_row(repeat)),
             )
         except NothingSelected as error:
             raise PageNotFound(str(error)) from None
 
 
-def _headline(before: Row, after: Row) -> str:
+def _headline(before: TrialResult, after: TrialResult) -> str:
     """Sums up both verdicts in one line."""
     outcome = _OUTCOMES.get((before.verdict, after.verdict))
     if outcome is None:
@@ -166,26 +168,28 @@ def _headline(before: Row, after: Row) -> str:
         == (candidate_output.text, candidate_output.tool_calls)
     ):
         outcome += ", with the same answer"
-    return f"{outcome}: {because(failed.trial)}" if failed is not None else outcome
+    return f"{outcome}: {first_reason(failed.trial)}" if failed is not None else outcome
 
 
-def _scores(before: Row, after: Row) -> list[tuple[Score | None, Score | None]]:
+def _pair_scores(before: TrialResult, after: TrialResult) -> list[tuple[Score | None, Score | None]]:
     """Pairs the scores of both answers by assertion."""
     baseline_scores, candidate_scores = list(before.trial.scores), list(after.trial.scores)
-    if [_key(score) for score in baseline_scores] == [_key(score) for score in candidate_scores]:
+    if [_score_key(score) for score in baseline_scores] == [_score_key(score) for score in candidate_scores]:
         return list(zip(baseline_scores, candidate_scores, strict=True))
-    unmatched = {_key(score): score for score in candidate_scores}
+    unmatched = {_score_key(score): score for score in candidate_scores}
     pairs: list[tuple[Score | None, Score | None]] = [
-        (score, unmatched.pop(_key(score), None)) for score in baseline_scores
+        (score, unmatched.pop(_score_key(score), None)) for score in baseline_scores
     ]
     return [*pairs, *zip_longest((), unmatched.values())]
 
 
-def _key(score: Score) -> tuple[str, str]:
+def _score_key(score: Score) -> tuple[str, str]:
     return score.assertion or score.grader, score.name
 
 
-def _neighbours(request: Request, navigation: CaseNavigation, row: Row) -> tuple[str | None, str | None]:
+def _neighbours(
+    request: Request, navigation: CaseNavigation, row: TrialResult
+) -> tuple[str | None, str | None]:
     """Returns the addresses of the cases before and after this one in the table."""
     if not navigation.kind:
         return None, None
@@ -205,4 +209,4 @@ def _neighbours(request: Request, navigation: CaseNavigation, row: Row) -> tuple
 
 
 def _command(side: AnswerSide) -> str:
-    return f"proctor runs show {side.asked_case.run.id} --case {shlex.quote(side.row.trial.case_id)}"
+    return f"proctor runs show {side.case_detail.run.id} --case {shlex.quote(side.row.trial.case_id)}"

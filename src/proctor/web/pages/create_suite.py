@@ -16,13 +16,20 @@ from starlette.responses import RedirectResponse, Response
 from proctor.dialects import DIALECTS, LOSSLESS, writable_names
 from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.model import Suite
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.safe_text import one_line
-from proctor.services.runs.planning.target_names import Names
-from proctor.services.suites.convert import MAIN, converted
+from proctor.services.runs.planning.target_names import TargetNames
+from proctor.services.suites.convert import MAIN_FILE, convert_suite
 from proctor.services.suites.save_and_open import SaveResult
-from proctor.services.suites.save_upload import Draft, draft_of, options_of, save
-from proctor.services.suites.upload import FOLDER, Upload, chosen, decoded, of_files, of_text
+from proctor.services.suites.save_upload import UploadDraft, check_upload, save_draft, upload_options
+from proctor.services.suites.upload import (
+    FOLDER_CHOICE,
+    Upload,
+    choose_suite,
+    decode_suite_text,
+    upload_from_files,
+    upload_from_text,
+)
 from proctor.services.suites.zip_upload import check_paths, is_zip, unpack
 from proctor.splits import holdout_size
 from proctor.web.annotated_source import annotate
@@ -79,7 +86,7 @@ class SuiteForm(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/suites/new")
-def create(request: Request, name: str = "", version: str = "") -> Response:
+def show_editor(request: Request, name: str = "", version: str = "") -> Response:
     """Shows an empty editor, or one with a saved suite to write its next version."""
     if not name:
         return _editor_page(request, SuiteForm(), None)
@@ -106,10 +113,10 @@ def redirect_to_editor(_request: Request) -> Response:
 
 
 @router.post("/suites/demo")
-def demo(request: Request) -> Response:
+def show_demo(request: Request) -> Response:
     """Shows a validated sample suite in the editor."""
-    suite_form = SuiteForm(name=DEMO, text=_demo(), file_name="demo.jsonl")
-    return _checked_page(request, suite_form, of_text(suite_form.text, suite_form.file_name))
+    suite_form = SuiteForm(name=DEMO, text=_load_demo(), file_name="demo.jsonl")
+    return _checked_page(request, suite_form, upload_from_text(suite_form.text, suite_form.file_name))
 
 
 @router.post("/suites/check")
@@ -117,7 +124,7 @@ def check(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Re
     """Shows every error and warning at its line, and what would be sent to targets."""
     suite_form = _parse_form(form)
     try:
-        return _checked_page(request, suite_form, _upload(request, form, suite_form))
+        return _checked_page(request, suite_form, _read_upload(request, form, suite_form))
     except ProctorError as error:
         return _refused_page(request, suite_form, error)
 
@@ -128,16 +135,16 @@ def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]
     suite_form = _parse_form(form)
     project = get_project(request)
     try:
-        upload = _upload(request, form, suite_form)
-        with project.store() as store:
-            saved = save(
+        upload = _read_upload(request, form, suite_form)
+        with project.open_store() as store:
+            saved = save_draft(
                 store,
                 upload,
                 name=suite_form.name,
                 dialect=suite_form.dialect or None,
                 holdout=suite_form.share,
-                own_targets=own_targets(project),
-                options=options_of(project.config),
+                own_targets=list_own_targets(project),
+                options=upload_options(project.config),
             )
     except SuiteError:
         return _checked_page(request, suite_form, upload, status=400)
@@ -161,7 +168,7 @@ def _parse_form(form: PageForm) -> SuiteForm:
     )
 
 
-def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
+def _read_upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
     """Returns the upload to read: the files just chosen, else the held upload, else the text.
 
     Raises:
@@ -169,16 +176,18 @@ def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
     """
     uploaded_files = form.files("file")
     if len(uploaded_files) == 1 and is_zip(uploaded_files[0].data):
-        return of_files(unpack(uploaded_files[0].data), splitext(basename(uploaded_files[0].name))[0])
+        return upload_from_files(
+            unpack(uploaded_files[0].data), splitext(basename(uploaded_files[0].name))[0]
+        )
     if len(uploaded_files) == 1:
-        return of_text(
-            decoded(uploaded_files[0].data, uploaded_files[0].name),
+        return upload_from_text(
+            decode_suite_text(uploaded_files[0].data, uploaded_files[0].name),
             uploaded_files[0].name,
             suite_form.dialect or None,
         )
     if uploaded_files:
         check_paths([file.name for file in uploaded_files])
-        return of_files({file.name: file.data for file in uploaded_files})
+        return upload_from_files({file.name: file.data for file in uploaded_files})
     if suite_form.key:
         upload = get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key)
         if upload is None:
@@ -187,35 +196,35 @@ def _upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upload:
                 "Choose the file once more."
             )
         main = form.text("main")
-        return chosen(upload, main) if main else upload
-    return of_text(suite_form.text, suite_form.file_name, suite_form.dialect or None)
+        return choose_suite(upload, main) if main else upload
+    return upload_from_text(suite_form.text, suite_form.file_name, suite_form.dialect or None)
 
 
-def own_targets(project: Project) -> frozenset[str]:
+def list_own_targets(project: Project) -> frozenset[str]:
     """Returns the names in the server's own targets file; empty if that is invalid, which Run Suite shows."""
     try:
-        return frozenset(Names(project.environ, project.folder).names())
+        return frozenset(TargetNames(project.environ, project.folder).names())
     except ProctorError:
         return frozenset()
 
 
 @cache
-def _demo() -> str:
+def _load_demo() -> str:
     return files("proctor.web").joinpath("demo.jsonl").read_text("utf-8")
 
 
 def _load_for_editing(project: Project, name: str, version: str) -> tuple[str | None, Suite]:
     """Returns a saved suite as text to edit; None if it needs several files or is too long."""
-    with project.store() as store:
+    with project.open_store() as store:
         suite = store.suite(name, version or None)
         if suite is None:
             raise PageNotFound(f"There is no suite {name!r} {version} here.")
         cases = [stored_case.case for stored_case in store.cases(suite.content)]
     for dialect in dict.fromkeys((suite.dialect, LOSSLESS)):
         if dialect in writable_names():
-            conversion = converted(suite, cases, dialect, lossy=False)
-            if not conversion.failed and conversion.files.keys() == {MAIN}:
-                text = conversion.files[MAIN].decode("utf-8")
+            conversion = convert_suite(suite, cases, dialect, lossy=False)
+            if not conversion.has_errors and conversion.files.keys() == {MAIN_FILE}:
+                text = conversion.files[MAIN_FILE].decode("utf-8")
                 return (text if len(text) <= MAX_EDITED_LENGTH else None), suite
     return None, suite
 
@@ -225,13 +234,13 @@ def _load_for_editing(project: Project, name: str, version: str) -> tuple[str | 
 
 def _checked_page(request: Request, suite_form: SuiteForm, upload: Upload, status: int = 200) -> Response:
     project = get_project(request)
-    draft = draft_of(
+    draft = check_upload(
         upload,
         name=suite_form.name,
         dialect=suite_form.dialect or None,
         holdout=suite_form.share,
-        own_targets=own_targets(project),
-        options=options_of(project.config),
+        own_targets=list_own_targets(project),
+        options=upload_options(project.config),
     )
     text = upload.text
     if text is not None and len(text) <= MAX_EDITED_LENGTH:
@@ -255,7 +264,7 @@ def _refused_page(request: Request, suite_form: SuiteForm, error: ProctorError) 
 
 
 def _editor_page(
-    request: Request, suite_form: SuiteForm, draft: Draft | None, *, status: int = 200, error: str = ""
+    request: Request, suite_form: SuiteForm, draft: UploadDraft | None, *, status: int = 200, error: str = ""
 ) -> Response:
     return render_page(
         request,
@@ -264,33 +273,33 @@ def _editor_page(
         suite_form=suite_form,
         draft=draft,
         wrong=error,
-        answer=first_line(draft) if draft else "",
-        split=_split(draft) if draft else "",
+        answer=summarize_draft(draft) if draft else "",
+        split=_split_text(draft) if draft else "",
         known=_current_version(request, suite_form, draft),
         annotated=annotate(draft.upload, draft.problems) if draft else None,
         dialects=DIALECTS.names(),
-        folder=FOLDER,
+        folder=FOLDER_CHOICE,
     )
 
 
-def _current_version(request: Request, suite_form: SuiteForm, draft: Draft | None) -> Suite | None:
+def _current_version(request: Request, suite_form: SuiteForm, draft: UploadDraft | None) -> Suite | None:
     """Returns the current version under the name that the suite would be saved by."""
     name = suite_form.name or (draft.suite.name if draft and draft.suite else "")
     project = get_project(request)
     if not name or not project.location.exists():
         return None
-    with project.store() as store:
+    with project.open_store() as store:
         return store.suite(name)
 
 
-def first_line(draft: Draft) -> str:
+def summarize_draft(draft: UploadDraft) -> str:
     """Sums up a draft: `30 cases read, 1 error, 2 leak warnings: fix or ignore …`."""
     errors, warnings = len(draft.errors), len(draft.warnings)
     leaks = sum(problem.code == "leak" for problem in draft.warnings)
-    parts = [counted(draft.read, "case") + " read"]
-    parts += [counted(errors, "error")] * bool(errors)
-    parts += [counted(leaks, "leak warning")] * bool(leaks)
-    parts += [counted(warnings - leaks, "other warning" if leaks else "warning")] * (warnings > leaks)
+    parts = [pluralize(draft.read, "case") + " read"]
+    parts += [pluralize(errors, "error")] * bool(errors)
+    parts += [pluralize(leaks, "leak warning")] * bool(leaks)
+    parts += [pluralize(warnings - leaks, "other warning" if leaks else "warning")] * (warnings > leaks)
     if errors:
         return f"{', '.join(parts)}: fix {'it' if errors == 1 else 'them'} before saving"
     if warnings:
@@ -298,7 +307,7 @@ def first_line(draft: Draft) -> str:
     return f"{parts[0]}, no error, no warning: ready to be saved"
 
 
-def _split(draft: Draft) -> str:
+def _split_text(draft: UploadDraft) -> str:
     """Returns how many cases are dev and holdout; empty if nothing is held out."""
     suite = draft.suite
     if suite is None or suite.split_rule is None:
@@ -309,5 +318,5 @@ def _split(draft: Draft) -> str:
 
 def _saved_message(saved: SaveResult) -> str:
     suite = saved.suite
-    cases = counted(suite.case_count, "case")
+    cases = pluralize(suite.case_count, "case")
     return f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}"

@@ -18,7 +18,7 @@ from proctor.web.templates_env import PageNotFound, render_page
 
 router = APIRouter()
 
-STATIC = {
+STATIC_FILES = {
     "proctor.css": ("proctor.reports", "templates/proctor.css", "text/css; charset=utf-8"),
     "proctor.js": ("proctor.web", "static/proctor.js", "text/javascript; charset=utf-8"),
     "mark.svg": ("proctor.web", "static/mark.svg", "image/svg+xml"),
@@ -27,35 +27,35 @@ STATIC = {
 
 
 @router.get("/")
-def home(_request: Request) -> Response:
+def redirect_home(_request: Request) -> Response:
     """Redirects to the first page."""
     return RedirectResponse("/suites", 303)
 
 
 @router.get("/static/{name}")
-def static(name: str) -> Response:
+def send_static(name: str) -> Response:
     """Sends the stylesheet, the script or the icon."""
-    if name not in STATIC:
+    if name not in STATIC_FILES:
         raise PageNotFound("There is no such file.")
-    data, kind = _static(name)
+    data, kind = _load_static(name)
     stamp = f'"{sha256(data).hexdigest()[:16]}"'
     return Response(data, media_type=kind, headers={"etag": stamp, "cache-control": "no-cache"})
 
 
 @router.get("/favicon.ico")
-def favicon() -> Response:
+def send_favicon() -> Response:
     """Sends the icon where browsers look for it by default."""
-    return static("mark.svg")
+    return send_static("mark.svg")
 
 
 @cache
-def _static(name: str) -> tuple[bytes, str]:
-    package, path, kind = STATIC[name]
+def _load_static(name: str) -> tuple[bytes, str]:
+    package, path, kind = STATIC_FILES[name]
     return files(package).joinpath(path).read_bytes(), kind
 
 
 @router.get("/login")
-def login_form(request: Request, next: str = "/", token: str = "") -> Response:  # noqa: A002  # the address says so
+def show_login(request: Request, next: str = "/", token: str = "") -> Response:  # noqa: A002  # the address says so
     """Shows the login form, or logs in with a token in the address that the server printed."""
     if token:
         return _log_in(request, token, next)

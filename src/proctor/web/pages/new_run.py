@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from proctor.protocols import SavedSuite, Store
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.request import new_id
-from proctor.services.suites.builtin_suites import BUILTIN
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
 from proctor.web.runs.allowed_targets import SPLITS, AllowedTargets, RunContext, list_allowed_targets
@@ -26,13 +26,13 @@ from proctor.web.runs.form import (
     validate_form,
 )
 from proctor.web.runs.processes import get_run_processes
-from proctor.web.runs.start import load_run_context, make_estimate, shell_command, start
+from proctor.web.runs.start import load_run_context, make_estimate, shell_command, start_process
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import render_page, url
 
 router = APIRouter()
 
-_TIERS = {f"{BUILTIN}cheap": 10, f"{BUILTIN}moderate": 25, f"{BUILTIN}comprehensive": 75}
+_TIERS = {f"{BUILTIN_PREFIX}cheap": 10, f"{BUILTIN_PREFIX}moderate": 25, f"{BUILTIN_PREFIX}comprehensive": 75}
 """Number of cases of each built-in suite."""
 
 
@@ -80,7 +80,7 @@ def show_form(request: Request) -> Response:
     """Shows the form with the values of the address and an estimate."""
     project = get_project(request)
     raw_form = {name: request.query_params.getlist(name) for name in FIELDS}
-    with project.store() as store:
+    with project.open_store() as store:
         view = _make_view(request, store, raw_form, is_start=False)
     return render_page(request, "start.html", view=view, group=new_id(), tiers=_TIERS, splits=SPLITS)
 
@@ -93,11 +93,11 @@ def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -
     if form.text("do") == "estimate":
         return RedirectResponse(url("/run", **_filled_fields(raw_form)), 303)
     try:
-        with project.store() as store:
+        with project.open_store() as store:
             run_form = validate_form(store, raw_form, load_run_context(project))
             make_estimate(project, store, run_form)
     except FormErrors:
-        with project.store() as store:
+        with project.open_store() as store:
             view = _make_view(request, store, raw_form, is_start=True)
         values = {"view": view, "group": new_id(), "tiers": _TIERS, "splits": SPLITS}
         return render_page(request, "start.html", 422, **values)
@@ -113,7 +113,7 @@ def _start_once(request: Request, run_form: RunForm, raw_form: RawForm, group: s
         group = new_id()
     elif earlier is not None:
         get_session(request).flash("This was started already. Run it again from its page.")
-    return start(project, run_form, group=group or None, raw_form=_filled_fields(raw_form)).group
+    return start_process(project, run_form, group=group or None, raw_form=_filled_fields(raw_form)).group
 
 
 def _filled_fields(raw_form: RawForm) -> dict[str, list[str]]:

@@ -15,20 +15,20 @@ from proctor import calibration
 from proctor.errors import UsageError
 from proctor.model import Label, Output, Run
 from proctor.protocols import Store
-from proctor.reports.certificates.of_judge import FEW
+from proctor.reports.certificates.of_judge import MIN_LABELS
 from proctor.reports.formatting import interval, percent
 from proctor.safe_text import one_line
-from proctor.services.judges.label_export import label_lines
+from proctor.services.judges.label_export import format_label_lines
 from proctor.services.judges.review import (
-    ENOUGH,
+    MIN_LABELLED,
     Review,
-    Reviewable,
+    ReviewableAnswer,
     ReviewCache,
-    Show,
-    exam_sheet,
+    ReviewFilter,
+    describe_judging,
     judged_scores,
 )
-from proctor.services.runs.reading.listing import Filter, fitting
+from proctor.services.runs.reading.listing import RunFilter, find_runs
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
 from proctor.web.security import PageForm, read_form
@@ -40,7 +40,7 @@ _MAX_NAME_LENGTH, _MAX_NOTE_LENGTH = 80, 4_000
 _MAX_WORD_LENGTH = 500
 """Length of a word that goes into an address."""
 _PAGE_SIZE = 30
-SHOWS: tuple[tuple[Show, str], ...] = (
+SHOW_CHOICES: tuple[tuple[ReviewFilter, str], ...] = (
     ("unlabelled", "Not labelled"),
     ("disagreements", "Disagreements"),
     ("all", "All"),
@@ -48,20 +48,20 @@ SHOWS: tuple[tuple[Show, str], ...] = (
 
 
 @router.get("/review")
-def review(
+def show_review(
     request: Request,
     run: str = "",
-    show: Show = "unlabelled",
+    show: ReviewFilter = "unlabelled",
     tag: str = "",
     at: Annotated[str, Query(pattern=r"^(\d{1,9}\.\d{1,9})?$")] = "",
     after: str = "",
 ) -> Response:
     """Shows the answers of a run one at a time; without a run, the list of runs."""
-    with get_project(request).store() as store:
+    with get_project(request).open_store() as store:
         if not run:
-            return _runs(request, store, after)
+            return _list_page(request, store, after)
         stored_run = load_run(store, run)
-        current_review = _review(request, store, stored_run)
+        current_review = _load_review(request, store, stored_run)
         answer = _find_answer(current_review, at) if at else current_review.next(None, show, tag)
         details = None if answer is None else _answer_details(store, current_review, answer)
         next_answer = None if answer is None else current_review.next(answer, show, tag)
@@ -74,17 +74,17 @@ def review(
             here_at=_answer_key(answer),
             next_at=_answer_key(next_answer) if next_answer is not answer else None,
             show=show,
-            shows=SHOWS,
+            shows=SHOW_CHOICES,
             tag=tag,
             agreement=_summarize_agreement(current_review),
             judge=shlex.quote(stored_run.judges[0].name) if stored_run.judges else "JUDGE",
-            enough=ENOUGH,
+            enough=MIN_LABELLED,
         )
 
 
-def _runs(request: Request, store: Store, after: str) -> Response:
-    runs = list(islice(fitting(store, Filter(), after), _PAGE_SIZE + 1))
-    labelled = store.labelled()
+def _list_page(request: Request, store: Store, after: str) -> Response:
+    runs = list(islice(find_runs(store, RunFilter(), after), _PAGE_SIZE + 1))
+    labelled = store.count_labelled_answers()
     listed_runs = [run for run in runs[:_PAGE_SIZE] if run.planned]
     return render_page(
         request,
@@ -100,34 +100,34 @@ def _runs(request: Request, store: Store, after: str) -> Response:
 
 
 @router.post("/review/name")
-def name(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+def set_name(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Sets the name of the reviewer."""
-    get_session(request).reviewer_name = _name(form.text("name"))
-    return _back(form)
+    get_session(request).reviewer_name = _parse_name(form.text("name"))
+    return _redirect_back(form)
 
 
 @router.post("/review/reveal")
 def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Reveals the held-out answers of a run, which is a holdout access."""
-    with get_project(request).store() as store:
+    with get_project(request).open_store() as store:
         get_session(request).reveal(store, load_run(store, form.text("run")))
-    return _back(form)
+    return _redirect_back(form)
 
 
 @router.post("/review/label")
-def label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+def save_label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Saves a label and goes on to the next answer."""
     session, verdict = get_session(request), form.text("label")
-    by = _name(form.text("by") or session.reviewer_name)
+    by = _parse_name(form.text("by") or session.reviewer_name)
     if verdict not in ("pass", "fail"):
         raise UsageError("Say whether the answer passes: press Pass or Fail.")
-    note = _unicode(form.text("note")).strip()
+    note = _replace_invalid(form.text("note")).strip()
     if len(note) > _MAX_NOTE_LENGTH:
         raise UsageError(f"A note has at most {_MAX_NOTE_LENGTH:,} characters. Go back and make it shorter.")
     session.reviewer_name = by
-    with get_project(request).store() as store:
+    with get_project(request).open_store() as store:
         run = load_run(store, form.text("run"))
-        current_review = _review(request, store, run)
+        current_review = _load_review(request, store, run)
         answer = _find_answer(current_review, form.text("at"))
         if answer.held_out:
             session.record_access(store, run)
@@ -139,35 +139,35 @@ def label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Re
             by=by,
             note=note,
         )
-        store.label(new_label, held_out=answer.held_out)
-        next_answer = _review(request, store, run).next(answer, _show(form), form.text("tag"))
-    return _back(form, answer_key=None if next_answer is answer else _answer_key(next_answer))
+        store.add_label(new_label, held_out=answer.held_out)
+        next_answer = _load_review(request, store, run).next(answer, _parse_show(form), form.text("tag"))
+    return _redirect_back(form, answer_key=None if next_answer is answer else _answer_key(next_answer))
 
 
 @router.post("/review/undo")
 def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Takes back this person's last label, and shows its answer again."""
     number = form.text("number")
-    with get_project(request).store() as store:
-        current_review = _review(request, store, load_run(store, form.text("run")))
+    with get_project(request).open_store() as store:
+        current_review = _load_review(request, store, load_run(store, form.text("run")))
         last = current_review.last
         # By its number, so that pressing the button twice takes back only one label.
-        if last is None or str(last[1].number) != number or not store.unlabel(last[1].number):
+        if last is None or str(last[1].number) != number or not store.remove_label(last[1].number):
             raise UsageError("That label has been taken back or replaced already. Nothing was changed.")
         get_session(request).flash(f"Taken back: your label of {one_line(last[0].case_id)}.")
-    return _back(form, answer_key=_answer_key(last[0]))
+    return _redirect_back(form, answer_key=_answer_key(last[0]))
 
 
 @router.get("/review/labels.jsonl")
-def labels(request: Request, run: str) -> Response:
+def download_labels(request: Request, run: str) -> Response:
     """Sends the labels of a run as a file that `certify --judge T --labels FILE` reads."""
     session = get_session(request)
-    with get_project(request).store() as store:
+    with get_project(request).open_store() as store:
         stored_run = load_run(store, run)
         saved_labels = store.labels(stored_run.id)
         if any(saved_label.held_out for saved_label in saved_labels):
             session.record_access(store, stored_run)
-    lines = label_lines(saved_labels, reveal=stored_run.id in session.revealed)
+    lines = format_label_lines(saved_labels, reveal=stored_run.id in session.revealed)
     return Response(
         "".join(f"{line}\n" for line in lines),
         media_type="application/jsonl; charset=utf-8",
@@ -178,18 +178,18 @@ def labels(request: Request, run: str) -> Response:
 # --- views -------------------------------------------------------------------------------------------------
 
 
-def _review(request: Request, store: Store, run: Run) -> Review:
+def _load_review(request: Request, store: Store, run: Run) -> Review:
     session = get_session(request)
     return Review(
         run,
-        get_project(request).get_shared("answers of runs", ReviewCache).of(store, run),
+        get_project(request).get_shared("answers of runs", ReviewCache).get(store, run),
         store.labels(run.id),
         by=session.reviewer_name,
         revealed=run.id in session.revealed,
     )
 
 
-def _find_answer(current_review: Review, answer_key: str) -> Reviewable:
+def _find_answer(current_review: Review, answer_key: str) -> ReviewableAnswer:
     """Returns the answer at `position.repeat`.
 
     Raises:
@@ -206,11 +206,11 @@ def _find_answer(current_review: Review, answer_key: str) -> Reviewable:
     return answer
 
 
-def _answer_key(answer: Reviewable | None) -> str | None:
+def _answer_key(answer: ReviewableAnswer | None) -> str | None:
     return None if answer is None else f"{answer.position}.{answer.repeat}"
 
 
-def _answer_details(store: Store, current_review: Review, answer: Reviewable) -> dict[str, Any]:
+def _answer_details(store: Store, current_review: Review, answer: ReviewableAnswer) -> dict[str, Any]:
     """Returns an answer with its prompt; grades and others' labels only once this person has labelled it."""
     case_in_run = store.case_in_run(current_review.run, answer.position)
     trials = () if case_in_run is None else case_in_run.trials
@@ -224,9 +224,9 @@ def _answer_details(store: Store, current_review: Review, answer: Reviewable) ->
         "messages": case_in_run.case.case.input,
         "answer": trial.output.text,
         "done": list(_list_actions(trial.output)),
-        "sheet": list(exam_sheet(case_in_run.case.case)),
+        "sheet": list(describe_judging(case_in_run.case.case)),
         "mine": own_label,
-        "others": current_review.of_others(answer) if own_label is not None else [],
+        "others": current_review.labels_of_others(answer) if own_label is not None else [],
         # The page's source must not contain it before it may be seen.
         "scores": (judged_scores(trial) or trial.scores) if own_label is not None else (),
     }
@@ -252,7 +252,7 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         return []
     share = calibration.agreement(matrix)
     sentence = (
-        f"So far {current_review.who} and people agree on {share.hits:,} of {share.of:,} answers "
+        f"So far {current_review.who} and people agree on {share.hits:,} of {share.total:,} answers "
         f"({percent(share.value)}, {interval(share.ci95)})"
     )
     if matrix.kappa is not None and matrix.kappa_ci95 is not None:
@@ -260,46 +260,46 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         sentence += f", kappa {matrix.kappa:.2f} ({low:.2f} to {high:.2f})"
     sentences = [f"{sentence}."]
     few = [
-        f"{kind.of:,} that people {verb}"
+        f"{kind.total:,} that people {verb}"
         for kind, verb in (
             (calibration.sensitivity(matrix), "pass"),
             (calibration.specificity(matrix), "fail"),
         )
-        if kind.of < FEW
+        if kind.total < MIN_LABELS
     ]
     if few:
-        sentences.append(f"Among them are only {' and '.join(few)}: label {FEW} of each.")
+        sentences.append(f"Among them are only {' and '.join(few)}: label {MIN_LABELS} of each.")
     return sentences
 
 
 # --- input -------------------------------------------------------------------------------------------------
 
 
-def _name(text: str) -> str:
+def _parse_name(text: str) -> str:
     """Parses a person's name.
 
     Raises:
         UsageError: there is none, or it is too long.
     """
-    name = " ".join(one_line(_unicode(text)).split())
+    name = " ".join(one_line(_replace_invalid(text)).split())
     if not name or len(name) > _MAX_NAME_LENGTH:
         raise UsageError(f"Say who labels: a name of 1 to {_MAX_NAME_LENGTH} characters.")
     return name
 
 
-def _unicode(text: str) -> str:
+def _replace_invalid(text: str) -> str:
     """Replaces characters that no file can hold."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
-def _show(form: PageForm) -> Show:
-    return next((choice for choice, _ in SHOWS if choice == form.text("show")), "unlabelled")
+def _parse_show(form: PageForm) -> ReviewFilter:
+    return next((choice for choice, _ in SHOW_CHOICES if choice == form.text("show")), "unlabelled")
 
 
-def _back(form: PageForm, answer_key: str | None = "") -> Response:
+def _redirect_back(form: PageForm, answer_key: str | None = "") -> Response:
     """Redirects to the review of a form with the same state."""
     parameters = {name: form.text(name)[:_MAX_WORD_LENGTH] for name in ("run", "tag")}
-    show = _show(form)
+    show = _parse_show(form)
     next_key = form.text("at")[:_MAX_WORD_LENGTH] if answer_key == "" else answer_key
     return RedirectResponse(
         url("/review", **parameters, show=None if show == "unlabelled" else show, at=next_key),

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from proctor.model import Run
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import REPORTS
 from proctor.reports.formatting import interval, percent
-from proctor.reports.runs.command_line import command_of
-from proctor.services.runs.reading.catalogue_sync import Looked
-from proctor.services.runs.reading.report import looked_at, reported
+from proctor.reports.runs.command_line import rerun_command
+from proctor.services.runs.reading.catalogue_sync import RunSummary
+from proctor.services.runs.reading.report import build_report, record_report_access
 from proctor.stores.catalogue.records import VERDICTS
 from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import get_project
@@ -45,10 +45,10 @@ _MEDIA_TYPES = {
 
 
 @router.get("/runs/{run_id}")
-def run(request: Request, run_id: str, after: str = "") -> Response:
+def show_run(request: Request, run_id: str, after: str = "") -> Response:
     """Shows a run with its numbers and trials."""
     project, session = get_project(request), get_session(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run_summary = _load_summary(request, store, load_run(store, run_id), session)
     stored_run, revealed = run_summary.run, run_id in session.revealed
     query, address = filter_query(request), f"/runs/{run_id}"
@@ -62,34 +62,34 @@ def run(request: Request, run_id: str, after: str = "") -> Response:
         row=run_summary.summary,
         answer=headline(run_summary, revealed=revealed),
         parts_of=_group_rows(run_summary.summary),
-        drawings=_drawings(request, run_summary),
+        drawings=_list_drawings(request, run_summary),
         facts=list_facts(run_summary),
         revealed=revealed,
-        command=command_of(stored_run),
+        command=rerun_command(stored_run),
         trials=trials,
         verdicts=[verdict.value for verdict in VERDICTS],
         asked=parse_filter(request),
         sort=sort,
         after=after,
         query=query,
-        chips=_chips(request, address),
-        sorted_by=lambda name: _sorted_by(address, query, sort, name),
+        chips=_filter_chips(request, address),
+        sorted_by=lambda name: _sort_link(address, query, sort, name),
         failures=url(address, **query | {"verdict": ["fail", "error", "unscored"]}) + "#trials",
         endings=list(_MEDIA_TYPES),
     )
 
 
-def _load_summary(request: Request, store: Store, run: Run, session: BrowserSession) -> Looked:
+def _load_summary(request: Request, store: Store, run: Run, session: BrowserSession) -> RunSummary:
     """Returns the numbers of a run, and records the holdout access if it has a holdout."""
     cataloguer = get_project(request).cataloguer
-    run_summary = cataloguer.look_in(store, run)
+    run_summary = cataloguer.refresh_in(store, run)
     if not _shows_holdout_rate(run_summary):
         return run_summary
     session.record_access(store, run)
-    return cataloguer.look_in(store, run, 0.05)
+    return cataloguer.refresh_in(store, run, 0.05)
 
 
-def _shows_holdout_rate(run_summary: Looked) -> bool:
+def _shows_holdout_rate(run_summary: RunSummary) -> bool:
     """Whether the page, or its live updates, show the holdout's pass rate."""
     if "holdout" in run_summary.summary["splits"]:
         return True
@@ -101,14 +101,15 @@ def _shows_holdout_rate(run_summary: Looked) -> bool:
     )
 
 
-def headline(run_summary: Looked, *, revealed: bool) -> str:
+def headline(run_summary: RunSummary, *, revealed: bool) -> str:
     """Sums up a run in one line."""
     counts, name = run_summary.counts, run_summary.run.target.name
     if not run_summary.whole:
         return f"{name}: {run_summary.done:,} of {run_summary.stored:,} stored trials are read so far"
     if run_summary.alive:
         return (
-            f"{name} is being asked: {counted(run_summary.planned, 'trial')} of {run_summary.run.suite.title}"
+            f"{name} is being asked: {pluralize(run_summary.planned, 'trial')} of "
+            f"{run_summary.run.suite.title}"
         )
     if not counts.total:
         return f"{name} answered none of {run_summary.planned:,}"
@@ -132,16 +133,16 @@ def _group_rows(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dic
     return parts
 
 
-def _drawings(request: Request, run_summary: Looked) -> list[Drawing]:
+def _list_drawings(request: Request, run_summary: RunSummary) -> list[Drawing]:
     return list_drawings(get_project(request), run_summary) if run_summary.whole and run_summary.done else []
 
 
-def _chips(request: Request, address: str) -> Iterator[FilterChip]:
+def _filter_chips(request: Request, address: str) -> Iterator[FilterChip]:
     for chip in filter_chips(request, address):
         yield FilterChip(chip.text, f"{chip.address}#trials")
 
 
-def _sorted_by(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
+def _sort_link(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
     """Returns the address that sorts trials by a column or reverses the order, and the current direction."""
     is_active = sort.removeprefix("-") == name
     descending = sort.startswith("-") if is_active else name not in _DOWN_FIRST
@@ -154,13 +155,13 @@ def _sorted_by(address: str, query: dict[str, list[str]], sort: str, name: str) 
 
 
 @router.get("/runs/{run_id}/charts/{name}.svg")
-def chart(request: Request, run_id: str, name: str, dark: bool = False) -> Response:
+def send_chart(request: Request, run_id: str, name: str, dark: bool = False) -> Response:
     """Sends a chart for light or dark pages."""
     if name not in CHARTS:
         raise PageNotFound("There is no such chart.")
     project = get_project(request)
-    with project.store() as store:
-        run_summary = project.cataloguer.look_in(store, load_run(store, run_id))
+    with project.open_store() as store:
+        run_summary = project.cataloguer.refresh_in(store, load_run(store, run_id))
     svg = render_svg(project, run_summary, name, dark=dark)
     if svg is None:
         raise PageNotFound("There is nothing to draw: no answer of this run has such a number.")
@@ -174,14 +175,14 @@ def export(request: Request, run_id: str, extension: str) -> Response:
         endings = ", ".join(_MEDIA_TYPES)
         raise PageNotFound(f"A run cannot be exported as {extension!r}. It can be as {endings}.")
     project, reveal = get_project(request), run_id in get_session(request).revealed
-    with project.store() as store:
+    with project.open_store() as store:
         stored_run = load_run(store, run_id)
 
     def render_report() -> Iterator[str]:
-        with project.store() as store:
-            report = reported(store, stored_run, reveal=reveal)
+        with project.open_store() as store:
+            report = build_report(store, stored_run, reveal=reveal)
             # The reveal was recorded already.
-            yield from REPORTS.get(f".{extension}")([looked_at(store, report, reveal=False)])
+            yield from REPORTS.get(f".{extension}")([record_report_access(store, report, reveal=False)])
 
     chunks = (chunk.encode("utf-8", "replace") for chunk in render_report())
     first_chunk = next(chunks, b"")  # an error becomes a page, not half a file
@@ -202,7 +203,7 @@ def _file_name(run: Run) -> str:
 def reveal(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Reveals the held-out answers of a run to this session, which is a holdout access."""
     session = get_session(request)
-    with get_project(request).store() as store:
+    with get_project(request).open_store() as store:
         session.reveal(store, load_run(store, run_id))
     session.flash("The holdout of this run is revealed to you, and the look is recorded.")
     run_address = f"/runs/{run_id}"

@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from proctor.model import Run
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import costs
 from proctor.reports.runs.serialize import counts_row
-from proctor.services.runs.reading.catalogue_sync import Looked
-from proctor.services.runs.reading.listing import listed
+from proctor.services.runs.reading.catalogue_sync import RunSummary
+from proctor.services.runs.reading.listing import summarize_run
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import render_page, url
 from proctor.web.trial_filters import FilterChip
@@ -70,19 +70,19 @@ class RunListQuery(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/runs")
-def runs(request: Request) -> Response:
+def list_runs(request: Request) -> Response:
     """Lists the matching runs, newest first by default."""
     project, query = get_project(request), _parse_query(request)
     if not project.location.exists():  # showing an empty list creates no store
-        return render_page(request, "runs.html", **_empty(query))
-    with project.store() as store:
+        return render_page(request, "runs.html", **_empty_values(query))
+    with project.open_store() as store:
         all_runs = list(store.runs())
-        project.cataloguer.tidy([run.id for run in all_runs])
-        alive = {run.id for run in all_runs if run.status == "running" and store.claimed(run.id)}
-        matching = [run for run in all_runs if _fits(run, query, alive)]
+        project.cataloguer.prune([run.id for run in all_runs])
+        alive = {run.id for run in all_runs if run.status == "running" and store.is_run_locked(run.id)}
+        matching = [run for run in all_runs if _matches(run, query, alive)]
         summaries = _sort_runs(project, store, matching, query.sort)
         page_runs, following, before = _slice_page(matching, query.after)
-        summaries |= project.cataloguer.summaries(
+        summaries |= project.cataloguer.summarize(
             store, [run for run in page_runs if run.id not in summaries]
         )
         entries = [_make_entry(store, run, summaries.get(run.id), alive) for run in page_runs]
@@ -94,16 +94,16 @@ def runs(request: Request) -> Response:
         following=following,
         before=before,
         total=len(all_runs),
-        **_state(all_runs, query),
+        **_filter_values(all_runs, query),
     )
 
 
-def _empty(query: RunListQuery) -> dict[str, Any]:
+def _empty_values(query: RunListQuery) -> dict[str, Any]:
     values = {"entries": [], "answer": _headline([], [], set(), query), "following": "", "before": False}
-    return {**values, "total": 0, **_state([], query)}
+    return {**values, "total": 0, **_filter_values([], query)}
 
 
-def _state(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
+def _filter_values(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
     """Returns the filter choices and the current filter."""
     return {
         "query": query,
@@ -111,8 +111,8 @@ def _state(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
         "targets": sorted({run.target.name for run in all_runs}),
         "statuses": _STATUSES,
         "tags": sorted({tag for run in all_runs for tag in run.tags}),
-        "chips": _chips(query),
-        "sorted_by": lambda name: _sorted_by(query, name),
+        "chips": _filter_chips(query),
+        "sorted_by": lambda name: _sort_link(query, name),
         "command": _command(query),
     }
 
@@ -125,7 +125,7 @@ def _parse_query(request: Request) -> RunListQuery:
     return RunListQuery(**filters, sort=sort if is_known else "-started", after=query.get("after", ""))
 
 
-def _fits(run: Run, query: RunListQuery, alive: set[str]) -> bool:
+def _matches(run: Run, query: RunListQuery, alive: set[str]) -> bool:
     if query.suite and run.suite.name != query.suite:
         return False
     if query.target and run.target.name != query.target:
@@ -147,7 +147,7 @@ def _status(run: Run, alive: set[str]) -> str:
 # --- order -------------------------------------------------------------------------------------------------
 
 
-def _by_rate(run_summary: Looked | None) -> float:
+def _by_rate(run_summary: RunSummary | None) -> float:
     """Sort key by pass rate; runs without a rate or with a hidden one come last."""
     if run_summary is None or run_summary.run.settings.selection.split == "holdout":
         return -1.0
@@ -164,10 +164,10 @@ _DOWN_FIRST = frozenset({"started", "rate"})
 """Columns that are sorted in descending order first."""
 
 
-def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -> dict[str, Looked]:
+def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -> dict[str, RunSummary]:
     """Sorts the runs in place; returns the summaries that it needed for all of them."""
     name, descending = sort.removeprefix("-"), sort.startswith("-")
-    summaries: dict[str, Looked] = {}
+    summaries: dict[str, RunSummary] = {}
     key = _SORTS[name]
     if name == "started":
         if not descending:
@@ -175,7 +175,7 @@ def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -
     elif key is not None:
         matching.sort(key=key, reverse=descending)
     else:
-        summaries = project.cataloguer.summaries(store, matching)
+        summaries = project.cataloguer.summarize(store, matching)
         matching.sort(key=lambda run: _by_rate(summaries.get(run.id)), reverse=descending)
     return summaries
 
@@ -189,7 +189,7 @@ def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
     return page_runs, page_runs[-1].id if more else "", start > 0
 
 
-def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
+def _sort_link(query: RunListQuery, name: str) -> tuple[str, str]:
     """Returns the address that sorts by a column or reverses the order, and the current direction."""
     is_active = query.sort.removeprefix("-") == name
     descending = query.sort.startswith("-") if is_active else name not in _DOWN_FIRST
@@ -203,7 +203,7 @@ def _sorted_by(query: RunListQuery, name: str) -> tuple[str, str]:
 # --- texts -------------------------------------------------------------------------------------------------
 
 
-def _chips(query: RunListQuery) -> list[FilterChip]:
+def _filter_chips(query: RunListQuery) -> list[FilterChip]:
     chips = []
     for name in _FILTERS:
         value = getattr(query, name)
@@ -222,9 +222,9 @@ def _headline(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str],
     suffix = f"; {running:,} {'is' if running == 1 else 'are'} being made" if running else ""
     if query.is_narrowed:
         verb = "fits" if len(matching) == 1 else "fit"
-        return f"{len(matching):,} of {counted(len(all_runs), 'run')} {verb}{suffix}"
+        return f"{len(matching):,} of {pluralize(len(all_runs), 'run')} {verb}{suffix}"
     suites = {run.suite.name for run in all_runs}
-    return f"{counted(len(all_runs), 'run')} of {counted(len(suites), 'suite')}{suffix}"
+    return f"{pluralize(len(all_runs), 'run')} of {pluralize(len(suites), 'suite')}{suffix}"
 
 
 def _command(query: RunListQuery) -> str:
@@ -235,11 +235,11 @@ def _command(query: RunListQuery) -> str:
     return line
 
 
-def _make_entry(store: Store, run: Run, run_summary: Looked | None, alive: set[str]) -> RunEntry:
+def _make_entry(store: Store, run: Run, run_summary: RunSummary | None, alive: set[str]) -> RunEntry:
     is_sealed = run.settings.selection.split == "holdout"
     if run_summary is None:  # not in the catalogue yet
-        listed_run = listed(store, run)
-        counts, done_count, cost = listed_run.counts, listed_run.there, ""
+        listed_run = summarize_run(store, run)
+        counts, done_count, cost = listed_run.counts, listed_run.verdict_count, ""
     else:
         counts, done_count = run_summary.counts, run_summary.done
         judge = run_summary.summary["judge"]
@@ -248,7 +248,7 @@ def _make_entry(store: Store, run: Run, run_summary: Looked | None, alive: set[s
         run=run,
         status=_status(run, alive),
         counts=counts_row(counts),
-        scored_counts=counts_row(counts.measured),
+        scored_counts=counts_row(counts.measured_counts),
         is_sealed=is_sealed,
         done_count=done_count,
         cost=cost,

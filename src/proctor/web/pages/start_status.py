@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from proctor.model import Run
-from proctor.plurals import counted, listed
-from proctor.reports.formatting import percent, points
-from proctor.services.runs.request import check_group
+from proctor.plurals import join_names, pluralize
+from proctor.reports.formatting import percent, percentage_points
+from proctor.services.runs.request import check_group_id
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.run_status import GroupLiveView, GroupSnapshot, RunSnapshot
@@ -27,9 +27,9 @@ router = APIRouter()
 def show_start(request: Request, group: str) -> Response:
     """Shows the state of a start."""
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         view = GroupLiveView(project, group)
-        group_snapshot = view.snapshot(store)
+        group_snapshot = view.take_snapshot(store)
         exposed_runs = [
             snapshot.run
             for snapshot in group_snapshot.runs
@@ -38,7 +38,7 @@ def show_start(request: Request, group: str) -> Response:
         for run in exposed_runs:
             get_session(request).record_access(store, run)
         if exposed_runs:
-            group_snapshot = view.snapshot(store)  # now includes the recorded holdout accesses
+            group_snapshot = view.take_snapshot(store)  # now includes the recorded holdout accesses
     fields: dict[str, list[str]] = {}
     for name, value in () if group_snapshot.start is None else group_snapshot.start.fields:
         fields.setdefault(name, []).append(value)
@@ -96,7 +96,7 @@ def _headline(group: GroupSnapshot) -> str:
         return f"{title}: {len(group.runs)} runs are finished"
     counts = group.runs[0].run_summary.counts
     result_text = f"{title}: {counts.passed:,} of {counts.total:,} passed ({percent(counts.pass_rate, 0)})"
-    return f"{result_text}, {counted(counts.errors, 'error')}" if counts.errors else result_text
+    return f"{result_text}, {pluralize(counts.errors, 'error')}" if counts.errors else result_text
 
 
 def _describe_request(group: GroupSnapshot) -> str:
@@ -110,7 +110,7 @@ def _describe_request(group: GroupSnapshot) -> str:
         if suite_argument.startswith("--saved=")
         else suite_argument
     )
-    return f"{suite} on {listed(group.pending_targets, 3)}" if group.pending_targets else suite
+    return f"{suite} on {join_names(group.pending_targets, 3)}" if group.pending_targets else suite
 
 
 def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
     dev, holdout = summary["splits"].get("dev"), summary["splits"].get("holdout")
     difference = ""
     if dev and holdout and dev["pass_rate"] is not None and holdout["pass_rate"] is not None:
-        difference = points(holdout["pass_rate"] - dev["pass_rate"])
+        difference = percentage_points(holdout["pass_rate"] - dev["pass_rate"])
     mean, budget = summary["latency_ms"]["mean"], snapshot.run.settings.budget_usd
     budget_flags = [] if budget is None else [f"--budget-usd={budget:.12g}"]
     return {
@@ -160,8 +160,8 @@ def stop_start(request: Request, group: str) -> Response:
     start = processes.find(group)
     stopped = start is not None and processes.stop(start)
     if not stopped:
-        with project.store() as store:
-            for snapshot in GroupLiveView(project, group).snapshot(store).active_runs:
+        with project.open_store() as store:
+            for snapshot in GroupLiveView(project, group).take_snapshot(store).active_runs:
                 stopped = processes.stop_run(store, snapshot.run) or stopped
     get_session(request).flash(_STOPPING if stopped else "It has ended already.")
     return RedirectResponse(f"/starts/{group}", 303)
@@ -171,37 +171,39 @@ def stop_start(request: Request, group: str) -> Response:
 def stop(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Stops a run, wherever it was started."""
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, run_id)
         if get_run_processes(project).stop_run(store, run):
             message = _STOPPING
         else:
-            message = _UNKNOWN_PROCESS if store.claimed(run.id) else "Nobody is making this run any more."
+            message = (
+                _UNKNOWN_PROCESS if store.is_run_locked(run.id) else "Nobody is making this run any more."
+            )
     get_session(request).flash(message)
-    return RedirectResponse(_back(form, run), 303)
+    return RedirectResponse(_return_address(form, run), 303)
 
 
 @router.post("/runs/{run_id}/resume")
 def resume(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Resumes an interrupted run."""
     project, session = get_project(request), get_session(request)
-    with project.store() as store:
+    with project.open_store() as store:
         run = load_run(store, run_id)
         obstacle = reason_not_resumable(store, run)
     if obstacle:
         session.flash(obstacle)
-        return RedirectResponse(_back(form, run), 303)
+        return RedirectResponse(_return_address(form, run), 303)
     started_run = get_run_processes(project).resume(run)
     if started_run is None:
         session.flash("This run is being made already.")
-        return RedirectResponse(_back(form, run), 303)
+        return RedirectResponse(_return_address(form, run), 303)
     return RedirectResponse(f"/starts/{started_run.group}", 303)
 
 
-def _back(form: PageForm, run: Run) -> str:
+def _return_address(form: PageForm, run: Run) -> str:
     """Returns the page that the button was on."""
     group = form.text("group")
     if group:
-        check_group(group)
+        check_group_id(group)
         return f"/starts/{group}"
     return f"/runs/{run.id}"

@@ -16,18 +16,18 @@ from starlette.responses import Response
 from proctor.dialects import DIALECTS, LOSSLESS, writable_names
 from proctor.errors import UsageError
 from proctor.model import Case, Suite
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import suites as suite_reports
 from proctor.reports.runs.serialize import counts_row
-from proctor.reports.suites import Described, Kept
+from proctor.reports.suites import SuiteDetail, VersionEntry
 from proctor.safe_text import one_line
-from proctor.services.runs.reading.listing import listed
-from proctor.services.suites.convert import MAIN, Converted, converted
-from proctor.services.suites.overview import described, kept
-from proctor.services.suites.save_and_open import stored_suite
+from proctor.services.runs.reading.listing import summarize_run
+from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_suite
+from proctor.services.suites.overview import describe_version, list_saved_versions
+from proctor.services.suites.save_and_open import find_stored_suite
 from proctor.services.suites.zip_upload import pack
-from proctor.suite_diff import Change, Changed, diff
+from proctor.suite_diff import CaseChange, FieldChange, diff_suites
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import PageNotFound, render_page
 
@@ -56,23 +56,23 @@ class CaseEntry(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/suite")
-def suite(
+def show_suite(
     request: Request, name: str, version: str = "", after: int = -1, case: int = -1, older: bool = False
 ) -> Response:
     """Shows one version: its content and its runs."""
     project = get_project(request)
     after, case = (min(max(position, -1), _MAX_POSITION) for position in (after, case))
-    with _store(project, name) as store:
-        header = _version(store, name, version)
-        detail = described(store, header)
+    with _open_store(project, name) as store:
+        header = _find_version(store, name, version)
+        detail = describe_version(store, header)
         content = detail.saved.suite.content
         rows = [
-            _row(detail, after + 1 + offset, stored_case.case)
+            _case_entry(detail, after + 1 + offset, stored_case.case)
             for offset, stored_case in enumerate(islice(store.cases(content, after + 1), _PAGE_SIZE + 1))
         ]
         selected = next(iter(store.cases(content, case)), None) if case >= 0 else None
-        runs = [(listed(store, run), run) for run in detail.runs[:_MAX_RUNS]]
-        versions = kept(store, name)
+        runs = [(summarize_run(store, run), run) for run in detail.runs[:_MAX_RUNS]]
+        versions = list_saved_versions(store, name)
     newest_first = versions[::-1]
     return render_page(
         request,
@@ -86,29 +86,29 @@ def suite(
         rows=rows[:_PAGE_SIZE],
         following=rows[_PAGE_SIZE - 1].position if len(rows) > _PAGE_SIZE else None,
         after=after,
-        chosen=None if selected is None else _row(detail, case, selected.case),
+        chosen=None if selected is None else _case_entry(detail, case, selected.case),
         runs=[
-            (run, None if listed_run.sealed else counts_row(listed_run.counts)) for listed_run, run in runs
+            (run, None if listed_run.is_sealed else counts_row(listed_run.counts)) for listed_run, run in runs
         ],
-        dialects={name: DIALECTS.get(name).written_form for name in writable_names()},
+        dialects={name: DIALECTS.get(name).output_format for name in writable_names()},
         command=f"proctor suites show {shell_quoted(f'{name}@{header.version}')} --cases",
     )
 
 
-def _store(project: Project, name: str) -> Any:
+def _open_store(project: Project, name: str) -> Any:
     if not project.location.exists():
         raise PageNotFound(f"There is no suite {name!r}: nothing was saved here yet.")
-    return project.store()
+    return project.open_store()
 
 
-def _version(store: Store, name: str, version: str) -> Suite:
+def _find_version(store: Store, name: str, version: str) -> Suite:
     """Returns a version of a suite, or the current one.
 
     Raises:
         PageNotFound: there is none.
     """
     try:
-        suite = store.suite(name) if not version else stored_suite(store, f"{name}@{version}")
+        suite = store.suite(name) if not version else find_stored_suite(store, f"{name}@{version}")
     except UsageError as error:
         raise PageNotFound(str(error)) from None
     if suite is None or suite.name != name:
@@ -116,23 +116,23 @@ def _version(store: Store, name: str, version: str) -> Suite:
     return suite
 
 
-def _row(detail: Described, position: int, case: Case) -> CaseEntry:
+def _case_entry(detail: SuiteDetail, position: int, case: Case) -> CaseEntry:
     graders = dict.fromkeys(assertion.label or assertion.grader for assertion in case.assertions)
-    is_held_out = detail.split_of(position) == "holdout"
+    is_held_out = detail.split_at(position) == "holdout"
     return CaseEntry(position=position, case=case, is_held_out=is_held_out, graders=tuple(graders))
 
 
-def _headline(detail: Described) -> str:
+def _headline(detail: SuiteDetail) -> str:
     suite = detail.saved.suite
-    cases = counted(suite.case_count, "case")
+    cases = pluralize(suite.case_count, "case")
     if detail.holdout is not None:
         holdout_count = len(detail.holdout)
         cases += f", {suite.case_count - holdout_count:,} dev + {holdout_count:,} holdout"
-    runs = f"run {counted(len(detail.runs), 'time')}" if detail.runs else "not run yet"
+    runs = f"run {pluralize(len(detail.runs), 'time')}" if detail.runs else "not run yet"
     return f"{suite.title}: {cases}, {runs}"
 
 
-def _previous_version(versions: list[Kept], suite: Suite) -> str | None:
+def _previous_version(versions: list[VersionEntry], suite: Suite) -> str | None:
     """Returns the version listed before another one."""
     names = [saved.saved.suite.version for saved in versions]
     index = names.index(suite.version) if suite.version in names else 0
@@ -143,19 +143,19 @@ def _previous_version(versions: list[Kept], suite: Suite) -> str | None:
 
 
 @router.get("/suite/diff")
-def changes(request: Request, name: str, old: str = "", new: str = "") -> Response:
+def show_changes(request: Request, name: str, old: str = "", new: str = "") -> Response:
     """Shows what changed between two versions; by default between the last two."""
     project = get_project(request)
-    with _store(project, name) as store:
-        versions = kept(store, name)
+    with _open_store(project, name) as store:
+        versions = list_saved_versions(store, name)
         if not versions:
             raise PageNotFound(f"There is no suite {name!r} here. It may have been deleted.")
         if not old and len(versions) == 1:
             raise UsageError(f"The suite {name!r} has only one version, {versions[0].saved.suite.version}.")
         by_age = sorted(versions, key=lambda saved: (saved.saved.current, saved.saved.saved_at))
-        first = _version(store, name, old or str(by_age[-2].saved.suite.version))
-        second = _version(store, name, new)
-        suite_diff = diff(first, _cases(store, first), second, _cases(store, second))
+        first = _find_version(store, name, old or str(by_age[-2].saved.suite.version))
+        second = _find_version(store, name, new)
+        suite_diff = diff_suites(first, _read_cases(store, first), second, _read_cases(store, second))
     return render_page(
         request,
         "suite_diff.html",
@@ -163,7 +163,7 @@ def changes(request: Request, name: str, old: str = "", new: str = "") -> Respon
         old=first,
         new=second,
         found=suite_diff,
-        answer=next(suite_reports.compared(one_line(first.title), one_line(second.title), suite_diff)),
+        answer=next(suite_reports.render_diff(one_line(first.title), one_line(second.title), suite_diff)),
         versions=[saved.saved.suite.version for saved in versions],
         changed=[(saved, _describe_changes(saved)) for saved in suite_diff.changed[:_MAX_CHANGED_CASES]],
         header=[_describe_change(change) for change in suite_diff.header],
@@ -172,15 +172,15 @@ def changes(request: Request, name: str, old: str = "", new: str = "") -> Respon
     )
 
 
-def _cases(store: Store, suite: Suite) -> Any:
+def _read_cases(store: Store, suite: Suite) -> Any:
     return (stored_case.case for stored_case in store.cases(suite.content))
 
 
-def _describe_changes(changed: Changed) -> list[dict[str, Any]]:
+def _describe_changes(changed: CaseChange) -> list[dict[str, Any]]:
     return [_describe_change(change) for change in changed.changes]
 
 
-def _describe_change(change: Change) -> dict[str, Any]:
+def _describe_change(change: FieldChange) -> dict[str, Any]:
     """Returns a change; for texts of several lines the removed and added lines with context."""
     old, new = change.old, change.new
     lines: list[tuple[str, str]] = []
@@ -203,13 +203,13 @@ def export(
 ) -> Response:
     """Sends a version in another dialect, or shows what that dialect cannot express."""
     project = get_project(request)
-    with _store(project, name) as store:
-        suite = _version(store, name, version)
-        conversion = converted(suite, _cases(store, suite), to, lossy=lossy)
-    if conversion.failed:
+    with _open_store(project, name) as store:
+        suite = _find_version(store, name, version)
+        conversion = convert_suite(suite, _read_cases(store, suite), to, lossy=lossy)
+    if conversion.has_errors:
         failed_cases = {problem.case for problem in conversion.problems if problem.level == "error"} - {None}
         flags = f"--to {to} --lossy" + (" -o FOLDER/" if DIALECTS.get(to).reads_folders else "")
-        scope = counted(len(failed_cases), "case") if failed_cases else "the suite"
+        scope = pluralize(len(failed_cases), "case") if failed_cases else "the suite"
         return render_page(
             request,
             "suite_export.html",
@@ -225,10 +225,10 @@ def export(
     return _download(conversion)
 
 
-def _download(conversion: Converted) -> Response:
+def _download(conversion: ConvertedSuite) -> Response:
     """Returns the files; several as a zip archive."""
-    if conversion.files.keys() == {MAIN}:
-        data, file_name = conversion.files[MAIN], conversion.name_hint
+    if conversion.files.keys() == {MAIN_FILE}:
+        data, file_name = conversion.files[MAIN_FILE], conversion.name_hint
         kind = "application/yaml" if file_name.endswith((".yaml", ".yml")) else "application/jsonl"
     else:
         data = pack({path or conversion.name_hint: content for path, content in conversion.files.items()})

@@ -12,15 +12,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from proctor.errors import StoreError, UsageError
-from proctor.plurals import counted
-from proctor.plurals import listed as in_words
+from proctor.plurals import join_names as in_words
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import counts_row
 from proctor.safe_text import one_line
-from proctor.services.runs.reading.listing import listed
-from proctor.services.suites.builtin_suites import BUILTIN, TIERS
-from proctor.services.suites.overview import Overview, overviews
-from proctor.services.suites.trash import Discarded, Trash
+from proctor.services.runs.reading.listing import summarize_run
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS
+from proctor.services.suites.overview import SuiteOverview, list_overviews
+from proctor.services.suites.trash import DeletedVersion, Trash
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.security import PageForm, read_form
@@ -28,7 +28,7 @@ from proctor.web.templates_env import render_page, url
 
 router = APIRouter()
 
-SORTS: dict[str, tuple[str, Callable[[Overview], Any], bool]] = {
+SORTS: dict[str, tuple[str, Callable[[SuiteOverview], Any], bool]] = {
     "name": ("Suite", lambda overview: overview.name.casefold(), False),
     "cases": ("Cases", lambda overview: overview.current.suite.case_count, True),
     "saved": ("Saved", lambda overview: overview.current.saved_at, True),
@@ -37,7 +37,7 @@ SORTS: dict[str, tuple[str, Callable[[Overview], Any], bool]] = {
 """Sort orders of the list: heading, key, and whether the largest comes first."""
 _PAGE_SIZE = 100
 """Suites on one page."""
-_BUILTIN_NAMES = tuple(f"{BUILTIN}{tier}" for tier in TIERS)
+_BUILTIN_NAMES = tuple(f"{BUILTIN_PREFIX}{tier}" for tier in TIERS)
 _MAX_DELETED = 10
 """Deleted versions that are offered for restoring."""
 
@@ -45,13 +45,13 @@ _MAX_DELETED = 10
 class SuiteEntry(Struct, frozen=True, kw_only=True):
     """A suite in the list."""
 
-    suite: Overview
+    suite: SuiteOverview
     counts: dict[str, Any] | None
     """The result of its last run; None if there is none or it is of the holdout alone."""
 
 
 @router.get("/suites")
-def suites(
+def list_suites(
     request: Request, sort: str = "name", down: bool = False, after: str = "", find: str = ""
 ) -> Response:
     """Lists every suite once."""
@@ -65,15 +65,15 @@ def suites(
             answer=_headline([]),
             deleted=[],
             tiers=_BUILTIN_NAMES,
-            **_state(),
+            **_list_values(),
         )
-    with project.store() as store:
-        all_suites = overviews(store)
+    with project.open_store() as store:
+        all_suites = list_overviews(store)
         matching = [overview for overview in all_suites if find.casefold() in overview.name.casefold()]
         matching.sort(key=SORTS[sort][1], reverse=SORTS[sort][2] != down)
         page_suites, following = _slice_page(matching, after)
         entries = [_make_entry(store, overview) for overview in page_suites]
-        deleted = deleted_in(project, store)
+        deleted = list_deleted(project, store)
     return render_page(
         request,
         "suites.html",
@@ -81,11 +81,11 @@ def suites(
         answer=_headline(all_suites),
         deleted=deleted,
         tiers=_BUILTIN_NAMES,
-        **_state(sort, down=down, find=find, following=following, after=after),
+        **_list_values(sort, down=down, find=find, following=following, after=after),
     )
 
 
-def _state(
+def _list_values(
     sort: str = "name", *, down: bool = False, find: str = "", following: str = "", after: str = ""
 ) -> dict[str, Any]:
     return {
@@ -98,7 +98,7 @@ def _state(
     }
 
 
-def _slice_page(all_suites: list[Overview], after: str) -> tuple[list[Overview], str]:
+def _slice_page(all_suites: list[SuiteOverview], after: str) -> tuple[list[SuiteOverview], str]:
     """Returns one page of suites, and the name after which the next page begins."""
     names = [overview.name for overview in all_suites]
     start = names.index(after) + 1 if after in names else 0
@@ -106,12 +106,12 @@ def _slice_page(all_suites: list[Overview], after: str) -> tuple[list[Overview],
     return page_suites, page_suites[-1].name if start + _PAGE_SIZE < len(all_suites) else ""
 
 
-def _headline(all_suites: list[Overview]) -> str:
+def _headline(all_suites: list[SuiteOverview]) -> str:
     if not all_suites:
         return "No suite is saved yet"
     changed = sum(overview.changed for overview in all_suites)
     run = sum(overview.last is not None for overview in all_suites)
-    suites = counted(len(all_suites), "suite")
+    suites = pluralize(len(all_suites), "suite")
     if not run:
         return f"{suites}, {'not' if len(all_suites) == 1 else 'none'} run yet"
     if not changed:
@@ -119,11 +119,11 @@ def _headline(all_suites: list[Overview]) -> str:
     return f"{suites}, {changed:,} changed since {'its' if changed == 1 else 'their'} last run"
 
 
-def _make_entry(store: Store, overview: Overview) -> SuiteEntry:
+def _make_entry(store: Store, overview: SuiteOverview) -> SuiteEntry:
     if overview.last is None:
         return SuiteEntry(suite=overview, counts=None)
-    listed_run = listed(store, overview.last)
-    return SuiteEntry(suite=overview, counts=None if listed_run.sealed else counts_row(listed_run.counts))
+    listed_run = summarize_run(store, overview.last)
+    return SuiteEntry(suite=overview, counts=None if listed_run.is_sealed else counts_row(listed_run.counts))
 
 
 # --- deleting and restoring --------------------------------------------------------------------------------
@@ -135,18 +135,18 @@ def get_trash_opener(project: Project) -> Callable[[], AbstractContextManager[St
     return lambda: closing(trash.open_store())
 
 
-def deleted_in(project: Project, store: Store) -> list[Discarded]:
+def list_deleted(project: Project, store: Store) -> list[DeletedVersion]:
     """Returns what can be restored, last deleted first."""
     if not project.location.trash().exists():
         return []
-    return Trash(store, get_trash_opener(project)).discarded()[:_MAX_DELETED]
+    return Trash(store, get_trash_opener(project)).list_deleted()[:_MAX_DELETED]
 
 
 @router.post("/suite/delete")
 def delete(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Deletes a version or all versions of a suite; they can be restored."""
     project, name = get_project(request), form.text("name")
-    with project.store() as store:
+    with project.open_store() as store:
         deleted_versions = Trash(store, get_trash_opener(project)).discard(name, form.text("version") or None)
     version_names = in_words([overview.version or "" for overview in deleted_versions], 5)
     get_session(request).flash(f"Deleted {one_line(name)} {version_names}. It can be had back below.")
@@ -158,7 +158,7 @@ def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Res
     """Restores a deleted version."""
     project = get_project(request)
     try:
-        with project.store() as store:
+        with project.open_store() as store:
             suite = Trash(store, get_trash_opener(project)).restore(form.text("name"), form.text("version"))
     except StoreError as error:
         raise UsageError(str(error)) from None

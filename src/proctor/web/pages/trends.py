@@ -17,9 +17,15 @@ from proctor.codec import encode, target_digest
 from proctor.errors import NothingSelected, ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.reports.drift.chart import chart
-from proctor.reports.drift.text import COLUMNS, Drifted, rows, sentences
-from proctor.services.analysis.drift import DriftQuery, DriftRequest, RunSelection, held_out, moment
+from proctor.reports.drift.chart import draw_chart
+from proctor.reports.drift.text import COLUMNS, DriftReport, describe_drift, table_rows
+from proctor.services.analysis.drift import (
+    DriftQuery,
+    DriftRequest,
+    RunSelection,
+    find_holdout_run,
+    parse_moment,
+)
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.tasks import ProgressCallback, Task, TaskRunner, get_task_runner, stream_task
@@ -68,7 +74,7 @@ class TrendQuery(Struct, frozen=True, kw_only=True):
 class Trend(Struct, frozen=True, kw_only=True):
     """The report on the runs, with its chart."""
 
-    report: Drifted
+    report: DriftReport
     """Without holdout accesses."""
     light: str
     dark: str
@@ -81,7 +87,7 @@ class Trend(Struct, frozen=True, kw_only=True):
 
 
 @router.get("/trends")
-def trends(
+def show_trend(
     request: Request, suite: str = "", target: str = "", since: str = "", until: str = "", baseline: str = ""
 ) -> Response:
     """Shows a trend, or lists targets to choose from."""
@@ -89,7 +95,7 @@ def trends(
     project = get_project(request)
     if not project.location.exists():  # showing an empty list creates no store
         return _choose_page(request, ())
-    with project.store() as store:
+    with project.open_store() as store:
         all_runs = list(store.runs())
         if not (suite or target):
             return _choose_page(request, all_runs)
@@ -108,7 +114,7 @@ def trends(
 
 
 @router.get("/trends/chart.svg")
-def trend_chart(
+def send_chart(
     request: Request,
     suite: str = "",
     target: str = "",
@@ -120,7 +126,7 @@ def trend_chart(
     """Sends the chart of a trend."""
     query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
     project = get_project(request)
-    with project.store() as store:
+    with project.open_store() as store:
         selection = _find_runs(store, project, list(store.runs()), query)
     task = _submit_trend(get_task_runner(request), project, selection)
     if not task.wait(_CHART_TIMEOUT_S):
@@ -131,7 +137,7 @@ def trend_chart(
 
 
 @router.get("/trends/events")
-def trend_events(request: Request, task: str) -> Response:
+def stream_progress(request: Request, task: str) -> Response:
     """Streams the progress of a trend."""
     return stream_task(
         get_task_runner(request),
@@ -154,8 +160,8 @@ def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: T
     drift_request = DriftRequest(
         suite=matching[0].suite.digest if query.suite else None,
         target=query.target or None,
-        since=moment(query.since, now) if query.since else None,
-        until=moment(query.until, now, ends=True) if query.until else None,
+        since=parse_moment(query.since, now) if query.since else None,
+        until=parse_moment(query.until, now, ends=True) if query.until else None,
         baseline=query.baseline or None,
     )
     return DriftQuery(store, project.environ, project.config).find(drift_request)
@@ -165,9 +171,9 @@ def _submit_trend(tasks: TaskRunner, project: Project, selection: RunSelection) 
     """Returns the task that reads the runs: one that is running or done, or a new one."""
 
     def load_trend(on_progress: ProgressCallback) -> Trend:
-        with project.store() as store:
-            report = DriftQuery(store, project.environ, project.config).gathered(selection, on_progress)
-        picture = chart(report)
+        with project.open_store() as store:
+            report = DriftQuery(store, project.environ, project.config).load(selection, on_progress)
+        picture = draw_chart(report)
         return Trend(report=report, light=picture.svg(), dark=picture.svg(dark=True))
 
     key = ("trends", tuple(encode(run) for run in selection.runs), selection.notes)
@@ -176,26 +182,26 @@ def _submit_trend(tasks: TaskRunner, project: Project, selection: RunSelection) 
 
 def _trend_page(request: Request, trend: Trend, selection: RunSelection, query: TrendQuery) -> Response:
     report = trend.report
-    holdout_run = held_out(report)
+    holdout_run = find_holdout_run(report)
     if holdout_run is not None:
-        with get_project(request).store() as store:
+        with get_project(request).open_store() as store:
             get_session(request).record_access(store, holdout_run)
-            report = replace(report, looks=len(store.looks(holdout_run.suite.digest)))
-    answer, *other_sentences = sentences(report)
+            report = replace(report, looks=len(store.holdout_accesses(holdout_run.suite.digest)))
+    answer, *other_sentences = describe_drift(report)
     return render_page(
         request,
         "trends.html",
-        run=report.last,
+        run=report.last_run,
         answer=answer,
         sentences=other_sentences,
         columns=COLUMNS,
-        rows=list(rows(report.drift))[::-1],
+        rows=list(table_rows(report.drift))[::-1],
         size=trend.size,
         query=query,
         runs=selection.runs,
         light=url("/trends/chart.svg", **query.parameters),
         dark=url("/trends/chart.svg", **query.parameters, dark=1),
-        command=_command(report.last, query),
+        command=_command(report.last_run, query),
     )
 
 

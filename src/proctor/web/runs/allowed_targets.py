@@ -9,11 +9,11 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from proctor.comparison.outcomes import Split
+from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Params
 from proctor.services.runs.config import Config
-from proctor.services.runs.planning.target_names import Names
+from proctor.services.runs.planning.target_names import TargetNames
 from proctor.targets import get_kind, iter_kinds
 from proctor.targets.parse import parse_target
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _TARGET_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 _ADDRESS = re.compile(r"@\s*https?://.*", re.DOTALL | re.IGNORECASE)
-SPLITS: Final[tuple[Split, ...]] = ("all", "dev", "holdout")
+SPLITS: Final[tuple[SplitName, ...]] = ("all", "dev", "holdout")
 
 
 class ProjectDefaults:
@@ -54,7 +54,7 @@ class ProjectDefaults:
         return self.value(flag, float) if integer is None else float(integer)
 
     @property
-    def split(self) -> Split:
+    def split(self) -> SplitName:
         """The default split."""
         return next((split for split in SPLITS if split == self._flags.get("split")), "all")
 
@@ -65,7 +65,7 @@ class RunContext(Struct, frozen=True, kw_only=True):
     folder: Path
     environ: Mapping[str, str]
     config: Config
-    names: Names
+    names: TargetNames
 
     @property
     def defaults(self) -> ProjectDefaults:
@@ -103,9 +103,11 @@ def list_allowed_targets(context: RunContext) -> AllowedTargets:
     targets, file_error = list[AllowedTarget](), ""
     try:
         file = context.names.file
-        for target in file.listed(context.environ) if file is not None else ():
-            model = _ADDRESS.sub("", target.what) if target.kind in kinds_with_models else ""
-            targets.append(AllowedTarget(target.name, f"{target.kind} {model}".strip(), target.unset))
+        for target in file.list_targets(context.environ) if file is not None else ():
+            model = _ADDRESS.sub("", target.details) if target.kind in kinds_with_models else ""
+            targets.append(
+                AllowedTarget(target.name, f"{target.kind} {model}".strip(), target.unset_variables)
+            )
         file_error = "\n".join(map(str, file.errors if file is not None else ()))
     except ProctorError as error:
         file_error = str(error)

@@ -8,8 +8,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from proctor.reports.runs import histogram
-from proctor.reports.runs.histogram import HEIGHT, WIDTH, Class, dollars, times
-from proctor.services.runs.reading.catalogue_sync import Looked
+from proctor.reports.runs.histogram import HEIGHT, WIDTH, Bin, format_ms, format_usd
+from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.catalogue.records import Sort
 from proctor.web.project import Project
@@ -27,8 +27,8 @@ class ChartKind(Struct, frozen=True):
 
 
 CHARTS = {
-    "latency": ChartKind("latency", "How long answers took", "latency", times),
-    "cost": ChartKind("cost", "What answers cost", "cost of an answer", dollars),
+    "latency": ChartKind("latency", "How long answers took", "latency", format_ms),
+    "cost": ChartKind("cost", "What answers cost", "cost of an answer", format_usd),
 }
 """Charts by their name in an address."""
 
@@ -44,34 +44,36 @@ class Drawing(Struct, frozen=True, kw_only=True):
     height: int = HEIGHT
 
 
-def list_drawings(project: Project, run_summary: Looked) -> list[Drawing]:
+def list_drawings(project: Project, run_summary: RunSummary) -> list[Drawing]:
     """Returns the charts for which a run has numbers."""
     drawings = []
     for name, kind in CHARTS.items():
-        classes = _classes(project.catalogue, run_summary.run.id, run_summary.done, kind.column)
+        classes = _load_bins(project.catalogue, run_summary.run.id, run_summary.done, kind.column)
         if sum(bucket.count for bucket in classes) > 1:
-            rows = tuple([(bucket.words(kind.write), bucket.count) for bucket in classes])
+            rows = tuple([(bucket.label(kind.write), bucket.count) for bucket in classes])
             drawings.append(Drawing(name=name, title=kind.title, rows=rows))
     return drawings
 
 
-def render_svg(project: Project, run_summary: Looked, name: str, *, dark: bool) -> str | None:
+def render_svg(project: Project, run_summary: RunSummary, name: str, *, dark: bool) -> str | None:
     """Returns a chart as SVG; None if there is nothing to draw.
 
     Raises:
         UsageError: the package that draws is not installed.
     """
-    classes = _classes(project.catalogue, run_summary.run.id, run_summary.done, CHARTS[name].column)
+    classes = _load_bins(project.catalogue, run_summary.run.id, run_summary.done, CHARTS[name].column)
     return _render_chart(name, classes, dark=dark) if classes else None
 
 
 @lru_cache(_CACHE_SIZE)
-def _classes(catalogue: Catalogue, run_id: str, _done_count: int, column: Sort) -> tuple[Class, ...]:
+def _load_bins(catalogue: Catalogue, run_id: str, _done_count: int, column: Sort) -> tuple[Bin, ...]:
     """Returns the histogram classes of a run's numbers; cached per number of finished trials."""
-    return tuple(histogram.classes(catalogue.numbers(run_id, column)))
+    return tuple(histogram.make_bins(catalogue.column_values(run_id, column)))
 
 
 @lru_cache(_CACHE_SIZE)
-def _render_chart(name: str, classes: tuple[Class, ...], *, dark: bool) -> str:
+def _render_chart(name: str, classes: tuple[Bin, ...], *, dark: bool) -> str:
     kind = CHARTS[name]
-    return histogram.chart(classes, title=kind.title, unit=kind.unit, write=kind.write).svg(dark=dark)
+    return histogram.draw_histogram(classes, title=kind.title, unit=kind.unit, write=kind.write).svg(
+        dark=dark
+    )

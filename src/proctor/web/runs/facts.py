@@ -7,11 +7,11 @@ from typing import Any
 
 from proctor.model import Run
 from proctor.reports.formatting import costs, milliseconds, seconds
-from proctor.reports.runs.settings import in_words
-from proctor.services.runs.reading.catalogue_sync import Looked
+from proctor.reports.runs.settings import describe_settings
+from proctor.services.runs.reading.catalogue_sync import RunSummary
 
 
-def list_facts(run_summary: Looked) -> list[tuple[str, str]]:
+def list_facts(run_summary: RunSummary) -> list[tuple[str, str]]:
     """Returns the names and values; empty values are left out."""
     return [(name, value) for name, value in _facts(run_summary.run, run_summary.summary) if value]
 
@@ -33,7 +33,7 @@ def _facts(run: Run, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield "not applied", ", ".join(row["refused_params"])
     yield "judges", ", ".join(row["judges"])
-    yield "settings", ", ".join(in_words(run.settings))
+    yield "settings", ", ".join(describe_settings(run.settings))
     if run.finished_at is not None:
         yield "took", seconds((run.finished_at - run.started_at).total_seconds())
     yield "prices of", run.prices_date or ""

@@ -14,12 +14,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from proctor.comparison.outcomes import Split
+from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Params, Selection, Settings, Suite
 from proctor.protocols import Store
 from proctor.services.runs.request import Request
-from proctor.services.suites.builtin_suites import BUILTIN, TIERS
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS
 from proctor.web.runs.allowed_targets import (
     SPLITS,
     ProjectDefaults,
@@ -126,7 +126,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
     """None for a built-in suite."""
     targets: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
-    split: Split | None = None
+    split: SplitName | None = None
     numbers: dict[str, float] = {}
     """Values of number fields that differ from the default."""
     reuse: bool | None = None
@@ -146,7 +146,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
         arguments += [] if self.reuse is None else ["--reuse" if self.reuse else "--no-reuse"]
         return arguments
 
-    def request(self, context: RunContext) -> Request:
+    def to_request(self, context: RunContext) -> Request:
         """Returns the request that the command line would make of the arguments."""
         defaults = context.defaults
         numbers = {name: self.numbers.get(name, default_number(name, defaults)) for name in NUMBER_FIELDS}
@@ -172,7 +172,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
         )
         return Request(
             suites=() if self.version else (self.suite,),
-            stored=(f"{self.suite}@{self.version}",) if self.version else (),
+            stored_names=(f"{self.suite}@{self.version}",) if self.version else (),
             targets=self.targets or defaults.texts("target", "model"),
             judges=self.judges or defaults.texts("judge"),
             params=Params(
@@ -209,7 +209,7 @@ def validate_form(
 
     Args:
         store: the store of suites.
-        raw_form: the values of each of `FIELDS`; empty ones have their defaults.
+        raw_form: the values of each of `CLI_FIELDS`; empty ones have their defaults.
         context: the folder in which it is run.
         require_target: whether there must be a target, as for a start.
 
@@ -217,22 +217,22 @@ def validate_form(
         FormErrors: some fields are invalid.
     """
     validator = _FormValidator(raw_form, context)
-    suite = validator.suite(store)
-    targets = dict.fromkeys((*validator.target_names("target"), *validator.target_names("typed")))
+    suite = validator.parse_suite(store)
+    targets = dict.fromkeys((*validator.parse_targets("target"), *validator.parse_targets("typed")))
     validator.check_has_target(suite, targets, needed=require_target)
-    judges = validator.target_names("judge")
-    numbers = {name: value for name in NUMBER_FIELDS if (value := validator.number(name)) is not None}
+    judges = validator.parse_targets("judge")
+    numbers = {name: value for name in NUMBER_FIELDS if (value := validator.parse_number(name)) is not None}
     split, reuse, tags, all_tags = (
-        validator.split(),
-        validator.reuse(),
-        validator.tags(),
-        validator.all_tags(),
+        validator.parse_split(),
+        validator.parse_reuse(),
+        validator.parse_tags(),
+        validator.parse_all_tags(),
     )
     validator.check_split(split, numbers.get("holdout", default_number("holdout", context.defaults)))
     if validator.errors:
         raise FormErrors(validator.errors)
     return RunForm(
-        suite=validator.tier() if suite is None else suite.name,
+        suite=validator.tier_name() if suite is None else suite.name,
         version=None if suite is None else suite.version,
         targets=tuple(targets),
         judges=judges,
@@ -255,16 +255,16 @@ class _FormValidator:
         )
         self.errors: dict[str, str] = {}
 
-    def _text(self, field: str) -> str:
+    def _get_text(self, field: str) -> str:
         return next((value.strip() for value in reversed(self._raw_form.get(field, ()))), "")
 
-    def suite(self, store: Store) -> Suite | None:
+    def parse_suite(self, store: Store) -> Suite | None:
         """Returns the stored suite; None for a built-in one or an invalid name."""
         name = next(iter(reversed(self._raw_form.get("suite", ()))), "")
-        version = self._text("version")
+        version = self._get_text("version")
         if not name:
             self.errors["suite"] = "Choose a suite."
-        tier = name.removeprefix(BUILTIN)
+        tier = name.removeprefix(BUILTIN_PREFIX)
         if not name or (tier in TIERS and (tier != name or store.suite(name) is None)):
             return None
         newest = store.suite(name)
@@ -281,11 +281,11 @@ class _FormValidator:
             self.errors["version"] = message
         return saved_version or newest
 
-    def tier(self) -> str:
+    def tier_name(self) -> str:
         """Returns the full name of the built-in suite."""
-        return f"{BUILTIN}{self._raw_form['suite'][-1].removeprefix(BUILTIN)}"
+        return f"{BUILTIN_PREFIX}{self._raw_form['suite'][-1].removeprefix(BUILTIN_PREFIX)}"
 
-    def target_names(self, field: str) -> tuple[str, ...]:
+    def parse_targets(self, field: str) -> tuple[str, ...]:
         """Returns the names in a field, and checks that each may be called."""
         names = tuple(dict.fromkeys(filter(None, map(str.strip, self._raw_form.get(field, ())))))
         if len(names) > _MAX_NAMES:
@@ -311,9 +311,9 @@ class _FormValidator:
         except ProctorError as error:
             self.errors.setdefault("target", str(error))
 
-    def number(self, field: str) -> float | None:
+    def parse_number(self, field: str) -> float | None:
         """Returns the number in a field; None if it is empty or the default."""
-        text, number_field = self._text(field), NUMBER_FIELDS[field]
+        text, number_field = self._get_text(field), NUMBER_FIELDS[field]
         if not text:
             return None
         pattern = _INTEGER if number_field.is_integer else _DECIMAL
@@ -323,35 +323,37 @@ class _FormValidator:
             return None
         return None if value == default_number(field, self._context.defaults) else value
 
-    def split(self) -> Split | None:
+    def parse_split(self) -> SplitName | None:
         """Returns the split; None if it is the default."""
-        text, defaults = self._text("split"), self._context.defaults.split
+        text, defaults = self._get_text("split"), self._context.defaults.split
         choice = next((split_name for split_name in SPLITS if split_name == (text or defaults)), None)
         if choice is None:
             self.errors["split"] = f"{text[:40]!r} is none of {', '.join(SPLITS)}."
         return None if choice == defaults else choice
 
-    def check_split(self, split: Split | None, holdout: float | None) -> None:
+    def check_split(self, split: SplitName | None, holdout: float | None) -> None:
         """Checks that a part can be chosen: something must be held out."""
         if holdout == 0 and (split or self._context.defaults.split) != "all":
             self.errors["split"] = "Nothing is held out, so there are no parts. Choose dev and holdout."
 
-    def reuse(self) -> bool | None:
+    def parse_reuse(self) -> bool | None:
         """Returns whether answers of earlier runs are reused; None leaves it to the suite."""
-        text = self._text("reuse")
+        text = self._get_text("reuse")
         if text not in ("", "yes", "no"):
             self.errors["reuse"] = f"{text[:40]!r} is neither yes nor no."
         return {"yes": True, "no": False}.get(text)
 
-    def tags(self) -> tuple[str, ...]:
+    def parse_tags(self) -> tuple[str, ...]:
         """Returns the tags; one value may hold several, separated by commas."""
-        return self._tags("tag", [tag for value in self._raw_form.get("tag", ()) for tag in value.split(",")])
+        return self._parse_tags(
+            "tag", [tag for value in self._raw_form.get("tag", ()) for tag in value.split(",")]
+        )
 
-    def all_tags(self) -> tuple[str, ...]:
+    def parse_all_tags(self) -> tuple[str, ...]:
         """Returns the tags that a case must have; commas within one separate alternatives."""
-        return self._tags("all_tag", self._raw_form.get("all_tag", ()))
+        return self._parse_tags("all_tag", self._raw_form.get("all_tag", ()))
 
-    def _tags(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
+    def _parse_tags(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
         tags = tuple(dict.fromkeys(filter(None, map(str.strip, texts))))
         if len(tags) > _MAX_NAMES or any(len(tag) > _MAX_TAG_LENGTH or not tag.isprintable() for tag in tags):
             self.errors[field] = f"Give at most {_MAX_NAMES} tags, each of one line."

@@ -26,7 +26,7 @@ from proctor.errors import StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.safe_text import one_line
-from proctor.services.runs.request import check_group, new_id
+from proctor.services.runs.request import check_group_id, new_id
 from proctor.web.project import Project
 from proctor.web.runs.subprocess_command import start_command
 
@@ -97,7 +97,7 @@ class RunProcesses:
                 created.
         """
         group = group or new_id()
-        check_group(group)
+        check_group_id(group)
         field_pairs = tuple((name, value) for name, values in fields.items() for value in values)
         arguments = ("run", *arguments, f"--group={group}", *self._common_flags())
         with self._lock:
@@ -119,10 +119,10 @@ class RunProcesses:
             UsageError: the process cannot be started.
         """
         with self._lock:
-            with self._project.store() as store:
-                if store.maker(run.id) is not None:
+            with self._project.open_store() as store:
+                if store.lock_owner(run.id) is not None:
                     return None
-            if any(start.run == run.id and self.is_alive(start) for start in self._newest()):
+            if any(start.run == run.id and self.is_alive(start) for start in self._newest_starts()):
                 return None
             arguments = ("run", f"--resume={run.id}", *self._common_flags())
             return self._start(
@@ -165,7 +165,7 @@ class RunProcesses:
     def find(self, group: str) -> StartedRun | None:
         """Returns the start of that group, or None."""
         try:
-            check_group(group)
+            check_group_id(group)
             return msgspec.json.decode(self._path(group, "json").read_bytes(), type=StartedRun)
         except (UsageError, OSError, msgspec.MsgspecError):
             return None
@@ -178,7 +178,7 @@ class RunProcesses:
         # The lock ends with the process; programs that it started may hold it a little longer.
         return _is_locked(self._path(start.group, "err")) and _is_running(start.pid)
 
-    def output(self, start: StartedRun) -> list[str]:
+    def read_output(self, start: StartedRun) -> list[str]:
         """Returns the last lines that a process wrote to stderr."""
         try:
             with self._path(start.group, "err").open("rb") as file:
@@ -227,14 +227,14 @@ class RunProcesses:
         Raises:
             StoreError: the store cannot be read.
         """
-        pid = store.maker(run.id)
+        pid = store.lock_owner(run.id)
         if pid is None or pid == os.getpid():
             return False
         return self._signal(pid)
 
     def is_stopping(self, store: Store, run: Run) -> bool:
         """Whether a run was told to stop and is still running."""
-        pid = store.maker(run.id)
+        pid = store.lock_owner(run.id)
         return pid is not None and pid in self._stopped
 
     def _signal(self, pid: int) -> bool:
@@ -255,7 +255,7 @@ class RunProcesses:
     def _path(self, group: str, extension: str) -> Path:
         return self._folder / f"{group}.{extension}"
 
-    def _newest(self) -> list[StartedRun]:
+    def _newest_starts(self) -> list[StartedRun]:
         names = sorted((path.stem for path in self._folder.glob("*.json")), reverse=True)
         return [start for name in names[:_MAX_NEWEST_RUNS] if (start := self.find(name)) is not None]
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from proctor.errors import ProctorError, SuiteError
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.services.runs.planning.target_names import Names
-from proctor.services.runs.reading.estimate import estimated
+from proctor.services.runs.planning.target_names import TargetNames
+from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.web.project import Project
 from proctor.web.runs.allowed_targets import RunContext
@@ -23,7 +23,7 @@ def load_run_context(project: Project) -> RunContext:
         folder=project.folder,
         environ=project.environ,
         config=project.config,
-        names=Names(project.environ, project.folder),
+        names=TargetNames(project.environ, project.folder),
     )
 
 
@@ -35,9 +35,9 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
             a price.
     """
     context = load_run_context(project)
-    request = run_form.request(context)
+    request = run_form.to_request(context)
     try:
-        estimate = estimated(
+        estimate = estimate_request(
             store, request, project.environ, folder=project.location.folder, start=project.folder
         )
     except SuiteError as error:
@@ -62,7 +62,9 @@ def shell_command(project: Project, arguments: Sequence[str]) -> str:
     return shlex.join(("proctor", "run", *arguments, *project.store_flags))
 
 
-def start(project: Project, run_form: RunForm, *, raw_form: RawForm, group: str | None = None) -> StartedRun:
+def start_process(
+    project: Project, run_form: RunForm, *, raw_form: RawForm, group: str | None = None
+) -> StartedRun:
     """Starts a process for the runs of a form.
 
     Args:
@@ -85,5 +87,5 @@ def reason_not_resumable(store: Store, run: Run) -> str:
     """
     if run.imported is not None:
         return "This run was imported, and nobody is asked again by what a bundle says."
-    done_count = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
+    done_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     return "Nothing is missing of this run." if run.status == "finished" and done_count >= run.planned else ""

@@ -10,22 +10,22 @@ from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from proctor.dialects.agentv.shared import as_scalar, finish
-from proctor.env_vars import filled
+from proctor.dialects.agentv.shared import finish, parse_scalar
+from proctor.env_vars import substitute
 from proctor.errors import UsageError
-from proctor.protocols import Source
-from proctor.validation import Fields, Notes
-from proctor.yaml12 import plain
+from proctor.protocols import SuiteSource
+from proctor.validation import FieldReader, ProblemLog
+from proctor.yaml12 import to_plain
 
-Limit = tuple[str, Callable[[float], bool]]
+NumberLimit = tuple[str, Callable[[float], bool]]
 """The allowed range, as the end of an error message, and the predicate that checks it."""
 
-NOT_NEGATIVE: Final[Limit] = ("at least 0", lambda value: value >= 0)
-POSITIVE: Final[Limit] = ("more than 0", lambda value: value > 0)
-GATE: Final[Limit] = ("more than 0 and at most 1", lambda value: 0 < value <= 1)
-SHARE: Final[Limit] = ("from 0 to 1", lambda value: 0 <= value <= 1)
+NOT_NEGATIVE: Final[NumberLimit] = ("at least 0", lambda value: value >= 0)
+POSITIVE: Final[NumberLimit] = ("more than 0", lambda value: value > 0)
+GATE: Final[NumberLimit] = ("more than 0 and at most 1", lambda value: 0 < value <= 1)
+SHARE: Final[NumberLimit] = ("from 0 to 1", lambda value: 0 <= value <= 1)
 
-_AS_WRITTEN: Final = frozenset(
+_UNFILLED_FIELDS: Final = frozenset(
     (
         "value",
         "prompt",
@@ -39,7 +39,7 @@ _AS_WRITTEN: Final = frozenset(
         "description",
     )
 )
-_TEXTS: Final = frozenset(
+_TEXT_FIELDS: Final = frozenset(
     (
         "type",
         "name",
@@ -67,61 +67,67 @@ def as_text(value: Any) -> str | None:
     return repr(value) if isinstance(value, int | float) else None
 
 
-class AssertionFields(Fields):
+class AssertionFields(FieldReader):
     """The fields of one object in a list of assertions: an assertion, or a part of one.
 
-    `known` are the allowed names; `source` finds the files that it refers to. `negated` inverts the verdict.
+    `allowed_names` are the fields it may have; `source` finds the files that it refers to; `negated` inverts
+    the verdict.
     """
 
-    __slots__ = ("_line", "known", "negated", "source")
+    __slots__ = ("_line", "allowed_names", "negated", "source")
 
     def __init__(
-        self, row: dict[str, Any], notes: Notes, prefix: str, source: Source, allowed: Collection[str]
+        self,
+        row: dict[str, Any],
+        notes: ProblemLog,
+        prefix: str,
+        source: SuiteSource,
+        allowed: Collection[str],
     ) -> None:
         super().__init__(row, notes, prefix)
         self._line: int | None = getattr(row, "line", None)
-        self.known = allowed
+        self.allowed_names = allowed
         self.negated = False
         self.source = source
         for name, value in row.items():
-            if type(value) is str and "${{" in value and name in allowed and name not in _AS_WRITTEN:
-                self._fill(name, value)
+            if type(value) is str and "${{" in value and name in allowed and name not in _UNFILLED_FIELDS:
+                self._fill_field(name, value)
 
-    def _fill(self, name: str, template: str) -> None:
-        text = self.filled(name, template)
+    def _fill_field(self, name: str, template: str) -> None:
+        text = self.fill(name, template)
         if text is not None:
-            self._left[name] = text if name in _TEXTS else as_scalar(text)
-        elif name not in _TEXTS:
-            del self._left[name]
+            self._remaining[name] = text if name in _TEXT_FIELDS else parse_scalar(text)
+        elif name not in _TEXT_FIELDS:
+            del self._remaining[name]
 
-    def filled(self, name: str, text: str) -> str | None:
+    def fill(self, name: str, text: str) -> str | None:
         """Fills in the variables of a field's text. Returns None and notes an error if one is not set."""
         try:
-            return filled(text, self.source.environ)
+            return substitute(text, self.source.environ)
         except UsageError as error:
             self.error("unset-variable", name, f"is {text!r}. {error}")
             return None
 
-    def line_of(self, name: str) -> int | None:
+    def line_for(self, name: str) -> int | None:
         """Returns the line of a field, or the line of the object if the field is missing."""
-        return super().line_of(name) or self._line
+        return super().line_for(name) or self._line
 
     def close(self) -> None:
         """Notes every field that was not read as unknown."""
-        if self._left:
-            finish(self, tuple(self.known))
+        if self._remaining:
+            finish(self, tuple(self.allowed_names))
 
     def peek(self, name: str) -> Any:
         """Returns a value without removing it; None if the field is absent."""
-        return self._left.get(name)
+        return self._remaining.get(name)
 
     def rename(self, old: str, new: str) -> None:
         """Renames a field, unless the new name is there too."""
-        self._left.setdefault(new, self._left.pop(old))
+        self._remaining.setdefault(new, self._remaining.pop(old))
 
     # --- values --------------------------------------------------------------------------------------------
 
-    def limited(self, name: str, limit: Limit) -> float | None:
+    def limited_number(self, name: str, limit: NumberLimit) -> float | None:
         """Returns a number within the limit, or None if the field is absent."""
         value = self.number(name)
         if value is None or limit[1](value):
@@ -129,7 +135,7 @@ class AssertionFields(Fields):
         self.error("bad-number", name, f"is {value}; it must be {limit[0]}.")
         return None
 
-    def named(self, name: str) -> str | None:
+    def non_blank_text(self, name: str) -> str | None:
         """Returns a text that is not blank, or None if the field is absent."""
         return self.required_text(name) or None if name in self else None
 
@@ -137,20 +143,20 @@ class AssertionFields(Fields):
         """Returns the fields of a nested object, or None if the field is absent."""
         if name not in self:
             return None
-        value = self.take(name)
+        value = self.pop(name)
         if isinstance(value, dict):
-            return AssertionFields(value, self.notes, self.place(name) + ".", self.source, allowed)
-        self.wrong(name, value, "an object")
+            return AssertionFields(value, self.problem_log, self.path_to(name) + ".", self.source, allowed)
+        self.report_wrong_type(name, value, "an object")
         return None
 
     def rows(self, name: str, expected: str) -> list[tuple[str, Any]]:
         """Returns the items of a required, non-empty list, each with its name for messages."""
         if name not in self:
-            self.missing(name, expected)
+            self.report_missing(name, expected)
             return []
-        value = self.take(name)
+        value = self.pop(name)
         if not isinstance(value, list):
-            self.wrong(name, value, expected)
+            self.report_wrong_type(name, value, expected)
         elif not value:
             self.error("empty-list", name, f"is empty; it must be {expected}.")
         else:
@@ -163,22 +169,22 @@ class AssertionFields(Fields):
         for place, item in self.rows(name, expected):
             if isinstance(item, dict):
                 members.append(
-                    AssertionFields(item, self.notes, self.place(place) + ".", self.source, allowed)
+                    AssertionFields(item, self.problem_log, self.path_to(place) + ".", self.source, allowed)
                 )
             else:
-                self.wrong(place, item, "an object")
+                self.report_wrong_type(place, item, "an object")
         return members
 
     # --- problems ------------------------------------------------------------------------------------------
 
-    def without_effect(self, names: Sequence[str], why: str = "has no effect here; remove it.") -> None:
+    def ignore_fields(self, names: Sequence[str], why: str = "has no effect here; remove it.") -> None:
         """Removes known fields that have no effect here, and warns about each."""
         for name in names:
             if name in self:
-                self.take(name)
+                self.pop(name)
                 self.warn("no-effect", name, why)
 
-    def corrected(self, wrong: str, right: str) -> None:
+    def correct_name(self, wrong: str, right: str) -> None:
         """Notes that a field is misnamed, and renames it."""
         if wrong in self:
             self.error("unknown-field", wrong, f"is not known; the field is called `{right}`.")
@@ -188,11 +194,15 @@ class AssertionFields(Fields):
         """Returns the remaining fields and those of `config`, which only the grader understands."""
         inner = self.child("config", ())
         others: dict[str, Any] = {}
-        for name in self.names():
+        for name in self.remaining_names():
             near = get_close_matches(
-                name, [candidate for candidate in self.known if candidate != "type"], n=1, cutoff=0.8
+                name, [candidate for candidate in self.allowed_names if candidate != "type"], n=1, cutoff=0.8
             )
             if near:
                 self.warn("passed-on", name, f"is passed on to the grader. Did you mean `{near[0]}`?")
-            others[name] = plain(self.take(name))
-        return others if inner is None else others | {name: plain(inner.take(name)) for name in inner.names()}
+            others[name] = to_plain(self.pop(name))
+        return (
+            others
+            if inner is None
+            else others | {name: to_plain(inner.pop(name)) for name in inner.remaining_names()}
+        )

@@ -8,32 +8,34 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from proctor.dialects.agentv.read.assertion_fields import AssertionFields
-from proctor.dialects.agentv.shared import folder_of, inside
-from proctor.protocols import Found, Source
-from proctor.validation import Notes, kind_of, shown
-from proctor.yaml12 import BadYaml, load
+from proctor.dialects.agentv.shared import get_folder, search_in_folder
+from proctor.protocols import SourceFile, SuiteSource
+from proctor.validation import ProblemLog, json_type, quote_value
+from proctor.yaml12 import YamlError, load
 
 MAX_DEPTH: Final = 3
 """How many files may include each other in a chain."""
 
-_FOLDERS: Final = (".proctor/templates", ".agentv/templates")
-_ENDINGS: Final = (".yaml", ".yml")
-_LISTS: Final = ("assertions", "assert")
-_FIELDS: Final = (*_LISTS, "name", "description", "$schema")
+_TEMPLATE_FOLDERS: Final = (".proctor/templates", ".agentv/templates")
+_YAML_ENDINGS: Final = (".yaml", ".yml")
+_LIST_FIELDS: Final = ("assertions", "assert")
+_TEMPLATE_FIELDS: Final = (*_LIST_FIELDS, "name", "description", "$schema")
 
 
-class Item(NamedTuple):
+class AssertionItem(NamedTuple):
     """An object or a text in a list of assertions, with its position."""
 
     raw: Any
     place: str
-    notes: Notes
+    notes: ProblemLog
     line: int | None
-    source: Source
+    source: SuiteSource
     """The suite; files are looked for beside the file with the item first."""
 
 
-def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str, ...] = ()) -> Iterator[Item]:
+def expand_includes(
+    items: Any, field: str, notes: ProblemLog, source: SuiteSource, chain: tuple[str, ...] = ()
+) -> Iterator[AssertionItem]:
     """Yields the objects and texts of a list and of the files it includes; anything else is an error.
 
     Args:
@@ -44,7 +46,7 @@ def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str,
         chain: the files that led here.
     """
     if not isinstance(items, list):
-        actual = f"{shown(items)}, {kind_of(items)}" if items is not None else "null"
+        actual = f"{quote_value(items)}, {json_type(items)}" if items is not None else "null"
         notes.error("wrong-type", f"`{field}` is {actual}; it must be a list of assertions.", field)
         return
     lines = getattr(items, "lines", None)
@@ -53,26 +55,30 @@ def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str,
         line = lines[number] if lines else None
         if isinstance(raw, dict):
             if "include" in raw and "type" not in raw:
-                yield from _included(AssertionFields(raw, notes, place + ".", source, ("include",)), chain)
+                yield from _expand_include(
+                    AssertionFields(raw, notes, place + ".", source, ("include",)), chain
+                )
                 continue
         elif not isinstance(raw, str):
-            actual = "null" if raw is None else f"{shown(raw)}, {kind_of(raw)}"
+            actual = "null" if raw is None else f"{quote_value(raw)}, {json_type(raw)}"
             message = f"`{place}` is {actual}; it must be an object with `type`, or a text."
             notes.error("wrong-type", message, place, line=line)
             continue
-        yield Item(raw, place, notes, line, source)
+        yield AssertionItem(raw, place, notes, line, source)
 
 
-def _included(fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]:
+def _expand_include(fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[AssertionItem]:
     name = fields.required_text("include")
     fields.close()
     if not name:
         return
-    file = _find(name, fields.source)
+    file = _find_template(name, fields.source)
     if file is None:
-        where = ", ".join(f"`{folder}/{name}.yaml`" for folder in _FOLDERS)
+        where = ", ".join(f"`{folder}/{name}.yaml`" for folder in _TEMPLATE_FOLDERS)
         hint = "Correct the path." if _is_path(name) else f"Write {where}, or a path."
-        fields.error("missing-include", "include", f"is {shown(name)}, and there is no such file. {hint}")
+        fields.error(
+            "missing-include", "include", f"is {quote_value(name)}, and there is no such file. {hint}"
+        )
         return
     longer = (*chain, file.path)
     shown_chain = " › ".join(longer)
@@ -86,54 +92,56 @@ def _included(fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]
             "too-deep", "include", f"nests more than {MAX_DEPTH} files: {shown_chain}. Write one of them out."
         )
         return
-    yield from _of_file(file, fields, longer)
+    yield from _expand_file(file, fields, longer)
 
 
-def _of_file(file: Found, fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]:
-    outer = fields.notes
+def _expand_file(
+    file: SourceFile, fields: AssertionFields, chain: tuple[str, ...]
+) -> Iterator[AssertionItem]:
+    outer = fields.problem_log
     folder = posixpath.dirname(fields.source.path.replace("\\", "/"))
-    notes = Notes(posixpath.normpath(posixpath.join(folder, file.path)), 1)
+    notes = ProblemLog(posixpath.normpath(posixpath.join(folder, file.path)), 1)
     notes.subject, notes.case, notes.problems = outer.subject, outer.case, outer.problems
     notes.row = outer.row
     try:
         content = _parse(file.data)
-    except BadYaml as error:
+    except YamlError as error:
         notes.error("bad-yaml", str(error), line=error.line)
     except UnicodeDecodeError as error:
         notes.error("bad-encoding", f"Byte {error.start + 1} of the file is not UTF-8; save it as UTF-8.")
     else:
         if isinstance(content, dict):
-            inner = AssertionFields(content, notes, "", fields.source, _FIELDS)
-            list_name = next((name for name in _LISTS if name in inner), None)
+            inner = AssertionFields(content, notes, "", fields.source, _TEMPLATE_FIELDS)
+            list_name = next((name for name in _LIST_FIELDS if name in inner), None)
             if list_name is None:
-                inner.missing("assertions", "a list of assertions")
+                inner.report_missing("assertions", "a list of assertions")
             else:
-                near = inside(fields.source, folder_of(file.path))
-                yield from flat(inner.take(list_name), list_name, notes, near, chain)
-            for name in _FIELDS[len(_LISTS) :]:
-                inner.take(name)
+                near = search_in_folder(fields.source, get_folder(file.path))
+                yield from expand_includes(inner.pop(list_name), list_name, notes, near, chain)
+            for name in _TEMPLATE_FIELDS[len(_LIST_FIELDS) :]:
+                inner.pop(name)
             inner.close()
         else:
             notes.error(
-                "not-an-object", f"The file is {kind_of(content)}; it must be an object with `assertions`."
+                "not-an-object", f"The file is {json_type(content)}; it must be an object with `assertions`."
             )
     # Parsing the items may have noted errors in between, so this comes last.
-    outer.failed = outer.failed or notes.failed
+    outer.has_errors = outer.has_errors or notes.has_errors
 
 
-def _find(name: str, source: Source) -> Found | None:
+def _find_template(name: str, source: SuiteSource) -> SourceFile | None:
     if _is_path(name):
-        return source.find(name)
-    for folder in _FOLDERS:
-        for ending in _ENDINGS:
-            file = source.find(f"{folder}/{name}{ending}")
+        return source.find_file(name)
+    for folder in _TEMPLATE_FOLDERS:
+        for ending in _YAML_ENDINGS:
+            file = source.find_file(f"{folder}/{name}{ending}")
             if file is not None:
                 return file
     return None
 
 
 def _is_path(name: str) -> bool:
-    return "/" in name or name.endswith(_ENDINGS)
+    return "/" in name or name.endswith(_YAML_ENDINGS)
 
 
 @lru_cache(maxsize=32)

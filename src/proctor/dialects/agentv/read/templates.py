@@ -7,37 +7,37 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from proctor.yaml12 import rewritten
+from proctor.yaml12 import map_strings
 
-VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}\}")
+PLACEHOLDER: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}\}")
 """A name in double braces, with dots for nested values; the group is the name."""
 
 
-def filled(value: Any, variables: dict[str, Any], keep: Collection[str] = ()) -> Any:
+def fill_value(value: Any, variables: dict[str, Any], keep: Collection[str] = ()) -> Any:
     """Replaces every `{{name}}`; a text that is a single placeholder becomes the variable's value."""
 
     def fill(text: str, _name: str) -> Any:
-        alone = VARIABLE.fullmatch(text.strip())
+        alone = PLACEHOLDER.fullmatch(text.strip())
         if alone is not None:
-            value = value_of(variables, alone[1])
+            value = get_value(variables, alone[1])
             return text if value is None else value
-        return text_filled(text, variables)
+        return fill_text(text, variables)
 
-    return rewritten(value, fill, keep)
+    return map_strings(value, fill, keep)
 
 
-def text_filled(text: str, variables: dict[str, Any]) -> str:
+def fill_text(text: str, variables: dict[str, Any]) -> str:
     """Replaces every `{{name}}` in a text; values other than texts are written as JSON."""
-    return VARIABLE.sub(lambda match: _as_text(value_of(variables, match[1]), match[0]), text)
+    return PLACEHOLDER.sub(lambda match: _to_text(get_value(variables, match[1]), match[0]), text)
 
 
-def missing_in(texts: Iterable[str], variables: dict[str, Any]) -> list[str]:
+def find_missing_names(texts: Iterable[str], variables: dict[str, Any]) -> list[str]:
     """Returns the names in the texts that have no value, each once."""
-    names = dict.fromkeys(name for text in texts for name in VARIABLE.findall(text))
-    return [name for name in names if value_of(variables, name) is None]
+    names = dict.fromkeys(name for text in texts for name in PLACEHOLDER.findall(text))
+    return [name for name in names if get_value(variables, name) is None]
 
 
-def value_of(variables: dict[str, Any], path: str) -> Any:
+def get_value(variables: dict[str, Any], path: str) -> Any:
     """Returns the value of a name such as `a.b`; None if it has none."""
     value: Any = variables
     for name in path.split("."):
@@ -45,7 +45,7 @@ def value_of(variables: dict[str, Any], path: str) -> Any:
     return value
 
 
-def _as_text(value: Any, placeholder: str) -> str:
+def _to_text(value: Any, placeholder: str) -> str:
     if value is None or isinstance(value, str):
         return placeholder if value is None else value
     return json.dumps(value, ensure_ascii=False)

@@ -8,20 +8,38 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.dialects.agentv.read.assertions import DEFAULT, lower, lower_rubrics, reads_criteria
-from proctor.dialects.agentv.read.messages import expected_of, files_of, input_of
-from proctor.dialects.agentv.read.templates import filled
-from proctor.dialects.agentv.read.test_files import Raw
-from proctor.dialects.agentv.read.workspace import Level, level_of, merged, workspace_of
-from proctor.dialects.agentv.shared import finish, named, place_of, resolved_row, snake_case, texts_of, unset
-from proctor.dialects.shared.yaml_files import without_effect
+from proctor.dialects.agentv.read.assertions import (
+    DEFAULT_ASSERTION,
+    parse_assertions,
+    parse_test_rubrics,
+    reads_criteria,
+)
+from proctor.dialects.agentv.read.messages import parse_expected, parse_input, read_input_files
+from proctor.dialects.agentv.read.templates import fill_value
+from proctor.dialects.agentv.read.test_files import RawTest
+from proctor.dialects.agentv.read.workspace import (
+    WorkspaceLevel,
+    build_workspace,
+    merge_levels,
+    read_workspace_level,
+)
+from proctor.dialects.agentv.shared import (
+    find_reference,
+    finish,
+    note_unset_variable,
+    read_texts,
+    resolve_alias,
+    resolve_row,
+    to_snake_case,
+)
+from proctor.dialects.shared.yaml_files import ignore_fields
 from proctor.env_vars import names_in
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Workspace
-from proctor.protocols import Source
-from proctor.validation import Fields, Notes
-from proctor.yaml12 import like, plain
+from proctor.protocols import SuiteSource
+from proctor.validation import FieldReader, ProblemLog
+from proctor.yaml12 import empty_like, to_plain
 
-TEST: Final = (
+TEST_FIELDS: Final = (
     *("id", "criteria", "input", "input_files", "expected_output", "execution", "workspace", "metadata"),
     *("rubrics", "assertions", "category", "vars", "lint", "description"),
 )
@@ -31,20 +49,20 @@ OLD_NAMES: Final = {
     "expected_output": ("expected_messages",),
     "assertions": ("assert", "evaluators"),
 }
-EXECUTION: Final = ("target", "targets", "skip_defaults", "threshold", "evaluators")
-WITHOUT_EFFECT: Final = (
+EXECUTION_FIELDS: Final = ("target", "targets", "skip_defaults", "threshold", "evaluators")
+UNUSED_FIELDS: Final = (
     *("conversation_id", "suite", "note", "evaluator", "depends_on", "on_dependency_failure", "mode"),
     *("aggregation", "on_turn_failure", "window_size", "preprocessors"),
 )
-_STEERING: Final = ("id", "category", "execution")
-_TEMPLATED: Final = tuple(
+_RESOLVED_FIELDS: Final = ("id", "category", "execution")
+_TEMPLATED_FIELDS: Final = tuple(
     spelling
     for name in ("criteria", "input", "expected_output", "input_files")
     for spelling in (name, *OLD_NAMES.get(name, ()))
 )
 
 
-class Common(Struct, frozen=True, kw_only=True):
+class SuiteLevel(Struct, frozen=True, kw_only=True):
     """What a suite gives to each of its tests."""
 
     raw_input: Any = None
@@ -56,7 +74,7 @@ class Common(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     tags: tuple[str, ...] = ()
     category: str | None = None
-    level: Level | None = None
+    level: WorkspaceLevel | None = None
     workspace: Workspace | None = None
     repeats: int | None = None
     asks_for_criteria: bool = True
@@ -72,119 +90,125 @@ class _Execution(Struct, frozen=True, kw_only=True):
     only_targets: tuple[str, ...] = ()
     skip_defaults: bool = False
     pass_rule: PassRule | None = None
-    fields: Fields | None = None
+    fields: FieldReader | None = None
     """The remaining fields, which may hold assertions in their old place."""
 
 
-def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
+def parse_test(raw: RawTest, common: SuiteLevel, notes: ProblemLog) -> Case:
     """Returns the case of one test. It is valid if `notes` has no error."""
     source = raw.source
-    fields, common = _open_test(raw, common, notes)
-    execution = _execution(fields)
-    level = level_of(fields, source)
-    metadata = _metadata(fields, common)
-    messages = _messages(fields, common, execution, source)
-    criteria, expected, assertions = _judging(fields, common, execution, source)
+    fields, common = _prepare_test(raw, common, notes)
+    execution = _parse_execution(fields)
+    level = read_workspace_level(fields, source)
+    metadata = _parse_metadata(fields, common)
+    messages = _parse_messages(fields, common, execution, source)
+    criteria, expected, assertions = _parse_grading(fields, common, execution, source)
     ignored: dict[str, Any] = {}
-    without_effect(fields, WITHOUT_EFFECT, ignored)
+    ignore_fields(fields, UNUSED_FIELDS, ignored)
     description = fields.text("description")
     if description is not None:
         ignored["description"] = description
     if level is not None:
-        ignored |= level.kept
+        ignored |= level.unused_fields
     case = Case(
         id=notes.case or "",
         input=messages,
         expected=expected,
         criteria=criteria,
-        assertions=assertions or (DEFAULT,),
-        tags=_tags(common, metadata),
+        assertions=assertions or (DEFAULT_ASSERTION,),
+        tags=_merge_tags(common, metadata),
         category=fields.text("category") or common.category,
         metadata=metadata,
         repeats=common.repeats,
         pass_rule=execution.pass_rule,
         target=execution.target,
         only_targets=execution.only_targets,
-        workspace=common.workspace if level is None else workspace_of(merged(common.level, level), fields),
+        workspace=common.workspace
+        if level is None
+        else build_workspace(merge_levels(common.level, level), fields),
         notes=ignored,
     )
-    if fields.take("turns") is not None:
+    if fields.pop("turns") is not None:
         message = "is a conversation that goes on with each answer, which is not run here. "
         fields.error(
             "not-supported", "turns", f"{message}Write each turn as a test, with what was said before."
         )
-    fields.finish((*TEST, *WITHOUT_EFFECT))
+    fields.finish((*TEST_FIELDS, *UNUSED_FIELDS))
     return _with_variables(case, raw, common, notes)
 
 
-def _open_test(raw: Raw, common: Common, notes: Notes) -> tuple[Fields, Common]:
+def _prepare_test(raw: RawTest, common: SuiteLevel, notes: ProblemLog) -> tuple[FieldReader, SuiteLevel]:
     """Returns the fields of a test with `vars` filled in, and what the suite gives to it; sets its id."""
-    row = resolved_row(raw.row, _STEERING, raw.source, notes)
+    row = resolve_row(raw.row, _RESOLVED_FIELDS, raw.source, notes)
     variables: Any = row.get("vars")
     if isinstance(variables, dict):
-        row = _templated(row, variables)
+        row = _fill_templates(row, variables)
         common = _with_input(common, variables, notes, raw.source)
-    fields = Fields(row, notes)
-    fields.forgive_null(*fields.names())
+    fields = FieldReader(row, notes)
+    fields.drop_null(*fields.remaining_names())
     notes.case = fields.required_text("id") or None
-    if fields.take("vars") is not None and not isinstance(variables, dict):
-        fields.wrong("vars", variables, "an object")
+    if fields.pop("vars") is not None and not isinstance(variables, dict):
+        fields.report_wrong_type("vars", variables, "an object")
     return fields, common
 
 
 # --- input -------------------------------------------------------------------------------------------------
 
 
-def _messages(fields: Fields, common: Common, execution: _Execution, source: Source) -> tuple[Message, ...]:
+def _parse_messages(
+    fields: FieldReader, common: SuiteLevel, execution: _Execution, source: SuiteSource
+) -> tuple[Message, ...]:
     own_files = "input_files" in fields
-    files = files_of(fields, "input_files", source)
+    files = read_input_files(fields, "input_files", source)
     if not own_files and not execution.skip_defaults:
         files = common.files
-    name = named(fields, "input", *OLD_NAMES["input"])
+    name = resolve_alias(fields, "input", *OLD_NAMES["input"])
     if name not in fields:
-        fields.missing("input", "text, an object or a list of messages")
+        fields.report_missing("input", "text, an object or a list of messages")
         return ()
-    messages = input_of(fields, name, source, files)
+    messages = parse_input(fields, name, source, files)
     return messages if execution.skip_defaults else (*common.messages, *messages)
 
 
-def _templated(row: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+def _fill_templates(row: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
     """Replaces `{{name}}` in a test by the values of its `vars`; unknown names stay."""
-    filled_row = like(row)
+    filled_row = empty_like(row)
     filled_row.update(row)
-    filled_row.update({name: filled(row[name], variables) for name in _TEMPLATED if name in row})
+    filled_row.update({name: fill_value(row[name], variables) for name in _TEMPLATED_FIELDS if name in row})
     return filled_row
 
 
-def _with_input(common: Common, variables: dict[str, Any], notes: Notes, source: Source) -> Common:
+def _with_input(
+    common: SuiteLevel, variables: dict[str, Any], notes: ProblemLog, source: SuiteSource
+) -> SuiteLevel:
     if common.raw_input is None:
         return common
-    fields = Fields({"input": filled(common.raw_input, variables)}, notes)
-    return replace(common, messages=input_of(fields, "input", source))
+    fields = FieldReader({"input": fill_value(common.raw_input, variables)}, notes)
+    return replace(common, messages=parse_input(fields, "input", source))
 
 
 # --- how it is run and judged ------------------------------------------------------------------------------
 
 
-def _execution(fields: Fields) -> _Execution:
-    value: Any = fields.take("execution")
+def _parse_execution(fields: FieldReader) -> _Execution:
+    value: Any = fields.pop("execution")
     if value is None:
         return _Execution()
     if not isinstance(value, dict):
-        fields.wrong("execution", value, "an object")
+        fields.report_wrong_type("execution", value, "an object")
         return _Execution()
-    inner = Fields(snake_case(value), fields.notes, "execution.")
-    inner.forgive_null(*inner.names())
+    inner = FieldReader(to_snake_case(value), fields.problem_log, "execution.")
+    inner.drop_null(*inner.remaining_names())
     return _Execution(
         target=inner.required_text("target") if "target" in inner else None,
-        only_targets=texts_of(inner, "targets"),
-        skip_defaults=inner.truth("skip_defaults", False),
-        pass_rule=rule_of(inner),
+        only_targets=read_texts(inner, "targets"),
+        skip_defaults=inner.boolean("skip_defaults", False),
+        pass_rule=parse_pass_rule(inner),
         fields=inner,
     )
 
 
-def rule_of(execution: Fields) -> PassRule | None:
+def parse_pass_rule(execution: FieldReader) -> PassRule | None:
     """Returns the pass rule for a `threshold`, or None if there is none."""
     threshold = execution.number("threshold")
     if threshold is None:
@@ -194,54 +218,62 @@ def rule_of(execution: Fields) -> PassRule | None:
     return PassRule(threshold=float(threshold))
 
 
-def _judging(
-    fields: Fields, common: Common, execution: _Execution, source: Source
+def _parse_grading(
+    fields: FieldReader, common: SuiteLevel, execution: _Execution, source: SuiteSource
 ) -> tuple[str | None, Any, tuple[Assertion, ...]]:
     """Returns criteria, expected output and assertions: the test's rubrics and list, then the suite's."""
-    name = named(fields, "criteria", *OLD_NAMES["criteria"])
-    line = fields.line_of(name)
+    name = resolve_alias(fields, "criteria", *OLD_NAMES["criteria"])
+    line = fields.line_for(name)
     text = fields.text(name)
     criteria = text if text and text.strip() else None
-    answer = named(fields, "expected_output", *OLD_NAMES["expected_output"])
+    answer = resolve_alias(fields, "expected_output", *OLD_NAMES["expected_output"])
     has_answer = answer in fields
-    expected = expected_of(fields, answer, source) if has_answer else None
+    expected = parse_expected(fields, answer, source) if has_answer else None
     rubrics: tuple[Assertion, ...] = ()
     if "rubrics" in fields:
-        rubrics = lower_rubrics(fields.take("rubrics"), "rubrics", fields.notes, source)
-    own = assertions_of(fields, execution.fields, source)
+        rubrics = parse_test_rubrics(fields.pop("rubrics"), "rubrics", fields.problem_log, source)
+    own = read_assertion_list(fields, execution.fields, source)
     if execution.fields is not None:
-        finish(execution.fields, EXECUTION)
+        finish(execution.fields, EXECUTION_FIELDS)
     assertions = (*rubrics, *own, *(() if execution.skip_defaults else common.assertions))
-    if criteria is None and not assertions and not has_answer and not fields.notes.failed:
-        fields.missing("criteria", "a text, unless there are `expected_output` or `assertions`")
-    elif not fields.notes.failed:
-        _warn_about_criteria(fields.notes, criteria, assertions, line, common)
+    if criteria is None and not assertions and not has_answer and not fields.problem_log.has_errors:
+        fields.report_missing("criteria", "a text, unless there are `expected_output` or `assertions`")
+    elif not fields.problem_log.has_errors:
+        _warn_about_criteria(fields.problem_log, criteria, assertions, line, common)
     return criteria, expected, assertions
 
 
-def assertions_of(fields: Fields, execution: Fields | None, source: Source) -> tuple[Assertion, ...]:
+def read_assertion_list(
+    fields: FieldReader, execution: FieldReader | None, source: SuiteSource
+) -> tuple[Assertion, ...]:
     """Returns the assertions of a suite or a test, under any of their names."""
-    name = named(fields, "assertions", *OLD_NAMES["assertions"])
+    name = resolve_alias(fields, "assertions", *OLD_NAMES["assertions"])
     if execution is not None and "evaluators" in execution:
-        value = execution.take("evaluators")
+        value = execution.pop("evaluators")
         if name in fields:
-            fields.take(name)
+            fields.pop(name)
             execution.error("conflicting-fields", "evaluators", f"and `{name}` mean the same; keep `{name}`.")
         else:
             execution.warn("deprecated", "evaluators", "is an old place; write `assertions` outside.")
-        return _read_assertions(value, "evaluators", execution, source)
-    return _read_assertions(fields.take(name), name, fields, source) if name in fields else ()
+        return _parse_assertion_list(value, "evaluators", execution, source)
+    return _parse_assertion_list(fields.pop(name), name, fields, source) if name in fields else ()
 
 
-def _read_assertions(value: Any, name: str, fields: Fields, source: Source) -> tuple[Assertion, ...]:
+def _parse_assertion_list(
+    value: Any, name: str, fields: FieldReader, source: SuiteSource
+) -> tuple[Assertion, ...]:
     if isinstance(value, list):
-        return lower(value, fields.place(name), fields.notes, source)
-    fields.wrong(name, value, "a list of assertions")
+        return parse_assertions(value, fields.path_to(name), fields.problem_log, source)
+    fields.report_wrong_type(name, value, "a list of assertions")
     return ()
 
 
 def _warn_about_criteria(
-    notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...], line: int | None, common: Common
+    notes: ProblemLog,
+    criteria: str | None,
+    assertions: tuple[Assertion, ...],
+    line: int | None,
+    common: SuiteLevel,
 ) -> None:
     """Warns about criteria that are missing, or that no grader reads."""
     if criteria is None and not common.asks_for_criteria:
@@ -271,25 +303,25 @@ def _warn_about_criteria(
 # --- metadata and variables --------------------------------------------------------------------------------
 
 
-def _metadata(fields: Fields, common: Common) -> dict[str, Any]:
-    own: Any = fields.take("metadata")
-    lint: Any = fields.take("lint")
+def _parse_metadata(fields: FieldReader, common: SuiteLevel) -> dict[str, Any]:
+    own: Any = fields.pop("metadata")
+    lint: Any = fields.pop("lint")
     if own is not None and not isinstance(own, dict):
-        fields.wrong("metadata", own, "an object")
+        fields.report_wrong_type("metadata", own, "an object")
         own = None
     if own is None and lint is None:
         return common.metadata
-    metadata = joined(common.metadata, plain(own or {}))
-    return metadata if lint is None else {**metadata, "lint": plain(lint)}
+    metadata = deep_merge(common.metadata, to_plain(own or {}))
+    return metadata if lint is None else {**metadata, "lint": to_plain(lint)}
 
 
-def joined(outer: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
+def deep_merge(outer: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
     """Merges two objects: lists without duplicates, objects by field; else the inner value wins."""
     merged = dict(outer)
     for name, value in inner.items():
         base = merged.get(name)
         if isinstance(base, dict) and isinstance(value, dict):
-            merged[name] = joined(base, value)
+            merged[name] = deep_merge(base, value)
         elif isinstance(base, list) and isinstance(value, list):
             # As JSON, since `1` and `true` are equal otherwise.
             merged[name] = list({encode(item): item for item in (*base, *value)}.values())
@@ -298,21 +330,21 @@ def joined(outer: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _tags(common: Common, metadata: dict[str, Any]) -> tuple[str, ...]:
+def _merge_tags(common: SuiteLevel, metadata: dict[str, Any]) -> tuple[str, ...]:
     own = metadata.get("tags")
     if not isinstance(own, list) or not all(isinstance(tag, str) for tag in own):
         return common.tags
     return tuple(dict.fromkeys((*common.tags, *own)))
 
 
-def _with_variables(case: Case, raw: Raw, common: Common, notes: Notes) -> Case:
+def _with_variables(case: Case, raw: RawTest, common: SuiteLevel, notes: ProblemLog) -> Case:
     """Adds the names of the environment variables in a case, each of which must be set."""
     if b"${{" not in encode(case):  # searching every text one by one takes ten times as long
         return case
     names = names_in(replace(case, notes={}))  # notes have no effect
     reported_fields = {problem.field for problem in notes.problems if problem.code == "unset-variable"}
     for name in names:
-        field, line = place_of(raw.row, name) or ("assertions", None)
+        field, line = find_reference(raw.row, name) or ("assertions", None)
         if name not in raw.source.environ and name not in common.unset and field not in reported_fields:
-            unset(name, notes, field, line)
+            note_unset_variable(name, notes, field, line)
     return replace(case, variables=names)

@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv.read.templates import VARIABLE, filled, missing_in, text_filled
-from proctor.dialects.agentv.read.v5_prompts import Prompt, prompts_of
-from proctor.dialects.shared.yaml_files import file_of, yaml_of
-from proctor.protocols import Source
-from proctor.validation import Fields, Notes, kind_of
-from proctor.yaml12 import Items, Map, like, rewritten
+from proctor.dialects.agentv.read.templates import PLACEHOLDER, fill_text, fill_value, find_missing_names
+from proctor.dialects.agentv.read.v5_prompts import Version5Prompt, read_prompts
+from proctor.dialects.shared.yaml_files import find_file, parse_yaml
+from proctor.protocols import SuiteSource
+from proctor.validation import FieldReader, ProblemLog, json_type
+from proctor.yaml12 import YamlList, YamlMap, empty_like, map_strings
 
-MARKS: Final = (
+VERSION_5_FIELDS: Final = (
     *("prompts", "default_test", "evaluate_options", "environment", "extensions", "scenarios", "threshold"),
     *("env", "timeout_seconds", "experiment", "graders", "derived_metrics", "output_path"),
     "nunjucks_filters",
 )
 """Suite fields that only version 5 and later have."""
 _NAME_TARGET: Final = "Name who is asked with --target or in `target`."
-_SUITE: Final = {
+_REFUSED_SUITE_FIELDS: Final = {
     "environment": "Write `workspace` with `template` or `path`, and `hooks` for what is run before.",
     "extensions": "Write what is run as `hooks` of `workspace`.",
     "scenarios": "Write each of their tests under `tests`.",
@@ -33,35 +33,35 @@ _SUITE: Final = {
     "nunjucks_filters": "Write the values as they are to be sent.",
 }
 """Fields of a suite that are not supported, each with what to write instead."""
-_TEST: Final = {
+_REFUSED_TEST_FIELDS: Final = {
     "prompts": "Write a file for each prompt that only some of the tests are for.",
     **dict.fromkeys(("provider", "providers"), _NAME_TARGET),
     "provider_output": "Give the answers with --target scripted:FILE.",
     "options": "Let the target answer as it is to be graded, and give each assertion its own prompt.",
     "assert_scoring_function": "Give the assertions weights.",
-    "environment": _SUITE["environment"],
+    "environment": _REFUSED_SUITE_FIELDS["environment"],
 }
 """The same for a test and for `default_test`."""
-_DEFAULT_TEST: Final = ("vars", "assert", "threshold", "metadata", "description")
-_TRANSLATED: Final = ("prompts", "default_test", "evaluate_options", "threshold", "assert", "targets")
-_OPTIONS: Final = ("budget_usd", "max_concurrency", "repeat", "cache")
-_IDLE_OPTIONS: Final = ("delay", "timeout_ms", "max_eval_time_ms", "generate_suggestions")
-_REPEAT: Final = ("count", "strategy", "early_exit", "cost_limit_usd")
-_RUN: Final = {
+_DEFAULT_TEST_FIELDS: Final = ("vars", "assert", "threshold", "metadata", "description")
+_TRANSLATED_FIELDS: Final = ("prompts", "default_test", "evaluate_options", "threshold", "assert", "targets")
+_OPTION_FIELDS: Final = ("budget_usd", "max_concurrency", "repeat", "cache")
+_UNUSED_OPTION_FIELDS: Final = ("delay", "timeout_ms", "max_eval_time_ms", "generate_suggestions")
+_REPEAT_FIELDS: Final = ("count", "strategy", "early_exit", "cost_limit_usd")
+_REFUSED_RUN_FIELDS: Final = {
     "repeat": "Write it into `evaluate_options`, for all tests.",
     "budget_usd": "Write it into `evaluate_options`, for all tests.",
     "timeout_seconds": "Give it with --timeout.",
 }
 _STRATEGIES: Final = ("pass_any", "pass_all", "mean", "confidence_interval")
-_SCOPES: Final = {"suite": "shared", "attempt": "per_test"}
-_NOT_FILLED: Final = frozenset(("type", "prompt", "command", "config", "cwd", "target"))
+_ISOLATION_BY_SCOPE: Final = {"suite": "shared", "attempt": "per_test"}
+_UNFILLED_FIELDS: Final = frozenset(("type", "prompt", "command", "config", "cwd", "target"))
 """Fields of an assertion in which a test's `vars` are not filled in."""
 
 
-class Shared(Struct, frozen=True, kw_only=True):
+class Version5Level(Struct, frozen=True, kw_only=True):
     """What a version 5 suite gives to each of its tests."""
 
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[Version5Prompt, ...]
     variables: dict[str, Any] = {}
     assertions: list[Any] = []
     """Assertions that use variables, so that each test has its own."""
@@ -69,82 +69,88 @@ class Shared(Struct, frozen=True, kw_only=True):
 
 def is_version_5(row: Mapping[str, Any]) -> bool:
     """Whether a suite is written for AgentV 5, by a field that earlier versions do not have."""
-    return any(name in row for name in MARKS)
+    return any(name in row for name in VERSION_5_FIELDS)
 
 
 # --- above the tests ---------------------------------------------------------------------------------------
 
 
-def heading(row: dict[str, Any], source: Source, notes: Notes) -> tuple[dict[str, Any], Shared]:
+def translate_heading(
+    row: dict[str, Any], source: SuiteSource, notes: ProblemLog
+) -> tuple[dict[str, Any], Version5Level]:
     """Translates the suite fields to version 4. Returns them and what the tests get."""
-    row = rewritten(row, _with_references, ("tests",))
-    _note_refused(row, _SUITE, notes)
-    suite_row = _without(row, (*_TRANSLATED, *_SUITE))
+    row = map_strings(row, _translate_references, ("tests",))
+    _note_refused(row, _REFUSED_SUITE_FIELDS, notes)
+    suite_row = _without(row, (*_TRANSLATED_FIELDS, *_REFUSED_SUITE_FIELDS))
     if not isinstance(row.get("target", ""), str):
         del suite_row["target"]
-    default = _default_test(row, source, notes)
-    execution = _execution(row, default, notes)
+    default = _read_default_test(row, source, notes)
+    execution = _translate_execution(row, default, notes)
     if execution:
         suite_row["execution"] = execution
     if isinstance(row.get("tags"), dict):
         message = "`tags` is an object, which has no effect here; a list of texts is read."
-        notes.warn("no-effect", message, "tags", line=_line(row, "tags"))
+        notes.warn("no-effect", message, "tags", line=_get_line(row, "tags"))
         del suite_row["tags"]
     if isinstance(row.get("workspace"), dict) and "scope" in row["workspace"]:
-        suite_row["workspace"] = _workspace(row["workspace"], notes)
+        suite_row["workspace"] = _translate_workspace(row["workspace"], notes)
     if "metadata" in default:
         own = row.get("metadata")
         suite_row["metadata"] = {**default["metadata"], **(own if isinstance(own, dict) else {})}
-    assertions = _concatenate(_grouped(row.get("assert")), _grouped(default.get("assert")))
-    if any(VARIABLE.search(text) for item in assertions for text in _texts(item)):
+    assertions = _concatenate(_group_texts(row.get("assert")), _group_texts(default.get("assert")))
+    if any(PLACEHOLDER.search(text) for item in assertions for text in _iter_texts(item)):
         shared_list = assertions
     else:
         suite_row |= {"assert": assertions} if assertions or "assert" in row else {}
-        shared_list = Items(0)
-    prompts = prompts_of(row["prompts"], source, notes, _line(row, "prompts")) if "prompts" in row else ()
+        shared_list = YamlList(0)
+    prompts = (
+        read_prompts(row["prompts"], source, notes, _get_line(row, "prompts")) if "prompts" in row else ()
+    )
     variables = default.get("vars", {})
-    return suite_row, Shared(prompts=prompts, variables=variables, assertions=shared_list)
+    return suite_row, Version5Level(prompts=prompts, variables=variables, assertions=shared_list)
 
 
-def _default_test(row: dict[str, Any], source: Source, notes: Notes) -> dict[str, Any]:
+def _read_default_test(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> dict[str, Any]:
     """Reads `default_test`, inline or from a file; only fields of the right type are returned."""
     value: Any = row.get("default_test")
-    line = _line(row, "default_test")
+    line = _get_line(row, "default_test")
     if isinstance(value, str) and value.strip().startswith("file://"):
-        file = file_of(value.strip().removeprefix("file://"), source, notes, "default_test", line)
-        value = None if file is None else yaml_of(file.data, notes)
-        value = rewritten(value, _with_references)
+        file = find_file(value.strip().removeprefix("file://"), source, notes, "default_test", line)
+        value = None if file is None else parse_yaml(file.data, notes)
+        value = map_strings(value, _translate_references)
     elif isinstance(value, str):
         _refuse("default_test", "Write it out, or name its file with file://.", notes, line)
         return {}
     if value is None:
         return {}
     if not isinstance(value, dict):
-        message = f"`default_test` is {kind_of(value)}; it must be an object, or a file:// with one."
+        message = f"`default_test` is {json_type(value)}; it must be an object, or a file:// with one."
         notes.error("wrong-type", message, "default_test", line=line)
         return {}
-    _note_refused(value, _TEST, notes, "default_test.")
-    fields = Fields(_without(value, tuple(_TEST)), notes, "default_test.")
-    fields.forgive_null(*fields.names())
+    _note_refused(value, _REFUSED_TEST_FIELDS, notes, "default_test.")
+    fields = FieldReader(_without(value, tuple(_REFUSED_TEST_FIELDS)), notes, "default_test.")
+    fields.drop_null(*fields.remaining_names())
     default_test: dict[str, Any] = {}
     for name, kind in (("vars", dict), ("assert", list), ("metadata", dict)):
         if name in fields:
-            default_test[name] = fields.take(name)
+            default_test[name] = fields.pop(name)
             if not isinstance(default_test[name], kind):
-                fields.wrong(name, default_test.pop(name), "a list" if kind is list else "an object")
+                fields.report_wrong_type(
+                    name, default_test.pop(name), "a list" if kind is list else "an object"
+                )
     fields.text("description")
     threshold = fields.number("threshold")
-    fields.finish(_DEFAULT_TEST)
+    fields.finish(_DEFAULT_TEST_FIELDS)
     return default_test if threshold is None else default_test | {"threshold": threshold}
 
 
-def _execution(row: dict[str, Any], default: dict[str, Any], notes: Notes) -> dict[str, Any]:
+def _translate_execution(row: dict[str, Any], default: dict[str, Any], notes: ProblemLog) -> dict[str, Any]:
     """Returns the `execution` of version 4: target, repeats and threshold."""
-    execution = Map(_line(row, "evaluate_options") or notes.line)
+    execution = YamlMap(_get_line(row, "evaluate_options") or notes.line)
     for name in ("threshold", "targets"):
         if name in row:
             execution[name] = row[name]
-            execution.lines[name] = _line(row, name) or execution.line
+            execution.lines[name] = _get_line(row, name) or execution.line
     if "threshold" in default:
         execution.setdefault("threshold", default["threshold"])
     if isinstance(execution.get("targets"), str):
@@ -152,43 +158,45 @@ def _execution(row: dict[str, Any], default: dict[str, Any], notes: Notes) -> di
     for name in ("target", "targets"):
         value = row.get(name)
         if any(isinstance(entry, dict) for entry in (value if isinstance(value, list) else [value])):
-            _refuse(name, "Write the target into targets.yaml, and its name here.", notes, _line(row, name))
+            _refuse(
+                name, "Write the target into targets.yaml, and its name here.", notes, _get_line(row, name)
+            )
             execution.pop(name, None)
     return execution if "evaluate_options" not in row else _with_options(execution, row, notes)
 
 
-def _with_options(execution: Map, row: dict[str, Any], notes: Notes) -> Map:
+def _with_options(execution: YamlMap, row: dict[str, Any], notes: ProblemLog) -> YamlMap:
     value = row["evaluate_options"]
     if not isinstance(value, dict):
-        message = f"`evaluate_options` is {kind_of(value)}; it must be an object."
-        notes.error("wrong-type", message, "evaluate_options", line=_line(row, "evaluate_options"))
+        message = f"`evaluate_options` is {json_type(value)}; it must be an object."
+        notes.error("wrong-type", message, "evaluate_options", line=_get_line(row, "evaluate_options"))
         return execution
-    fields = Fields(value, notes, "evaluate_options.")
-    fields.forgive_null(*fields.names())
+    fields = FieldReader(value, notes, "evaluate_options.")
+    fields.drop_null(*fields.remaining_names())
     if "filter_range" in fields:
-        fields.take("filter_range")
+        fields.pop("filter_range")
         _refuse(
             "evaluate_options.filter_range",
             "Give --limit, or --id for each test.",
             notes,
-            _line(value, "filter_range"),
+            _get_line(value, "filter_range"),
         )
-    for name in _IDLE_OPTIONS:
+    for name in _UNUSED_OPTION_FIELDS:
         if name in fields:
-            fields.take(name)
+            fields.pop(name)
             fields.warn("no-effect", name, "has no effect here.")
     options = {
         "budget_usd": fields.number("budget_usd"),
         "workers": fields.integer("max_concurrency", least=1),
-        "cache": fields.truth("cache", False) if "cache" in fields else None,
-        "trials": _trials(fields, value.get("repeat")),
+        "cache": fields.boolean("cache", False) if "cache" in fields else None,
+        "trials": _translate_repeat(fields, value.get("repeat")),
     }
-    fields.finish((*_OPTIONS, *_IDLE_OPTIONS))
+    fields.finish((*_OPTION_FIELDS, *_UNUSED_OPTION_FIELDS))
     execution.update({name: option for name, option in options.items() if option is not None})
     return execution
 
 
-def _trials(fields: Fields, value: Any) -> dict[str, Any] | None:
+def _translate_repeat(fields: FieldReader, value: Any) -> dict[str, Any] | None:
     """Parses `repeat`: a number, or an object with the number and its strategy."""
     if "repeat" not in fields:
         return None
@@ -197,62 +205,64 @@ def _trials(fields: Fields, value: Any) -> dict[str, Any] | None:
         count = fields.integer("repeat", least=1)
         return None if count is None else {"count": count, "strategy": "pass_any"}
     count = inner.integer("count", least=1)
-    if inner.truth("early_exit", False):
+    if inner.boolean("early_exit", False):
         inner.warn("no-effect", "early_exit", "has no effect here: every repeat is asked.")
     strategy = inner.choice("strategy", _STRATEGIES) if "strategy" in inner else _STRATEGIES[0]
-    cost: Any = inner.take("cost_limit_usd")
-    inner.finish(_REPEAT)
+    cost: Any = inner.pop("cost_limit_usd")
+    inner.finish(_REPEAT_FIELDS)
     if not count or not strategy:
         return None
     limit = {} if cost is None else {"cost_limit_usd": cost}
     return {"count": count, "strategy": strategy, **limit}
 
 
-def _workspace(row: dict[str, Any], notes: Notes) -> dict[str, Any]:
+def _translate_workspace(row: dict[str, Any], notes: ProblemLog) -> dict[str, Any]:
     workspace = _without(row, ("scope",))
-    fields = Fields(row, notes, "workspace.")
-    scope = fields.choice("scope", tuple(_SCOPES))
+    fields = FieldReader(row, notes, "workspace.")
+    scope = fields.choice("scope", tuple(_ISOLATION_BY_SCOPE))
     if scope:
-        workspace["isolation"] = _SCOPES[scope]
+        workspace["isolation"] = _ISOLATION_BY_SCOPE[scope]
     return workspace
 
 
 # --- tests -------------------------------------------------------------------------------------------------
 
 
-def test_of(row: dict[str, Any], shared: Shared, prompt: Prompt | None, notes: Notes) -> dict[str, Any]:
+def translate_test(
+    row: dict[str, Any], shared: Version5Level, prompt: Version5Prompt | None, notes: ProblemLog
+) -> dict[str, Any]:
     """Translates a test to version 4 with one of the prompts; problems go to `notes`."""
-    row = rewritten(row, _with_references)
+    row = map_strings(row, _translate_references)
     notes.case = str(row["id"]) if isinstance(row.get("id"), str) else None
-    _note_refused(row, _TEST, notes)
-    test = _without(row, ("vars", "threshold", "run", "assert", *_TEST))
+    _note_refused(row, _REFUSED_TEST_FIELDS, notes)
+    test = _without(row, ("vars", "threshold", "run", "assert", *_REFUSED_TEST_FIELDS))
     own: Any = row.get("vars")
     if own is not None and not isinstance(own, dict):
-        message = f"`vars` is {kind_of(own)}; it must be an object."
-        notes.error("wrong-type", message, "vars", line=_line(row, "vars"))
+        message = f"`vars` is {json_type(own)}; it must be an object."
+        notes.error("wrong-type", message, "vars", line=_get_line(row, "vars"))
     variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
-    variables = filled(variables, {**variables, "vars": variables})
+    variables = fill_value(variables, {**variables, "vars": variables})
     values = {**variables, "vars": variables}
     _with_execution(test, row, notes)
     if "expected_output" in variables:
         test.setdefault("expected_output", variables["expected_output"])
     if isinstance(row.get("criteria"), str):
-        test["criteria"] = text_filled(row["criteria"], values)
+        test["criteria"] = fill_text(row["criteria"], values)
     _with_assertions(test, row, shared, values, notes)
     if prompt is not None:
-        test["input"] = prompt.filled(values, notes)
+        test["input"] = prompt.fill(values, notes)
         if len(shared.prompts) > 1 and notes.case:
             test["id"] = f"{notes.case}~{prompt.label}"
     return test
 
 
-def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: Notes) -> None:
+def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: ProblemLog) -> None:
     """Moves the threshold of a test into `execution`."""
     run: Any = row.get("run")
     if isinstance(run, dict):
-        _note_refused(run, _RUN, notes, "run.")
+        _note_refused(run, _REFUSED_RUN_FIELDS, notes, "run.")
     value: Any = row.get("execution")
-    execution = like(value) if isinstance(value, dict) else {}
+    execution = empty_like(value) if isinstance(value, dict) else {}
     execution.update(value if isinstance(value, dict) else {})
     for place in (run if isinstance(run, dict) else {}, row):
         if "threshold" in place:
@@ -264,7 +274,11 @@ def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: Notes) -> 
 
 
 def _with_assertions(
-    test: dict[str, Any], row: dict[str, Any], shared: Shared, values: dict[str, Any], notes: Notes
+    test: dict[str, Any],
+    row: dict[str, Any],
+    shared: Version5Level,
+    values: dict[str, Any],
+    notes: ProblemLog,
 ) -> None:
     """Adds the test's assertions, then the suite's assertions that use its variables."""
     value: Any = row.get("assert")
@@ -272,18 +286,20 @@ def _with_assertions(
         test["assert"] = value
         return
     skips = isinstance(test.get("execution"), dict) and test["execution"].get("skip_defaults") is True
-    assertions = _concatenate(_grouped(value), Items(0) if skips else shared.assertions)
+    assertions = _concatenate(_group_texts(value), YamlList(0) if skips else shared.assertions)
     if not assertions:
         return
     expected = values.get("expected_output")
-    values = values | {"expected_output": _reference(expected)} if "expected_output" in values else values
-    for name in missing_in([text for item in assertions for text in _texts(item)], values):
+    values = (
+        values | {"expected_output": _get_expected_text(expected)} if "expected_output" in values else values
+    )
+    for name in find_missing_names([text for item in assertions for text in _iter_texts(item)], values):
         message = f"`vars` has no {name!r}, which an assertion of the test names. Add it."
         notes.error("missing-variable", message, "vars")
-    test["assert"] = rewritten(assertions, lambda text, _name: text_filled(text, values), _NOT_FILLED)
+    test["assert"] = map_strings(assertions, lambda text, _name: fill_text(text, values), _UNFILLED_FIELDS)
 
 
-def _reference(expected: Any) -> Any:
+def _get_expected_text(expected: Any) -> Any:
     """Returns the text of an expected output, also of a single assistant message."""
     if isinstance(expected, list) and len(expected) == 1 and isinstance(expected[0], dict):
         return expected[0].get("content", expected)
@@ -293,9 +309,9 @@ def _reference(expected: Any) -> Any:
 # --- lists of assertions -----------------------------------------------------------------------------------
 
 
-def _grouped(items: Any) -> Items:
+def _group_texts(items: Any) -> YamlList:
     """Merges the texts of a list into one checklist in place of the first, with their total weight."""
-    groups = Items(getattr(items, "line", 0))
+    groups = YamlList(getattr(items, "line", 0))
     if not isinstance(items, list):
         return groups
     lines = getattr(items, "lines", [groups.line] * len(items))
@@ -304,28 +320,28 @@ def _grouped(items: Any) -> Items:
         if isinstance(item, str) and len(texts) > 1:
             if texts[0] != (item, line):
                 continue
-            item = _checklist(texts, line)
+            item = _make_checklist(texts, line)
         elif isinstance(item, dict) and isinstance(item.get("assert"), list):
-            inner = like(item)
-            inner.update({**item, "assert": _grouped(item["assert"])})
+            inner = empty_like(item)
+            inner.update({**item, "assert": _group_texts(item["assert"])})
             item = inner
         groups.append(item)
         groups.lines.append(line)
     return groups
 
 
-def _checklist(texts: list[tuple[str, int]], line: int) -> Map:
-    criteria = Items(line)
+def _make_checklist(texts: list[tuple[str, int]], line: int) -> YamlMap:
+    criteria = YamlList(line)
     criteria.extend(text for text, _ in texts)
     criteria.lines = [place for _, place in texts]
-    checklist = Map(line)
+    checklist = YamlMap(line)
     checklist.update({"type": "rubrics", "criteria": criteria, "weight": len(texts)})
     checklist.lines = dict.fromkeys(checklist, line)
     return checklist
 
 
-def _concatenate(first: list[Any], second: list[Any]) -> Items:
-    items = Items(getattr(first, "line", 0))
+def _concatenate(first: list[Any], second: list[Any]) -> YamlList:
+    items = YamlList(getattr(first, "line", 0))
     items.extend([*first, *second])
     items.lines = [*getattr(first, "lines", ()), *getattr(second, "lines", ())]
     return items
@@ -334,46 +350,46 @@ def _concatenate(first: list[Any], second: list[Any]) -> Items:
 # --- what all share ----------------------------------------------------------------------------------------
 
 
-def _with_references(text: str, _name: str) -> str:
+def _translate_references(text: str, _name: str) -> str:
     """Rewrites `{{ env.NAME }}` as version 4 does: `${{ NAME }}`."""
-    return VARIABLE.sub(_reference_to, text) if "env." in text else text
+    return PLACEHOLDER.sub(_translate_reference, text) if "env." in text else text
 
 
-def _reference_to(value: Any) -> str:
+def _translate_reference(value: Any) -> str:
     space, _, name = str(value[1]).partition(".")
     return f"${{{{ {name} }}}}" if space == "env" and "." not in name and name else str(value[0])
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield from () if name in _NOT_FILLED else _texts(item)
+            yield from () if name in _UNFILLED_FIELDS else _iter_texts(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from _iter_texts(item)
 
 
 def _note_refused(
-    row: Mapping[str, Any], unsupported: Mapping[str, str], notes: Notes, prefix: str = ""
+    row: Mapping[str, Any], unsupported: Mapping[str, str], notes: ProblemLog, prefix: str = ""
 ) -> None:
     for name, instead in unsupported.items():
         if row.get(name) is not None:
-            _refuse(f"{prefix}{name}", instead, notes, _line(row, name))
+            _refuse(f"{prefix}{name}", instead, notes, _get_line(row, name))
 
 
-def _refuse(field: str, instead: str, notes: Notes, line: int | None) -> None:
+def _refuse(field: str, instead: str, notes: ProblemLog, line: int | None) -> None:
     message = f"`{field}` is a field of AgentV 5 that is not read here. {instead}"
     notes.error("not-supported", message, field, line=line)
 
 
-def _line(row: Mapping[str, Any], name: str) -> int | None:
+def _get_line(row: Mapping[str, Any], name: str) -> int | None:
     lines: Mapping[str, int] = getattr(row, "lines", {})
     return lines.get(name)
 
 
 def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    remaining = like(row)
+    remaining = empty_like(row)
     remaining.update({name: value for name, value in row.items() if name not in names})
     return remaining

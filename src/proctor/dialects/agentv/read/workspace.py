@@ -1,7 +1,7 @@
 """Parses `workspace` of an agentv suite and of its tests into `model.Workspace`.
 
-Each of the two is checked separately and becomes a `Level`. A test's level is then merged into its suite's.
-A workspace may be in its own file, to which its paths are relative.
+Each of the two is checked separately and becomes a `WorkspaceLevel`. A test's level is then merged into its
+suite's. A workspace may be in its own file, to which its paths are relative.
 """
 
 from __future__ import annotations
@@ -13,37 +13,46 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv.shared import PROSE, finish, folder_of, named, resolved, texts_of
-from proctor.dialects.shared.yaml_files import file_of, shown_path, without_effect, yaml_of
+from proctor.dialects.agentv.shared import (
+    PROSE_FIELDS,
+    finish,
+    get_folder,
+    read_texts,
+    resolve_alias,
+    resolve_references,
+)
+from proctor.dialects.shared.yaml_files import display_path, find_file, ignore_fields, parse_yaml
 from proctor.model import Hook, Hooks, Repository, Workspace
-from proctor.protocols import Source
-from proctor.validation import Fields, Notes
+from proctor.protocols import SuiteSource
+from proctor.validation import FieldReader, ProblemLog
 
-MOMENTS: Final = ("before_all", "before_each", "after_each", "after_all")
+HOOK_NAMES: Final = ("before_all", "before_each", "after_each", "after_all")
 ISOLATIONS: Final = ("shared", "per_test")
 MODES: Final = ("pooled", "temp", "static")
 RESETS: Final = ("none", "fast", "strict")
 
-WORKSPACE: Final = ("template", "isolation", "repos", "hooks", "mode", "path", "docker", "env")
-HOOK: Final = ("command", "script", "timeout_ms", "cwd", "reset")
-REPOSITORY: Final = (
+WORKSPACE_FIELDS: Final = ("template", "isolation", "repos", "hooks", "mode", "path", "docker", "env")
+HOOK_FIELDS: Final = ("command", "script", "timeout_ms", "cwd", "reset")
+REPOSITORY_FIELDS: Final = (
     *("path", "repo", "commit", "base_commit", "ancestor", "sparse"),
     *("source", "checkout", "clone", "resolver"),
 )
-CHECKOUT: Final = ("ref", "resolve", "ancestor")
-CLONE: Final = ("depth", "filter", "sparse")
-REMOVED: Final = {
+CHECKOUT_FIELDS: Final = ("ref", "resolve", "ancestor")
+CLONE_FIELDS: Final = ("depth", "filter", "sparse")
+REMOVED_FIELDS: Final = {
     "static_path": "Write `path`.",
     "static": "Write `path` with the folder that is there already.",
     "pool": "Remove it: a workspace is made anew for each run.",
 }
-_FILLED_LATER: Final = frozenset(("command", "script", "repo", "url", "commit", "base_commit", "ref", *PROSE))
+_UNRESOLVED_FIELDS: Final = frozenset(
+    ("command", "script", "repo", "url", "commit", "base_commit", "ref", *PROSE_FIELDS)
+)
 """Fields whose references stay: they may hold a secret, go to a program, or are prose."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
-_ON_GITHUB: Final = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+")
+_GITHUB_REPOSITORY: Final = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+")
 
 
-class Level(Struct, frozen=True, kw_only=True):
+class WorkspaceLevel(Struct, frozen=True, kw_only=True):
     """The workspace settings of a suite or of one test."""
 
     fields: dict[str, Any] = {}
@@ -52,57 +61,61 @@ class Level(Struct, frozen=True, kw_only=True):
     """Fields of `Hook` by hook name; `near` marks a folder that was derived from the hook's file."""
     enabled: bool | None = None
     """Whether hooks run; None if it is not set, which means yes."""
-    kept: dict[str, Any] = {}
+    unused_fields: dict[str, Any] = {}
     """Fields that have no effect here."""
 
 
 # --- one level ---------------------------------------------------------------------------------------------
 
 
-def level_of(fields: Fields, source: Source) -> Level | None:
+def read_workspace_level(fields: FieldReader, source: SuiteSource) -> WorkspaceLevel | None:
     """Reads the field `workspace`, inline or from a file; None if it is absent or wrong."""
-    value: Any = fields.take("workspace")
+    value: Any = fields.pop("workspace")
     if value is None:
         return None
-    place = fields.place("workspace")
+    place = fields.path_to("workspace")
     if isinstance(value, dict):
-        return _level(value, fields.notes, place + ".", "", source)
+        return _parse_level(value, fields.problem_log, place + ".", "", source)
     if not isinstance(value, str):
-        fields.wrong("workspace", value, "an object, or the path of a YAML file")
+        fields.report_wrong_type("workspace", value, "an object, or the path of a YAML file")
         return None
-    path = str(resolved(value, source, fields.notes, place))
-    file = file_of(path, source, fields.notes, place, fields.line_of("workspace"))
+    path = str(resolve_references(value, source, fields.problem_log, place))
+    file = find_file(path, source, fields.problem_log, place, fields.line_for("workspace"))
     if file is None:
         return None
-    notes = Notes(shown_path(source, file.path), 1)
-    notes.row = fields.notes.row
-    row = yaml_of(file.data, notes)
+    notes = ProblemLog(display_path(source, file.path), 1)
+    notes.row = fields.problem_log.row
+    row = parse_yaml(file.data, notes)
     level = None
     if isinstance(row, dict):
-        level = _level(row, notes, "workspace.", folder_of(file.path), source)
-    elif not notes.failed:
+        level = _parse_level(row, notes, "workspace.", get_folder(file.path), source)
+    elif not notes.has_errors:
         notes.error("not-an-object", "The file of a workspace must be an object with fields such as `hooks`.")
-    fields.notes.problems.extend(notes.problems)
-    fields.notes.failed = fields.notes.failed or notes.failed
+    fields.problem_log.problems.extend(notes.problems)
+    fields.problem_log.has_errors = fields.problem_log.has_errors or notes.has_errors
     return level
 
 
-def _level(row: dict[str, Any], notes: Notes, prefix: str, folder: str, source: Source) -> Level:
-    fields = Fields(resolved(row, source, notes, prefix.removesuffix("."), _FILLED_LATER), notes, prefix)
-    fields.forgive_null(*fields.names())
-    for name, instead in REMOVED.items():
+def _parse_level(
+    row: dict[str, Any], notes: ProblemLog, prefix: str, folder: str, source: SuiteSource
+) -> WorkspaceLevel:
+    fields = FieldReader(
+        resolve_references(row, source, notes, prefix.removesuffix("."), _UNRESOLVED_FIELDS), notes, prefix
+    )
+    fields.drop_null(*fields.remaining_names())
+    for name, instead in REMOVED_FIELDS.items():
         if name in fields:
-            fields.take(name)
+            fields.pop(name)
             fields.error("removed-field", name, f"is no longer a field. {instead}")
     values: dict[str, Any] = {}
     ignored: dict[str, Any] = {}
     for name in ("template", "path"):
         if name in fields:
-            values[name] = _path(fields, name, folder)
-    if values.get("path") and _holds(values["path"], source.folder or "/suite"):
+            values[name] = _parse_path(fields, name, folder)
+    if values.get("path") and _is_in_or_above(values["path"], source.folder or "/suite"):
         message = f"is {values['path']!r}: an agent would work in the suite itself, or around it. "
         fields.error("bad-path", "path", f"{message}Name a folder of its own.")
-    if source.folder and values.get("template") and not source.expand(values["template"] + "/"):
+    if source.folder and values.get("template") and not source.expand_glob(values["template"] + "/"):
         message = (
             f"is {values['template']!r}, and there is no such folder. It is looked for from the suite's."
         )
@@ -116,27 +129,27 @@ def _level(row: dict[str, Any], notes: Notes, prefix: str, folder: str, source: 
         ignored["workspace.mode"] = mode
         fields.warn("no-effect", "mode", "has no effect here: a workspace is made anew for each run.")
     if "repos" in fields:
-        values["repositories"] = _repositories(fields, folder, source)
-    enabled, hooks = _hooks(fields, folder)
-    without_effect(fields, ("docker", "env"), ignored, "workspace.")
-    finish(fields, WORKSPACE)
-    return Level(fields=values, hooks=hooks, enabled=enabled, kept=ignored)
+        values["repositories"] = _parse_repositories(fields, folder, source)
+    enabled, hooks = _parse_hooks(fields, folder)
+    ignore_fields(fields, ("docker", "env"), ignored, "workspace.")
+    finish(fields, WORKSPACE_FIELDS)
+    return WorkspaceLevel(fields=values, hooks=hooks, enabled=enabled, unused_fields=ignored)
 
 
-def _path(fields: Fields, name: str, folder: str) -> str:
+def _parse_path(fields: FieldReader, name: str, folder: str) -> str:
     path = fields.required_text(name)
     if "\0" in path:
         fields.error("bad-path", name, f"is {path!r}; no path has a character of the code 0.")
         return ""
-    return _rebased(path, folder)
+    return _rebase_path(path, folder)
 
 
-def _rebased(path: str, folder: str) -> str:
+def _rebase_path(path: str, folder: str) -> str:
     """Returns a path that is relative to the given folder as relative to the suite's folder."""
     return normpath(join(folder, path.replace("\\", "/"))) if path else path
 
 
-def _holds(path: str, folder: str) -> bool:
+def _is_in_or_above(path: str, folder: str) -> bool:
     """Whether a path leads to the folder, or to one above it."""
     return f"{folder}/".startswith(f"{normpath(join(folder, path)).rstrip('/')}/")
 
@@ -144,31 +157,31 @@ def _holds(path: str, folder: str) -> bool:
 # --- hooks -------------------------------------------------------------------------------------------------
 
 
-def _hooks(fields: Fields, folder: str) -> tuple[bool | None, dict[str, dict[str, Any]]]:
+def _parse_hooks(fields: FieldReader, folder: str) -> tuple[bool | None, dict[str, dict[str, Any]]]:
     inner = fields.object("hooks")
     if inner is None:
         return None, {}
-    inner.forgive_null(*inner.names())
-    enabled = inner.truth("enabled", True) if "enabled" in inner else None
+    inner.drop_null(*inner.remaining_names())
+    enabled = inner.boolean("enabled", True) if "enabled" in inner else None
     hooks: dict[str, dict[str, Any]] = {}
-    for moment in MOMENTS:
+    for moment in HOOK_NAMES:
         hook = inner.object(moment)
         if hook is not None:
-            hooks[moment] = _hook(hook, folder)
-    finish(inner, (*MOMENTS, "enabled"))
+            hooks[moment] = _parse_hook(hook, folder)
+    finish(inner, (*HOOK_NAMES, "enabled"))
     return enabled, hooks
 
 
-def _hook(fields: Fields, folder: str) -> dict[str, Any]:
-    fields.forgive_null(*fields.names())
+def _parse_hook(fields: FieldReader, folder: str) -> dict[str, Any]:
+    fields.drop_null(*fields.remaining_names())
     values: dict[str, Any] = {}
-    name = named(fields, "command", "script")
+    name = resolve_alias(fields, "command", "script")
     if name in fields:
-        values["command"] = _command(fields, name)
+        values["command"] = _parse_command(fields, name)
         if folder:
             values |= {"cwd": folder, "near": True}
     if "cwd" in fields:
-        values |= {"cwd": _path(fields, "cwd", folder), "near": False}
+        values |= {"cwd": _parse_path(fields, "cwd", folder), "near": False}
     if "timeout_ms" in fields:
         timeout = fields.number("timeout_ms")
         if timeout is not None and timeout <= 0:
@@ -176,12 +189,12 @@ def _hook(fields: Fields, folder: str) -> dict[str, Any]:
         values["timeout_s"] = None if timeout is None else timeout / 1000
     if "reset" in fields:
         values["reset"] = fields.choice("reset", RESETS)
-    finish(fields, HOOK)
+    finish(fields, HOOK_FIELDS)
     return values
 
 
-def _command(fields: Fields, name: str) -> tuple[str, ...]:
-    value: Any = fields.take(name)
+def _parse_command(fields: FieldReader, name: str) -> tuple[str, ...]:
+    value: Any = fields.pop(name)
     if isinstance(value, str):
         try:
             command = tuple(shlex.split(value))
@@ -191,7 +204,7 @@ def _command(fields: Fields, name: str) -> tuple[str, ...]:
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         command = tuple(value)
     else:
-        fields.wrong(name, value, "a list of texts, or one text")
+        fields.report_wrong_type(name, value, "a list of texts, or one text")
         return ("",)
     if not command or not command[0].strip():
         fields.error("bad-command", name, "is empty; write the program that is run and its arguments.")
@@ -201,18 +214,20 @@ def _command(fields: Fields, name: str) -> tuple[str, ...]:
 # --- repositories ------------------------------------------------------------------------------------------
 
 
-def _repositories(fields: Fields, folder: str, source: Source) -> tuple[Repository, ...]:
-    value: Any = fields.take("repos")
+def _parse_repositories(fields: FieldReader, folder: str, source: SuiteSource) -> tuple[Repository, ...]:
+    value: Any = fields.pop("repos")
     if not isinstance(value, list):
-        fields.wrong("repos", value, "a list of repositories, each with `path` and `repo`")
+        fields.report_wrong_type("repos", value, "a list of repositories, each with `path` and `repo`")
         return ()
     repositories: list[Repository] = []
     for at, row in enumerate(value):
         field = f"repos[{at}]"
         if not isinstance(row, dict):
-            fields.wrong(field, row, "an object with `path` and `repo`")
+            fields.report_wrong_type(field, row, "an object with `path` and `repo`")
             continue
-        repository = _repository(Fields(row, fields.notes, fields.place(field) + "."), folder, source)
+        repository = _parse_repository(
+            FieldReader(row, fields.problem_log, fields.path_to(field) + "."), folder, source
+        )
         if repository.path and any(other.path == repository.path for other in repositories):
             fields.error(
                 "duplicate-path", field, f"has the path {repository.path!r}, which another one has already."
@@ -221,28 +236,28 @@ def _repositories(fields: Fields, folder: str, source: Source) -> tuple[Reposito
     return tuple(repositories)
 
 
-def _repository(fields: Fields, folder: str, source: Source) -> Repository:
-    fields.forgive_null(*fields.names())
-    path = _inside(fields)
-    origin, local = _origin(fields, folder, source)
-    without_effect(fields, ("resolver",), {})
+def _parse_repository(fields: FieldReader, folder: str, source: SuiteSource) -> Repository:
+    fields.drop_null(*fields.remaining_names())
+    path = _parse_repository_path(fields)
+    origin, local = _parse_origin(fields, folder, source)
+    ignore_fields(fields, ("resolver",), {})
     refs = [ref for ref in (fields.text("commit"), fields.text("base_commit")) if ref is not None]
     if len(set(refs)) > 1:
         fields.error("conflicting-fields", "base_commit", "and `commit` mean the same and differ.")
-    ancestor, sparse, depth = fields.integer("ancestor"), texts_of(fields, "sparse"), None
+    ancestor, sparse, depth = fields.integer("ancestor"), read_texts(fields, "sparse"), None
     checkout = fields.object("checkout")
     if checkout is not None:
         refs.append(checkout.text("ref") or "HEAD")
         ancestor = checkout.integer("ancestor") or ancestor
-        without_effect(checkout, ("resolve",), {})
-        finish(checkout, CHECKOUT)
+        ignore_fields(checkout, ("resolve",), {})
+        finish(checkout, CHECKOUT_FIELDS)
     clone = fields.object("clone")
     if clone is not None:
         depth = clone.integer("depth", least=1)
-        sparse = texts_of(clone, "sparse") or sparse
-        without_effect(clone, ("filter",), {})
-        finish(clone, CLONE)
-    finish(fields, REPOSITORY)
+        sparse = read_texts(clone, "sparse") or sparse
+        ignore_fields(clone, ("filter",), {})
+        finish(clone, CLONE_FIELDS)
+    finish(fields, REPOSITORY_FIELDS)
     return Repository(
         path=path,
         source=origin,
@@ -254,7 +269,7 @@ def _repository(fields: Fields, folder: str, source: Source) -> Repository:
     )
 
 
-def _inside(fields: Fields) -> str:
+def _parse_repository_path(fields: FieldReader) -> str:
     """Returns the path of a repository in its workspace; a path outside is an error."""
     path = fields.required_text("path").replace("\\", "/")
     if isabs(path) or ".." in path.split("/") or re.match(r"[A-Za-z]:", path):
@@ -263,24 +278,24 @@ def _inside(fields: Fields) -> str:
     return normpath(path) if path else ""
 
 
-def _origin(fields: Fields, folder: str, source: Source) -> tuple[str, bool]:
+def _parse_origin(fields: FieldReader, folder: str, source: SuiteSource) -> tuple[str, bool]:
     """Returns the source of a repository, and whether it is a local folder."""
     if "source" not in fields:
         repo = fields.required_text("repo")
         if _URL.match(repo) or not repo:
             return repo, False
-        if _ON_GITHUB.fullmatch(repo):
+        if _GITHUB_REPOSITORY.fullmatch(repo):
             return f"https://github.com/{repo.removesuffix('.git')}.git", False
-        return _local(fields, "repo", repo, folder, source)
+        return _parse_local_origin(fields, "repo", repo, folder, source)
     if "repo" in fields:
-        fields.take("repo")
+        fields.pop("repo")
         fields.error("conflicting-fields", "repo", "and `source` mean the same; keep one of them.")
     inner = fields.required_object("source", "an object with `type` and `url` or `path`")
     if inner is None:
         return "", False
     kind = inner.choice("type", ("git", "local"))
     if kind == "local":
-        origin = _local(inner, "path", inner.required_text("path"), folder, source)
+        origin = _parse_local_origin(inner, "path", inner.required_text("path"), folder, source)
     else:
         origin = (inner.required_text("url") if kind else "", False)
     if kind:
@@ -288,9 +303,11 @@ def _origin(fields: Fields, folder: str, source: Source) -> tuple[str, bool]:
     return origin
 
 
-def _local(fields: Fields, name: str, reference: str, folder: str, source: Source) -> tuple[str, bool]:
-    path = _rebased(reference, folder)
-    if source.folder and path and not source.expand(path + "/"):
+def _parse_local_origin(
+    fields: FieldReader, name: str, reference: str, folder: str, source: SuiteSource
+) -> tuple[str, bool]:
+    path = _rebase_path(reference, folder)
+    if source.folder and path and not source.expand_glob(path + "/"):
         message = f"is {reference!r}, and there is no such folder. It is looked for from the suite's."
         fields.error("missing-folder", name, message)
     return path, True
@@ -299,7 +316,7 @@ def _local(fields: Fields, name: str, reference: str, folder: str, source: Sourc
 # --- both levels -------------------------------------------------------------------------------------------
 
 
-def merged(suite: Level | None, test: Level | None) -> Level | None:
+def merge_levels(suite: WorkspaceLevel | None, test: WorkspaceLevel | None) -> WorkspaceLevel | None:
     """Merges a test's level into its suite's: the test's fields win, and hooks are merged by field."""
     if suite is None or test is None:
         return test or suite
@@ -309,15 +326,15 @@ def merged(suite: Level | None, test: Level | None) -> Level | None:
         if "command" in own and base.get("near"):  # the folder belongs to the replaced command
             base = {name: value for name, value in base.items() if name != "cwd"}
         hooks[moment] = {**base, **own}
-    return Level(
+    return WorkspaceLevel(
         fields={**suite.fields, **test.fields},
         hooks=hooks,
         enabled=suite.enabled if test.enabled is None else test.enabled,
-        kept=test.kept,
+        unused_fields=test.unused_fields,
     )
 
 
-def workspace_of(level: Level | None, fields: Fields) -> Workspace | None:
+def build_workspace(level: WorkspaceLevel | None, fields: FieldReader) -> Workspace | None:
     """Builds and checks the workspace of a level; None if it sets nothing."""
     if level is None:
         return None

@@ -14,22 +14,22 @@ import msgspec
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
-from proctor.dialects.agentv.read.assertions import lower
-from proctor.dialects.agentv.read.composite import MEMBERS
-from proctor.dialects.agentv.read.rubrics import text_item
+from proctor.dialects.agentv.read.assertions import parse_assertions
+from proctor.dialects.agentv.read.composite import MEMBER_LIST_NAMES
+from proctor.dialects.agentv.read.rubrics import make_text_item
 from proctor.model import Assertion
-from proctor.protocols import Source
-from proctor.validation import Notes
+from proctor.protocols import SuiteSource
+from proctor.validation import ProblemLog
 
-Row = dict[str, Any]
+AssertionRow = dict[str, Any]
 Params = dict[str, Any]
 
 
-class Unsayable(Exception):
+class UnsupportedAssertion(Exception):
     """The format cannot express an assertion; the message is a sentence that says why."""
 
 
-def row_of(assertion: Assertion, source: Source) -> tuple[Row, bool]:
+def render_assertion(assertion: Assertion, source: SuiteSource) -> tuple[AssertionRow, bool]:
     """Returns an assertion as an object of the list `assertions`, and whether that includes its label.
 
     Args:
@@ -39,25 +39,25 @@ def row_of(assertion: Assertion, source: Source) -> tuple[Row, bool]:
     Raises:
         Unsayable: no row is read as that assertion.
     """
-    make = _ROWS.get(assertion.grader)
+    make = _RENDERERS.get(assertion.grader)
     if make is None:
-        raise Unsayable(f"it has no type for the grader `{assertion.grader}`.")
+        raise UnsupportedAssertion(f"it has no type for the grader `{assertion.grader}`.")
     why = ""
     for row in make(assertion.params, source):
-        for gate in _gates(assertion):
-            full_row = {**row, **_around(assertion), **gate}
-            read, problem = _read(full_row, source)
+        for gate in _iter_gate_rows(assertion):
+            full_row = {**row, **_render_common(assertion), **gate}
+            read, problem = _read_back(full_row, source)
             if problem is None and read is not None and _digest(read) == _digest(assertion):
                 return _add_name(full_row, read.label, assertion.label, source)
-            why = why or problem or _difference(assertion, read)
-    raise Unsayable(why or f"no type of it takes these parameters of `{assertion.grader}`.")
+            why = why or problem or _describe_difference(assertion, read)
+    raise UnsupportedAssertion(why or f"no type of it takes these parameters of `{assertion.grader}`.")
 
 
-def _read(row: Row, source: Source) -> tuple[Assertion | None, str | None]:
+def _read_back(row: AssertionRow, source: SuiteSource) -> tuple[Assertion | None, str | None]:
     """Reads a row back. Returns the assertion, or None and what is wrong."""
-    notes = Notes("", 1)
-    assertions = lower([row], "it", notes, source)
-    if notes.failed or len(assertions) != 1:
+    notes = ProblemLog("", 1)
+    assertions = parse_assertions([row], "it", notes, source)
+    if notes.has_errors or len(assertions) != 1:
         wrong = next((problem for problem in notes.problems if problem.level == "error"), None)
         if wrong is not None and wrong.code == "unknown-field":
             return None, f"its type `{row['type']}` has no `{(wrong.field or '').rpartition('.')[2]}`."
@@ -70,7 +70,7 @@ def _digest(assertion: Assertion) -> str:
     return assertion_digest(assertion)
 
 
-def _difference(original: Assertion, read: Assertion | None) -> str:
+def _describe_difference(original: Assertion, read: Assertion | None) -> str:
     """Returns a sentence about the part of an assertion that the format cannot express."""
     if read is None or read.grader != original.grader:
         return f"no type of it takes these parameters of `{original.grader}`."
@@ -89,8 +89,8 @@ def _difference(original: Assertion, read: Assertion | None) -> str:
 # --- what all types share ----------------------------------------------------------------------------------
 
 
-def _around(assertion: Assertion) -> Row:
-    row: Row = {}
+def _render_common(assertion: Assertion) -> AssertionRow:
+    row: AssertionRow = {}
     if assertion.weight != 1:
         row["weight"] = assertion.weight
     if assertion.negated:
@@ -98,7 +98,7 @@ def _around(assertion: Assertion) -> Row:
     return row
 
 
-def _gates(assertion: Assertion) -> Iterator[Row]:
+def _iter_gate_rows(assertion: Assertion) -> Iterator[AssertionRow]:
     """Yields the ways to write a gate and a lowest passing score, the shortest first."""
     gate, least = assertion.required, assertion.pass_at
     if gate is None:
@@ -111,42 +111,44 @@ def _gates(assertion: Assertion) -> Iterator[Row]:
         yield {"required": True, "min_score": gate}
 
 
-def _add_name(row: Row, own_name: str | None, label: str | None, source: Source) -> tuple[Row, bool]:
+def _add_name(
+    row: AssertionRow, own_name: str | None, label: str | None, source: SuiteSource
+) -> tuple[AssertionRow, bool]:
     """Adds the label as the name of a row, unless the row has it by default or cannot have it."""
     if label is None or own_name == label:
         return row, True
     named_row = {"type": row["type"], "name": label, **row}
-    read, _ = _read(named_row, source)
+    read, _ = _read_back(named_row, source)
     return (named_row, True) if read is not None and read.label == label else (row, False)
 
 
 # --- one grader --------------------------------------------------------------------------------------------
 
 
-def _from_params(kind: str, **names: str) -> Callable[[Params, Source], Iterator[Row]]:
+def _params_renderer(kind: str, **names: str) -> Callable[[Params, SuiteSource], Iterator[AssertionRow]]:
     """Returns a renderer for a type whose fields are the parameters, some under other names."""
 
-    def rows(params: Params, _source: Source) -> Iterator[Row]:
+    def rows(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
         yield {"type": kind, **{names.get(name, name): value for name, value in params.items()}}
 
     return rows
 
 
-def _text(kind: str, name: str = "value") -> Callable[[Params, Source], Iterator[Row]]:
+def _text_renderer(kind: str, name: str = "value") -> Callable[[Params, SuiteSource], Iterator[AssertionRow]]:
     """Returns a renderer for a type that looks for texts; its `i` variant ignores case."""
 
-    def rows(params: Params, _source: Source) -> Iterator[Row]:
+    def rows(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
         for prefix in ("", "i"):
             yield {"type": f"{prefix}{kind}", "value": params.get(name)}
 
     return rows
 
 
-def _is_json(_params: Params, _source: Source) -> Iterator[Row]:
+def _render_is_json(_params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
     yield {"type": "is-json"}
 
 
-_PYTHON: Final = re.compile(
+_PYTHON_TOKEN: Final = re.compile(
     r"""(?P<again>\(\?P=(\w+)\))
     | (?P<group>\(\?P<)
     | \\U(?P<point>[0-9A-Fa-f]{8})
@@ -156,16 +158,16 @@ _PYTHON: Final = re.compile(
     | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])""",
     re.DOTALL | re.VERBOSE,
 )
-_POINT: Final = re.compile(r"\\(?:U(?P<point>[0-9A-Fa-f]{8})|.)", re.DOTALL)
-_STICKY: Final = re.compile(r"\\A\(\?:(.*)\)", re.DOTALL)
+_CODE_POINT: Final = re.compile(r"\\(?:U(?P<point>[0-9A-Fa-f]{8})|.)", re.DOTALL)
+_STICKY_PATTERN: Final = re.compile(r"\\A\(\?:(.*)\)", re.DOTALL)
 
 
-def _regex(params: Params, _source: Source) -> Iterator[Row]:
+def _render_regex(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
     """Yields the pattern in JavaScript's syntax, then unchanged."""
     pattern, flags = params.get("pattern"), params.get("flags", "")
     if not isinstance(pattern, str) or not isinstance(flags, str):
         return
-    sticky = _STICKY.fullmatch(pattern)
+    sticky = _STICKY_PATTERN.fullmatch(pattern)
     patterns = [(sticky[1], "y")] if sticky else []
     for python_pattern, more in (*patterns, (pattern, "")):
         js_pattern, unicode = _to_javascript(python_pattern)
@@ -191,33 +193,33 @@ def _to_javascript(pattern: str) -> tuple[str, str]:
         if match["ascii"]:
             return match["ascii"]
         if match["set"]:
-            return _POINT.sub(point, match[0])
+            return _CODE_POINT.sub(point, match[0])
         return "(?<" if match["group"] else "$" if match["end"] else point(match)
 
-    return _PYTHON.sub(translate, pattern), "u" if points else ""
+    return _PYTHON_TOKEN.sub(translate, pattern), "u" if points else ""
 
 
-def _llm_grader(params: Params, _source: Source) -> Iterator[Row]:
-    yield _judged("llm-grader", params)
+def _render_llm_grader(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
+    yield _render_judged("llm-grader", params)
 
 
-def _rubrics(params: Params, _source: Source) -> Iterator[Row]:
+def _render_rubrics(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
     items = params.get("items")
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         return
     others = {name: value for name, value in params.items() if name != "items"}
-    criteria = [_item(item, number) for number, item in enumerate(items, 1)]
-    yield {**_judged("rubrics", others), "criteria": criteria}
+    criteria = [_render_item(item, number) for number, item in enumerate(items, 1)]
+    yield {**_render_judged("rubrics", others), "criteria": criteria}
 
 
-def _judged(kind: str, params: Params) -> Row:
+def _render_judged(kind: str, params: Params) -> AssertionRow:
     return {"type": kind, **{"target" if name == "judge" else name: value for name, value in params.items()}}
 
 
-def _item(item: dict[str, Any], number: int) -> Any:
+def _render_item(item: dict[str, Any], number: int) -> Any:
     """Returns one item of a rubric; just a text if nothing else is set."""
     outcome = item.get("outcome")
-    if isinstance(outcome, str) and item == text_item(number, outcome):
+    if isinstance(outcome, str) and item == make_text_item(number, outcome):
         return outcome
     ranges = item.get("score_ranges")
     if not isinstance(ranges, list):
@@ -232,8 +234,8 @@ def _item(item: dict[str, Any], number: int) -> Any:
     return {**item, "score_ranges": rows}
 
 
-def _program(params: Params, _source: Source) -> Iterator[Row]:
-    row = {"type": "code-grader", **_command(params)}
+def _render_program(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
+    row = {"type": "code-grader", **_render_command(params)}
     if row.get("output") == "text":
         del row["output"]
         row["type"] = "script"
@@ -243,15 +245,15 @@ def _program(params: Params, _source: Source) -> Iterator[Row]:
     yield row
 
 
-def _command(params: Params) -> Row:
+def _render_command(params: Params) -> AssertionRow:
     return {"timeout_seconds" if name == "timeout_s" else name: value for name, value in params.items()}
 
 
-def _token_usage(params: Params, _source: Source) -> Iterator[Row]:
+def _render_token_usage(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
     yield {"type": "token-usage", **{name: value for name, value in params.items() if name != "add_cached"}}
 
 
-def _composite(params: Params, source: Source) -> Iterator[Row]:
+def _render_composite(params: Params, source: SuiteSource) -> Iterator[AssertionRow]:
     aggregator = params.get("aggregator")
     if not isinstance(aggregator, dict):
         return
@@ -259,44 +261,44 @@ def _composite(params: Params, source: Source) -> Iterator[Row]:
         aggregator.get("type"),
         {name: value for name, value in aggregator.items() if name != "type"},
     )
-    row: Row = {"type": kind, **others}
+    row: AssertionRow = {"type": kind, **others}
     if kind == "program":
-        row = {"type": "code-grader", **_command(others)}
+        row = {"type": "code-grader", **_render_command(others)}
     elif kind == "llm_grader":
-        row = _judged("llm-grader", others)
-    members = [_member(member, source) for member in params.get("members", ())]
-    yield {"type": "composite", MEMBERS[0]: members, "aggregator": row}
+        row = _render_judged("llm-grader", others)
+    members = [_render_member(member, source) for member in params.get("members", ())]
+    yield {"type": "composite", MEMBER_LIST_NAMES[0]: members, "aggregator": row}
 
 
-def _member(member: Any, source: Source) -> Row:
+def _render_member(member: Any, source: SuiteSource) -> AssertionRow:
     try:
         name, assertion = member["name"], msgspec.convert(member["assertion"], Assertion)
     except (msgspec.ValidationError, KeyError, TypeError):
-        raise Unsayable("a member of a composite has a name and an assertion.") from None
-    row, _ = row_of(replace(assertion, label=None), source)
+        raise UnsupportedAssertion("a member of a composite has a name and an assertion.") from None
+    row, _ = render_assertion(replace(assertion, label=None), source)
     return {"name": name, **row}
 
 
-_ROWS: Final[dict[str, Callable[[Params, Source], Iterable[Row]]]] = {
-    "contains": _text("contains"),
-    "contains_any": _text("contains-any", "values"),
-    "contains_all": _text("contains-all", "values"),
-    "starts_with": _from_params("starts-with"),
-    "ends_with": _from_params("ends-with"),
-    "exact": _from_params("equals"),
-    "regex": _regex,
-    "numeric_match": _from_params("numeric-match"),
-    "numeric_equal": _from_params("numeric-equal"),
-    "is_json": _is_json,
-    "llm_grader": _llm_grader,
-    "rubrics": _rubrics,
-    "program": _program,
-    "composite": _composite,
-    "tool_trajectory": _from_params("tool-trajectory"),
-    "field_accuracy": _from_params("field-accuracy"),
-    "latency": _from_params("latency", threshold_ms="threshold"),
-    "cost": _from_params("cost", budget_usd="budget"),
-    "token_usage": _token_usage,
-    "execution_metrics": _from_params("execution-metrics"),
-    "skill_trigger": _from_params("skill-trigger"),
+_RENDERERS: Final[dict[str, Callable[[Params, SuiteSource], Iterable[AssertionRow]]]] = {
+    "contains": _text_renderer("contains"),
+    "contains_any": _text_renderer("contains-any", "values"),
+    "contains_all": _text_renderer("contains-all", "values"),
+    "starts_with": _params_renderer("starts-with"),
+    "ends_with": _params_renderer("ends-with"),
+    "exact": _params_renderer("equals"),
+    "regex": _render_regex,
+    "numeric_match": _params_renderer("numeric-match"),
+    "numeric_equal": _params_renderer("numeric-equal"),
+    "is_json": _render_is_json,
+    "llm_grader": _render_llm_grader,
+    "rubrics": _render_rubrics,
+    "program": _render_program,
+    "composite": _render_composite,
+    "tool_trajectory": _params_renderer("tool-trajectory"),
+    "field_accuracy": _params_renderer("field-accuracy"),
+    "latency": _params_renderer("latency", threshold_ms="threshold"),
+    "cost": _params_renderer("cost", budget_usd="budget"),
+    "token_usage": _render_token_usage,
+    "execution_metrics": _params_renderer("execution-metrics"),
+    "skill_trigger": _params_renderer("skill-trigger"),
 }

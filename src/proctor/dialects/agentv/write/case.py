@@ -12,30 +12,35 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.dialects.agentv.read.assertions import DEFAULT
-from proctor.dialects.agentv.read.test_files import Raw
-from proctor.dialects.agentv.read.tests import WITHOUT_EFFECT, Common, case_of
-from proctor.dialects.agentv.shared import PROSE
-from proctor.dialects.agentv.write.assertions import Unsayable, row_of
-from proctor.dialects.agentv.write.messages import expected_value, input_value, plain_messages, reading
-from proctor.dialects.agentv.write.messages import why as why_input
-from proctor.dialects.agentv.write.workspace import workspace_row
-from proctor.dialects.shared.losses import Unsaid
+from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION
+from proctor.dialects.agentv.read.test_files import RawTest
+from proctor.dialects.agentv.read.tests import UNUSED_FIELDS, SuiteLevel, parse_test
+from proctor.dialects.agentv.shared import PROSE_FIELDS
+from proctor.dialects.agentv.write.assertions import UnsupportedAssertion, render_assertion
+from proctor.dialects.agentv.write.messages import explain_unsupported_input as why_input
+from proctor.dialects.agentv.write.messages import (
+    render_expected,
+    render_input,
+    source_with_files,
+    to_plain_messages,
+)
+from proctor.dialects.agentv.write.workspace import render_workspace
+from proctor.dialects.shared.losses import LossReport
 from proctor.env_vars import names_in
 from proctor.model import Case
-from proctor.protocols import Source
-from proctor.validation import Notes
+from proctor.protocols import SuiteSource
+from proctor.validation import ProblemLog
 from proctor.yaml12 import MAX_NESTING
 
-NAME: Final = "agentv"
-IN_WORKSPACE: Final = ("mode", "docker", "env")
+DIALECT_NAME: Final = "agentv"
+UNUSED_WORKSPACE_FIELDS: Final = ("mode", "docker", "env")
 """Fields of a workspace that have no effect."""
-LOST: Final = {"type": "regex", "name": "lost-check", "value": "(?!)", "required": True}
+LOST_CHECK: Final = {"type": "regex", "name": "lost-check", "value": "(?!)", "required": True}
 """Replaces a check that the format cannot express: it never matches, so no test passes by losing it."""
 
-_AROUND: Final = 3
+_OUTER_LEVELS: Final = 3
 """Nesting levels above the value of a test's field: suite, list of tests, test."""
-_PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+_FIELD_PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "criteria": (("criteria",), "its criteria are a text that is not blank."),
     "category": (("category",), "its category is a text that is not empty and names no variable."),
     "tags": ((), "its tags stand in the metadata, which hooks of a workspace are given as it is."),
@@ -50,12 +55,14 @@ _PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 """The place of each field of a case in a test, and the message if it cannot be written there."""
 
 
-class Draft:
+class CaseDraft:
     """One case while it is rendered."""
 
-    __slots__ = ("_case", "_common", "_source", "refusal", "row", "unsaid")
+    __slots__ = ("_case", "_source", "_suite_level", "fatal_losses", "losses", "row")
 
-    def __init__(self, case: Case, common: Common, files: Mapping[str, bytes] | None, unsaid: Unsaid) -> None:
+    def __init__(
+        self, case: Case, common: SuiteLevel, files: Mapping[str, bytes] | None, unsaid: LossReport
+    ) -> None:
         """Renders the case as far as the format allows.
 
         Args:
@@ -65,33 +72,33 @@ class Draft:
             unsaid: collects what the format cannot express and may be lost.
         """
         self._case = case
-        self._common = common
+        self._suite_level = common
         # An empty value differs from what was written, so any use of a variable is noticed.
-        source = Source(path="", lines=lambda: (), environ=dict.fromkeys(case.variables, ""))
-        self._source = reading(source, files or {})
-        self.unsaid = unsaid
-        self.refusal = Unsaid(case, NAME, lossy=False)
+        source = SuiteSource(path="", read_lines=lambda: (), environ=dict.fromkeys(case.variables, ""))
+        self._source = source_with_files(source, files or {})
+        self.losses = unsaid
+        self.fatal_losses = LossReport(case, DIALECT_NAME, lossy=False)
         """What cannot be written, not even in a lossy conversion."""
         fields = {
             "id": case.id,
             "criteria": case.criteria,
             "category": case.category,
-            "input": self._input(files is not None),
-            "expected_output": self._expected(),
-            "execution": _execution(case),
-            "workspace": None if case.workspace is None else workspace_row(case.workspace),
-            "assertions": self._assertions(),
+            "input": self._render_input(files is not None),
+            "expected_output": self._render_expected(),
+            "execution": _render_execution(case),
+            "workspace": None if case.workspace is None else render_workspace(case.workspace),
+            "assertions": self._render_assertions(),
         }
         self.row: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
         """The rendered test."""
         self._add_notes()
 
     @property
-    def refused(self) -> bool:
+    def is_refused(self) -> bool:
         """Whether the case cannot be written."""
-        return self.unsaid.refused or self.refusal.refused
+        return self.losses.is_refused or self.fatal_losses.is_refused
 
-    def settle(self, above: Mapping[str, Any]) -> None:
+    def finalize(self, above: Mapping[str, Any]) -> None:
         """Reads the test back, notes and drops what differs, and adds the metadata.
 
         Args:
@@ -100,104 +107,104 @@ class Draft:
         strangers = sorted(set(names_in(replace(self._case, notes={}))) - set(self._case.variables))
         if strangers:
             name = f"`${{{{ {strangers[0]} }}}}`"
-            self.refusal.note(
+            self.fatal_losses.note(
                 "variables", f"{name} is text here and would name an environment variable there."
             )
             return
-        notes = self._read(above)
-        if self.unsaid.kept:
-            notes = self._read(above)
-        if notes.failed and not self.refused:
+        notes = self._read_back(above)
+        if self.losses.lost_fields:
+            notes = self._read_back(above)
+        if notes.has_errors and not self.is_refused:
             wrong = next(problem for problem in notes.problems if problem.level == "error")
-            self.refusal.note("id", f"the test would be refused. {wrong.message}")
-        self._check_yaml()
+            self.fatal_losses.note("id", f"the test would be refused. {wrong.message}")
+        self._check_depth()
 
-    def _read(self, above: Mapping[str, Any]) -> Notes:
+    def _read_back(self, above: Mapping[str, Any]) -> ProblemLog:
         """Reads the test back, and notes and drops the fields that differ."""
-        metadata = self._metadata(above)
+        metadata = self._render_metadata(above)
         self.row.pop("metadata", None)
         if metadata:
             self.row["metadata"] = metadata
-        notes = Notes("", 1, "Test")
-        read = case_of(Raw(row=self.row, line=1, source=self._source), self._common, notes)
+        notes = ProblemLog("", 1, "Test")
+        read = parse_test(RawTest(row=self.row, line=1, source=self._source), self._suite_level, notes)
         if read.id != self._case.id:
-            self.refusal.note("id", "its ids are texts that are not blank and name no variable.")
+            self.fatal_losses.note("id", "its ids are texts that are not blank and name no variable.")
         wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
-        for name, (place, why) in _PLACES.items():
+        for name, (place, why) in _FIELD_PLACES.items():
             same = encode(getattr(read, name)) == encode(getattr(self._case, name))
             is_lost = place and any(field.startswith(".".join(place)) for field in wrong)
-            if (is_lost or not same) and name not in self.unsaid.kept:
-                self.unsaid.note(name, why)
+            if (is_lost or not same) and name not in self.losses.lost_fields:
+                self.losses.note(name, why)
                 _drop(self.row, place)
         return notes
 
     # --- fields --------------------------------------------------------------------------------------------
 
-    def _input(self, has_files: bool) -> Any:
+    def _render_input(self, has_files: bool) -> Any:
         messages = self._case.input
-        value = input_value(messages, self._source) if has_files else None
+        value = render_input(messages, self._source) if has_files else None
         if value is not None:
             return value
         place, sentence = why_input(messages, self._source)
-        self.unsaid.note("input" if place is None else f"input[{place}]", sentence)
+        self.losses.note("input" if place is None else f"input[{place}]", sentence)
         text = "\n\n".join(message.content for message in messages).strip()
-        return input_value(plain_messages(messages), self._source) or text or self._case.id
+        return render_input(to_plain_messages(messages), self._source) or text or self._case.id
 
-    def _expected(self) -> Any:
+    def _render_expected(self) -> Any:
         if self._case.expected is None:
             return None
-        value = expected_value(self._case.expected, self._source)
+        value = render_expected(self._case.expected, self._source)
         if value is None:
-            self.unsaid.note("expected", "it expects a text, an object, a list of values or messages.")
+            self.losses.note("expected", "it expects a text, an object, a list of values or messages.")
         return value
 
-    def _assertions(self) -> list[dict[str, Any]] | None:
+    def _render_assertions(self) -> list[dict[str, Any]] | None:
         case = self._case
-        if case.assertions == (DEFAULT,) and (case.criteria or "").strip():
+        if case.assertions == (DEFAULT_ASSERTION,) and (case.criteria or "").strip():
             return None
         rows: list[dict[str, Any]] = []
         has_losses = False
         for place, assertion in enumerate(case.assertions):
             try:
-                row, has_label = row_of(assertion, self._source)
-            except Unsayable as error:
-                self.unsaid.note(f"assertions[{place}]", str(error))
+                row, has_label = render_assertion(assertion, self._source)
+            except UnsupportedAssertion as error:
+                self.losses.note(f"assertions[{place}]", str(error))
                 has_losses = True
                 continue
             rows.append(row)
             if not has_label:
                 why = "a check has a name that is not blank and names no variable."
-                self.unsaid.note(f"assertions[{place}].label", why)
+                self.losses.note(f"assertions[{place}].label", why)
         if not case.assertions:
-            self.unsaid.note("assertions", "a test without any is judged by `llm-grader`.")
-        return [*rows, dict(LOST)] if has_losses or not rows else rows
+            self.losses.note("assertions", "a test without any is judged by `llm-grader`.")
+        return [*rows, dict(LOST_CHECK)] if has_losses or not rows else rows
 
     def _add_notes(self) -> None:
         for name, value in self._case.notes.items():
             outer, _, inner = name.partition(".")
-            if name in WITHOUT_EFFECT or name in PROSE:
+            if name in UNUSED_FIELDS or name in PROSE_FIELDS:
                 self.row[name] = value
-            elif outer == "workspace" and inner in IN_WORKSPACE:
+            elif outer == "workspace" and inner in UNUSED_WORKSPACE_FIELDS:
                 self.row["workspace"] = {**self.row.get("workspace", {}), inner: value}
 
-    def _metadata(self, above: Mapping[str, Any]) -> dict[str, Any]:
+    def _render_metadata(self, above: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the metadata, including tags that neither the test nor the suite can hold elsewhere."""
-        metadata = self.unsaid.metadata(above)
-        tags, shared = self._case.tags, self._common.tags
+        metadata = self.losses.build_metadata(above)
+        tags, shared = self._case.tags, self._suite_level.tags
         if self._case.workspace is not None or "tags" in metadata or tags == shared:
             return metadata
         return {**metadata, "tags": list(tags[len(shared) :] if tags[: len(shared)] == shared else tags)}
 
-    def _check_yaml(self) -> None:
+    def _check_depth(self) -> None:
         """Notes values that are nested too deep for YAML as it is read here."""
         for name, value in self.row.items():
             field = {"expected_output": "expected", "execution": "target"}.get(name, name)
             field = field if field in Case.__struct_fields__ else "notes"
-            if _depth(value) > MAX_NESTING - _AROUND:
-                self.refusal.note(field, f"lists and objects nest at most {MAX_NESTING} levels deep.")
+            if _depth(value) > MAX_NESTING - _OUTER_LEVELS:
+                self.fatal_losses.note(field, f"lists and objects nest at most {MAX_NESTING} levels deep.")
 
 
-def _execution(case: Case) -> dict[str, Any] | None:
+def _render_execution(case: Case) -> dict[str, Any] | None:
     fields = {
         "target": case.target,
         "targets": list(case.only_targets) or None,

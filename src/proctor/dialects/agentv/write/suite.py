@@ -12,25 +12,25 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.dialects.agentv.read.suite import STRATEGIES, THRESHOLD, WITHOUT_EFFECT, heading_of
-from proctor.dialects.agentv.read.tests import Common
-from proctor.dialects.agentv.write.case import IN_WORKSPACE, NAME, Draft
-from proctor.dialects.shared.losses import Unsaid, note_suite
-from proctor.dialects.shared.output_files import Beside, attached
-from proctor.dialects.shared.yaml_writer import yaml_text
-from proctor.model import Case, Defaults, Problem, Suite
-from proctor.protocols import Rendered, Source
-from proctor.validation import Notes
+from proctor.dialects.agentv.read.suite import DEFAULT_THRESHOLD, STRATEGIES, UNUSED_FIELDS, parse_heading
+from proctor.dialects.agentv.read.tests import SuiteLevel
+from proctor.dialects.agentv.write.case import DIALECT_NAME, UNUSED_WORKSPACE_FIELDS, CaseDraft
+from proctor.dialects.shared.losses import LossReport, note_suite_losses
+from proctor.dialects.shared.output_files import SiblingFiles, collect_attached_files
+from proctor.dialects.shared.yaml_writer import dump_yaml
+from proctor.model import Case, Problem, Suite, SuiteDefaults
+from proctor.protocols import RenderedFile, SuiteSource
+from proctor.validation import ProblemLog
 
-_TESTS: Final = b"tests:\n"
-_NO_TESTS: Final = b"tests: []\n"
-_WHY_RULE: Final = (
+_TESTS_LINE: Final = b"tests:\n"
+_NO_TESTS_LINE: Final = b"tests: []\n"
+_PASS_RULE_REASON: Final = (
     "its tests pass from a threshold of 0 to 1, which is another rule unless each check gives 1 or 0."
 )
-_PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
+_FIELD_PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
     "name": (("", "name"), "its name is a text without white space around it, and names no variable."),
     "declared_version": (("", "version"), "its version names no variable."),
-    "pass_rule": (("execution", "threshold"), _WHY_RULE),
+    "pass_rule": (("execution", "threshold"), _PASS_RULE_REASON),
     "repeats_rule": (("execution", "trials"), "it says how often all tests are asked, and by which rule."),
     "defaults": (("execution", ""), "it takes up to 50 workers, an amount above 0, and names of targets."),
     "notes": (("", ""), "it has no such fields."),
@@ -38,47 +38,49 @@ _PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
 """The place of each header field, and the message if it cannot be written there."""
 
 
-def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
     """Yields the suite as one file, and the files that its cases attach. See `proctor.protocols.Renderer`."""
     case_list = list(cases)
-    common = _common(case_list)
-    header = Unsaid(suite, NAME, lossy=lossy)
-    row = _heading(suite, common, header)
+    common = _find_suite_level(case_list)
+    header = LossReport(suite, DIALECT_NAME, lossy=lossy)
+    row = _render_heading(suite, common, header)
     yield from header.problems
-    yield Rendered("", yaml_text(row).encode("utf-8") if row else b"")
-    above, siblings, has_begun = header.kept, Beside(), False
+    yield RenderedFile("", dump_yaml(row).encode("utf-8") if row else b"")
+    above, siblings, has_begun = header.lost_fields, SiblingFiles(), False
     for case in case_list:
-        files = siblings.fitting(attached(case.input))
-        draft = Draft(case, common, files, Unsaid(case, NAME, lossy=lossy))
-        draft.settle(above)
-        yield from (*draft.unsaid.problems, *draft.refusal.problems)
-        if draft.refused:
+        files = siblings.check_free(collect_attached_files(case.input))
+        draft = CaseDraft(case, common, files, LossReport(case, DIALECT_NAME, lossy=lossy))
+        draft.finalize(above)
+        yield from (*draft.losses.problems, *draft.fatal_losses.problems)
+        if draft.is_refused:
             continue
-        case_files = {} if "input" in draft.unsaid.kept else files or {}
-        yield from (Rendered(path, data) for path, data in siblings.new(case_files))
-        yield Rendered("", (b"" if has_begun else _TESTS) + yaml_text([draft.row], 2).encode("utf-8"))
+        case_files = {} if "input" in draft.losses.lost_fields else files or {}
+        yield from (RenderedFile(path, data) for path, data in siblings.add(case_files))
+        yield RenderedFile(
+            "", (b"" if has_begun else _TESTS_LINE) + dump_yaml([draft.row], 2).encode("utf-8")
+        )
         above, has_begun = {}, True
     if not has_begun:
-        yield Rendered("", _NO_TESTS)
+        yield RenderedFile("", _NO_TESTS_LINE)
 
 
-def _common(cases: list[Case]) -> Common:
+def _find_suite_level(cases: list[Case]) -> SuiteLevel:
     """Returns what only the suite can say about its tests: repeats, and tags outside the metadata."""
     if not cases:
-        return Common()
+        return SuiteLevel()
     tags: tuple[str, ...] = ()
-    if any(_is_as_it_is(case) and _own_tags(case) != case.tags for case in cases):
+    if any(_has_fixed_metadata(case) and _get_own_tags(case) != case.tags for case in cases):
         # Tags that all of them begin with go to the suite; a test has each tag once.
         tags = tuple(commonprefix([list(case.tags) for case in cases]))
-    return Common(tags=tags, repeats=cases[0].repeats)
+    return SuiteLevel(tags=tags, repeats=cases[0].repeats)
 
 
-def _is_as_it_is(case: Case) -> bool:
+def _has_fixed_metadata(case: Case) -> bool:
     """Whether the metadata must not change: it has tags, or workspace hooks read it."""
     return case.workspace is not None or "tags" in case.metadata
 
 
-def _own_tags(case: Case) -> tuple[Any, ...]:
+def _get_own_tags(case: Case) -> tuple[Any, ...]:
     own = case.metadata.get("tags")
     return tuple(own) if isinstance(own, list) else ()
 
@@ -86,36 +88,36 @@ def _own_tags(case: Case) -> tuple[Any, ...]:
 # --- the header --------------------------------------------------------------------------------------------
 
 
-def _heading(suite: Suite, common: Common, unsaid: Unsaid) -> dict[str, Any]:
+def _render_heading(suite: Suite, common: SuiteLevel, unsaid: LossReport) -> dict[str, Any]:
     """Returns the fields above the tests; what would be read differently is noted and left out."""
-    note_suite(unsaid, replace(suite, defaults=Defaults()), ())
-    row = _suite_row(suite, common)
-    notes = Notes("", 1)
-    read = heading_of(row, Source(path="", lines=lambda: ()), notes).suite
+    note_suite_losses(unsaid, replace(suite, defaults=SuiteDefaults()), ())
+    row = _render_suite(suite, common)
+    notes = ProblemLog("", 1)
+    read = parse_heading(row, SuiteSource(path="", read_lines=lambda: ()), notes).suite
     expected = replace(suite, defaults=replace(suite.defaults, reuse=None))
     wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
-    for name, ((outer, inner), why) in _PLACES.items():
+    for name, ((outer, inner), why) in _FIELD_PLACES.items():
         place = f"{outer}.{inner}".strip(".")
         fields = [field for field in wrong if field.startswith(place)]
         wrong = [field for field in wrong if field not in fields]
         if fields or encode(getattr(read, name)) != encode(getattr(expected, name)):
             unsaid.note(name, why)
             _drop(row, outer, inner)
-    if "pass_rule" in unsaid.kept and suite.pass_rule.threshold is None:
+    if "pass_rule" in unsaid.lost_fields and suite.pass_rule.threshold is None:
         # The closest rule: no test passes that did not pass before.
         row.setdefault("execution", {})["threshold"] = 1.0
     return row
 
 
-def _suite_row(suite: Suite, common: Common) -> dict[str, Any]:
+def _render_suite(suite: Suite, common: SuiteLevel) -> dict[str, Any]:
     threshold = suite.pass_rule.threshold
     defaults, targets = suite.defaults, suite.defaults.targets
     fields = {
         "target": targets[0] if len(targets) == 1 else None,
         "targets": list(targets) if len(targets) > 1 else None,
         "workers": defaults.concurrency,
-        "threshold": None if threshold == THRESHOLD else threshold,
-        "trials": _trials(suite, common),
+        "threshold": None if threshold == DEFAULT_THRESHOLD else threshold,
+        "trials": _render_trials(suite, common),
         "budget_usd": defaults.budget_usd,
         "cache": defaults.cache,
     }
@@ -126,18 +128,18 @@ def _suite_row(suite: Suite, common: Common) -> dict[str, Any]:
     row |= {"execution": execution, "workspace": {}}
     for name, value in suite.notes.items():
         outer, _, inner = name.rpartition(".")
-        if name in WITHOUT_EFFECT:
+        if name in UNUSED_FIELDS:
             row[name] = value
         elif name in ("execution.cache_path", "execution.fail_on_error"):
             execution[inner] = value
         elif name == "execution.trials.cost_limit_usd" and "trials" in execution:
             execution["trials"][inner] = value
-        elif outer == "workspace" and inner in IN_WORKSPACE:
+        elif outer == "workspace" and inner in UNUSED_WORKSPACE_FIELDS:
             row["workspace"][inner] = value
     return {name: value for name, value in row.items() if value or name not in ("execution", "workspace")}
 
 
-def _trials(suite: Suite, common: Common) -> dict[str, Any] | None:
+def _render_trials(suite: Suite, common: SuiteLevel) -> dict[str, Any] | None:
     strategy = next((name for name, rule in STRATEGIES.items() if rule == suite.repeats_rule), None)
     if strategy is None or common.repeats is None:
         return None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import inf, nextafter
 from typing import Any
 
-from proctor.dialects.agentv.read.workspace import MOMENTS
+from proctor.dialects.agentv.read.workspace import HOOK_NAMES
 from proctor.model import Hook, Repository, Workspace
 
 
-def workspace_row(workspace: Workspace) -> dict[str, Any]:
+def render_workspace(workspace: Workspace) -> dict[str, Any]:
     """Returns the workspace as an object. The caller checks that it is read back as the same."""
     row: dict[str, Any] = {}
     if workspace.template is not None:
@@ -19,18 +19,18 @@ def workspace_row(workspace: Workspace) -> dict[str, Any]:
     if workspace.isolation != "shared":
         row["isolation"] = workspace.isolation
     if workspace.repositories:
-        row["repos"] = [_repository(repository) for repository in workspace.repositories]
-    hooks = {moment: getattr(workspace.hooks, moment) for moment in MOMENTS}
-    rows = {moment: _hook(hook) for moment, hook in hooks.items() if hook is not None}
+        row["repos"] = [_render_repository(repository) for repository in workspace.repositories]
+    hooks = {moment: getattr(workspace.hooks, moment) for moment in HOOK_NAMES}
+    rows = {moment: _render_hook(hook) for moment, hook in hooks.items() if hook is not None}
     return {**row, "hooks": rows} if rows else row
 
 
-def _hook(hook: Hook) -> dict[str, Any]:
+def _render_hook(hook: Hook) -> dict[str, Any]:
     row: dict[str, Any] = {}
     if hook.command:
         row["command"] = list(hook.command)
     if hook.timeout_s is not None:
-        row["timeout_ms"] = _milliseconds(hook.timeout_s)
+        row["timeout_ms"] = _to_milliseconds(hook.timeout_s)
     if hook.cwd is not None:
         row["cwd"] = hook.cwd
     if hook.reset != "none":
@@ -38,7 +38,7 @@ def _hook(hook: Hook) -> dict[str, Any]:
     return row
 
 
-def _milliseconds(seconds: float) -> float:
+def _to_milliseconds(seconds: float) -> float:
     """Returns the milliseconds that are read back as exactly these seconds, an integer if possible."""
     near = seconds * 1000
     candidates = (
@@ -50,7 +50,7 @@ def _milliseconds(seconds: float) -> float:
     return int(exact) if exact.is_integer() and abs(exact) < 2**53 else exact
 
 
-def _repository(repository: Repository) -> dict[str, Any]:
+def _render_repository(repository: Repository) -> dict[str, Any]:
     row: dict[str, Any] = {"path": repository.path}
     if repository.local:
         row["source"] = {"type": "local", "path": repository.source}

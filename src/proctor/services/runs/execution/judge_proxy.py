@@ -17,27 +17,27 @@ from msgspec import Meta, Struct
 
 from proctor.codec import prompt_digest
 from proctor.errors import TargetError
-from proctor.graders.program_payload import said, usage_of
+from proctor.graders.program_payload import output_messages, usage_to_dict
 from proctor.model import Case, Judgment, Message, Prompt
-from proctor.protocols import Judge, Lent
+from proctor.protocols import JudgeTarget, ProxyGrant
 from proctor.services.concurrency import gather_results
 
 if TYPE_CHECKING:
     from aiohttp.web import BaseRequest, Response, ServerRunner
 
-_NAMES = ("PROCTOR_PROXY", "AGENTV_TARGET_PROXY")
+_VARIABLE_PREFIXES = ("PROCTOR_PROXY", "AGENTV_TARGET_PROXY")
 """Prefixes of the variables' names; both have the same values."""
 
 
-class _Question(Struct, frozen=True, rename="camel"):
+class _JudgeQuestion(Struct, frozen=True, rename="camel"):
     question: Annotated[str, Meta(min_length=1)]
     system_prompt: str | None = None
     target: str | None = None
     attempt: Annotated[int, Meta(ge=0)] | None = None
 
 
-class _Batch(Struct, frozen=True):
-    requests: list[_Question]
+class _QuestionBatch(Struct, frozen=True):
+    requests: list[_JudgeQuestion]
 
 
 class _RequestRefused(Exception):
@@ -48,42 +48,46 @@ class _RequestRefused(Exception):
         self.status = status
 
 
-class Lending:
-    """Implements the protocol `Lends`; the server starts when it is first needed."""
+class JudgeProxy:
+    """Implements the protocol `JudgeProvider`; the server starts when it is first needed."""
 
     def __init__(self) -> None:
         """Starts no server."""
-        self._loans: list[_ProxySession] = []
-        self._opening = asyncio.Lock()
+        self._sessions: list[_ProxySession] = []
+        self._start_lock = asyncio.Lock()
         self._runner: ServerRunner | None = None
 
     @asynccontextmanager
-    async def lend(self, judges: Sequence[Judge], case: Case, max_calls: int) -> AsyncIterator[Lent]:
-        """Gives one program access to judges; see `Lends` in `protocols.py`.
+    async def serve_program(
+        self, judges: Sequence[JudgeTarget], case: Case, max_calls: int
+    ) -> AsyncIterator[ProxyGrant]:
+        """Gives one program access to judges; see `JudgeProvider` in `protocols.py`.
 
         Raises:
             OSError: the server cannot listen on any port.
         """
-        url, loan = await self._url(), _ProxySession(judges, case, max_calls)
-        self._loans.append(loan)
-        variables = {f"{name}_URL": url for name in _NAMES} | {f"{name}_TOKEN": loan.token for name in _NAMES}
+        url, loan = await self._get_url(), _ProxySession(judges, case, max_calls)
+        self._sessions.append(loan)
+        variables = {f"{name}_URL": url for name in _VARIABLE_PREFIXES} | {
+            f"{name}_TOKEN": loan.token for name in _VARIABLE_PREFIXES
+        }
         try:
-            yield Lent(variables, loan.judgments)
+            yield ProxyGrant(variables, loan.judgments)
         finally:
-            self._loans.remove(loan)
-            for request in loan.under_way:
+            self._sessions.remove(loan)
+            for request in loan.tasks:
                 request.cancel()
-            await asyncio.gather(*loan.under_way, return_exceptions=True)
+            await asyncio.gather(*loan.tasks, return_exceptions=True)
 
     async def aclose(self) -> None:
         """Stops the server. Safe to call twice."""
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _url(self) -> str:
+    async def _get_url(self) -> str:
         from aiohttp import web
 
-        async with self._opening:
+        async with self._start_lock:
             if self._runner is None:
                 runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=1)
                 await runner.setup()
@@ -95,7 +99,7 @@ class Lending:
         from aiohttp import web
 
         try:
-            return web.json_response(await self._loan(request).reply(request))
+            return web.json_response(await self._get_session(request).reply(request))
         except web.HTTPRequestEntityTooLarge:
             return web.json_response({"error": "The request has more than 1 MiB; send less."}, status=413)
         except msgspec.DecodeError as error:
@@ -104,9 +108,9 @@ class Lending:
         except _RequestRefused as error:
             return web.json_response({"error": str(error)}, status=error.status)
 
-    def _loan(self, request: BaseRequest) -> _ProxySession:
+    def _get_session(self, request: BaseRequest) -> _ProxySession:
         authorization = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-        for loan in self._loans:
+        for loan in self._sessions:
             if compare_digest(authorization, f"Bearer {loan.token}".encode()):
                 return loan
         raise _RequestRefused(401, "Send the token of a grading under way as `Authorization: Bearer TOKEN`.")
@@ -115,10 +119,10 @@ class Lending:
 class _ProxySession:
     """The judge calls of one program, and their limit."""
 
-    def __init__(self, judges: Sequence[Judge], case: Case, max_calls: int) -> None:
+    def __init__(self, judges: Sequence[JudgeTarget], case: Case, max_calls: int) -> None:
         self.token = token_urlsafe(32)
         self.judgments: list[Judgment] = []
-        self.under_way: set[asyncio.Task[Any]] = set()
+        self.tasks: set[asyncio.Task[Any]] = set()
         self._judges = {judge.name: judge for judge in judges}
         self._case = case
         self._max_calls = max_calls
@@ -128,23 +132,25 @@ class _ProxySession:
         """Returns the reply to an authorized request; cancelled when the program's session ends."""
         task = asyncio.current_task()
         assert task is not None
-        self.under_way.add(task)
+        self.tasks.add(task)
         try:
             match request.method, request.path:
                 case "GET", "/info":
-                    return self._info()
+                    return self._describe()
                 case "POST", "/invoke":
-                    return (await self._ask(msgspec.json.decode(await request.read(), type=_Question)))[0]
+                    return (
+                        await self._ask_judges(msgspec.json.decode(await request.read(), type=_JudgeQuestion))
+                    )[0]
                 case "POST", "/invokeBatch":
-                    batch = msgspec.json.decode(await request.read(), type=_Batch)
-                    return {"responses": await self._ask(*batch.requests)}
+                    batch = msgspec.json.decode(await request.read(), type=_QuestionBatch)
+                    return {"responses": await self._ask_judges(*batch.requests)}
             raise _RequestRefused(
                 404, "There are GET /info, POST /invoke and POST /invokeBatch, and nothing else."
             )
         finally:
-            self.under_way.discard(task)
+            self.tasks.discard(task)
 
-    def _info(self) -> dict[str, Any]:
+    def _describe(self) -> dict[str, Any]:
         return {
             "targetName": next(iter(self._judges)),
             "maxCalls": self._max_calls,
@@ -152,17 +158,17 @@ class _ProxySession:
             "availableTargets": list(self._judges),
         }
 
-    async def _ask(self, *questions: _Question) -> list[dict[str, Any]]:
-        judges = [self._judge(question.target) for question in questions]
+    async def _ask_judges(self, *questions: _JudgeQuestion) -> list[dict[str, Any]]:
+        judges = [self._get_judge(question.target) for question in questions]
         if self._calls + len(questions) > self._max_calls:
             why = f"{self._max_calls} questions may be asked, {self._calls} were, and this is"
             raise _RequestRefused(
                 429, f"{why} {len(questions)} more; raise `max_calls` of the grader's `target`."
             )
         self._calls += len(questions)
-        return await gather_results(map(self._answer, judges, questions))
+        return await gather_results(map(self._ask_judge, judges, questions))
 
-    def _judge(self, name: str | None) -> Judge:
+    def _get_judge(self, name: str | None) -> JudgeTarget:
         judge = self._judges.get(name or next(iter(self._judges)))
         if judge is None:
             raise _RequestRefused(
@@ -170,7 +176,7 @@ class _ProxySession:
             )
         return judge
 
-    async def _answer(self, judge: Judge, judge_question: _Question) -> dict[str, Any]:
+    async def _ask_judge(self, judge: JudgeTarget, judge_question: _JudgeQuestion) -> dict[str, Any]:
         system = (
             (Message(role="system", content=judge_question.system_prompt),)
             if judge_question.system_prompt
@@ -193,4 +199,8 @@ class _ProxySession:
             cached=reply.cached,
         )
         self.judgments.append(judgment)
-        return {"output": said(reply), "rawText": reply.text, "tokenUsage": usage_of(reply.usage)}
+        return {
+            "output": output_messages(reply),
+            "rawText": reply.text,
+            "tokenUsage": usage_to_dict(reply.usage),
+        }

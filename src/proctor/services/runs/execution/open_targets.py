@@ -8,38 +8,43 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.errors import EndpointFailed
-from proctor.grading import Help
+from proctor.grading import GradingContext
 from proctor.model import Case, Judgment, Output, Prompt, Run, TargetSpec
-from proctor.protocols import Answers, Judge, Programs
+from proctor.protocols import Answerer, JudgeTarget, ProgramRunner
 from proctor.services.concurrency import gather_results
 from proctor.services.grading.isolated_grading import EventLoopIsolation
-from proctor.services.runs.execution.reuse import Nobody
-from proctor.services.runs.execution.target_pool import Reach
-from proctor.services.runs.planning.judge_choice import judges_for
-from proctor.targets.process.suite_programs import SuitePrograms
+from proctor.services.runs.execution.reuse import NoTarget
+from proctor.services.runs.execution.target_pool import TargetPool
+from proctor.services.runs.planning.judge_choice import judges_for_target
+from proctor.targets.process.suite_programs import SuiteProgramRunner
 
 if TYPE_CHECKING:
-    from proctor.services.runs.execution.judge_proxy import Lending
+    from proctor.services.runs.execution.judge_proxy import JudgeProxy
 
 
-class Cast:
+class OpenTargets:
     """The targets, judges and programs of one run, all open."""
 
     def __init__(
-        self, run: Run, target: Answers, programs: Programs, help_: Help, isolation: EventLoopIsolation
+        self,
+        run: Run,
+        target: Answerer,
+        programs: ProgramRunner,
+        help_: GradingContext,
+        isolation: EventLoopIsolation,
     ) -> None:
-        """Use `Cast.of`."""
+        """Use `OpenTargets.open_for_run`."""
         self._run = run
         self._target = target
-        self._help = help_
-        self._targets: dict[str, Answers] = {}
-        self._judges: dict[str, tuple[Judge, ...]] = {}
-        self._judge_proxy: Lending | None = None
+        self._grading_context = help_
+        self._targets: dict[str, Answerer] = {}
+        self._judges: dict[str, tuple[JudgeTarget, ...]] = {}
+        self._judge_proxy: JudgeProxy | None = None
         self.programs = programs
         self.isolation = isolation
 
     @classmethod
-    async def of(cls, run: Run, reach: Reach, stop: Callable[[str], None]) -> Cast:
+    async def open_for_run(cls, run: Run, reach: TargetPool, stop: Callable[[str], None]) -> OpenTargets:
         """Open the targets and judges of a run.
 
         Args:
@@ -51,51 +56,51 @@ class Cast:
             UsageError: a target or judge cannot be opened.
         """
 
-        async def open_judge(spec: TargetSpec) -> Judge:
-            target = await reach.target(spec, judging=True)
-            return Judge(name=spec.name, target=_StoppingJudge(spec.name, target, stop))
+        async def open_judge(spec: TargetSpec) -> JudgeTarget:
+            target = await reach.open_target(spec, judging=True)
+            return JudgeTarget(name=spec.name, target=_StoppingJudge(spec.name, target, stop))
 
-        programs = SuitePrograms(run.suite.folder, reach.environ)
+        programs = SuiteProgramRunner(run.suite.folder, reach.environ)
         judges = [await open_judge(spec) for spec in run.judges]
         named_judges = [await open_judge(spec) for spec in run.named_judges]
         isolation = EventLoopIsolation()
-        context = Help(
+        context = GradingContext(
             judges=tuple(judges),
-            named={judge.name: judge for judge in named_judges},
+            named_judges={judge.name: judge for judge in named_judges},
             judge_repeats=run.settings.judge_repeats,
             judge_rule=run.settings.judge_rule,
-            together=gather_results,
-            embedder=reach.embedder,
+            gather=gather_results,
+            embedder=reach.get_embedder,
             programs=programs,
             isolation=isolation,
         )
-        target = await reach.target(run.target) if run.regrade_of is None else Nobody(run.regrade_of)
+        target = await reach.open_target(run.target) if run.regrade_of is None else NoTarget(run.regrade_of)
         cast = cls(run, target, programs, context, isolation)
         if run.judges:
-            from proctor.services.runs.execution.judge_proxy import Lending
+            from proctor.services.runs.execution.judge_proxy import JudgeProxy
 
-            cast._judge_proxy = Lending()
-            cast._help = replace(context, lender=cast._judge_proxy)
+            cast._judge_proxy = JudgeProxy()
+            cast._grading_context = replace(context, judge_provider=cast._judge_proxy)
         for spec in run.named_targets:
-            cast._targets[spec.name] = await reach.target(spec) if run.regrade_of is None else target
+            cast._targets[spec.name] = await reach.open_target(spec) if run.regrade_of is None else target
             cast._judges[spec.name] = tuple(
-                [await open_judge(judge_spec) for judge_spec in judges_for(run, spec.name)]
+                [await open_judge(judge_spec) for judge_spec in judges_for_target(run, spec.name)]
             )
         return cast
 
-    def target(self, case: Case) -> Answers:
+    def target_for(self, case: Case) -> Answerer:
         """The target of the case."""
         return self._target if case.target is None else self._targets[case.target]
 
-    def help(
+    def grading_context_for(
         self, case: Case, workspace: str | None = None, known: Mapping[str, tuple[Judgment, ...]] = {}
-    ) -> Help:
+    ) -> GradingContext:
         """What graders of the case may call, the folder of its answer, and the judgments that are reused."""
         judges = self._judges.get(case.target) if case.target is not None else None
         if judges is None and workspace is None and not known:
-            return self._help
-        judges = self._help.judges if judges is None else judges
-        return replace(self._help, judges=judges, workspace=workspace, known=known)
+            return self._grading_context
+        judges = self._grading_context.judges if judges is None else judges
+        return replace(self._grading_context, judges=judges, workspace=workspace, prior_judgments=known)
 
     async def aclose(self) -> None:
         """Close the judge proxy and end graders; targets stay open. Safe to call twice."""
@@ -107,7 +112,7 @@ class Cast:
 class _StoppingJudge:
     """A judge that stops the run when its endpoint was given up: graders take that for one missing reply."""
 
-    def __init__(self, name: str, target: Answers, stop: Callable[[str], None]) -> None:
+    def __init__(self, name: str, target: Answerer, stop: Callable[[str], None]) -> None:
         self._name = name
         self._target = target
         self._stop = stop

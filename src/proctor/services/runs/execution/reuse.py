@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from proctor.codec import (
     assertion_digest,
     encode,
-    in_order,
+    json_in_key_order,
     judged_digest,
     target_digest,
     unordered_digest,
@@ -24,38 +24,38 @@ from proctor.codec import (
 from proctor.env_vars import names_in
 from proctor.errors import TargetError
 from proctor.graders import GRADERS
-from proctor.grading import Manner, bind, manner_of
+from proctor.grading import GradingMode, build_grader, grading_mode
 from proctor.model import Assertion, Case, Judgment, Output, Prompt, Run, TargetSpec, Verdict
-from proctor.plan import Finder, Index, InOrder, Known, repeats_of
-from proctor.protocols import Answered, Store, StoredCase, StoredTrial
-from proctor.services.runs.execution.variable_values import VariableValues, sent_variables, variables_of
+from proctor.plan import CaseIndex, PriorTrial, PriorTrialFinder, SequentialPriorTrials, count_repeats
+from proctor.protocols import PriorAnswer, Store, StoredCase, StoredTrial
+from proctor.services.runs.execution.variable_values import VariableValues, sent_variables, target_variables
 
 NOT_ASKED = "not-asked"
 """The failure kind of a trial that has no answer to regrade."""
 
 
-def either(first: Finder, then: Finder) -> Finder:
+def chain_finders(first: PriorTrialFinder, then: PriorTrialFinder) -> PriorTrialFinder:
     """Returns a finder that tries the first, then the second for what the first does not find."""
 
-    def find(position: int, stored_case: StoredCase) -> Mapping[int, Known]:
+    def find(position: int, stored_case: StoredCase) -> Mapping[int, PriorTrial]:
         return {**then(position, stored_case), **first(position, stored_case)}
 
     return find
 
 
-def regrading(store: Store, run: Run, index: Index, values: VariableValues) -> Finder:
+def make_regrade_finder(store: Store, run: Run, index: CaseIndex, values: VariableValues) -> PriorTrialFinder:
     """Returns a finder of the answers that are regraded; a trial without an answer keeps its failure."""
     earlier = store.run(run.regrade_of or "")
     if earlier.suite.content != run.suite.content:
-        return Reusing(store, run, index, values, only=earlier.id)
+        return ReuseFinder(store, run, index, values, only=earlier.id)
 
     def stays(stored_trial: StoredTrial, _case: Case) -> bool:
         return stored_trial.trial.output is None
 
-    return InOrder(store.trials(earlier.id), stays, earlier.id, stored=False)
+    return SequentialPriorTrials(store.trials(earlier.id), stays, earlier.id, stored=False)
 
 
-class Nobody:
+class NoTarget:
     """Stands in for the target of a regrade, which calls none."""
 
     def __init__(self, earlier: str) -> None:
@@ -85,11 +85,11 @@ class _JudgeSettings(Struct, frozen=True):
     rule: str
 
 
-class Reusing:
+class ReuseFinder:
     """A finder of answers in earlier runs on the same target."""
 
     def __init__(
-        self, store: Store, run: Run, index: Index, values: VariableValues, only: str | None = None
+        self, store: Store, run: Run, index: CaseIndex, values: VariableValues, only: str | None = None
     ) -> None:
         """Takes the run; nothing is read yet.
 
@@ -105,42 +105,45 @@ class Reusing:
         self._index = index
         self._values = values
         self._only = only
-        self._target_variables = {None: variables_of([run.target])} | {
-            spec.name: variables_of([spec]) for spec in run.named_targets
+        self._target_variables = {None: target_variables([run.target])} | {
+            spec.name: target_variables([spec]) for spec in run.named_targets
         }
-        self._judge_variables = variables_of(_judges(run))
+        self._judge_variables = target_variables(_own_judges(run))
         self._target = target_digest(run.target)
         self._runs: dict[str, Run] = {run.id: run}
 
-    def __call__(self, position: int, stored_case: StoredCase) -> dict[int, Known]:
+    def __call__(self, position: int, stored_case: StoredCase) -> dict[int, PriorTrial]:
         """Returns the earlier trials of the case, by repeat."""
         case = stored_case.case
         if case.workspace is not None:
             return {}
-        repeats = range(repeats_of(case, self._run.settings.repeats))
+        repeats = range(count_repeats(case, self._run.settings.repeats))
         answers = self._find_answers(stored_case, set(repeats))
         prior_trials = {
             repeat: self._make_prior_trial(position, stored_case, answers[repeat])
             for repeat in repeats
             if repeat in answers
         }
-        if manner_of(case, GRADERS.get) is Manner.TOGETHER and not self._is_complete(answers):
-            return {repeat: replace(prior_trial, stays=False) for repeat, prior_trial in prior_trials.items()}
+        if grading_mode(case, GRADERS.get) is GradingMode.ACROSS_REPEATS and not self._is_complete(answers):
+            return {
+                repeat: replace(prior_trial, is_reusable=False)
+                for repeat, prior_trial in prior_trials.items()
+            }
         return prior_trials
 
-    def _is_complete(self, answers: Mapping[int, list[Answered]]) -> bool:
+    def _is_complete(self, answers: Mapping[int, list[PriorAnswer]]) -> bool:
         """Whether these are all answers to one case in one run, so that scores over repeats stay valid."""
         best = [candidates[0] for candidates in answers.values()]
         if len({(answer.run, answer.trial.position) for answer in best}) != 1:
             return False
-        return repeats_of(best[0].case, self._get_run(best[0].run).settings.repeats) == len(best)
+        return count_repeats(best[0].case, self._get_run(best[0].run).settings.repeats) == len(best)
 
-    def _find_answers(self, stored_case: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
+    def _find_answers(self, stored_case: StoredCase, missing: set[int]) -> dict[int, list[PriorAnswer]]:
         """Returns the answers for each repeat, the best one first; stops when no better one can follow."""
-        answers: dict[int, list[Answered]] = {}
+        answers: dict[int, list[PriorAnswer]] = {}
         for answer in self._matching_answers(stored_case):
             repeat = answer.trial.repeat
-            if repeat not in missing or not self._may_serve(answer, stored_case.case):
+            if repeat not in missing or not self._is_usable(answer, stored_case.case):
                 continue
             candidates = answers.setdefault(repeat, [])
             candidates.append(answer)
@@ -158,18 +161,20 @@ class Reusing:
             )
         return answers
 
-    def _matching_answers(self, stored_case: StoredCase) -> Iterator[Answered]:
+    def _matching_answers(self, stored_case: StoredCase) -> Iterator[PriorAnswer]:
         """Yields the answers to what the case sends; digests of earlier versions had no order."""
-        order = in_order(stored_case.case)
+        order = json_in_key_order(stored_case.case)
         digests = (
-            [stored_case.sent] if order is None else [stored_case.sent, unordered_digest(stored_case.case)]
+            [stored_case.sent_digest]
+            if order is None
+            else [stored_case.sent_digest, unordered_digest(stored_case.case)]
         )
         for digest in digests:
-            for answer in self._store.answered(digest, self._target, self._only):
-                if in_order(answer.case) == order:
+            for answer in self._store.find_prior_answers(digest, self._target, self._only):
+                if json_in_key_order(answer.case) == order:
                     yield answer
 
-    def _may_serve(self, answer: Answered, case: Case) -> bool:
+    def _is_usable(self, answer: PriorAnswer, case: Case) -> bool:
         output = answer.trial.output
         if answer.run == self._run.id or output is None or output.target is not None:
             return False
@@ -181,11 +186,11 @@ class Reusing:
         if self._only is None and not self._values.are_same(answer.run, variables):
             return False
         name = case.target
-        return name is None or _named_digest(self._get_run(answer.run), name) == _named_digest(
+        return name is None or _get_named_digest(self._get_run(answer.run), name) == _get_named_digest(
             self._run, name
         )
 
-    def _keeps_scores(self, answer: Answered, case: Case) -> bool:
+    def _keeps_scores(self, answer: PriorAnswer, case: Case) -> bool:
         """Whether its scores are those that grading would give now."""
         if self._only is not None or answer.verdict not in (Verdict.PASS, Verdict.FAIL):
             return False
@@ -202,45 +207,49 @@ class Reusing:
         if not self._values.are_same(answer.run, case.variables):
             return False
         return "judge" not in wants or (
-            _judge_settings(earlier) == _judge_settings(self._run)
+            _get_judge_settings(earlier) == _get_judge_settings(self._run)
             and self._values.are_same(answer.run, self._judge_variables)
         )
 
-    def _make_prior_trial(self, position: int, stored_case: StoredCase, candidates: list[Answered]) -> Known:
+    def _make_prior_trial(
+        self, position: int, stored_case: StoredCase, candidates: list[PriorAnswer]
+    ) -> PriorTrial:
         best, case = candidates[0], stored_case.case
         source = best.trial.source_run or best.run
         trial = replace(
             best.trial,
             case_id=case.id,
             position=position,
-            sent=stored_case.sent,
-            split=self._index.split_of(position),
+            sent=stored_case.sent_digest,
+            split=self._index.split_at(position),
             source_run=source,
             graded_in=best.trial.graded_in or source,
         )
         alike = (answer for answer in candidates if answer.trial.output == best.trial.output)
-        judgments = {} if self._only is not None else self._judgments(case, alike)
-        return Known(
+        judgments = {} if self._only is not None else self._find_judgments(case, alike)
+        return PriorTrial(
             trial=trial,
-            stays=self._keeps_scores(best, case),
+            is_reusable=self._keeps_scores(best, case),
             source_run=source,
             judgments=judgments,
-            stored=False,
+            is_stored=False,
         )
 
-    def _judgments(self, case: Case, candidates: Iterable[Answered]) -> dict[str, tuple[Judgment, ...]]:
+    def _find_judgments(
+        self, case: Case, candidates: Iterable[PriorAnswer]
+    ) -> dict[str, tuple[Judgment, ...]]:
         """Returns judgments of this answer under the same conditions, by judges that are still the same.
 
         For each judge and prompt they come from the score with the most judgments.
         """
         most: dict[str, dict[tuple[str | None, ...], list[Judgment]]] = defaultdict(dict)
-        judges = {spec.name: target_digest(spec) for spec in _judges(self._run)}
+        judges = {spec.name: target_digest(spec) for spec in _own_judges(self._run)}
         for answer in candidates:
             if not any(score.judgments for score in answer.trial.scores):
                 continue
             if not self._values.are_same(answer.run, self._judge_variables.union(case.variables)):
                 continue
-            then = {spec.name: target_digest(spec) for spec in _judges(self._get_run(answer.run))}
+            then = {spec.name: target_digest(spec) for spec in _own_judges(self._get_run(answer.run))}
             same = {name for name, digest in then.items() if judges.get(name) == digest}
             keys = {
                 assertion_digest(assertion): _reuse_key(assertion, answer.case)
@@ -248,7 +257,7 @@ class Reusing:
             }
             for score in answer.trial.scores:
                 judgments_by_prompt = most[keys.get(score.assertion, "")]
-                for prompt_key, prompt_judgments in _by_prompt(score.judgments, same).items():
+                for prompt_key, prompt_judgments in _group_by_prompt(score.judgments, same).items():
                     if len(prompt_judgments) > len(judgments_by_prompt.get(prompt_key, ())):
                         judgments_by_prompt[prompt_key] = prompt_judgments
         return {
@@ -263,12 +272,12 @@ class Reusing:
         return run
 
 
-def _judges(run: Run) -> Iterator[TargetSpec]:
+def _own_judges(run: Run) -> Iterator[TargetSpec]:
     yield from run.judges
     yield from run.named_judges
 
 
-def _judge_settings(run: Run) -> _JudgeSettings:
+def _get_judge_settings(run: Run) -> _JudgeSettings:
     return _JudgeSettings(
         run.judges_given,
         tuple(map(target_digest, run.judges)),
@@ -278,7 +287,7 @@ def _judge_settings(run: Run) -> _JudgeSettings:
     )
 
 
-def _named_digest(run: Run, name: str) -> str | None:
+def _get_named_digest(run: Run, name: str) -> str | None:
     """Returns the digest of a target that cases name."""
     return next((target_digest(spec) for spec in run.named_targets if spec.name == name), None)
 
@@ -294,7 +303,7 @@ def _reuse_key(assertion: Assertion, case: Case) -> str:
     return assertion_digest(replace(assertion, params={"params": assertion.params, "shown": visible}))
 
 
-def _by_prompt(
+def _group_by_prompt(
     judgments: Iterable[Judgment], judges: set[str]
 ) -> dict[tuple[str | None, ...], list[Judgment]]:
     """Groups the judgments of these judges that have a verdict or value, by judge and prompt."""
@@ -310,16 +319,18 @@ def _shows_metadata(assertion: Assertion) -> bool:
 
 
 def _required_calls(case: Case) -> frozenset[str]:
-    return frozenset().union(*(bind(assertion, GRADERS.get).wants() for assertion in case.assertions))
+    return frozenset().union(
+        *(build_grader(assertion, GRADERS.get).requirements() for assertion in case.assertions)
+    )
 
 
-def finder_of(
+def make_finder(
     store: Store,
     run: Run,
-    index: Index,
+    index: CaseIndex,
     stays: Callable[[StoredTrial, Case], bool],
     values: VariableValues,
-) -> Finder:
+) -> PriorTrialFinder:
     """Returns the finder of earlier trials for a new or continued run.
 
     Args:
@@ -329,7 +340,7 @@ def finder_of(
         stays: whether one of the run's own trials stays as it is.
         values: compares variables with their values in earlier runs.
     """
-    own: Finder = InOrder(store.trials(run.id), stays)
+    own: PriorTrialFinder = SequentialPriorTrials(store.trials(run.id), stays)
     if run.regrade_of is not None:
-        return either(own, regrading(store, run, index, values))
-    return either(own, Reusing(store, run, index, values)) if run.settings.reuse else own
+        return chain_finders(own, make_regrade_finder(store, run, index, values))
+    return chain_finders(own, ReuseFinder(store, run, index, values)) if run.settings.reuse else own

@@ -15,29 +15,38 @@ from proctor import __version__
 from proctor.codec import assertion_digest
 from proctor.engines import ENGINES
 from proctor.engines.protocol import Engine, RunWork, WorkspaceUse, make_trial
-from proctor.env_vars import filled_case, unmasked
+from proctor.env_vars import substitute_in_case, unmask
 from proctor.graders import GRADERS
-from proctor.grading import Manner, manner_of
+from proctor.grading import GradingMode, grading_mode
 from proctor.model import Case, Run, Trial, Verdict
-from proctor.plan import Earlier, Finder, InOrder, Known, Planned, trials
+from proctor.plan import (
+    PlannedTrial,
+    PriorTrial,
+    PriorTrialFinder,
+    PriorTrials,
+    SequentialPriorTrials,
+    plan_trials,
+)
 from proctor.protocols import Store, StoredTrial
 from proctor.services import events
-from proctor.services.runs.execution.reuse import finder_of
-from proctor.services.runs.execution.store_watch import check_store, watch_store, write_rest
-from proctor.services.runs.execution.target_pool import Reach
-from proctor.services.runs.execution.variable_values import VariableValues, variables_of
+from proctor.services.runs.execution.reuse import make_finder
+from proctor.services.runs.execution.store_watch import check_store, flush_store, watch_store
+from proctor.services.runs.execution.target_pool import TargetPool
+from proctor.services.runs.execution.variable_values import VariableValues, target_variables
 from proctor.services.runs.execution.worker import RunWorker, open_worker
 from proctor.services.runs.execution.writer import RunWriter
-from proctor.services.runs.planning.judge_choice import specs_of
+from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.planned_run import PlannedRun
-from proctor.services.runs.reading.report import keep_look
-from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
+from proctor.services.runs.reading.report import record_holdout_access
+from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
 
 class TrialRunner:
     """Makes the trials of one run, once."""
 
-    def __init__(self, planned_run: PlannedRun, store: Store, pool: Reach, listen: events.Listener) -> None:
+    def __init__(
+        self, planned_run: PlannedRun, store: Store, pool: TargetPool, listen: events.Listener
+    ) -> None:
         """Opens and sends nothing.
 
         Args:
@@ -56,7 +65,7 @@ class TrialRunner:
         self._store = store
         self._pool = pool
         self._listen = listen
-        self._rules = rules_of(planned_run.run)
+        self._rules = pass_rules_for(planned_run.run)
         self._engine: Engine | None = None
         self._worker: RunWorker | None = None
         self._stopped = False
@@ -69,7 +78,7 @@ class TrialRunner:
         if self._worker is not None:
             self._worker.stop()
 
-    async def run(self) -> events.Done:
+    async def run(self) -> events.RunFinished:
         """Make every trial that is missing, or what can be made until `stop`; what was made is stored.
 
         Raises:
@@ -77,15 +86,20 @@ class TrialRunner:
         """
         self._start()
         settings = self._run.settings
-        self._pool.begin(budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache)
+        self._pool.start_run(
+            budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache
+        )
         work = RunWork(
             run=self._run,
             variables=self._variables,
-            max_concurrency=max(1, min(settings.concurrency, self._index.planned)),
+            max_concurrency=max(1, min(settings.concurrency, self._index.trial_count)),
             workspaces=self._list_workspaces(),
         )
         worker = self._worker = await open_worker(
-            work, self._pool, stop=self._stop_because, warn=lambda text: self._listen(events.Warned(text))
+            work,
+            self._pool,
+            stop=self._stop_because,
+            warn=lambda text: self._listen(events.WarningMessage(text)),
         )
         writer = RunWriter(self._run, self._store, self._pool, self._listen, self._stop_because)
         self._engine = ENGINES.get(settings.engine)(work, worker, writer)
@@ -95,8 +109,8 @@ class TrialRunner:
             run = await self._run_trials(self._engine, worker, writer)
         check_store(self._store, run)
         for note in self._pool.notes():
-            self._listen(events.Told(note))
-        event = events.Done(run, writer.tally)
+            self._listen(events.StatusMessage(note))
+        event = events.RunFinished(run, writer.tally)
         self._listen(event)
         return event
 
@@ -105,44 +119,44 @@ class TrialRunner:
         status: Literal["finished", "interrupted"] = "interrupted"
         try:
             await engine.run(self._plan_trials(writer))
-            if not (engine.stop_reason and self._pool.is_in_doubt()):
+            if not (engine.stop_reason and self._pool.has_failing_endpoint()):
                 writer.release_held()  # else the run was stopped for what caused them, and sends them again
-            if not engine.stopped or writer.tally.all.total >= self._index.planned:
+            if not engine.is_stopped or writer.tally.all.total >= self._index.trial_count:
                 status = "finished"
         except asyncio.CancelledError:
             self._stopped = True  # stopped at once: what finished is stored, and the run says so below
         finally:
             try:
                 for line in await worker.aclose():
-                    self._listen(events.Told(line))
+                    self._listen(events.StatusMessage(line))
             finally:  # also when closing is cut short
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
-                self._store.update(run, wait=False)
-                await write_rest(self._store, lambda: self._stopped)
+                self._store.update_run(run, wait=False)
+                await flush_store(self._store, lambda: self._stopped)
         return run
 
     def _start(self) -> None:
         """Write the run into the store, and tell the listener how many trials it has."""
         if self._continues:
-            self._store.claim(self._run.id)
+            self._store.lock_run(self._run.id)
             if self._run.status != "finished":
                 self._run = replace(self._run, status="running", finished_at=None, stopped=None)
-                self._store.update(self._run)
+                self._store.update_run(self._run)
         else:
-            self._run = replace(self._run, versions=_versions(), started_at=datetime.now(UTC))
-            self._store.begin(self._run)
+            self._run = replace(self._run, versions=_collect_versions(), started_at=datetime.now(UTC))
+            self._store.add_run(self._run)
             self._store_variables()
             if self._run.suite.no_holdout:  # it shows what other runs of the suite hold out
-                keep_look(self._store, self._run, "reveal")
+                record_holdout_access(self._store, self._run, "reveal")
         index = self._index
         splits = (
-            [index.split_of(position) for position in index.chosen] if index.holdout is not None else None
+            [index.split_at(position) for position in index.positions] if index.holdout is not None else None
         )
         self._listen(
-            events.Planned(
+            events.RunStarted(
                 run=self._run,
-                total=index.planned,
+                total=index.trial_count,
                 dev=None if splits is None else splits.count("dev"),
                 holdout=None if splits is None else splits.count("holdout"),
             )
@@ -150,11 +164,11 @@ class TrialRunner:
 
     def _store_variables(self) -> None:
         """Store digests of variables' values; of a run on reused answers only those that their run has."""
-        names = self._variables | variables_of(specs_of(self._run))
+        names = self._variables | target_variables(all_specs(self._run))
         earlier = self._run.regrade_of or (self._earlier_run and self._earlier_run.id)
         if earlier:
-            names &= self._store.variables(earlier).keys()
-        VariableValues(self._store, self._pool.environ).keep(self._run.id, names)
+            names &= self._store.variable_digests(earlier).keys()
+        VariableValues(self._store, self._pool.environ).record(self._run.id, names)
 
     def _stop_because(self, reason: str) -> None:
         if self._engine is not None:
@@ -166,47 +180,51 @@ class TrialRunner:
             return 0.0
         earlier = Tally(self._rules)
         for stored_trial in self._store.trials(self._run.id):
-            was_reused = taken_over(stored_trial.trial, self._run)
+            was_reused = is_reused(stored_trial.trial, self._run)
             earlier.add(stored_trial.trial, Case(id=stored_trial.trial.case_id, input=()), kept=was_reused)
         return earlier.least_cost_usd
 
-    def _plan_trials(self, writer: RunWriter) -> Iterator[Planned]:
+    def _plan_trials(self, writer: RunWriter) -> Iterator[PlannedTrial]:
         """The trials that are missing; those that are there are counted on the way."""
         if self._earlier_run is not None and not self._continues:
             self._store_reused()
 
-        def count(prior_trial: Known, case: Case) -> None:
-            writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.stored)
+        def count(prior_trial: PriorTrial, case: Case) -> None:
+            writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.is_stored)
 
         return map(self._fill_variables, self._missing_trials(count))
 
-    def _missing_trials(self, on_kept: Callable[[Known, Case], None]) -> Iterator[Planned]:
+    def _missing_trials(self, on_kept: Callable[[PriorTrial, Case], None]) -> Iterator[PlannedTrial]:
         earlier_run, store = self._earlier_run, self._store
         if earlier_run is not None and not self._continues:
-            find: Finder = InOrder(store.trials(earlier_run.id), self._is_reusable, earlier_run.id)
+            find: PriorTrialFinder = SequentialPriorTrials(
+                store.trials(earlier_run.id), self._is_reusable, earlier_run.id
+            )
         else:
             values = VariableValues(store, self._pool.environ)
-            find = finder_of(store, self._run, self._index, self._is_reusable, values)
-        return trials(
+            find = make_finder(store, self._run, self._index, self._is_reusable, values)
+        return plan_trials(
             store.cases(self._run.suite.content),
             self._index,
             repeats=self._run.settings.repeats,
             together=_grades_repeats_together,
-            earlier=Earlier(find=find, kept=on_kept),
+            earlier=PriorTrials(find=find, on_reuse=on_kept),
         )
 
     def _store_reused(self) -> None:
         """Store all that an earlier run leaves to this one before the first call, as it may be cut short."""
         store, run_id = self._store, self._run.id
 
-        def record(prior_trial: Known, case: Case) -> None:
-            store.record(run_id, _copied_trial(prior_trial), verdict_of(prior_trial.trial, self._rules(case)))
+        def record(prior_trial: PriorTrial, case: Case) -> None:
+            store.save_trial(
+                run_id, _copied_trial(prior_trial), decide_verdict(prior_trial.trial, self._rules(case))
+            )
 
         for planned_trial in self._missing_trials(record):
             if planned_trial.output is not None:
-                store.arrived(run_id, make_trial(planned_trial, datetime.now(UTC), planned_trial.output))
+                store.save_output(run_id, make_trial(planned_trial, datetime.now(UTC), planned_trial.output))
 
-    def _fill_variables(self, planned_trial: Planned) -> Planned:
+    def _fill_variables(self, planned_trial: PlannedTrial) -> PlannedTrial:
         """The trial with the values of the variables that its case, and a stored output of it, name."""
         if self._run.regrade_of is not None and planned_trial.case.workspace is not None:
             planned_trial = replace(
@@ -218,14 +236,14 @@ class TrialRunner:
         output = planned_trial.output
         return replace(
             planned_trial,
-            case=filled_case(planned_trial.case, environ),
-            digests=tuple(map(assertion_digest, planned_trial.case.assertions)),
-            output=None if output is None else unmasked(output, planned_trial.case.variables, environ),
+            case=substitute_in_case(planned_trial.case, environ),
+            assertion_digests=tuple(map(assertion_digest, planned_trial.case.assertions)),
+            output=None if output is None else unmask(output, planned_trial.case.variables, environ),
         )
 
     def _list_workspaces(self) -> tuple[WorkspaceUse, ...]:
         """The workspaces that targets will work in; a regrade calls none."""
-        if not self._index.workspaces or self._run.regrade_of is not None:
+        if not self._index.has_workspaces or self._run.regrade_of is not None:
             return ()
         from proctor.services.runs.execution.workspaces import list_workspaces
 
@@ -235,10 +253,10 @@ class TrialRunner:
         """Whether an earlier trial stays as it is."""
         if self._continues:
             return stored_trial.verdict is not None
-        return verdict_of(stored_trial.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
+        return decide_verdict(stored_trial.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
 
 
-def _copied_trial(prior_trial: Known) -> Trial:
+def _copied_trial(prior_trial: PriorTrial) -> Trial:
     """A trial that stays, with the run that it comes from."""
     trial, source_run = prior_trial.trial, prior_trial.source_run
     if trial.source_run == source_run:
@@ -247,10 +265,10 @@ def _copied_trial(prior_trial: Known) -> Trial:
 
 
 def _grades_repeats_together(case: Case) -> bool:
-    return manner_of(case, GRADERS.get) is Manner.TOGETHER
+    return grading_mode(case, GRADERS.get) is GradingMode.ACROSS_REPEATS
 
 
-def _versions() -> dict[str, str]:
+def _collect_versions() -> dict[str, str]:
     """What makes the run; of libraries those that are loaded, as only they can have to do with it."""
     versions = {
         "proctor": __version__,

@@ -10,24 +10,24 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from proctor.engines import ENGINES
-from proctor.engines.retries import Patience
-from proctor.env_vars import check_set
+from proctor.engines.retries import RetryPolicy
+from proctor.env_vars import check_variables_set
 from proctor.errors import UsageError
-from proctor.invalid_cases import summary
+from proctor.invalid_cases import summarize_placeholders
 from proctor.lint.suite_size import too_few_cases
 from proctor.model import Case
 from proctor.protocols import Store
 from proctor.services import events
 from proctor.services.runs.execution.runner import TrialRunner
-from proctor.services.runs.execution.target_pool import Prices, Reach, load_prices
+from proctor.services.runs.execution.target_pool import Prices, TargetPool, load_prices
 from proctor.services.runs.planning.context import PlanningContext
-from proctor.services.runs.planning.judge_choice import judges_of, specs_of
+from proctor.services.runs.planning.judge_choice import all_judges, all_specs
 from proctor.services.runs.planning.plan_runs import plan_runs
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.request import Request
 
 
-class Session:
+class RunSession:
     """Makes the runs of one request. The listener receives everything that happens."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Session:
         self._folder = folder
         self._runner: TrialRunner | None = None
         self._stopped = False
-        self.not_begun: list[str] = []
+        self.not_started: list[str] = []
         """The runs that `stop` kept from starting, as `SUITE on TARGET`."""
 
     def stop(self) -> None:
@@ -56,7 +56,7 @@ class Session:
         if self._runner is not None:
             self._runner.stop()
 
-    async def run(self, request: Request) -> list[events.Done]:
+    async def run(self, request: Request) -> list[events.RunFinished]:
         """Make all runs of a request, one after the other.
 
         Raises:
@@ -65,15 +65,15 @@ class Session:
             NothingSelected: the selection leaves no case of any suite.
         """
         ENGINES.get(request.settings.engine)  # a wrong name is told before anything is read
-        self._store.on_wait(lambda message: self._listen(events.Told(message)))
+        self._store.on_wait(lambda message: self._listen(events.StatusMessage(message)))
         self._store.protect()
         prices = load_prices(self._environ, self._folder)
         context = PlanningContext(self._store, self._environ, self._listen, prices.date)
         planned_runs = self._add_price_warnings(plan_runs(request, context), prices)
         if placeholders := _list_placeholders(planned_runs):
-            self._listen(events.Warned(summary(placeholders)))
+            self._listen(events.WarningMessage(summarize_placeholders(placeholders)))
         if message := _too_few_cases(planned_runs):
-            self._listen(events.Warned(message))
+            self._listen(events.WarningMessage(message))
         pool = self._new_pool(planned_runs, prices)
         try:
             await self._open(planned_runs, pool)
@@ -81,7 +81,7 @@ class Session:
             for number, planned_run in enumerate(planned_runs):
                 await asyncio.sleep(0.001)  # a signal that came while something was imported is heard now
                 if self._stopped:
-                    self.not_begun = [
+                    self.not_started = [
                         f"{remaining.run.suite.name} on {remaining.run.target.name}"
                         for remaining in planned_runs[number:]
                     ]
@@ -92,15 +92,15 @@ class Session:
         finally:
             await pool.aclose()
 
-    def _new_pool(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> Reach:
+    def _new_pool(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> TargetPool:
         settings = planned_runs[0].run.settings  # of a stored run: its own, but for what the request changes
-        return Reach(
+        return TargetPool(
             self._environ,
             concurrency=max(planned_run.run.settings.concurrency for planned_run in planned_runs),
-            patience=Patience(timeout_s=settings.timeout_s, retries=settings.retries),
+            patience=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
             prices=prices,
-            notify=lambda message: self._listen(events.Told(message)),
-            progress=lambda name, count, total: self._listen(events.Fetching(name, count, total)),
+            notify=lambda message: self._listen(events.StatusMessage(message)),
+            progress=lambda name, count, total: self._listen(events.DownloadProgress(name, count, total)),
             open_cache=self._store.open_answer_cache,
             max_answer_bytes=settings.max_answer_bytes,
         )
@@ -110,31 +110,31 @@ class Session:
         messages = set[str]()
         runs = []
         for planned_run in planned_runs:
-            doubts = prices.doubts(specs_of(planned_run.run))
+            doubts = prices.warnings(all_specs(planned_run.run))
             for message in doubts:
                 if message not in messages:
-                    self._listen(events.Warned(message))
+                    self._listen(events.WarningMessage(message))
             messages.update(doubts)
             warnings = tuple(dict.fromkeys((*planned_run.run.warnings, *doubts)))
             runs.append(replace(planned_run, run=replace(planned_run.run, warnings=warnings)))
         return runs
 
-    async def _open(self, planned_runs: Sequence[PlannedRun], pool: Reach) -> None:
+    async def _open(self, planned_runs: Sequence[PlannedRun], pool: TargetPool) -> None:
         """Find every engine, target and judge, so that whatever is missing is known before the first call."""
         for planned_run in planned_runs:
             ENGINES.get(planned_run.run.settings.engine)
-            check_set(planned_run.required.variables, self._environ)
-            pool.hide(planned_run.required.variables)
+            check_variables_set(planned_run.required.variables, self._environ)
+            pool.add_secrets(planned_run.required.variables)
             if planned_run.run.settings.budget_usd is not None:
-                pool.require_prices(specs_of(planned_run.run))
-            judges = judges_of(planned_run.run)
-            for spec in specs_of(planned_run.run):
-                await pool.target(spec, judging=spec in judges)
+                pool.require_prices(all_specs(planned_run.run))
+            judges = all_judges(planned_run.run)
+            for spec in all_specs(planned_run.run):
+                await pool.open_target(spec, judging=spec in judges)
         if any("embedder" in planned_run.required.needs for planned_run in planned_runs):
             try:
                 await pool.open_embedder()
             except UsageError as error:
-                self._listen(events.Warned(f"{error} Until then semantic similarity stays unscored."))
+                self._listen(events.WarningMessage(f"{error} Until then semantic similarity stays unscored."))
 
 
 def _list_placeholders(planned_runs: Sequence[PlannedRun]) -> list[tuple[str, Case]]:
@@ -153,9 +153,9 @@ def _too_few_cases(planned_runs: Sequence[PlannedRun]) -> str | None:
     target_counts = Counter(planned_run.run.suite.digest for planned_run in planned_runs)
     return too_few_cases(
         {
-            planned_run.run.suite.name: len(planned_run.index.chosen)
+            planned_run.run.suite.name: len(planned_run.index.positions)
             for planned_run in planned_runs
             if (target_counts[planned_run.run.suite.digest] > 1 or planned_run.run.settings.min_pass_rate)
-            and "too-few-cases" not in planned_run.required.silenced
+            and "too-few-cases" not in planned_run.required.suppressed_rules
         }
     )

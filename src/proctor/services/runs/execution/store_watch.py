@@ -10,13 +10,13 @@ from time import monotonic
 
 from proctor.errors import StoreError
 from proctor.model import Run
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.services import events
 
-_LOOK_EVERY_S = 0.25
+_POLL_INTERVAL_S = 0.25
 _NOTICE_AFTER_S = 2.0
-STOP_PATIENCE_S = 1.0
+MAX_LOCK_WAIT_S = 1.0
 """How long a stopped run waits for the lock of its store."""
 
 
@@ -39,37 +39,37 @@ def watch_store(store: Store, listen: events.Listener, stop: Callable[[], None])
 async def _watch(store: Store, listen: events.Listener, stop: Callable[[], None]) -> None:
     last = ""
     while True:
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_INTERVAL_S)
         health = store.health()
         if health.fault is not None:
             stop()
         if last and not health.locked_s:
             last = ""
-            listen(events.Warned("The store is free again."))
+            listen(events.WarningMessage("The store is free again."))
         state = "" if health.locked_s < _NOTICE_AFTER_S else "full" if store.is_full() else "locked"
         if state and state != last:
             last = state
-            listen(events.Warned(_notice(health.waiting, is_full=state == "full")))
+            listen(events.WarningMessage(_lock_warning(health.waiting, is_full=state == "full")))
 
 
-def _notice(waiting: int, *, is_full: bool) -> str:
+def _lock_warning(waiting: int, *, is_full: bool) -> str:
     verb = "waits" if waiting == 1 else "wait"
     pause = " No request is sent until they are." if is_full else ""
     return (
-        f"The store is locked by another process; {counted(waiting, 'answer')} {verb} to be written.{pause}"
+        f"The store is locked by another process; {pluralize(waiting, 'answer')} {verb} to be written.{pause}"
     )
 
 
-async def write_rest(store: Store, is_stopped: Callable[[], bool]) -> None:
+async def flush_store(store: Store, is_stopped: Callable[[], bool]) -> None:
     """Waits until all trials of a run are durable; a stopped run waits only a second for a lock."""
     last: float | None = None
     try:
-        while not store.flush(_LOOK_EVERY_S / 5):
+        while not store.flush(_POLL_INTERVAL_S / 5):
             if is_stopped() and last is None:
-                last = monotonic() + STOP_PATIENCE_S
+                last = monotonic() + MAX_LOCK_WAIT_S
             if last is not None and monotonic() >= last:
                 store.abandon_lock()
-            await asyncio.sleep(_LOOK_EVERY_S / 5)
+            await asyncio.sleep(_POLL_INTERVAL_S / 5)
     except asyncio.CancelledError:
         store.abandon_lock()
         store.flush()

@@ -12,29 +12,29 @@ from msgspec.structs import replace
 
 import proctor
 from proctor.codec import encode
-from proctor.engines.adaptive_limit import Limit
-from proctor.engines.budget import OUTPUT_TOKENS, Budget, Budgeted
-from proctor.engines.caching import Cached, Lookups
-from proctor.engines.fallback import Fallback
-from proctor.engines.retries import Patience, Patient
-from proctor.env_vars import filled, masked
+from proctor.engines.adaptive_limit import AdaptiveLimit
+from proctor.engines.budget import DEFAULT_OUTPUT_TOKENS, Budget, BudgetedTarget
+from proctor.engines.caching import CachedTarget, CacheStats
+from proctor.engines.fallback import FallbackTarget
+from proctor.engines.retries import RetryingTarget, RetryPolicy
+from proctor.env_vars import mask, substitute
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
-from proctor.plurals import counted
+from proctor.plurals import pluralize
 from proctor.pricing import parse_prices
-from proctor.protocols import AnswerCache, Answers, Embeds
+from proctor.protocols import AnswerCache, Answerer, Embedder
 from proctor.targets import TARGETS, get_kind
-from proctor.targets.context import Opening
+from proctor.targets.context import TargetContext
 from proctor.targets.parse import parse_target
 from proctor.targets.prices import quote_for
-from proctor.targets.redaction import discreet
+from proctor.targets.redaction import redact_errors
 
-_PRICES = Path(proctor.__file__).with_name("prices.toml")
-_GRACE_S = 5.0
-_EMBEDDINGS = "PROCTOR_EMBEDDINGS"
+_PRICES_FILE = Path(proctor.__file__).with_name("prices.toml")
+_TIMEOUT_GRACE_S = 5.0
+_EMBEDDINGS_VARIABLE = "PROCTOR_EMBEDDINGS"
 
 
-class Reach:
+class TargetPool:
     """Opens targets for one command, and closes all of them."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Reach:
         environ: Mapping[str, str],
         *,
         concurrency: int,
-        patience: Patience,
+        patience: RetryPolicy,
         prices: Prices,
         notify: Callable[[str], None],
         progress: Callable[[str, int, int], None] = lambda _name, _count, _total: None,
@@ -63,9 +63,9 @@ class Reach:
         """
         self.environ = environ
         self._notify = notify
-        self._patience = patience
+        self._retry_policy = patience
         self._concurrency = concurrency
-        self._opening = Opening(
+        self._context = TargetContext(
             environ,
             connections=max(concurrency, 1),
             timeout_s=patience.timeout_s,
@@ -73,20 +73,22 @@ class Reach:
             notify=notify,
             progress=progress,
         )
-        self._limits: dict[tuple[str, str, int | None], Limit] = {}
-        self._open: dict[bytes, Patient] = {}
+        self._limits: dict[tuple[str, str, int | None], AdaptiveLimit] = {}
+        self._open: dict[bytes, RetryingTarget] = {}
         self._runs_started = 0
         """The number of runs started so far."""
-        self._embedder: Embeds | None = None
+        self._embedder: Embedder | None = None
         self._prices = prices
         self._open_cache = open_cache
         self._cache: AnswerCache | None = None
-        self._lookups: Lookups | None = None
+        self._lookups: CacheStats | None = None
         self._budget: Budget | None = None
         self._secrets: frozenset[str] = frozenset()
 
-    def begin(self, *, budget_usd: float | None = None, spent_usd: float = 0.0, cached: bool = False) -> None:
-        """Starts a run: targets that `target` returns from now on keep to its budget and use the cache.
+    def start_run(
+        self, *, budget_usd: float | None = None, spent_usd: float = 0.0, cached: bool = False
+    ) -> None:
+        """Starts a run: targets that `open_target` returns from now on keep to its budget and use the cache.
 
         Args:
             budget_usd: the maximum cost of the run; None for no limit.
@@ -99,7 +101,7 @@ class Reach:
             self._budget = Budget(budget_usd, spent_usd=spent_usd, notify=self._notify)
         if cached and self._cache is None and self._open_cache is not None:
             self._cache = self._open_cache(self._notify)
-        self._lookups = Lookups() if cached and self._cache is not None else None
+        self._lookups = CacheStats() if cached and self._cache is not None else None
 
     def require_prices(self, specs: Iterable[TargetSpec]) -> None:
         """Checks that all targets and judges, including fallbacks, have a price or report their cost.
@@ -108,18 +110,18 @@ class Reach:
             UsageError: a budget cannot be kept: prices are unknown (names all of them), or a target answers
                 all cases at once.
         """
-        all_specs = [spec_in_use for spec in specs for spec_in_use in _with_fallbacks_flat(spec)]
-        batch = next(filter(_answers_at_once, all_specs), None)
+        all_specs = [spec_in_use for spec in specs for spec_in_use in _flatten_fallbacks(spec)]
+        batch = next(filter(_answers_in_batch, all_specs), None)
         if batch is not None:
             raise UsageError(
                 f"Target {batch.name!r} has `provider_batching`: one process answers all cases, and a budget "
                 "could not end it. Leave the budget out, or `provider_batching`."
             )
-        unpriced = (spec_in_use for spec_in_use in all_specs if self._price_in_budget(spec_in_use) is None)
+        unpriced = (spec_in_use for spec_in_use in all_specs if self._get_budget_price(spec_in_use) is None)
         unknown = {
-            spec_in_use.name: _listed_as(spec_in_use)
+            spec_in_use.name: _price_name(spec_in_use)
             for spec_in_use in unpriced
-            if not tells_cost(spec_in_use)
+            if not reports_cost(spec_in_use)
         }
         if unknown:
             tables = (
@@ -132,22 +134,23 @@ class Reach:
                 "See docs/targets.md."
             )
 
-    def hide(self, names: Iterable[str]) -> None:
+    def add_secrets(self, names: Iterable[str]) -> None:
         """Keeps answers out of the cache that contain the value of one of these environment variables."""
         self._secrets = self._secrets.union(names)
 
     def notes(self) -> list[str]:
         """Returns sentences on cache and budget for the end of a run."""
-        sentence = self._lookups.sentence() if self._lookups is not None else None
+        sentence = self._lookups.summary() if self._lookups is not None else None
         notes = [] if sentence is None else [sentence]
-        if self._budget is not None and self._budget.assumed:
+        if self._budget is not None and self._budget.assumed_calls:
             notes.append(
-                f"{counted(self._budget.assumed, 'call')} did not tell the cost, and the budget counts for "
+                f"{pluralize(self._budget.assumed_calls, 'call')} did not tell the cost, and the budget "
+                "counts for "
                 "each the most that it may have cost, or without a price the dearest call before it."
             )
         return notes
 
-    async def target(self, spec: TargetSpec, *, judging: bool = False) -> Answers:
+    async def open_target(self, spec: TargetSpec, *, judging: bool = False) -> Answerer:
         """Returns the target of a spec with its fallbacks; each is opened at most once.
 
         Args:
@@ -159,13 +162,13 @@ class Reach:
                 price; or it cannot judge.
         """
         if judging:
-            _require_judges(spec)
-        target = await self._layered(spec, judging)
+            _check_can_judge(spec)
+        target = await self._open_with_fallbacks(spec, judging)
         if self._lookups is None or self._cache is None:
             return target
-        return Cached(
+        return CachedTarget(
             target,
-            replace(spec, options=self._options(spec)),
+            replace(spec, options=self._filled_options(spec)),
             self._cache,
             self._lookups,
             role="judge" if judging else "target",
@@ -173,42 +176,44 @@ class Reach:
             is_cacheable=get_kind(spec).is_cacheable,
         )
 
-    async def _layered(self, spec: TargetSpec, judging: bool) -> Answers:
-        target = await self._alone(spec, judging)
+    async def _open_with_fallbacks(self, spec: TargetSpec, judging: bool) -> Answerer:
+        target = await self._open_with_budget(spec, judging)
         if not spec.fallbacks:
             return target
-        others = [(fallback.name, await self._layered(fallback, judging)) for fallback in spec.fallbacks]
-        return Fallback([(spec.name, target), *others], self._notify)
+        others = [
+            (fallback.name, await self._open_with_fallbacks(fallback, judging)) for fallback in spec.fallbacks
+        ]
+        return FallbackTarget([(spec.name, target), *others], self._notify)
 
-    async def _alone(self, spec: TargetSpec, judging: bool) -> Answers:
+    async def _open_with_budget(self, spec: TargetSpec, judging: bool) -> Answerer:
         if self._budget is None:
-            return await self._patient(spec)
+            return await self._open_with_retries(spec)
         self.require_prices([replace(spec, fallbacks=())])
-        return Budgeted(
-            await self._patient(spec),
+        return BudgetedTarget(
+            await self._open_with_retries(spec),
             self._budget,
-            price=self._price_in_budget(spec),
-            output_tokens=_most_output(spec),
-            also_sent=len(encode(self._options(spec))),
+            price=self._get_budget_price(spec),
+            output_tokens=_max_output_tokens(spec),
+            also_sent=len(encode(self._filled_options(spec))),
             bounded=get_kind(spec).bills_per_prompt,
             judging=judging,
         )
 
-    async def _patient(self, spec: TargetSpec) -> Patient:
-        price = self.price(spec)
+    async def _open_with_retries(self, spec: TargetSpec) -> RetryingTarget:
+        price = self.get_price(spec)
         # A target that answers all cases at once is opened again for each run.
-        run = self._runs_started if _answers_at_once(spec) else 0
+        run = self._runs_started if _answers_in_batch(spec) else 0
         key = encode((replace(spec, name="", judge=None, fallbacks=()), price, run))
         open_target = self._open.get(key)
         if open_target is not None:
             return open_target
-        limit = self._limit(spec)
-        opening = self._opening.observed_by(limit.observe)
-        target = discreet(await TARGETS.get(spec.kind).open_target(spec, opening), spec)
-        patient = Patient(
+        limit = self._get_limit(spec)
+        opening = self._context.with_observer(limit.on_quotas)
+        target = redact_errors(await TARGETS.get(spec.kind).open_target(spec, opening), spec)
+        patient = RetryingTarget(
             target,
             limit,
-            self._patience_with(spec),
+            self._retry_policy_for(spec),
             name=spec.name,
             price=price,
             notify=self._notify,
@@ -216,43 +221,43 @@ class Reach:
         self._open[key] = patient
         return patient
 
-    def _limit(self, spec: TargetSpec) -> Limit:
+    def _get_limit(self, spec: TargetSpec) -> AdaptiveLimit:
         """Returns the limit of its endpoint, or one of its own where the target sets `workers`."""
         endpoint = (spec.kind, spec.endpoint or spec.model or spec.name, spec.workers)
         limit = self._limits.get(endpoint)
         if limit is None:
-            limit = self._limits[endpoint] = Limit(places_of(spec, self._concurrency))
+            limit = self._limits[endpoint] = AdaptiveLimit(max_concurrency_for(spec, self._concurrency))
         return limit
 
-    def is_in_doubt(self) -> bool:
+    def has_failing_endpoint(self) -> bool:
         """Whether the last call to any endpoint failed in a way that may be the endpoint's."""
         return any(limit.breaker.failures for limit in self._limits.values())
 
-    def _patience_with(self, spec: TargetSpec) -> Patience:
-        patience = self._patience
+    def _retry_policy_for(self, spec: TargetSpec) -> RetryPolicy:
+        patience = self._retry_policy
         if spec.retries is not None:
             patience = replace(patience, retries=spec.retries)
         timeout_s = spec.options.get("timeout_seconds")
         if timeout_s is None:
             return patience
-        return replace(patience, timeout_s=timeout_s + _GRACE_S * (get_kind(spec).enforces_timeout))
+        return replace(patience, timeout_s=timeout_s + _TIMEOUT_GRACE_S * (get_kind(spec).enforces_timeout))
 
-    def _options(self, spec: TargetSpec) -> dict[str, Any]:
+    def _filled_options(self, spec: TargetSpec) -> dict[str, Any]:
         """Returns the options on which answers depend, with variables filled in; keys are left out."""
         options = {name: value for name, value in spec.options.items() if "key" not in name.lower()}
-        return filled(options, self.environ)
+        return substitute(options, self.environ)
 
-    def price(self, spec: TargetSpec) -> Price | None:
+    def get_price(self, spec: TargetSpec) -> Price | None:
         """Returns the price of a target; None where it is unknown."""
-        return self._prices.of(spec)
+        return self._prices.get(spec)
 
-    def _price_in_budget(self, spec: TargetSpec) -> Price | None:
-        return self._prices.in_budget(spec)
+    def _get_budget_price(self, spec: TargetSpec) -> Price | None:
+        return self._prices.get_for_budget(spec)
 
     def _is_secret(self, output: Output) -> bool:
         if not self._secrets:
             return False
-        return masked(output, tuple(self._secrets), self.environ) != output
+        return mask(output, tuple(self._secrets), self.environ) != output
 
     async def open_embedder(self) -> None:
         """Opens the embedding model: `$PROCTOR_EMBEDDINGS`, else the embedded MiniLM.
@@ -262,11 +267,11 @@ class Reach:
         """
         if self._embedder is not None:
             return
-        word = self.environ.get(_EMBEDDINGS, "local")
+        word = self.environ.get(_EMBEDDINGS_VARIABLE, "local")
         if word == "local":
             from proctor.targets.local import embeddings
 
-            self._embedder = await embeddings.open_embedder(self._opening)
+            self._embedder = await embeddings.open_embedder(self._context)
             return
         spec = parse_target(word, Params(), self.environ)
         open_embeddings = get_kind(spec).open_embeddings
@@ -275,9 +280,9 @@ class Reach:
                 f"PROCTOR_EMBEDDINGS is {word!r}, which cannot embed. Use `local` or "
                 "`openai:MODEL@URL`, an OpenAI-compatible endpoint with /embeddings."
             )
-        self._embedder = open_embeddings(spec, self._opening)
+        self._embedder = open_embeddings(spec, self._context)
 
-    def embedder(self) -> Embeds:
+    def get_embedder(self) -> Embedder:
         """Returns the embedding model that `open_embedder` opened.
 
         Raises:
@@ -296,15 +301,15 @@ class Reach:
                 await patient.aclose()
         finally:
             self._open.clear()
-            await self._opening.aclose()
+            await self._context.aclose()
             if self._cache is not None:
                 self._cache.close()
                 self._cache = self._lookups = None
 
 
-def embedder_of(environ: Mapping[str, str]) -> str | None:
+def embedder_name(environ: Mapping[str, str]) -> str | None:
     """Returns the name and address of what `open_embedder` would open; None where it would raise."""
-    word = environ.get(_EMBEDDINGS, "local")
+    word = environ.get(_EMBEDDINGS_VARIABLE, "local")
     if word == "local":
         return word
     try:
@@ -314,44 +319,44 @@ def embedder_of(environ: Mapping[str, str]) -> str | None:
     return f"{spec.kind}:{spec.model}@{spec.endpoint}"
 
 
-def places_of(spec: TargetSpec, concurrency: int) -> int:
+def max_concurrency_for(spec: TargetSpec, concurrency: int) -> int:
     """Returns the maximum concurrent calls of a target."""
     places = get_kind(spec).default_concurrency or concurrency
     return places if spec.workers is None else min(places, spec.workers)
 
 
-def tells_cost(spec: TargetSpec) -> bool:
+def reports_cost(spec: TargetSpec) -> bool:
     """Whether a target reports the cost of its answers, so that a budget needs no price."""
     return get_kind(spec).reports_cost
 
 
-def _with_fallbacks_flat(spec: TargetSpec) -> Iterator[TargetSpec]:
+def _flatten_fallbacks(spec: TargetSpec) -> Iterator[TargetSpec]:
     yield spec
     for fallback in spec.fallbacks:
-        yield from _with_fallbacks_flat(fallback)
+        yield from _flatten_fallbacks(fallback)
 
 
-def _answers_at_once(spec: TargetSpec) -> bool:
+def _answers_in_batch(spec: TargetSpec) -> bool:
     """Whether one process answers all cases, so that it gets no prompt of its own for each."""
     return bool(spec.options.get("provider_batching"))
 
 
-def _require_judges(spec: TargetSpec) -> None:
-    for fallback in filter(_answers_at_once, _with_fallbacks_flat(spec)):
+def _check_can_judge(spec: TargetSpec) -> None:
+    for fallback in filter(_answers_in_batch, _flatten_fallbacks(spec)):
         raise UsageError(
             f"Target {fallback.name!r} has `provider_batching`: one process answers all cases and is shown "
             "no prompt, so it cannot judge. Name another judge with --judge, or with its `grader_target`."
         )
 
 
-def _listed_as(spec: TargetSpec) -> str:
+def _price_name(spec: TargetSpec) -> str:
     """Returns the name for its price in `prices.toml`: the model, where it is one and not a command line."""
     return spec.model if spec.model and get_kind(spec).bills_per_prompt else spec.name
 
 
-def _most_output(spec: TargetSpec) -> int:
+def _max_output_tokens(spec: TargetSpec) -> int:
     """Returns the maximum number of tokens of an answer."""
-    return spec.params.max_tokens or get_kind(spec).default_max_tokens or OUTPUT_TOKENS
+    return spec.params.max_tokens or get_kind(spec).default_max_tokens or DEFAULT_OUTPUT_TOKENS
 
 
 class Prices(Struct, frozen=True, kw_only=True):
@@ -365,17 +370,17 @@ class Prices(Struct, frozen=True, kw_only=True):
         """The newest date of any price."""
         return max((price.date for price in (*self.shipped.values(), *self.own.values())), default=None)
 
-    def of(self, spec: TargetSpec) -> Price | None:
+    def get(self, spec: TargetSpec) -> Price | None:
         """Returns the price of a target; None where it is unknown."""
         quote = quote_for(spec, self.shipped, self.own)
         return None if quote is None else quote.price
 
-    def doubts(self, specs: Iterable[TargetSpec]) -> list[str]:
+    def warnings(self, specs: Iterable[TargetSpec]) -> list[str]:
         """Returns a sentence for each model, fallbacks too, whose price is only known for its family."""
         quotes = {
             part.model or part.name: quote_for(part, self.shipped, self.own)
             for spec in specs
-            for part in _with_fallbacks_flat(spec)
+            for part in _flatten_fallbacks(spec)
         }
         return [
             f"The price of {name!r} is not known, and its cost is that of {quote.family!r}. A prices.toml "
@@ -384,9 +389,9 @@ class Prices(Struct, frozen=True, kw_only=True):
             if quote is not None and quote.family is not None
         ]
 
-    def in_budget(self, spec: TargetSpec) -> Price | None:
+    def get_for_budget(self, spec: TargetSpec) -> Price | None:
         """Returns the price for budgets: 0 for recorded answers, which are paid for already."""
-        return Price(input=0.0, output=0.0) if get_kind(spec).is_prepaid else self.of(spec)
+        return Price(input=0.0, output=0.0) if get_kind(spec).is_prepaid else self.get(spec)
 
 
 def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
@@ -395,7 +400,7 @@ def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
     Raises:
         UsageError: the user's own file cannot be read.
     """
-    shipped = _shipped_prices()
+    shipped = _load_shipped_prices()
     file_name = environ.get("PROCTOR_PRICES")
     own = Path(file_name) if file_name else folder / "prices.toml"
     if not file_name and not own.is_file():
@@ -407,8 +412,8 @@ def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
 
 
 @cache
-def _shipped_prices() -> dict[str, Price]:
-    return parse_prices(_PRICES.read_text(encoding="utf-8"), "prices.toml")
+def _load_shipped_prices() -> dict[str, Price]:
+    return parse_prices(_PRICES_FILE.read_text(encoding="utf-8"), "prices.toml")
 
 
 async def probe(
@@ -427,15 +432,15 @@ async def probe(
         UsageError: it cannot be opened.
         TargetError: the call failed.
     """
-    reach = Reach(
+    reach = TargetPool(
         environ,
         concurrency=1,
-        patience=Patience(timeout_s=calls.timeout_s, retries=0),
+        patience=RetryPolicy(timeout_s=calls.timeout_s, retries=0),
         max_answer_bytes=calls.max_answer_bytes,
         prices=load_prices(environ, prices_folder),
         notify=lambda _message: None,
     )
     try:
-        return await (await reach.target(spec)).answer(prompt)
+        return await (await reach.open_target(spec)).answer(prompt)
     finally:
         await reach.aclose()

@@ -12,7 +12,7 @@ from proctor.env_vars import names_in
 from proctor.model import Case, TargetSpec
 from proctor.protocols import Store
 
-_EXCLUDED = frozenset({"base_url", "env", "healthcheck"})
+_EXCLUDED_OPTIONS = frozenset({"base_url", "env", "healthcheck"})
 """Options on which no answer depends, or that are handled separately; the address is filled in."""
 
 
@@ -21,22 +21,22 @@ def sent_variables(case: Case) -> tuple[str, ...]:
     return names_in((case.input, case.form, case.workspace)) if case.variables else ()
 
 
-def variables_of(specs: Iterable[TargetSpec]) -> frozenset[str]:
+def target_variables(specs: Iterable[TargetSpec]) -> frozenset[str]:
     """Returns the variables on which answers of targets depend: all that they name, without secrets."""
     return frozenset(name for spec in specs for name in _variable_names(spec))
 
 
 def _variable_names(spec: TargetSpec) -> Iterator[str]:
     if names_in((spec.model, spec.options)):
-        from proctor.targets.entries import SECRET
+        from proctor.targets.entries import SECRET_NAME
 
         options = {**spec.options, **spec.options.get("env", {})}
         visible_options = {
             name: value
             for name, value in options.items()
-            if name not in _EXCLUDED and not SECRET.search(name)
+            if name not in _EXCLUDED_OPTIONS and not SECRET_NAME.search(name)
         }
-        yield from (name for name in names_in((spec.model, visible_options)) if not SECRET.search(name))
+        yield from (name for name in names_in((spec.model, visible_options)) if not SECRET_NAME.search(name))
     for other in spec.fallbacks:
         yield from _variable_names(other)
 
@@ -55,17 +55,17 @@ class VariableValues:
         self._environ = environ
         self._same: dict[str, dict[str, bool]] = {}
 
-    def keep(self, run_id: str, names: Iterable[str]) -> None:
+    def record(self, run_id: str, names: Iterable[str]) -> None:
         """Stores digests of the values of these variables for a run that starts."""
         digests = {name: self._digest(run_id, name) for name in names if name in self._environ}
         if digests:
-            self._store.keep_variables(run_id, digests)
+            self._store.save_variable_digests(run_id, digests)
 
-    def compared(self, run_id: str) -> dict[str, bool]:
+    def compare(self, run_id: str) -> dict[str, bool]:
         """Returns for each variable that a run recorded and that is set now whether it has the same value."""
         same = self._same.get(run_id)
         if same is None:
-            then = self._store.variables(run_id)
+            then = self._store.variable_digests(run_id)
             same = self._same[run_id] = {
                 name: digest == self._digest(run_id, name)
                 for name, digest in then.items()
@@ -76,12 +76,12 @@ class VariableValues:
     def are_same(self, run_id: str, names: Iterable[str]) -> bool:
         """Whether all of these variables are known to have the same values as in a run."""
         names = tuple(names)
-        return not names or all(self.compared(run_id).get(name, False) for name in names)
+        return not names or all(self.compare(run_id).get(name, False) for name in names)
 
-    def changed(self, run_id: str, names: Iterable[str]) -> list[str]:
+    def find_changed(self, run_id: str, names: Iterable[str]) -> list[str]:
         """Returns the variables that are known to have had another value in a run, sorted."""
         names = tuple(names)
-        return sorted(name for name in names if not self.compared(run_id).get(name, True)) if names else []
+        return sorted(name for name in names if not self.compare(run_id).get(name, True)) if names else []
 
     def _digest(self, run_id: str, name: str) -> bytes:
         import hmac  # most suites name no variable

@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.engines.protocol import RunWork, TrialWorker
-from proctor.env_vars import masked, names_in
+from proctor.env_vars import mask, names_in
 from proctor.graders import GRADERS
-from proctor.grading import Manner, grade, grade_at_once, grade_repeats, manner_of, uninterrupted_size
+from proctor.grading import (
+    GradingMode,
+    grade,
+    grade_immediately,
+    grade_repeats,
+    grading_mode,
+    uninterrupted_size,
+)
 from proctor.model import Case, Output, Prompt, Score
-from proctor.plan import Planned
-from proctor.protocols import Stay
-from proctor.services.runs.execution.open_targets import Cast
-from proctor.services.runs.execution.target_pool import Reach
-from proctor.services.runs.planning.judge_choice import specs_of
+from proctor.plan import PlannedTrial
+from proctor.protocols import WorkspaceVisit
+from proctor.services.runs.execution.open_targets import OpenTargets
+from proctor.services.runs.execution.target_pool import TargetPool
+from proctor.services.runs.planning.judge_choice import all_specs
 
 if TYPE_CHECKING:
     from proctor.workspaces.environment import Workspaces
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 class RunWorker(TrialWorker):
     """Calls the opened targets and judges of one run, in workspaces where cases have them."""
 
-    def __init__(self, targets: Cast, workspaces: Workspaces | None) -> None:
+    def __init__(self, targets: OpenTargets, workspaces: Workspaces | None) -> None:
         """Use `open_worker`."""
         self._targets = targets
         self._workspaces = workspaces
@@ -40,54 +47,58 @@ class RunWorker(TrialWorker):
         await self._targets.aclose()
         if self._workspaces is None:
             return []
-        from proctor.services.runs.execution.workspaces import kept
+        from proctor.services.runs.execution.workspaces import describe_kept_workspaces
 
         await self._workspaces.aclose()
-        return kept(self._workspaces)
+        return describe_kept_workspaces(self._workspaces)
 
-    def answer(self, planned_trial: Planned, workspace: str | None) -> Awaitable[Output]:
+    def answer(self, planned_trial: PlannedTrial, workspace: str | None) -> Awaitable[Output]:
         """Call the target of the case."""
-        return self._targets.target(planned_trial.case).answer(_prompt(planned_trial, workspace))
+        return self._targets.target_for(planned_trial.case).answer(_make_prompt(planned_trial, workspace))
 
     def grade(
-        self, planned_trial: Planned, output: Output, workspace: str | None
+        self, planned_trial: PlannedTrial, output: Output, workspace: str | None
     ) -> Awaitable[tuple[Score, ...]]:
         """Call the graders of the case, and the judges that they name."""
-        context = self._targets.help(planned_trial.case, workspace, planned_trial.known)
+        context = self._targets.grading_context_for(
+            planned_trial.case, workspace, planned_trial.prior_judgments
+        )
         return grade(planned_trial.case, output, GRADERS.get, context)
 
-    def grading_mode(self, case: Case) -> Manner:
+    def grading_mode(self, case: Case) -> GradingMode:
         """Whether the graders wait for anything, or look at all repeats."""
-        return manner_of(case, GRADERS.get)
+        return grading_mode(case, GRADERS.get)
 
-    def grade_at_once(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+    def grade_immediately(self, case: Case, output: Output) -> tuple[Score, ...] | None:
         """The scores, unless the graders take longer than the event loop may wait."""
         return self._targets.isolation.attempt(
-            partial(grade_at_once, case, output, GRADERS.get),
+            partial(grade_immediately, case, output, GRADERS.get),
             uninterrupted_size(case.assertions, (output,), GRADERS.get),
         )
 
     async def grade_repeats(
-        self, group: Sequence[Planned], outputs: Sequence[Output | None]
+        self, group: Sequence[PlannedTrial], outputs: Sequence[Output | None]
     ) -> list[tuple[Score, ...]]:
         """Call the graders of a case with all of its outputs."""
         case = group[0].case
-        known_judgments = [planned_trial.known for planned_trial in group]
-        return await grade_repeats(case, outputs, GRADERS.get, self._targets.help(case), known_judgments)
+        known_judgments = [planned_trial.prior_judgments for planned_trial in group]
+        return await grade_repeats(
+            case, outputs, GRADERS.get, self._targets.grading_context_for(case), known_judgments
+        )
 
-    async def enter(self, planned_trial: Planned) -> Stay:
+    async def enter(self, planned_trial: PlannedTrial) -> WorkspaceVisit:
         """Start a stay in the case's workspace; raises WorkspaceError."""
         assert self._workspaces is not None
         return await self._workspaces.enter(planned_trial.case, planned_trial.repeat)
 
-    async def leave(self, stay: Stay, passed: bool) -> None:
+    async def leave(self, stay: WorkspaceVisit, passed: bool) -> None:
         """End a stay, and clean up what need not be kept."""
         assert self._workspaces is not None
         await self._workspaces.leave(stay, passed=passed)
 
 
 async def open_worker(
-    work: RunWork, pool: Reach, *, stop: Callable[[str], None], warn: Callable[[str], None]
+    work: RunWork, pool: TargetPool, *, stop: Callable[[str], None], warn: Callable[[str], None]
 ) -> RunWorker:
     """A worker with all that its run calls. This may be done in another process than where the run is stored.
 
@@ -100,21 +111,21 @@ async def open_worker(
     Raises:
         UsageError: a target or judge cannot be opened.
     """
-    targets = await Cast.of(work.run, pool, stop)
+    targets = await OpenTargets.open_for_run(work.run, pool, stop)
     if not work.workspaces:
         return RunWorker(targets, None)
     from proctor.services.runs.execution.workspaces import open_workspaces
 
-    program_variables = names_in([spec.options.get("env", {}) for spec in specs_of(work.run)])
+    program_variables = names_in([spec.options.get("env", {}) for spec in all_specs(work.run)])
     names = (*work.variables, *program_variables)
 
     def warn_masked(message: str) -> None:
-        warn(masked(message, names, pool.environ))
+        warn(mask(message, names, pool.environ))
 
     return RunWorker(targets, open_workspaces(work, pool.environ, targets.programs, warn_masked))
 
 
-def _prompt(planned_trial: Planned, workspace: str | None) -> Prompt:
+def _make_prompt(planned_trial: PlannedTrial, workspace: str | None) -> Prompt:
     case, form = planned_trial.case, planned_trial.case.form
     prompt = Prompt(messages=case.input, case_id=case.id, repeat=planned_trial.repeat, workspace=workspace)
     if form is None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from proctor.engines.protocol import RunWork, WorkspaceUse
-from proctor.env_vars import filled_case
+from proctor.env_vars import substitute_in_case
 from proctor.model import Run, Workspace
-from proctor.plan import Index, repeats_of
-from proctor.protocols import Programs, Store
+from proctor.plan import CaseIndex, count_repeats
+from proctor.protocols import ProgramRunner, Store
 from proctor.targets.local.weights import cache_folder
 from proctor.workspaces.environment import Workspaces
-from proctor.workspaces.run_shared import Site
+from proctor.workspaces.run_shared import WorkspaceRoot
 
 _MAX_LISTED = 5
 """Kept workspaces that are listed one by one."""
@@ -25,22 +25,22 @@ def workspaces_folder(environ: Mapping[str, str]) -> Path:
     return cache_folder(environ) / "workspaces"
 
 
-def list_workspaces(run: Run, index: Index, store: Store) -> tuple[WorkspaceUse, ...]:
+def list_workspaces(run: Run, index: CaseIndex, store: Store) -> tuple[WorkspaceUse, ...]:
     """The workspaces of the selected cases of a run, in the order of their first cases."""
-    positions = set(index.chosen)
+    positions = set(index.positions)
     uses: dict[Workspace, WorkspaceUse] = {}
     for position, stored_case in enumerate(store.cases(run.suite.content)):
         case = stored_case.case
         if position not in positions or case.workspace is None:
             continue
         use = uses.get(case.workspace) or WorkspaceUse(case=case, case_count=0, trial_count=0)
-        trial_count = use.trial_count + repeats_of(case, run.settings.repeats)
+        trial_count = use.trial_count + count_repeats(case, run.settings.repeats)
         uses[case.workspace] = replace(use, case_count=use.case_count + 1, trial_count=trial_count)
     return tuple(uses.values())
 
 
 def open_workspaces(
-    work: RunWork, environ: Mapping[str, str], programs: Programs, warn: Callable[[str], None]
+    work: RunWork, environ: Mapping[str, str], programs: ProgramRunner, warn: Callable[[str], None]
 ) -> Workspaces:
     """The workspaces of a run, none of which is made yet.
 
@@ -51,7 +51,7 @@ def open_workspaces(
         warn: told, in a sentence, what failed after a trial.
     """
     run = work.run
-    site = Site(
+    site = WorkspaceRoot(
         run.suite.folder,
         workspaces_folder(environ),
         run.id,
@@ -62,13 +62,13 @@ def open_workspaces(
     )
     workspaces = Workspaces(site)
     for use in work.workspaces:
-        workspaces.expect(filled_case(use.case, environ), use.trial_count, case_count=use.case_count)
+        workspaces.expect(substitute_in_case(use.case, environ), use.trial_count, case_count=use.case_count)
     return workspaces
 
 
-def kept(workspaces: Workspaces) -> list[str]:
+def describe_kept_workspaces(workspaces: Workspaces) -> list[str]:
     """The workspaces that stay on disk, in sentences."""
-    kept_folders = list(workspaces.kept.items())
+    kept_folders = list(workspaces.kept_folders.items())
     if not kept_folders:
         return []
     lines = [

@@ -9,16 +9,16 @@ from math import inf
 from msgspec.structs import replace
 
 from proctor.engines.protocol import TrialWriter
-from proctor.env_vars import masked, names_in
+from proctor.env_vars import mask, names_in
 from proctor.graders import GRADERS
 from proctor.model import Case, Run, Trial, Verdict
-from proctor.plan import Planned
-from proctor.plurals import counted
+from proctor.plan import PlannedTrial
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.services import events
-from proctor.services.runs.execution.target_pool import Reach
-from proctor.services.runs.planning.judge_choice import judges_of, specs_of
-from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
+from proctor.services.runs.execution.target_pool import TargetPool
+from proctor.services.runs.planning.judge_choice import all_judges, all_specs
+from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
 _ENDPOINT_FAILURES = frozenset({"http", "connection"})
 _MAX_HELD = 4_096
@@ -29,7 +29,7 @@ class RunWriter(TrialWriter):
     """Stores and counts the trials of one run."""
 
     def __init__(
-        self, run: Run, store: Store, pool: Reach, listen: events.Listener, stop: Callable[[str], None]
+        self, run: Run, store: Store, pool: TargetPool, listen: events.Listener, stop: Callable[[str], None]
     ) -> None:
         """Writes nothing.
 
@@ -45,15 +45,15 @@ class RunWriter(TrialWriter):
         self._pool = pool
         self._listen = listen
         self._stop = stop
-        self._rules = rules_of(run)
+        self._rules = pass_rules_for(run)
         self.tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
         self._latest = run.started_at
         """The latest time that the run has, which no later one may be before."""
         self._held_back: list[tuple[Trial, Case]] = []
         """Errors while an endpoint fails every call: perhaps they are not the trials' own."""
         self._errors = 0
-        self._has_judges = bool(judges_of(run))
-        self._program_variables = names_in([spec.options.get("env", {}) for spec in specs_of(run)])
+        self._has_judges = bool(all_judges(run))
+        self._program_variables = names_in([spec.options.get("env", {}) for spec in all_specs(run)])
         """The variables whose values are passed to programs that answer."""
 
     def now(self) -> datetime:
@@ -65,14 +65,16 @@ class RunWriter(TrialWriter):
         """Whether the store has as many waiting rows as it may have."""
         return self._store.is_full()
 
-    def store_answer(self, trial: Trial, planned_trial: Planned) -> None:
+    def store_answer(self, trial: Trial, planned_trial: PlannedTrial) -> None:
         """Store an answer that is being graded."""
-        self._store.arrived(self._run.id, self._mask(trial, planned_trial.case))
+        self._store.save_output(self._run.id, self._mask(trial, planned_trial.case))
 
-    def store_trial(self, trial: Trial, planned_trial: Planned) -> Verdict:
+    def store_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         """Count and store a finished trial."""
         return self.count(
-            _without_secret_digests(trial, planned_trial.digests), planned_trial.case, is_stored=False
+            _without_secret_digests(trial, planned_trial.assertion_digests),
+            planned_trial.case,
+            is_stored=False,
         )
 
     def finished_at(self) -> datetime:
@@ -84,13 +86,13 @@ class RunWriter(TrialWriter):
         # Of most trials this is all: they have an answer, and no judge is called for it.
         if is_stored or not (self._held_back or trial.output is None or self._has_judges):
             return self._finish(trial, case, is_stored=is_stored)
-        if not self._pool.is_in_doubt():
+        if not self._pool.has_failing_endpoint():
             self.release_held()
         elif _may_be_endpoint_fault(trial):
             self._held_back.append((trial, case))
             if len(self._held_back) >= min(_MAX_HELD, self._errors_left()):
                 self.release_held()
-            return verdict_of(trial, self._rules(case))
+            return decide_verdict(trial, self._rules(case))
         return self._finish(trial, case, is_stored=is_stored)
 
     def release_held(self) -> None:
@@ -105,12 +107,12 @@ class RunWriter(TrialWriter):
             trial = replace(trial, graded_in=self._run.id)
         if trial.source_run is None:
             self._latest = max(self._latest, trial.started_at)
-        verdict = self.tally.add(trial, case, kept=taken_over(trial, self._run))
+        verdict = self.tally.add(trial, case, kept=is_reused(trial, self._run))
         if not is_stored:
-            self._store.record(self._run.id, trial, verdict)
+            self._store.save_trial(self._run.id, trial, verdict)
             if verdict is Verdict.ERROR and not case.problems:
                 self._count_error()
-        self._listen(events.Finished(trial, verdict, self.tally.known_cost_usd))
+        self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd))
         return verdict
 
     def _errors_left(self) -> float:
@@ -122,7 +124,7 @@ class RunWriter(TrialWriter):
         self._errors += 1
         if self._errors_left() <= 0:
             self._stop(
-                f"{counted(self._errors, 'trial')} ended as errors, as many as --max-failures allows. "
+                f"{pluralize(self._errors, 'trial')} ended as errors, as many as --max-failures allows. "
                 f"`proctor runs show {self._run.id} --failures` shows them."
             )
 
@@ -130,7 +132,7 @@ class RunWriter(TrialWriter):
         """The trial with names of variables in place of their values, in answers and reasons."""
         # What a program was given can be in any file of the workspace, and so in all that graders say.
         names = case.variables if case.workspace is None else (*case.variables, *self._program_variables)
-        return masked(trial, names, self._pool.environ) if names else trial
+        return mask(trial, names, self._pool.environ) if names else trial
 
 
 def _may_be_endpoint_fault(trial: Trial) -> bool:
@@ -142,7 +144,7 @@ def _may_be_endpoint_fault(trial: Trial) -> bool:
 
 def _may_call(grader: str) -> bool:
     kind = GRADERS.get(grader)
-    return bool(kind.needs or kind.waits or kind.over_repeats)
+    return bool(kind.needs or kind.is_async or kind.grades_repeats)
 
 
 def _without_secret_digests(trial: Trial, digests: tuple[str, ...]) -> Trial:

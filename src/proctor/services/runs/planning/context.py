@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from proctor.protocols import Store
 from proctor.services import events
 from proctor.services.runs.execution.variable_values import VariableValues
-from proctor.services.runs.planning.target_names import Names
+from proctor.services.runs.planning.target_names import TargetNames
 
 
 class PlanningContext:
@@ -28,9 +28,9 @@ class PlanningContext:
         self.environ = environ
         self.listen = listen
         self.prices_date = prices_date
-        self.names = Names(environ)
-        self.values = VariableValues(store, environ)
+        self.target_names = TargetNames(environ)
+        self.variable_values = VariableValues(store, environ)
 
     def warn(self, message: str) -> None:
         """Sends a warning to the listener."""
-        self.listen(events.Warned(message))
+        self.listen(events.WarningMessage(message))

@@ -9,18 +9,22 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Run, Settings
-from proctor.plan import Index
-from proctor.services.runs.execution.target_pool import embedder_of
-from proctor.services.runs.execution.variable_values import variables_of
+from proctor.plan import CaseIndex
+from proctor.services.runs.execution.target_pool import embedder_name
+from proctor.services.runs.execution.variable_values import target_variables
 from proctor.services.runs.planning.context import PlanningContext
-from proctor.services.runs.planning.judge_choice import Wanted, specs_of
+from proctor.services.runs.planning.judge_choice import RequiredTargets, all_specs
 from proctor.services.runs.planning.load_suites import index_stored_suite, load_suites
 from proctor.services.runs.planning.requested_runs import pair_with_targets
-from proctor.services.runs.planning.resume_settings import Difference, as_of, content_differences
+from proctor.services.runs.planning.resume_settings import (
+    SettingDifference,
+    fill_from_run,
+    find_content_differences,
+)
 from proctor.services.runs.request import Request, new_id
 
 
-def check_own(run: Run) -> None:
+def check_not_imported(run: Run) -> None:
     """Refuses an imported run: a stranger wrote its targets, which may name programs or send keys elsewhere.
 
     Raises:
@@ -33,10 +37,10 @@ def check_own(run: Run) -> None:
         )
 
 
-def index_run(run: Run, context: PlanningContext) -> tuple[Index, Wanted]:
+def index_run(run: Run, context: PlanningContext) -> tuple[CaseIndex, RequiredTargets]:
     """Returns the selected cases of a stored run, and which targets and judges they require."""
     indexer, required = index_stored_suite(context.store, run.suite, run.settings)
-    return indexer.index(run.suite.split_rule, run.seat), required
+    return indexer.build(run.suite.split_rule, run.seat), required
 
 
 def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
@@ -54,24 +58,28 @@ def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
     )
 
 
-def suite_differences(run: Run, request: Request, context: PlanningContext) -> list[Difference]:
+def suite_differences(run: Run, request: Request, context: PlanningContext) -> list[SettingDifference]:
     """Returns how the suites, targets and judges that a request names now differ from those of the run."""
-    if not request.names_suites:
+    if not request.has_suite_names:
         return []
-    run_request = as_of(run, request)
+    run_request = fill_from_run(run, request)
     requested_runs = pair_with_targets(load_suites(run_request, context), run_request, context)
     return [
         difference
         for requested_run in requested_runs
-        for difference in content_differences(run, requested_run)
+        for difference in find_content_differences(run, requested_run)
     ]
 
 
-def environment_differences(run: Run, required: Wanted, context: PlanningContext) -> Iterator[Difference]:
+def environment_differences(
+    run: Run, required: RequiredTargets, context: PlanningContext
+) -> Iterator[SettingDifference]:
     """Yields how the environment differs from that of the run, as far as the store has recorded it."""
-    for name in context.values.changed(run.id, required.variables | variables_of(specs_of(run))):
-        yield Difference("", f"the variable {name}: it had another value")
-    embedder = embedder_of(context.environ)
+    for name in context.variable_values.find_changed(
+        run.id, required.variables | target_variables(all_specs(run))
+    ):
+        yield SettingDifference("", f"the variable {name}: it had another value")
+    embedder = embedder_name(context.environ)
     if run.embedder is not None and run.embedder != embedder:
         text = f"the embedding model: the run has {run.embedder}, $PROCTOR_EMBEDDINGS names {embedder}"
-        yield Difference("", text, by_regrade=True)
+        yield SettingDifference("", text, by_regrade=True)

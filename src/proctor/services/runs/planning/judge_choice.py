@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.lint.suppressions import silenced
+from proctor.lint.suppressions import silenced_codes
 from proctor.model import Case, Params, Run, TargetSpec
 from proctor.protocols import Grader
 
@@ -18,7 +18,7 @@ SourceLocation = tuple[str, int]
 """A file, and a line in it."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class RequiredTargets(Struct, frozen=True, kw_only=True):
     """Which targets, judges and variables the cases of a suite require."""
 
     needs: frozenset[str] = frozenset()
@@ -31,13 +31,13 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """The targets that cases name."""
     variables: frozenset[str] = frozenset()
     """The environment variables that cases name."""
-    silenced: frozenset[str] = frozenset()
+    suppressed_rules: frozenset[str] = frozenset()
     """The codes of the lint rules that cases switch off."""
-    places: dict[str, SourceLocation] = {}
+    locations: dict[str, SourceLocation] = {}
     """Where each target and judge is first named, where known."""
 
 
-class Wishes:
+class RequirementCollector:
     """Collects what cases require while they are read."""
 
     def __init__(self) -> None:
@@ -46,20 +46,20 @@ class Wishes:
         self._judges: set[str] = set()
         self._targets: set[str] = set()
         self._variables: set[str] = set()
-        self._silenced: set[str] = set()
-        self._places: dict[str, SourceLocation] = {}
+        self._suppressed_rules: set[str] = set()
+        self._locations: dict[str, SourceLocation] = {}
 
     def add(self, case: Case, graders: Iterable[Grader], location: SourceLocation | None = None) -> None:
         """Adds the next case, with the graders of its assertions and its location in the file."""
         if case.target is not None:
             self._targets.add(case.target)
-            self._note(case.target, location)
+            self._note_location(case.target, location)
         if case.variables:
             self._variables.update(case.variables)
         if "lint" in case.metadata:
-            self._silenced |= silenced(case)
+            self._suppressed_rules |= silenced_codes(case)
         for grader in graders:
-            needs = grader.wants()
+            needs = grader.requirements()
             if needs:
                 self._needs |= needs
                 for name in grader.judges():
@@ -67,23 +67,23 @@ class Wishes:
                         self._unjudged.add(case.target)
                     else:
                         self._judges.add(name)
-                        self._note(name, location)
+                        self._note_location(name, location)
 
-    def _note(self, name: str, location: SourceLocation | None) -> None:
+    def _note_location(self, name: str, location: SourceLocation | None) -> None:
         if location is not None:
-            self._places.setdefault(name, location)
+            self._locations.setdefault(name, location)
 
     @property
-    def wanted(self) -> Wanted:
+    def required(self) -> RequiredTargets:
         """What the added cases require in all."""
-        return Wanted(
+        return RequiredTargets(
             needs=frozenset(self._needs),
             unjudged=frozenset(self._unjudged),
             judges=frozenset(self._judges),
             targets=frozenset(self._targets),
             variables=frozenset(self._variables),
-            silenced=frozenset(self._silenced),
-            places=self._places,
+            suppressed_rules=frozenset(self._suppressed_rules),
+            locations=self._locations,
         )
 
 
@@ -98,7 +98,7 @@ class JudgeSelection(Struct, frozen=True, kw_only=True):
 
 
 def select_judges(
-    required: Wanted,
+    required: RequiredTargets,
     target: TargetSpec,
     given_judges: tuple[TargetSpec, ...],
     *,
@@ -132,37 +132,37 @@ def select_judges(
         f"{path}: warning: no --judge was given, so {name} judges its own answers. "
         "A model is kind to itself: name another one."
         for name, spec in answering.items()
-        if judge_of(spec)[1]
+        if default_judge(spec)[1]
     ]
     return JudgeSelection(
-        judges=(judge_of(target)[0],),
+        judges=(default_judge(target)[0],),
         named_targets=named_targets,
         named_judges=tuple([resolve(name, Params()) for name in sorted(required.judges)]),
         warnings=tuple(warnings),
     )
 
 
-def judges_of(run: Run) -> tuple[TargetSpec, ...]:
+def all_judges(run: Run) -> tuple[TargetSpec, ...]:
     """Returns all judges of a run: its own, and those of graders and named targets."""
-    own = () if run.judges_given or not run.judges else [judge_of(spec)[0] for spec in run.named_targets]
+    own = () if run.judges_given or not run.judges else [default_judge(spec)[0] for spec in run.named_targets]
     return (*run.judges, *run.named_judges, *own)
 
 
-def specs_of(run: Run) -> tuple[TargetSpec, ...]:
+def all_specs(run: Run) -> tuple[TargetSpec, ...]:
     """Returns all targets and judges of a run; a regrade has only judges."""
-    judges = judges_of(run)
+    judges = all_judges(run)
     return judges if run.regrade_of is not None else (run.target, *run.named_targets, *judges)
 
 
-def judges_for(run: Run, target: str | None) -> tuple[TargetSpec, ...]:
+def judges_for_target(run: Run, target: str | None) -> tuple[TargetSpec, ...]:
     """Returns the judges for answers of the run's target, or of the target that a case names."""
     for spec in run.named_targets if run.judges and not run.judges_given else ():
         if spec.name == target:
-            return (judge_of(spec)[0],)
+            return (default_judge(spec)[0],)
     return run.judges
 
 
-def judge_of(target: TargetSpec) -> tuple[TargetSpec, bool]:
+def default_judge(target: TargetSpec) -> tuple[TargetSpec, bool]:
     """Returns the judge of a target's answers where none is named, and whether it is the target itself."""
     if target.judge is not None:
         return target.judge, False

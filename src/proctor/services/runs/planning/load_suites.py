@@ -9,26 +9,26 @@ from pathlib import Path
 
 from proctor.errors import StoreError, SuiteError, UsageError, suggestion
 from proctor.graders import GRADERS
-from proctor.grading import bind
+from proctor.grading import build_grader
 from proctor.model import Problem, Settings, Suite
-from proctor.plan import Indexer
-from proctor.plurals import counted
+from proctor.plan import CaseIndexer
+from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.reports.problems import lines_of
+from proctor.reports.problems import problem_lines
 from proctor.services import events
 from proctor.services.runs.planning.context import PlanningContext
-from proctor.services.runs.planning.judge_choice import Wanted, Wishes
+from proctor.services.runs.planning.judge_choice import RequiredTargets, RequirementCollector
 from proctor.services.runs.request import Request
-from proctor.services.suites.file_source import source_of
-from proctor.services.suites.load import Loaded, load_placeholder, load_source
-from proctor.services.suites.save_and_open import saving, stored_suite
-from proctor.services.suites.suite_argument import Located, Locator, NoSuchSuite, choice
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.load import LoadedSuite, load_placeholder, load_source
+from proctor.services.suites.save_and_open import find_stored_suite, new_suite_writer
+from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator, describe_choice
 
-SKIP_INVALID = "`--skip-invalid` runs the other cases and counts each of these as an error."
+SKIP_INVALID_HINT = "`--skip-invalid` runs the other cases and counts each of these as an error."
 """A hint on how to run a suite that has invalid cases."""
 
 
-def load_suites(request: Request, context: PlanningContext) -> list[Loaded]:
+def load_suites(request: Request, context: PlanningContext) -> list[LoadedSuite]:
     """Returns the suites of a request: those of the store first, then those of files, each file once.
 
     Raises:
@@ -45,23 +45,23 @@ class _SuiteLoader:
         self._request = request
         self._context = context
         self._store = context.store
-        self._suites: list[Loaded] = []
+        self._suites: list[LoadedSuite] = []
         self._unrecognised: list[Problem] = []
         """Problems of files that no dialect recognises."""
         self._errors: list[Problem] = []
         self._unreadable: dict[Path, tuple[Problem, ...]] = {}
 
-    def load_all(self) -> list[Loaded]:
+    def load_all(self) -> list[LoadedSuite]:
         request = self._request
-        saved = (*request.saved, *(self._find_stored(word) for word in request.stored))
+        saved = (*request.saved_suites, *(self._find_stored(word) for word in request.stored_names))
         self._suites = [self._load_saved(suite.title, suite) for suite in saved]
         sources = [self._locate(word) for word in request.suites]
         paths = dict.fromkeys(
-            path for source in sources if isinstance(source, Located) for path in source.paths
+            path for source in sources if isinstance(source, LocatedSuites) for path in source.paths
         )
         remaining = {path.resolve() for path in paths}
         for source in sources:
-            if isinstance(source, Loaded):
+            if isinstance(source, LoadedSuite):
                 self._suites.append(source)
                 continue
             self._unrecognised.extend(source.problems)
@@ -75,7 +75,7 @@ class _SuiteLoader:
         elif self._errors or self._unreadable or self._unrecognised:
             raise self._suite_error(several=several)
         for loaded_suite in self._suites:
-            for line in lines_of(loaded_suite.warnings):
+            for line in problem_lines(loaded_suite.warnings):
                 self._context.warn(line)
         return self._suites
 
@@ -96,14 +96,14 @@ class _SuiteLoader:
         """Returns the error with the problems of all suites, and a hint at `--skip-invalid` if it helps."""
         request = self._request
         can_skip = not (request.skip_invalid or request.regrade) and (several or _has_cases(self._suites))
-        hint = SKIP_INVALID if can_skip and not self._unrecognised else ""
+        hint = SKIP_INVALID_HINT if can_skip and not self._unrecognised else ""
         problems = [*self._unrecognised, *self._errors, *chain(*self._unreadable.values())]
         warnings = [problem for loaded_suite in self._suites for problem in loaded_suite.warnings]
         return SuiteError([*problems, *warnings], hint=hint)
 
-    def _locate(self, word: str) -> Located | Loaded:
+    def _locate(self, word: str) -> LocatedSuites | LoadedSuite:
         """Returns the files of a word, or the stored suite that it names; notes what else it could mean."""
-        locator = Locator(
+        locator = SuiteLocator(
             is_saved=lambda name: self._store.suite(name) is not None,
             environ=self._context.environ,
             config=self._request.config,
@@ -119,15 +119,15 @@ class _SuiteLoader:
         for line in located.warnings:
             self._context.warn(line)
         for line in located.notes:
-            self._context.listen(events.Told(line))
+            self._context.listen(events.StatusMessage(line))
         return located
 
-    def _load_file(self, path: Path, paths: Collection[Path]) -> Loaded:
+    def _load_file(self, path: Path, paths: Collection[Path]) -> LoadedSuite:
         request = self._request
-        writer = saving(self._store, path, others=paths)
+        writer = new_suite_writer(self._store, path, others=paths)
         try:
             return load_source(
-                source_of(path, self._context.environ, request.config.reading(path)),
+                source_from_path(path, self._context.environ, request.config.source_options(path)),
                 dialect=request.dialect,
                 writer=writer,
                 indexer=self._new_indexer(),
@@ -135,48 +135,48 @@ class _SuiteLoader:
                 skip_invalid=request.skip_invalid,
             )
         finally:
-            writer.drop()
+            writer.discard()
 
-    def _load_placeholder(self, path: Path, paths: Collection[Path]) -> Loaded:
+    def _load_placeholder(self, path: Path, paths: Collection[Path]) -> LoadedSuite:
         """Returns an unreadable file as a suite with one case, which is an error."""
-        writer = saving(self._store, path, others=paths)
+        writer = new_suite_writer(self._store, path, others=paths)
         errors = [problem for problem in self._unreadable[path] if problem.level == "error"]
         try:
             return load_placeholder(path, errors, writer=writer, indexer=self._new_indexer())
         finally:
-            writer.drop()
+            writer.discard()
 
-    def _load_stored(self, word: str, error: NoSuchSuite) -> Loaded:
+    def _load_stored(self, word: str, error: NoSuchSuite) -> LoadedSuite:
         """Loads the suite last saved under that name, without its file.
 
         Raises:
             UsageError: there is none; has the text of `error`.
         """
-        suite = stored_suite(self._store, word)
+        suite = find_stored_suite(self._store, word)
         if suite is None:
             raise UsageError(f"{error}{self._suggest_flag(word)}")
-        for line in choice(word, f"the suite {suite.title} of the store"):
-            self._context.listen(events.Told(line))
+        for line in describe_choice(word, f"the suite {suite.title} of the store"):
+            self._context.listen(events.StatusMessage(line))
         return self._load_saved(word, suite)
 
     def _find_stored(self, word: str) -> Suite:
         """Returns the stored suite that a word names; files of that name do not count."""
-        suite = stored_suite(self._store, word)
+        suite = find_stored_suite(self._store, word)
         if suite is None:
             names = sorted({version.suite.name for version in self._store.versions()})
             raise UsageError(f"There is no suite {word!r} in the store. {suggestion(word, names)}")
         return suite
 
-    def _load_saved(self, word: str, suite: Suite) -> Loaded:
+    def _load_saved(self, word: str, suite: Suite) -> LoadedSuite:
         indexer, required = index_stored_suite(self._store, suite, self._request.settings)
-        return Loaded(path=word, suite=suite, indexer=indexer, wanted=required, problems=())
+        return LoadedSuite(path=word, suite=suite, indexer=indexer, required=required, problems=())
 
     def _suggest_flag(self, word: str) -> str:
         """Returns a hint where a word is no suite but the value of a flag that takes one only with `=`."""
         request = self._request
         if "keep_workspaces" in request.explicit and word in ("none", "failed", "all"):
             return f" If you mean the flag: write --keep-workspaces={word}."
-        if request.behind.get(word) == "--attest":
+        if request.words_after_flags.get(word) == "--attest":
             return f" If you mean the folder of the bundles: write --attest={word}."
         try:
             self._store.run(word)
@@ -184,14 +184,14 @@ class _SuiteLoader:
             return ""
         return f" If you mean the run: write --resume={word}."
 
-    def _new_indexer(self) -> Indexer:
-        return Indexer(self._request.settings.selection, self._request.settings.repeats)
+    def _new_indexer(self) -> CaseIndexer:
+        return CaseIndexer(self._request.settings.selection, self._request.settings.repeats)
 
     def _report_progress(self, path: str, cases: int) -> None:
-        self._context.listen(events.Reading(path, cases))
+        self._context.listen(events.ReadProgress(path, cases))
 
 
-def _has_cases(suites: Iterable[Loaded]) -> bool:
+def _has_cases(suites: Iterable[LoadedSuite]) -> bool:
     """Whether the suites have any case, valid or not."""
     return any(
         loaded_suite.suite.case_count or any(problem.row or problem.case for problem in loaded_suite.errors)
@@ -199,22 +199,22 @@ def _has_cases(suites: Iterable[Loaded]) -> bool:
     )
 
 
-def index_stored_suite(store: Store, suite: Suite, settings: Settings) -> tuple[Indexer, Wanted]:
+def index_stored_suite(store: Store, suite: Suite, settings: Settings) -> tuple[CaseIndexer, RequiredTargets]:
     """Returns which cases of a stored suite are selected, and which targets and judges they require.
 
     Raises:
         StoreError: cases of it are missing, as in a repaired store.
     """
-    indexer, requirements = Indexer(settings.selection, settings.repeats), Wishes()
+    indexer, requirements = CaseIndexer(settings.selection, settings.repeats), RequirementCollector()
     count = 0
     for stored_case in store.cases(suite.content):
         count += 1
         if indexer.add(stored_case.case):
-            graders = (bind(assertion, GRADERS.get) for assertion in stored_case.case.assertions)
+            graders = (build_grader(assertion, GRADERS.get) for assertion in stored_case.case.assertions)
             requirements.add(stored_case.case, graders)
     if count < suite.case_count:
         raise StoreError(
-            f"The store has {count:,} of the {counted(suite.case_count, 'case')} of suite {suite.title}. "
+            f"The store has {count:,} of the {pluralize(suite.case_count, 'case')} of suite {suite.title}. "
             "Save its file again first: `proctor suites save FILE`."
         )
-    return indexer, requirements.wanted
+    return indexer, requirements.required

@@ -8,7 +8,7 @@ from proctor.errors import UsageError
 from proctor.protocols import Store
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.planned_run import PlannedRun
-from proctor.services.runs.request import Request, check_group, new_id
+from proctor.services.runs.request import Request, check_group_id, new_id
 
 
 def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
@@ -50,7 +50,7 @@ def _choose_group(request: Request, store: Store) -> str:
     """
     if request.group is None:
         return new_id()
-    check_group(request.group)
+    check_group_id(request.group)
     if request.resume is not None or request.retry_errors:
         raise UsageError("A run that is taken up again keeps its group. Leave --group out.")
     if any(request.group in (run.group, run.id) for run in store.runs()):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from msgspec import Struct
 
 from proctor.model import Run
-from proctor.plan import Index
-from proctor.services.runs.planning.judge_choice import Wanted
+from proctor.plan import CaseIndex
+from proctor.services.runs.planning.judge_choice import RequiredTargets
 
 
 class PlannedRun(Struct, frozen=True, kw_only=True):
     """One run to start or continue."""
 
     run: Run
-    index: Index
-    required: Wanted
+    index: CaseIndex
+    required: RequiredTargets
     earlier_run: Run | None = None
     """The run whose trials are reused; this run itself when it is continued."""

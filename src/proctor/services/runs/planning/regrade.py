@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Run, Suite
-from proctor.services.runs.execution.target_pool import embedder_of
+from proctor.services.runs.execution.target_pool import embedder_name
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.earlier_run import copy_run
-from proctor.services.runs.planning.judge_choice import JudgeSelection, Wanted, select_judges
+from proctor.services.runs.planning.judge_choice import JudgeSelection, RequiredTargets, select_judges
 from proctor.services.runs.planning.load_suites import index_stored_suite, load_suites
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.request import Request
@@ -33,8 +33,8 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
     changes |= {"reuse": False, "cache": False, "engine": request.settings.engine}
     settings = replace(earlier.settings, **changes)
     indexer, required = index_stored_suite(context.store, suite, settings)
-    index = indexer.index(suite.split_rule, earlier.seat)
-    changed_variables = context.values.changed(earlier.id, required.variables)
+    index = indexer.build(suite.split_rule, earlier.seat)
+    changed_variables = context.variable_values.find_changed(earlier.id, required.variables)
     if changed_variables:
         raise UsageError(
             f"Run {earlier.id} had another value of {', '.join(changed_variables)}. Set it as it was, or "
@@ -49,8 +49,8 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
         judges=selection.judges,
         judges_given=selection.judges_given,
         named_judges=selection.named_judges,
-        embedder=embedder_of(context.environ) if "embedder" in required.needs else None,
-        planned=index.planned,
+        embedder=embedder_name(context.environ) if "embedder" in required.needs else None,
+        planned=index.trial_count,
         regrade_of=earlier.id,
         warnings=selection.warnings,
     )
@@ -69,11 +69,11 @@ def _choose_suite(earlier: Run, request: Request, context: PlanningContext) -> S
 
 
 def _select_judges_again(
-    earlier: Run, folder: str, required: Wanted, request: Request, context: PlanningContext
+    earlier: Run, folder: str, required: RequiredTargets, request: Request, context: PlanningContext
 ) -> JudgeSelection:
     """Selects the judges of a regrade: those that are named, else those of the run."""
-    names = context.names.near(folder)
-    judges = tuple(names.spec(word, request.judge_params, judged=False) for word in request.judges)
+    names = context.target_names.for_folder(folder)
+    judges = tuple(names.get_spec(word, request.judge_params, judged=False) for word in request.judges)
     if earlier.imported is not None:
         if not judges and "judge" in required.needs:
             raise UsageError(
@@ -91,5 +91,5 @@ def _select_judges_again(
     without_targets = replace(required, targets=frozenset())
     params = earlier.target.params
     return select_judges(
-        without_targets, earlier.target, judges, path=folder, params=params, resolve=names.spec
+        without_targets, earlier.target, judges, path=folder, params=params, resolve=names.get_spec
     )

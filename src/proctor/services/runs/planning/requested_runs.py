@@ -11,30 +11,35 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import NothingSelected, SuiteError, UsageError
-from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, Suite, TargetSpec
-from proctor.plan import Index
-from proctor.reports.problems import lines_of
-from proctor.services.runs.execution.target_pool import embedder_of
+from proctor.model import Params, Problem, Run, RunSlot, Settings, Suite, SuiteDefaults, TargetSpec
+from proctor.plan import CaseIndex
+from proctor.reports.problems import problem_lines
+from proctor.services.runs.execution.target_pool import embedder_name
 from proctor.services.runs.planning.context import PlanningContext
-from proctor.services.runs.planning.judge_choice import JudgeSelection, TargetResolver, Wanted, select_judges
+from proctor.services.runs.planning.judge_choice import (
+    JudgeSelection,
+    RequiredTargets,
+    TargetResolver,
+    select_judges,
+)
 from proctor.services.runs.planning.load_suites import load_suites
 from proctor.services.runs.planning.planned_run import PlannedRun
-from proctor.services.runs.planning.target_names import Names
+from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.request import Request, new_id
-from proctor.services.suites.load import Loaded
-from proctor.services.suites.split import as_asked
+from proctor.services.suites.load import LoadedSuite
+from proctor.services.suites.split import apply_split
 
 
 class RequestedRun(Struct, frozen=True, kw_only=True):
     """One suite on one target, as a request asks for it."""
 
     suite: Suite
-    seat: Seat
+    seat: RunSlot
     target: TargetSpec
     judge_selection: JudgeSelection
     settings: Settings
-    index: Index
-    required: Wanted
+    index: CaseIndex
+    required: RequiredTargets
     """What the cases of the whole suite require."""
     embedder: str | None
     """What turns texts into vectors; None where no grader wants it."""
@@ -61,7 +66,7 @@ class RequestedRun(Struct, frozen=True, kw_only=True):
             settings=self.settings,
             prices_date=prices_date,
             started_at=datetime.now(UTC),
-            planned=self.index.planned,
+            planned=self.index.trial_count,
             warnings=self.warnings,
         )
         return PlannedRun(run=run, index=self.index, required=self.required)
@@ -75,22 +80,22 @@ def list_requested_runs(request: Request, context: PlanningContext) -> list[Requ
         UsageError: the request names no suite, or a word names no suite or target.
         NothingSelected: the selection leaves no case of any suite.
     """
-    if not request.names_suites and not request.saved:
+    if not request.has_suite_names and not request.saved_suites:
         raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
-    suites = [as_asked(loaded_suite, request) for loaded_suite in load_suites(request, context)]
+    suites = [apply_split(loaded_suite, request) for loaded_suite in load_suites(request, context)]
     runs = list(pair_with_targets(suites, request, context))
-    selected = [requested_run for requested_run in runs if requested_run.index.planned]
+    selected = [requested_run for requested_run in runs if requested_run.index.trial_count]
     if not selected:
         flags = "--tag, --all-tag, --exclude-tag, --category, --id or --split"
         raise NothingSelected(f"The selection leaves no case. Loosen {flags}.")
     for requested_run in runs:
-        if not requested_run.index.planned:
+        if not requested_run.index.trial_count:
             context.warn(f"The selection leaves no case of {requested_run.suite.name}, which is left out.")
     return selected
 
 
 def pair_with_targets(
-    suites: list[Loaded], request: Request, context: PlanningContext
+    suites: list[LoadedSuite], request: Request, context: PlanningContext
 ) -> Iterator[RequestedRun]:
     """A run of each suite on each target, those without a selected case included.
 
@@ -100,11 +105,11 @@ def pair_with_targets(
     """
     warned_files = set[Path]()
     for loaded_suite in suites:
-        names = context.names.near(loaded_suite.suite.folder)
+        names = context.target_names.for_folder(loaded_suite.suite.folder)
         _warn_about_targets_file(names, warned_files, context)
-        judges = tuple(names.spec(word, request.judge_params, judged=False) for word in request.judges)
+        judges = tuple(names.get_spec(word, request.judge_params, judged=False) for word in request.judges)
         # A judge that gets no calls need not exist, nor its key.
-        resolve = partial(names.spec, judged=not judges and "judge" in loaded_suite.wanted.needs)
+        resolve = partial(names.get_spec, judged=not judges and "judge" in loaded_suite.required.needs)
         resolve_in_suite = partial(_resolve_in_suite, loaded_suite, resolve)
         words = request.targets or loaded_suite.suite.defaults.targets or names.default
         if not words:
@@ -112,13 +117,13 @@ def pair_with_targets(
         specs = [(resolve if request.targets else resolve_in_suite)(word, request.params) for word in words]
         _check_targets_of_cases(loaded_suite, specs)
         for number, spec in enumerate(specs):
-            seat = Seat(target=spec.name, first=number == 0, alone=len(specs) == 1)
+            seat = RunSlot(target=spec.name, first=number == 0, alone=len(specs) == 1)
             yield _describe_run(loaded_suite, seat, spec, judges, resolve_in_suite, request, context)
 
 
 def _describe_run(
-    loaded_suite: Loaded,
-    seat: Seat,
+    loaded_suite: LoadedSuite,
+    seat: RunSlot,
     spec: TargetSpec,
     judges: tuple[TargetSpec, ...],
     resolve: TargetResolver,
@@ -127,11 +132,11 @@ def _describe_run(
 ) -> RequestedRun:
     index = loaded_suite.index(seat)
     # Cases with a target of their own are sent in the first run of a group.
-    required = loaded_suite.wanted if seat.first else replace(loaded_suite.wanted, targets=frozenset())
+    required = loaded_suite.required if seat.first else replace(loaded_suite.required, targets=frozenset())
     selection = select_judges(
         required, spec, judges, path=loaded_suite.path, params=request.params, resolve=resolve
     )
-    warnings = selection.warnings if index.planned else ()
+    warnings = selection.warnings if index.trial_count else ()
     for message in warnings:
         context.warn(message)
     return RequestedRun(
@@ -141,24 +146,26 @@ def _describe_run(
         judge_selection=selection,
         settings=with_defaults(loaded_suite.suite.defaults, request),
         index=index,
-        required=loaded_suite.wanted,
-        embedder=embedder_of(context.environ) if "embedder" in required.needs else None,
-        warnings=(*lines_of(loaded_suite.warnings), *warnings),
+        required=loaded_suite.required,
+        embedder=embedder_name(context.environ) if "embedder" in required.needs else None,
+        warnings=(*problem_lines(loaded_suite.warnings), *warnings),
     )
 
 
-def _warn_about_targets_file(names: Names, warned_files: set[Path], context: PlanningContext) -> None:
+def _warn_about_targets_file(names: TargetNames, warned_files: set[Path], context: PlanningContext) -> None:
     """Pass on the warnings of a targets file, once for each file."""
     if names.file is None or names.path is None or names.path in warned_files:
         return
     warned_files.add(names.path)
-    for line in lines_of(names.file.warnings):
+    for line in problem_lines(names.file.warnings):
         context.warn(line)
 
 
-def _check_targets_of_cases(loaded_suite: Loaded, specs: list[TargetSpec]) -> None:
+def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) -> None:
     """Refuse a suite with a case that is for certain targets only, none of which the command has."""
-    case_ids = loaded_suite.indexer.nowhere([spec.name for spec in specs]) if len(specs) > 1 else ()
+    case_ids = (
+        loaded_suite.indexer.ids_without_target([spec.name for spec in specs]) if len(specs) > 1 else ()
+    )
     if case_ids:
         raise UsageError(
             f"Case {case_ids[0]!r} of {loaded_suite.path} is only for targets that this command does not "
@@ -166,7 +173,7 @@ def _check_targets_of_cases(loaded_suite: Loaded, specs: list[TargetSpec]) -> No
         )
 
 
-def _no_target_error(names: Names) -> str:
+def _no_target_error(names: TargetNames) -> str:
     """What to do where neither the command nor the suite names a target."""
     if names.file is None or not names.names():
         return "Name a target with --target, such as `local` or `openai:gpt-5.2`."
@@ -174,7 +181,9 @@ def _no_target_error(names: Names) -> str:
     return f"Name a target with --target, or call one `default` in {names.file.path}. It has: {file_names}."
 
 
-def _resolve_in_suite(loaded_suite: Loaded, resolve: TargetResolver, word: str, params: Params) -> TargetSpec:
+def _resolve_in_suite(
+    loaded_suite: LoadedSuite, resolve: TargetResolver, word: str, params: Params
+) -> TargetSpec:
     """The target that a word in a suite names.
 
     Raises:
@@ -183,12 +192,12 @@ def _resolve_in_suite(loaded_suite: Loaded, resolve: TargetResolver, word: str, 
     try:
         return resolve(word, params)
     except UsageError as error:
-        path, line = loaded_suite.wanted.places.get(word, (loaded_suite.path, None))
+        path, line = loaded_suite.required.locations.get(word, (loaded_suite.path, None))
         problem = Problem(code="unknown-target", message=str(error), path=path, line=line)
         raise SuiteError([problem]) from None
 
 
-def with_defaults(defaults: Defaults, request: Request) -> Settings:
+def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
     """The settings that the user gave, and where none was given those that the suite wants."""
     suite_values = {name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse")}
     settings = {

@@ -10,7 +10,7 @@ from proctor.errors import UsageError
 from proctor.model import Run
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.earlier_run import (
-    check_own,
+    check_not_imported,
     environment_differences,
     index_run,
     suite_differences,
@@ -18,11 +18,11 @@ from proctor.services.runs.planning.earlier_run import (
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.planning.requested_runs import list_requested_runs
 from proctor.services.runs.planning.resume_settings import (
-    SETTINGS,
-    Difference,
+    SETTING_FLAGS,
+    SettingDifference,
     check_same,
-    taken_up,
-    unheeded,
+    describe_ignored_settings,
+    resumed_settings,
 )
 from proctor.services.runs.planning.unfinished_runs import find_unfinished
 from proctor.services.runs.request import Request
@@ -38,17 +38,17 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
     """
     if request.resume:
         run = context.store.run(request.resume)
-        check_own(run)
+        check_not_imported(run)
         differences = suite_differences(run, request, context)
         return [_continue_run(run, request, context, differences)]
-    if not request.names_suites and not request.saved:
+    if not request.has_suite_names and not request.saved_suites:
         raise UsageError("Name a run, such as `proctor run --resume=last`, or its suite and target.")
     requested_runs = list_requested_runs(request, context)
     stored_runs = find_unfinished(requested_runs, context)
     groups = (stored.group for stored in stored_runs if stored is not None and stored.status != "finished")
     group = next(groups, request.group or "")
     # The flags that decide which trials there are have the same values in all runs that were found.
-    request = replace(request, flags=request.flags & SETTINGS.keys())
+    request = replace(request, flags=request.flags & SETTING_FLAGS.keys())
     planned_runs = []
     for requested_run, stored in zip(requested_runs, stored_runs, strict=True):
         if stored is None:
@@ -63,7 +63,7 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
 
 
 def _continue_run(
-    run: Run, request: Request, context: PlanningContext, differences: Iterable[Difference] = ()
+    run: Run, request: Request, context: PlanningContext, differences: Iterable[SettingDifference] = ()
 ) -> PlannedRun:
     """What is missing of a run, with the settings that it has.
 
@@ -76,14 +76,14 @@ def _continue_run(
     Raises:
         UsageError: the run is imported; or the request asks for what the run has otherwise.
     """
-    check_own(run)
+    check_not_imported(run)
     index, required = index_run(run, context)
     changes = environment_differences(run, required, context) if run.status != "finished" else ()
     check_same(run, request, [*differences, *changes])
-    if note := unheeded(run, request):
+    if note := describe_ignored_settings(run, request):
         context.warn(note)
     if run.status == "finished":
         context.warn(f"Run {run.id} has finished already: nothing is missing.")
     else:
-        run = replace(run, settings=taken_up(run, request))
+        run = replace(run, settings=resumed_settings(run, request))
     return PlannedRun(run=run, index=index, required=required, earlier_run=run)

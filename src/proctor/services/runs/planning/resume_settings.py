@@ -16,32 +16,36 @@ from proctor.model import Params, Run, Selection, Settings, TargetSpec
 from proctor.services.runs.planning.requested_runs import RequestedRun
 from proctor.services.runs.request import Request
 
-_CALLS = {
+_CALL_FLAGS = {
     "--concurrency": "concurrency",
     "--timeout": "timeout_s",
     "--retries": "retries",
     "--max-answer-bytes": "max_answer_bytes",
     "--budget-usd": "budget_usd",
 }
-_FREE = {
-    **_CALLS,
+_CHANGEABLE_FLAGS = {
+    **_CALL_FLAGS,
     "--max-failures": "max_failures",
     "--keep-workspaces": "keep_workspaces",
     "--engine": "engine",
 }
 """The flags of settings that change no answer and no verdict, with their fields; any may be given again."""
-_GATES = {"--threshold": "threshold", "--min-pass-rate": "min_pass_rate", "--allow-errors": "allow_errors"}
-_JUDGING = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
-_SOURCES = {"--reuse": "reuse", "--cache": "cache"}
-SETTINGS = {**_GATES, **_JUDGING, **_SOURCES}
+_GATE_FLAGS = {
+    "--threshold": "threshold",
+    "--min-pass-rate": "min_pass_rate",
+    "--allow-errors": "allow_errors",
+}
+_JUDGE_FLAGS = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
+_REUSE_FLAGS = {"--reuse": "reuse", "--cache": "cache"}
+SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS}
 """The flags of other settings, with their fields; not of those that decide which trials there are."""
-_RETRY_FLAGS = frozenset({*_GATES, *_SOURCES})
+_RETRY_FLAGS = frozenset({*_GATE_FLAGS, *_REUSE_FLAGS})
 """The flags that `--retry-errors` may change: verdicts are counted again, and what passes stays."""
-_REGRADE_FLAGS = frozenset({*_GATES, *_JUDGING, "--judge", "--judge-temperature"})
+_REGRADE_FLAGS = frozenset({*_GATE_FLAGS, *_JUDGE_FLAGS, "--judge", "--judge-temperature"})
 """What `proctor regrade` takes of what decides verdicts."""
 
 
-class Difference(Struct, frozen=True):
+class SettingDifference(Struct, frozen=True):
     """One thing that a command asks for and the run has otherwise."""
 
     flag: str
@@ -52,65 +56,66 @@ class Difference(Struct, frozen=True):
     """A regrade gives it."""
 
 
-class _Flag(Struct, frozen=True):
+class _FlagValue(Struct, frozen=True):
     """How a flag's value is found in a run and in a request."""
 
-    of_run: Callable[[Run], Any]
-    of_request: Callable[[Request], Any]
+    get_from_run: Callable[[Run], Any]
+    get_from_request: Callable[[Request], Any]
 
 
-def _judges(run: Run) -> tuple[TargetSpec, ...]:
+def _given_judges(run: Run) -> tuple[TargetSpec, ...]:
     return run.judges if run.judges_given else ()
 
 
-def _names(specs: Iterable[TargetSpec]) -> tuple[str, ...]:
+def _spec_names(specs: Iterable[TargetSpec]) -> tuple[str, ...]:
     return tuple(spec.name for spec in specs)
 
 
 def _judge_temperature(run: Run) -> float | None:
-    return next((judge.params.temperature for judge in _judges(run)), Params().temperature)
+    return next((judge.params.temperature for judge in _given_judges(run)), Params().temperature)
 
 
-def _share(run: Run) -> float:
+def _holdout_share(run: Run) -> float:
     return 0.0 if run.suite.split_rule is None else run.suite.split_rule.ratio
 
 
-def _method(run: Run) -> str | None:
+def _split_method(run: Run) -> str | None:
     return None if run.suite.split_rule is None else run.suite.split_rule.method
 
 
-def _at(path: str) -> _Flag:
-    return _Flag(attrgetter(path), attrgetter(path))
+def _attribute(path: str) -> _FlagValue:
+    return _FlagValue(attrgetter(path), attrgetter(path))
 
 
-_FLAGS: dict[str, _Flag] = {
-    "--target": _Flag(lambda run: (run.target.name,), attrgetter("targets")),
-    "--judge": _Flag(lambda run: _names(_judges(run)), attrgetter("judges")),
-    "--judge-temperature": _Flag(_judge_temperature, attrgetter("judge_params.temperature")),
-    "--dialect": _Flag(attrgetter("suite.dialect"), attrgetter("dialect")),
-    "--holdout": _Flag(_share, attrgetter("holdout")),
-    "--split-method": _Flag(_method, attrgetter("split_method")),
-    "--repeat": _at("settings.repeats"),
-    "--split": _at("settings.selection.split"),
-    "--tag": _at("settings.selection.tags"),
-    "--all-tag": _at("settings.selection.all_tags"),
-    "--exclude-tag": _at("settings.selection.exclude_tags"),
-    "--category": _at("settings.selection.categories"),
-    "--id": _at("settings.selection.ids"),
-    "--limit": _at("settings.selection.limit"),
-    **{f"--{name.replace('_', '-')}": _Flag(attrgetter(f"target.params.{name}"), attrgetter(f"params.{name}"))
+_FLAGS: dict[str, _FlagValue] = {
+    "--target": _FlagValue(lambda run: (run.target.name,), attrgetter("targets")),
+    "--judge": _FlagValue(lambda run: _spec_names(_given_judges(run)), attrgetter("judges")),
+    "--judge-temperature": _FlagValue(_judge_temperature, attrgetter("judge_params.temperature")),
+    "--dialect": _FlagValue(attrgetter("suite.dialect"), attrgetter("dialect")),
+    "--holdout": _FlagValue(_holdout_share, attrgetter("holdout")),
+    "--split-method": _FlagValue(_split_method, attrgetter("split_method")),
+    "--repeat": _attribute("settings.repeats"),
+    "--split": _attribute("settings.selection.split"),
+    "--tag": _attribute("settings.selection.tags"),
+    "--all-tag": _attribute("settings.selection.all_tags"),
+    "--exclude-tag": _attribute("settings.selection.exclude_tags"),
+    "--category": _attribute("settings.selection.categories"),
+    "--id": _attribute("settings.selection.ids"),
+    "--limit": _attribute("settings.selection.limit"),
+    **{f"--{name.replace('_', '-')}":
+           _FlagValue(attrgetter(f"target.params.{name}"), attrgetter(f"params.{name}"))
        for name in Params.__struct_fields__},
-    **{flag: _at(f"settings.{name}") for flag, name in SETTINGS.items()},
+    **{flag: _attribute(f"settings.{name}") for flag, name in SETTING_FLAGS.items()},
 }  # fmt: skip
-_COMMAND_FLAGS = _FLAGS | {flag: _at(f"settings.{name}") for flag, name in _FREE.items()}
+_COMMAND_FLAGS = _FLAGS | {flag: _attribute(f"settings.{name}") for flag, name in _CHANGEABLE_FLAGS.items()}
 """The flags that a command for a new run says."""
-_DEFAULT_VALUES = {flag: source.of_request(Request()) for flag, source in _COMMAND_FLAGS.items()} | {
+_DEFAULT_VALUES = {flag: source.get_from_request(Request()) for flag, source in _COMMAND_FLAGS.items()} | {
     "--split-method": "rank",
 }
 """What need not be written in a command."""
 
 
-def differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[Difference]:
+def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[SettingDifference]:
     """What of these flags a request says otherwise than the run has it.
 
     Args:
@@ -119,11 +124,11 @@ def differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[Di
         flags: those that count; one that no run has decided is passed over.
     """
     for flag in sorted(_FLAGS.keys() & set(flags), key=list(_FLAGS).index):
-        run_value, request_value = _FLAGS[flag].of_run(run), _FLAGS[flag].of_request(request)
+        run_value, request_value = _FLAGS[flag].get_from_run(run), _FLAGS[flag].get_from_request(request)
         if run_value != request_value and not _has_no_effect(flag, run):
             run_text, request_text = _format_value(run_value), _format_value(request_value)
             text = f"{flag}: the run has {run_text}, this command asks for {request_text}"
-            yield Difference(flag, text, by_regrade=flag in _REGRADE_FLAGS)
+            yield SettingDifference(flag, text, by_regrade=flag in _REGRADE_FLAGS)
 
 
 def _has_no_effect(flag: str, run: Run) -> bool:
@@ -131,9 +136,9 @@ def _has_no_effect(flag: str, run: Run) -> bool:
     return (flag == "--judge" and not run.judges) or (flag == "--judge-temperature" and not run.judges_given)
 
 
-def as_of(run: Run, request: Request) -> Request:
+def fill_from_run(run: Run, request: Request) -> Request:
     """The request with what the run has wherever the command line says nothing."""
-    own = {flag: _FLAGS[flag].of_run(run) for flag in _FLAGS.keys() - request.flags}
+    own = {flag: _FLAGS[flag].get_from_run(run) for flag in _FLAGS.keys() - request.flags}
     params = {name: own.get(f"--{name.replace('_', '-')}", getattr(request.params, name))
               for name in Params.__struct_fields__}  # fmt: skip
     judge_temperature = own.get("--judge-temperature", request.judge_params.temperature)
@@ -149,7 +154,7 @@ def as_of(run: Run, request: Request) -> Request:
     )
 
 
-def content_differences(run: Run, requested_run: RequestedRun) -> Iterator[Difference]:
+def find_content_differences(run: Run, requested_run: RequestedRun) -> Iterator[SettingDifference]:
     """What the same words name now that differs from the run: the suite, the target, the judges.
 
     Args:
@@ -159,16 +164,20 @@ def content_differences(run: Run, requested_run: RequestedRun) -> Iterator[Diffe
     suite, judges = requested_run.suite, requested_run.judge_selection.judges
     if run.suite.digest != suite.digest:
         text = f"the suite: the run has {run.suite.title!r}, and {suite.title!r} has other content"
-        yield Difference("--suite", text, by_regrade=True)
+        yield SettingDifference("--suite", text, by_regrade=True)
     if run.target.name == requested_run.target.name and target_digest(run.target) != target_digest(
         requested_run.target
     ):
-        yield Difference("", f"the target {run.target.name!r}: it is set up otherwise now")
-    if _names(run.judges) == _names(judges) and run.judges != judges:
-        yield Difference("", f"the judges {', '.join(_names(run.judges))}: they are set up otherwise now")
+        yield SettingDifference("", f"the target {run.target.name!r}: it is set up otherwise now")
+    if _spec_names(run.judges) == _spec_names(judges) and run.judges != judges:
+        yield SettingDifference(
+            "", f"the judges {', '.join(_spec_names(run.judges))}: they are set up otherwise now"
+        )
 
 
-def check_same(run: Run, request: Request, others: Iterable[Difference], *, retried: bool = False) -> None:
+def check_same(
+    run: Run, request: Request, others: Iterable[SettingDifference], *, retried: bool = False
+) -> None:
     """Refuse to take up a run by a command that asks for something else than the run has.
 
     Args:
@@ -181,7 +190,7 @@ def check_same(run: Run, request: Request, others: Iterable[Difference], *, retr
         UsageError: it does; lists all that differs, with the commands that do what is asked.
     """
     flags = request.flags - _RETRY_FLAGS if retried else request.flags
-    all_differences = [*differences(run, request, flags), *others]
+    all_differences = [*find_differences(run, request, flags), *others]
     if not all_differences:
         return
     lines = [
@@ -189,7 +198,7 @@ def check_same(run: Run, request: Request, others: Iterable[Difference], *, retr
         *(f"  {difference.text}" for difference in all_differences),
         f"To go on, leave these as the run has them. For a new run: {_new_run_command(run, request)}",
     ]
-    several = len(request.suites) + len(request.stored) > 1
+    several = len(request.suites) + len(request.stored_names) > 1
     if all(difference.by_regrade for difference in all_differences) and not several and not retried:
         resume_command = shlex.join(["proctor", "run", f"--resume={run.id}", *_store_arguments(request)])
         first = "" if run.status == "finished" else f"{resume_command}, then "
@@ -200,23 +209,23 @@ def check_same(run: Run, request: Request, others: Iterable[Difference], *, retr
     raise UsageError("\n".join(lines))
 
 
-def unheeded(run: Run, request: Request) -> str | None:
+def describe_ignored_settings(run: Run, request: Request) -> str | None:
     """A note of the settings that `proctor.toml` has otherwise than the run; None where there are none."""
     by_file = {f"--{name}" for name in request.config.flags} - request.flags
     texts = [
-        f"{difference.flag} {_format_value(_FLAGS[difference.flag].of_run(run))}"
-        for difference in differences(run, request, by_file & SETTINGS.keys())
+        f"{difference.flag} {_format_value(_FLAGS[difference.flag].get_from_run(run))}"
+        for difference in find_differences(run, request, by_file & SETTING_FLAGS.keys())
     ]
     if not texts:
         return None
     return f"Run {run.id} keeps what it was begun with, whatever proctor.toml says now: {', '.join(texts)}."
 
 
-def taken_up(run: Run, request: Request, *, retried: bool = False) -> Settings:
+def resumed_settings(run: Run, request: Request, *, retried: bool = False) -> Settings:
     """A run's own settings, with those that change no result as the command has them."""
-    names = request.explicit & set(_FREE.values())
+    names = request.explicit & set(_CHANGEABLE_FLAGS.values())
     if retried:
-        names |= {name for flag, name in SETTINGS.items() if flag in request.flags & _RETRY_FLAGS}
+        names |= {name for flag, name in SETTING_FLAGS.items() if flag in request.flags & _RETRY_FLAGS}
     return replace(run.settings, **{name: getattr(request.settings, name) for name in names})
 
 
@@ -232,15 +241,15 @@ def _format_value(value: Any) -> str:
 
 
 def _new_run_command(run: Run, request: Request) -> str:
-    suites = (*request.suites, *(f"--saved={suite}" for suite in request.stored))
+    suites = (*request.suites, *(f"--saved={suite}" for suite in request.stored_names))
     arguments = ["proctor", "run", *(suites or (f"{run.suite.name}@{run.suite.version}",))]
     unsplit = run.suite.split_rule is None and not run.suite.no_holdout
     left_out = {"--dialect", *(["--holdout", "--split-method"] if unsplit else ())}
     for flag, source in _COMMAND_FLAGS.items():
         if flag in request.flags:
-            arguments += _format_flag(flag, source.of_request(request))
-        elif flag not in left_out and not _is_default(flag, source.of_run(run), run, request):
-            arguments += _format_flag(flag, source.of_run(run))
+            arguments += _format_flag(flag, source.get_from_request(request))
+        elif flag not in left_out and not _is_default(flag, source.get_from_run(run), run, request):
+            arguments += _format_flag(flag, source.get_from_run(run))
     arguments += [flag for flag in ("--strict", "--skip-invalid") if flag in request.flags]
     return shlex.join([*arguments, *_store_arguments(request)])
 
@@ -249,18 +258,18 @@ def _is_default(flag: str, value: Any, run: Run, request: Request) -> bool:
     """Whether a new run of the run's suite has that value where its command does not say so."""
     if flag.removeprefix("--") in request.config.flags:
         return False
-    suite_value = getattr(run.suite.defaults, _SOURCES[flag]) if flag in _SOURCES else None
+    suite_value = getattr(run.suite.defaults, _REUSE_FLAGS[flag]) if flag in _REUSE_FLAGS else None
     return bool(value == (_DEFAULT_VALUES[flag] if suite_value is None else suite_value))
 
 
 def _regrade_command(run: Run, request: Request, *, by_suite: bool) -> str:
     arguments = ["proctor", "regrade", run.id]
     if by_suite:
-        arguments += ["--suite", *(request.suites or request.stored)]
-    flags = _REGRADE_FLAGS | _CALLS.keys() | ({"--dialect"} if by_suite else set())
+        arguments += ["--suite", *(request.suites or request.stored_names)]
+    flags = _REGRADE_FLAGS | _CALL_FLAGS.keys() | ({"--dialect"} if by_suite else set())
     for flag, source in _COMMAND_FLAGS.items():
         if flag in flags & request.flags:
-            arguments += _format_flag(flag, source.of_request(request))
+            arguments += _format_flag(flag, source.get_from_request(request))
     return shlex.join([*arguments, *_store_arguments(request)])
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.earlier_run import (
-    check_own,
+    check_not_imported,
     copy_run,
     environment_differences,
     index_run,
     suite_differences,
 )
 from proctor.services.runs.planning.planned_run import PlannedRun
-from proctor.services.runs.planning.resume_settings import check_same, taken_up
+from proctor.services.runs.planning.resume_settings import check_same, resumed_settings
 from proctor.services.runs.request import Request
 
 
@@ -23,10 +23,10 @@ def plan_retry(request: Request, context: PlanningContext) -> list[PlannedRun]:
         UsageError: the run is imported, or the request differs from the run's settings.
     """
     earlier = context.store.run(request.retry_errors or "")
-    check_own(earlier)
+    check_not_imported(earlier)
     differences = suite_differences(earlier, request, context)
     index, required = index_run(earlier, context)
     differences += environment_differences(earlier, required, context)
     check_same(earlier, request, differences, retried=True)
-    run = copy_run(earlier, taken_up(earlier, request, retried=True), context)
+    run = copy_run(earlier, resumed_settings(earlier, request, retried=True), context)
     return [PlannedRun(run=run, index=index, required=required, earlier_run=earlier)]

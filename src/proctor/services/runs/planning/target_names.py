@@ -16,13 +16,15 @@ from proctor.targets.parse import known_words, parse_target
 if TYPE_CHECKING:
     from proctor.targets.targets_file import TargetsFile
 
-TARGETS_FILES = ("targets.yaml", "targets.yml")
-_FILES = tuple(folder + name for folder in ("", ".proctor/", ".agentv/") for name in TARGETS_FILES)
-DEFAULT = "default"
+TARGETS_FILE_NAMES = ("targets.yaml", "targets.yml")
+_CANDIDATE_PATHS = tuple(
+    folder + name for folder in ("", ".proctor/", ".agentv/") for name in TARGETS_FILE_NAMES
+)
+DEFAULT_TARGET = "default"
 """The name of the target for commands that name none."""
 
 
-class Names:
+class TargetNames:
     """Resolves words to targets. The targets file is found and read when it is first needed."""
 
     def __init__(self, environ: Mapping[str, str], start: Path | None = None) -> None:
@@ -35,7 +37,7 @@ class Names:
         """
         self._environ = environ
         self._start = start
-        self._suite_names: Names | None = None
+        self._suite_names: TargetNames | None = None
         """Those of the suite's folder, which are only used in error messages."""
 
     @cached_property
@@ -70,11 +72,11 @@ class Names:
             raise SuiteError([problem]) from None
         return TargetsFile(text, shown_path, str(path.parent))
 
-    def near(self, folder: str) -> Names:
+    def for_folder(self, folder: str) -> TargetNames:
         """Returns these names; without a targets file, those of the file nearest to a suite's folder."""
         if not folder:
             return self
-        suite_names = Names(self._environ, Path(folder))
+        suite_names = TargetNames(self._environ, Path(folder))
         if self.path is None:
             return suite_names
         near = copy(self)
@@ -88,9 +90,9 @@ class Names:
     @property
     def default(self) -> tuple[str, ...]:
         """The target to use without a name: the file's `default`, if it has one; raises as `file` does."""
-        return (DEFAULT,) if DEFAULT in self.names() else ()
+        return (DEFAULT_TARGET,) if DEFAULT_TARGET in self.names() else ()
 
-    def spec(self, word: str, params: Params, *, judged: bool = True) -> TargetSpec:
+    def get_spec(self, word: str, params: Params, *, judged: bool = True) -> TargetSpec:
         """Returns the target of a name in the file, else of a word of the command line.
 
         Args:
@@ -105,7 +107,7 @@ class Names:
             UsageError: the word is not complete, or the file cannot be read.
         """
         if self.file is not None and word in self.names():
-            return self.file.spec(word, params, self._environ, judged=judged)
+            return self.file.get_spec(word, params, self._environ, judged=judged)
         try:
             return parse_target(word, params, self._environ)
         except UnknownName as error:
@@ -131,15 +133,15 @@ class Names:
 
     def _suggest_naming(self) -> str:
         """Returns a hint at entries without a name, one of which may be meant; empty where there is none."""
-        if self.file is None or not self.file.unnamed:
+        if self.file is None or not self.file.unnamed_problems:
             return ""
-        lines = " and ".join(str(problem.line) for problem in self.file.unnamed)
+        lines = " and ".join(str(problem.line) for problem in self.file.unnamed_problems)
         return f" In {self.file.path!r} the entries of these lines have no name: {lines}. Give each one."
 
 
 def _candidates(start: Path) -> Iterator[Path]:
     for folder in (start, *start.parents):
-        for name in _FILES:
+        for name in _CANDIDATE_PATHS:
             yield folder / name
         if (folder / ".git").exists():
             return

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from proctor.codec import settings_digest, target_digest
 from proctor.model import Run
-from proctor.services.runs.execution.variable_values import variables_of
+from proctor.services.runs.execution.variable_values import target_variables
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.earlier_run import index_run
-from proctor.services.runs.planning.judge_choice import specs_of
+from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.requested_runs import RequestedRun
 
 
@@ -30,7 +30,7 @@ def find_unfinished(requested_runs: Sequence[RequestedRun], context: PlanningCon
 def _find_matches(requested_run: RequestedRun, context: PlanningContext) -> Iterator[Run]:
     """The stored runs that have the same trials, on a target of the same name, by the same judges."""
     settings, required = requested_run.settings, requested_run.required
-    for run in context.store.alike(
+    for run in context.store.find_equivalent_runs(
         requested_run.suite.digest,
         target_digest(requested_run.target),
         settings_digest((settings.selection, settings.repeats)),
@@ -41,11 +41,16 @@ def _find_matches(requested_run: RequestedRun, context: PlanningContext) -> Iter
             and run.regrade_of is None
             and run.imported is None
             and run.suite.split_rule == requested_run.suite.split_rule
-            and not context.values.changed(run.id, required.variables | variables_of(specs_of(run)))
+            and not context.variable_values.find_changed(
+                run.id, required.variables | target_variables(all_specs(run))
+            )
             and _has_same_cases(run, requested_run, context)
         ):
             yield run
 
 
 def _has_same_cases(run: Run, requested_run: RequestedRun, context: PlanningContext) -> bool:
-    return run.seat == requested_run.seat or index_run(run, context)[0].chosen == requested_run.index.chosen
+    return (
+        run.seat == requested_run.seat
+        or index_run(run, context)[0].positions == requested_run.index.positions
+    )

@@ -6,26 +6,26 @@ from msgspec import Struct
 
 from proctor.errors import NothingSelected
 from proctor.model import Case, PassRule, Run, Verdict
-from proctor.plan import repeats_of
-from proctor.protocols import CaseInRun, SameCaseElsewhere, Store
-from proctor.reports.runs.serialize import Row, seal
+from proctor.plan import count_repeats
+from proctor.protocols import CaseInRun, SameCaseRun, Store
+from proctor.reports.runs.serialize import TrialResult, seal
 from proctor.safe_text import one_line
-from proctor.verdicts import Repeats, rules_of, verdict_of
+from proctor.verdicts import CaseRepeats, decide_verdict, pass_rules_for
 
-_LARGEST = 2**62
+_MAX_POSITION = 2**62
 """SQLite has no larger integers."""
-_HISTORY = 8
+_MAX_HISTORY = 8
 """The maximum number of other runs that are listed."""
 
 
-class AskedCase(Struct, frozen=True, kw_only=True):
+class CaseDetail(Struct, frozen=True, kw_only=True):
     """A case of a run: its prompt, every answer to it, and the scores of each."""
 
     run: Run
     position: int
     case: Case
     """Hidden where its trials are."""
-    rows: tuple[Row, ...]
+    rows: tuple[TrialResult, ...]
     """Its finished trials, in order of repeat; at least one."""
     rule: PassRule
     """The rule by which its scores pass."""
@@ -33,11 +33,11 @@ class AskedCase(Struct, frozen=True, kw_only=True):
     """The number of repeats in the run."""
     together: Verdict | None = None
     """The verdict of all repeats under a rule over repeats; None without one, or before all are finished."""
-    history: tuple[SameCaseElsewhere, ...] = ()
+    history: tuple[SameCaseRun, ...] = ()
     """Other runs of the suite that sent the same, newest first."""
 
     @property
-    def sealed(self) -> bool:
+    def is_sealed(self) -> bool:
         """Whether it is held out and hidden: its prompt and answers are left out."""
         return self.rows[0].sealed
 
@@ -46,7 +46,7 @@ class AskedCase(Struct, frozen=True, kw_only=True):
         """Whether it is held out, revealed or not."""
         return self.rows[0].trial.split == "holdout"
 
-    def row(self, repeat: int) -> Row:
+    def get_row(self, repeat: int) -> TrialResult:
         """Returns the trial of a repeat.
 
         Raises:
@@ -56,12 +56,15 @@ class AskedCase(Struct, frozen=True, kw_only=True):
             if row.trial.repeat == repeat:
                 return row
         raise NothingSelected(
-            f"Case {_name(self.rows[0].trial.case_id)} has no finished repeat {repeat} in run {self.run.id}. "
+            f"Case {_quote_id(self.rows[0].trial.case_id)} has no finished repeat {repeat} in run "
+            f"{self.run.id}. "
             f"It was asked {self.planned:,} times, counted from 0."
         )
 
 
-def asked_case(store: Store, run: Run, position: int, *, reveal: bool, history: int = _HISTORY) -> AskedCase:
+def load_case_detail(
+    store: Store, run: Run, position: int, *, reveal: bool, history: int = _MAX_HISTORY
+) -> CaseDetail:
     """Reads the case at one position of a run's suite, without reading the others.
 
     Args:
@@ -75,49 +78,53 @@ def asked_case(store: Store, run: Run, position: int, *, reveal: bool, history: 
         NothingSelected: there is no such position, or no finished trial of it; says which.
         StoreError: the store cannot be read.
     """
-    place = store.case_in_run(run, position) if 0 <= position < _LARGEST else None
+    place = store.case_in_run(run, position) if 0 <= position < _MAX_POSITION else None
     if place is None:
         raise NothingSelected(
             f"There is no case at place {position:,} of run {run.id}: its suite {one_line(run.suite.title)} "
             f"has {run.suite.case_count:,}, counted from 0."
         )
-    rule = rules_of(run)(place.case.case)
-    rows = _rows(place, rule, reveal=reveal)
+    rule = pass_rules_for(run)(place.case.case)
+    rows = _make_rows(place, rule, reveal=reveal)
     if not rows:
-        raise NothingSelected(_why_none(run, place))
-    trial_count = repeats_of(place.case.case, run.settings.repeats)
-    return AskedCase(
+        raise NothingSelected(_explain_missing(run, place))
+    trial_count = count_repeats(place.case.case, run.settings.repeats)
+    return CaseDetail(
         run=run,
         position=position,
         case=rows[0].case,
         rows=rows,
         rule=rule,
         planned=trial_count,
-        together=_together(run, rule, rows, trial_count),
-        history=tuple(store.same_case_elsewhere(run, place.case.sent, history)) if history else (),
+        together=_combine_repeats(run, rule, rows, trial_count),
+        history=tuple(store.find_same_case(run, place.case.sent_digest, history)) if history else (),
     )
 
 
-def _rows(place: CaseInRun, rule: PassRule, *, reveal: bool) -> tuple[Row, ...]:
+def _make_rows(place: CaseInRun, rule: PassRule, *, reveal: bool) -> tuple[TrialResult, ...]:
     rows = (
-        Row(trial=stored_trial.trial, verdict=verdict_of(stored_trial.trial, rule), case=place.case.case)
+        TrialResult(
+            trial=stored_trial.trial, verdict=decide_verdict(stored_trial.trial, rule), case=place.case.case
+        )
         for stored_trial in place.trials
         if stored_trial.verdict is not None
     )
     return tuple(row if reveal else seal(row) for row in rows)
 
 
-def _together(run: Run, rule: PassRule, rows: tuple[Row, ...], trial_count: int) -> Verdict | None:
+def _combine_repeats(
+    run: Run, rule: PassRule, rows: tuple[TrialResult, ...], trial_count: int
+) -> Verdict | None:
     if run.suite.repeats_rule == "each" or len(rows) < trial_count:
         return None
-    repeats = Repeats(rule)
+    repeats = CaseRepeats(rule)
     for row in rows:
         repeats.add(row.trial, row.verdict)
     return repeats.verdict(run.suite.repeats_rule)
 
 
-def _why_none(run: Run, place: CaseInRun) -> str:
-    case_name = f"Case {_name(place.case.case.id)}"
+def _explain_missing(run: Run, place: CaseInRun) -> str:
+    case_name = f"Case {_quote_id(place.case.case.id)}"
     if place.trials:
         return f"{case_name} has an answer in run {run.id}, and waits for its judges. Look again later."
     if run.status == "running":
@@ -132,21 +139,21 @@ def _why_none(run: Run, place: CaseInRun) -> str:
     return f"{case_name} was not asked in run {run.id}, which selected other cases of its suite."
 
 
-def _name(case_id: str) -> str:
+def _quote_id(case_id: str) -> str:
     return repr(one_line(case_id))
 
 
-def same_case(store: Store, run: Run, position: int, other: Run) -> int:
+def find_same_case(store: Store, run: Run, position: int, other: Run) -> int:
     """Returns the position of the same case in another run: the one that sends the same.
 
     Raises:
         NothingSelected: there is none.
         StoreError: the store cannot be read.
     """
-    place = store.case_in_run(run, position) if 0 <= position < _LARGEST else None
+    place = store.case_in_run(run, position) if 0 <= position < _MAX_POSITION else None
     other_position = None
     if place is not None:
-        other_position = store.find_position(other, place.case.sent, place.case.case.id)
+        other_position = store.find_position(other, place.case.sent_digest, place.case.case.id)
     if other_position is None:
         raise NothingSelected(
             f"Run {other.id} has no case that is sent like the one at place {position:,} of {run.id}."

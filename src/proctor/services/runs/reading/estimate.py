@@ -19,29 +19,34 @@ from msgspec.structs import replace
 from proctor.codec import encode
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
-from proctor.grading import bind
-from proctor.model import Case, Message, Params, Seat, Suite, TargetSpec, Usage
-from proctor.plan import Indexer, repeats_of
+from proctor.grading import build_grader
+from proctor.model import Case, Message, Params, RunSlot, Suite, TargetSpec, Usage
+from proctor.plan import CaseIndexer, count_repeats
 from proctor.pricing import cost_usd
-from proctor.protocols import Placed, Store
-from proctor.services.runs.execution.target_pool import Prices, load_prices, places_of, tells_cost
-from proctor.services.runs.planning.judge_choice import Wishes, judge_of
+from proctor.protocols import CaseAtLine, Store
+from proctor.services.runs.execution.target_pool import Prices, load_prices, max_concurrency_for, reports_cost
+from proctor.services.runs.planning.judge_choice import RequirementCollector, default_judge
 from proctor.services.runs.planning.requested_runs import with_defaults
-from proctor.services.runs.planning.target_names import Names
-from proctor.services.runs.reading.estimate_record import ANSWER_TOKENS, BYTES_A_TOKEN, Estimate, Share
-from proctor.services.runs.reading.history import Measured, Measures, key_of
+from proctor.services.runs.planning.target_names import TargetNames
+from proctor.services.runs.reading.estimate_record import (
+    BYTES_PER_TOKEN,
+    DEFAULT_ANSWER_TOKENS,
+    Estimate,
+    Share,
+)
+from proctor.services.runs.reading.history import RunHistory, TargetHistory, target_key
 from proctor.services.runs.request import Request
-from proctor.services.suites.builtin_suites import BUILTIN, TIERS, builtin
-from proctor.services.suites.load import Loaded, survey
-from proctor.services.suites.save_and_open import stored_suite
-from proctor.services.suites.split import as_asked
+from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
+from proctor.services.suites.load import LoadedSuite, inspect_suite
+from proctor.services.suites.save_and_open import find_stored_suite
+from proctor.services.suites.split import apply_split
 from proctor.targets import get_kind
 
-JUDGING_TOKENS = 300
+JUDGE_PROMPT_TOKENS = 300
 """Tokens of a judge prompt besides prompt, criteria and answer."""
 
 
-def estimated(
+def estimate_request(
     store: Store, request: Request, environ: Mapping[str, str], *, folder: Path, start: Path | None = None
 ) -> Estimate:
     """Estimates the calls, cost and duration of a request.
@@ -58,17 +63,17 @@ def estimated(
         UsageError: there is no such suite or target.
     """
     prices = load_prices(environ, folder)
-    names = Names(environ, start)
-    parts = [_of_suite(store, suite, request, names, prices) for suite in _suites(store, request)]
+    names = TargetNames(environ, start)
+    parts = [_estimate_suite(store, suite, request, names, prices) for suite in _find_suites(store, request)]
     if not parts:
         raise UsageError("Choose a suite.")
     total = parts[0]
     for part in parts[1:]:
-        total = _together(total, part)
+        total = _add_estimates(total, part)
     return total
 
 
-def _together(first: Estimate, second: Estimate) -> Estimate:
+def _add_estimates(first: Estimate, second: Estimate) -> Estimate:
     split = [part for part in (first, second) if part.dev is not None]
     return replace(
         first,
@@ -86,36 +91,36 @@ def _together(first: Estimate, second: Estimate) -> Estimate:
 # --- what is asked -----------------------------------------------------------------------------------------
 
 
-class _Cases(Struct, frozen=True):
+class _SuiteCases(Struct, frozen=True):
     suite: Suite
     cases: Callable[[], Iterable[Case]]
 
 
-def _suites(store: Store, request: Request) -> Iterator[_Cases]:
+def _find_suites(store: Store, request: Request) -> Iterator[_SuiteCases]:
     for word in request.suites:
-        tier = word.removeprefix(BUILTIN)
+        tier = word.removeprefix(BUILTIN_PREFIX)
         if tier not in TIERS:
             raise UsageError(f"{word!r} is no built-in suite: {', '.join(TIERS)}.")
-        yield _builtin(tier)
-    for word in request.stored:
-        suite = stored_suite(store, word)
+        yield _load_builtin(tier)
+    for word in request.stored_names:
+        suite = find_stored_suite(store, word)
         if suite is None:
             raise UsageError(f"There is no suite {word!r} in the store.")
-        yield _Cases(suite, partial(_cases, store, suite.content))
+        yield _SuiteCases(suite, partial(_read_cases, store, suite.content))
 
 
 @lru_cache(maxsize=len(TIERS))
-def _builtin(tier: str) -> _Cases:
+def _load_builtin(tier: str) -> _SuiteCases:
     cases: list[Case] = []
 
-    def keep(placed_case: Placed) -> None:
+    def keep(placed_case: CaseAtLine) -> None:
         cases.append(placed_case.case)
 
-    loaded_suite = survey(builtin(tier), keep)
-    return _Cases(replace(loaded_suite.suite, name=f"{BUILTIN}{tier}"), lambda: cases)
+    loaded_suite = inspect_suite(builtin_path(tier), keep)
+    return _SuiteCases(replace(loaded_suite.suite, name=f"{BUILTIN_PREFIX}{tier}"), lambda: cases)
 
 
-def _cases(store: Store, content: str) -> Iterator[Case]:
+def _read_cases(store: Store, content: str) -> Iterator[Case]:
     return (stored_case.case for stored_case in store.cases(content))
 
 
@@ -127,31 +132,35 @@ class _TokenCount(Struct, gc=False):
     prompt_tokens: int
     judge_tokens: int
     """Tokens that judges see besides the answer."""
-    asks: tuple[str | None, ...]
+    judges: tuple[str | None, ...]
     """The judges that its graders call; None for those of the run."""
 
 
-def _of_suite(store: Store, of: _Cases, request: Request, names: Names, prices: Prices) -> Estimate:
+def _estimate_suite(
+    store: Store, of: _SuiteCases, request: Request, names: TargetNames, prices: Prices
+) -> Estimate:
     loaded_suite, token_counts = _count_tokens(of, request)
     suite, indexer = loaded_suite.suite, loaded_suite.indexer
     settings = with_defaults(suite.defaults, request)
-    near = names.near(suite.folder)
-    judges = tuple(near.spec(word, request.judge_params, judged=False) for word in request.judges)
+    near = names.for_folder(suite.folder)
+    judges = tuple(near.get_spec(word, request.judge_params, judged=False) for word in request.judges)
     words = request.targets or suite.defaults.targets or near.default
-    resolve = partial(near.spec, judged=not judges and "judge" in loaded_suite.wanted.needs)
+    resolve = partial(near.get_spec, judged=not judges and "judge" in loaded_suite.required.needs)
     specs = [resolve(word, request.params) for word in words]
     calls = _CallCounter(resolve, judges, request)
     for place, spec in enumerate(specs):
-        index = loaded_suite.index(Seat(target=spec.name, first=place == 0, alone=len(specs) == 1))
-        for position in index.chosen:
+        index = loaded_suite.index(RunSlot(target=spec.name, first=place == 0, alone=len(specs) == 1))
+        for position in index.positions:
             calls.add(spec, token_counts[position])
-    measures = Measures(store, suite, [call_sum.spec for call_sum in calls.all()])
+    measures = RunHistory(store, suite, [call_sum.spec for call_sum in calls.sums()])
     shares = [
-        _share(call_sum, measures.of(call_sum.spec, judging=call_sum.judging), prices, settings.concurrency)
-        for call_sum in calls.all()
+        _make_share(
+            call_sum, measures.get(call_sum.spec, judging=call_sum.judging), prices, settings.concurrency
+        )
+        for call_sum in calls.sums()
     ]
-    whole = indexer.index(suite.split_rule)
-    splits = [whole.split_of(position) for position in whole.chosen]
+    whole = indexer.build(suite.split_rule)
+    splits = [whole.split_at(position) for position in whole.positions]
     return Estimate(
         cases=len(splits),
         dev=None if whole.holdout is None else splits.count("dev"),
@@ -165,64 +174,66 @@ def _of_suite(store: Store, of: _Cases, request: Request, names: Names, prices: 
     )
 
 
-_CountedSuite = tuple[Loaded, dict[int, _TokenCount]]
+_CountedSuite = tuple[LoadedSuite, dict[int, _TokenCount]]
 _TOKEN_CACHE: OrderedDict[bytes, _CountedSuite] = OrderedDict()
 """The suites read last, so that a large one is read only once while a user tries settings."""
-_MOST_WEIGHED = 4
-_GUARD = Lock()
+_MAX_CACHED_SUITES = 4
+_CACHE_LOCK = Lock()
 
 
-def _count_tokens(of: _Cases, request: Request) -> _CountedSuite:
+def _count_tokens(of: _SuiteCases, request: Request) -> _CountedSuite:
     """Returns the suite, split as the request says, and the tokens of each selected case by position."""
     settings = request.settings
     key = encode((of.suite.digest, of.suite.content, settings.selection, settings.repeats))
-    with _GUARD:
+    with _CACHE_LOCK:
         cached = _TOKEN_CACHE.get(key)
-    loaded_suite, token_counts = cached or _read(of, request)
-    with _GUARD:
+    loaded_suite, token_counts = cached or _read_suite(of, request)
+    with _CACHE_LOCK:
         _TOKEN_CACHE[key] = loaded_suite, token_counts
         _TOKEN_CACHE.move_to_end(key)
-        while len(_TOKEN_CACHE) > _MOST_WEIGHED:
+        while len(_TOKEN_CACHE) > _MAX_CACHED_SUITES:
             _TOKEN_CACHE.popitem(last=False)
-    return as_asked(replace(loaded_suite, suite=of.suite, path=of.suite.title), request), token_counts
+    return apply_split(replace(loaded_suite, suite=of.suite, path=of.suite.title), request), token_counts
 
 
-def _read(of: _Cases, request: Request) -> _CountedSuite:
-    wishes, token_counts = Wishes(), dict[int, _TokenCount]()
-    indexer = Indexer(request.settings.selection, request.settings.repeats)
+def _read_suite(of: _SuiteCases, request: Request) -> _CountedSuite:
+    wishes, token_counts = RequirementCollector(), dict[int, _TokenCount]()
+    indexer = CaseIndexer(request.settings.selection, request.settings.repeats)
     for position, case in enumerate(of.cases()):
         if indexer.add(case):
-            graders = [bind(grader, GRADERS.get) for grader in case.assertions]
+            graders = [build_grader(grader, GRADERS.get) for grader in case.assertions]
             wishes.add(case, graders)
-            asks = tuple(name for grader in graders if "judge" in grader.wants() for name in grader.judges())
-            token_counts[position] = _weight(case, asks, request)
-    loaded_suite = Loaded(
-        path=of.suite.title, suite=of.suite, indexer=indexer, wanted=wishes.wanted, problems=()
+            asks = tuple(
+                name for grader in graders if "judge" in grader.requirements() for name in grader.judges()
+            )
+            token_counts[position] = _count_case_tokens(case, asks, request)
+    loaded_suite = LoadedSuite(
+        path=of.suite.title, suite=of.suite, indexer=indexer, required=wishes.required, problems=()
     )
     return loaded_suite, token_counts
 
 
-def _weight(case: Case, asks: tuple[str | None, ...], request: Request) -> _TokenCount:
+def _count_case_tokens(case: Case, asks: tuple[str | None, ...], request: Request) -> _TokenCount:
     return _TokenCount(
         target=case.target,
-        repeats=0 if case.problems else repeats_of(case, request.settings.repeats),
-        prompt_tokens=_tokens("".join(map(_text, case.input))),
-        judge_tokens=_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
-        asks=asks,
+        repeats=0 if case.problems else count_repeats(case, request.settings.repeats),
+        prompt_tokens=_estimate_tokens("".join(map(_sent_text, case.input))),
+        judge_tokens=_estimate_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
+        judges=asks,
     )
 
 
-def _text(message: Message) -> str:
+def _sent_text(message: Message) -> str:
     """Returns the text of a message; the tokens of images and other data cannot be told from a length."""
     files = [part.text or "" for part in message.parts if not isinstance(part, str)]
     return "".join((message.content, *files))
 
 
-def _tokens(text: str) -> int:
-    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_A_TOKEN)
+def _estimate_tokens(text: str) -> int:
+    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN)
 
 
-class _Sum(Struct):
+class _CallSum(Struct):
     """All calls of one target or judge."""
 
     spec: TargetSpec
@@ -241,56 +252,56 @@ class _CallCounter:
         self._resolve = lru_cache(maxsize=None)(resolve)
         self._judges = judges
         self._request = request
-        self._sums: dict[tuple[bytes, bool], _Sum] = {}
+        self._sums: dict[tuple[bytes, bool], _CallSum] = {}
         self.self_judged: dict[str, None] = {}
 
-    def all(self) -> list[_Sum]:
+    def sums(self) -> list[_CallSum]:
         return list(self._sums.values())
 
     def add(self, spec: TargetSpec, weight: _TokenCount) -> None:
         if weight.target is not None:
             spec = self._resolve(weight.target, self._request.params)
-        answer = min(ANSWER_TOKENS, spec.params.max_tokens or ANSWER_TOKENS)
+        answer = min(DEFAULT_ANSWER_TOKENS, spec.params.max_tokens or DEFAULT_ANSWER_TOKENS)
         self._count(spec, weight.repeats, weight.prompt_tokens, answer, judging=False)
-        for name in weight.asks:
+        for name in weight.judges:
             calls = weight.repeats * self._request.settings.judge_repeats
-            for judge in self._judging(spec, name):
-                judge_tokens = weight.prompt_tokens + weight.judge_tokens + answer + JUDGING_TOKENS
-                self._count(judge, calls, judge_tokens, ANSWER_TOKENS, judging=True)
+            for judge in self._judges_for(spec, name):
+                judge_tokens = weight.prompt_tokens + weight.judge_tokens + answer + JUDGE_PROMPT_TOKENS
+                self._count(judge, calls, judge_tokens, DEFAULT_ANSWER_TOKENS, judging=True)
 
-    def _judging(self, spec: TargetSpec, name: str | None) -> tuple[TargetSpec, ...]:
+    def _judges_for(self, spec: TargetSpec, name: str | None) -> tuple[TargetSpec, ...]:
         if self._judges:
             return self._judges
         if name is not None:
             return (self._resolve(name, Params()),)
-        judge, itself = judge_of(spec)
+        judge, itself = default_judge(spec)
         if itself:
             self.self_judged[spec.name] = None
         return (judge,)
 
     def _count(self, spec: TargetSpec, calls: int, prompt_tokens: int, answer: int, *, judging: bool) -> None:
-        key = key_of(spec), judging
+        key = target_key(spec), judging
         call_sum = self._sums.get(key)
         if call_sum is None:
-            call_sum = self._sums[key] = _Sum(spec, judging)
+            call_sum = self._sums[key] = _CallSum(spec, judging)
         call_sum.calls += calls
         call_sum.prompt_tokens += calls * prompt_tokens
         call_sum.answers += calls * answer
 
 
-def _share(call_sum: _Sum, history: Measured, prices: Prices, concurrency: int) -> Share:
+def _make_share(call_sum: _CallSum, history: TargetHistory, prices: Prices, concurrency: int) -> Share:
     usage = Usage(input_tokens=call_sum.prompt_tokens, output_tokens=call_sum.answers)
     if history.usage is not None:
         usage = history.usage.times(call_sum.calls)
     latency = 0.0 if get_kind(call_sum.spec).is_instant else history.latency_s
-    places = max(1, min(places_of(call_sum.spec, concurrency), call_sum.calls))
+    places = max(1, min(max_concurrency_for(call_sum.spec, concurrency), call_sum.calls))
     return Share(
         name=call_sum.spec.name,
         judging=call_sum.judging,
         calls=call_sum.calls,
         usage=usage,
-        counted=history.usage is not None,
-        cost_usd=cost_usd(usage, prices.in_budget(call_sum.spec)),
-        tells_cost=tells_cost(call_sum.spec),
+        is_measured=history.usage is not None,
+        cost_usd=cost_usd(usage, prices.get_for_budget(call_sum.spec)),
+        reports_cost=reports_cost(call_sum.spec),
         seconds=None if latency is None else latency * call_sum.calls / places,
     )

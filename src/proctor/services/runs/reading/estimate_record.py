@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from proctor.model import Usage
-from proctor.plurals import counted, listed
+from proctor.plurals import join_names, pluralize
 from proctor.reports.formatting import seconds as duration
 
-BYTES_A_TOKEN = 4
+BYTES_PER_TOKEN = 4
 """Used for text whose tokens no earlier run has counted."""
-ANSWER_TOKENS = 200
+DEFAULT_ANSWER_TOKENS = 200
 """Used for answers where there are no earlier ones, unless a lower limit is set."""
 _MAX_NAMES = 3
 
@@ -25,11 +25,11 @@ class Share(Struct, frozen=True, kw_only=True):
     judging: bool
     calls: int
     usage: Usage
-    counted: bool
+    is_measured: bool
     """Whether the tokens are those of earlier runs of the suite; else they are guessed from text lengths."""
     cost_usd: float | None
     """None where its price is unknown."""
-    tells_cost: bool = False
+    reports_cost: bool = False
     """Whether it reports the cost of its answers."""
     seconds: float | None
     """None where no earlier run called it."""
@@ -80,7 +80,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     @property
     def unlimited(self) -> tuple[str, ...]:
         """Targets that no budget can limit: their price is unknown, and they do not report costs."""
-        reporting_names = {share.name for share in self.shares if share.tells_cost}
+        reporting_names = {share.name for share in self.shares if share.reports_cost}
         return tuple(name for name in self.unpriced if name not in reporting_names)
 
     @property
@@ -91,33 +91,33 @@ class Estimate(Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """One line, such as `24 dev + 6 holdout cases × 2 targets = 60 calls, about $0.04, about 40 s`."""
-        selected = self._selected()
+        selected = self._format_selected()
         if not self.targets:
             return f"{selected}; choose whom to ask"
         repeats, remainder = divmod(self.calls, max(1, self.cases * self.targets))
         times = f" × {repeats} repeats" * (repeats > 1)
-        whole = f" × {counted(self.targets, 'target')}"
+        whole = f" × {pluralize(self.targets, 'target')}"
         product = (
-            f"{times}{whole} =" if not remainder and repeats else f" on {counted(self.targets, 'target')} ="
+            f"{times}{whole} =" if not remainder and repeats else f" on {pluralize(self.targets, 'target')} ="
         )
-        calls = f"{'at most ' * self.at_most}{counted(self.calls, 'call')}"
+        calls = f"{'at most ' * self.at_most}{pluralize(self.calls, 'call')}"
         if self.judge_calls:
-            calls += f" + {counted(self.judge_calls, 'judge call')}"
-        return f"{selected}{product} {calls}, {self._cost()}, {self._time()}"
+            calls += f" + {pluralize(self.judge_calls, 'judge call')}"
+        return f"{selected}{product} {calls}, {self._format_cost()}, {self._format_time()}"
 
-    def _selected(self) -> str:
+    def _format_selected(self) -> str:
         if self.dev and self.holdout:
             return f"{self.dev:,} dev + {self.holdout:,} holdout cases"
         split = "dev " if self.dev else "holdout " if self.holdout else ""
-        return counted(self.cases, f"{split}case")
+        return pluralize(self.cases, f"{split}case")
 
-    def _cost(self) -> str:
+    def _format_cost(self) -> str:
         known_cost = math.fsum(share.cost_usd or 0.0 for share in self.shares)
         if self.unpriced:
-            return f"at least {dollars(known_cost)}" if known_cost else "cost not known"
-        return f"about {dollars(known_cost)}" if known_cost else "no cost"
+            return f"at least {format_approximate_usd(known_cost)}" if known_cost else "cost not known"
+        return f"about {format_approximate_usd(known_cost)}" if known_cost else "no cost"
 
-    def _time(self) -> str:
+    def _format_time(self) -> str:
         known_time = math.fsum(share.seconds or 0.0 for share in self.shares)
         words = f"{max(1, round(known_time))} s" if known_time < 10 else duration(known_time)
         if self.untimed:
@@ -128,38 +128,40 @@ class Estimate(Struct, frozen=True, kw_only=True):
     def notes(self) -> tuple[str, ...]:
         """Sentences on where the numbers come from, and what is unknown."""
         notes = []
-        estimates = [share for share in self.shares if not share.counted and share.cost_usd]
+        estimates = [share for share in self.shares if not share.is_measured and share.cost_usd]
         if estimates:
-            names = _names(share.name for share in estimates)
+            names = _list_names(share.name for share in estimates)
             notes.append(
                 f"No earlier run of this suite tells the tokens of {names}, so "
-                f"they are guessed: {BYTES_A_TOKEN} bytes of text each, and {ANSWER_TOKENS} an answer "
+                f"they are guessed: {BYTES_PER_TOKEN} bytes of text each, and {DEFAULT_ANSWER_TOKENS} an "
+                "answer "
                 "unless less is allowed."
             )
         if self.unpriced:
             notes.append(
-                f"The price of {_names(self.unpriced)} is not known. A prices.toml beside the store tells it."
+                f"The price of {_list_names(self.unpriced)} is not known. A prices.toml beside the store "
+                "tells it."
             )
         if self.untimed:
-            notes.append(f"The speed of {_names(self.untimed)} is known after a first run.")
+            notes.append(f"The speed of {_list_names(self.untimed)} is known after a first run.")
         if self.at_most:
             notes.append("Answers that are there already are taken over, and not asked for again.")
         if self.self_judged:
-            names = _names(self.self_judged)
+            names = _list_names(self.self_judged)
             notes.append(
                 f"No judge is named for {names}: a model that judges its own answers is kind to itself."
             )
         if self.budget_usd is not None:
-            notes.append(f"Each run stops asking when {dollars(self.budget_usd)} are spent.")
+            notes.append(f"Each run stops asking when {format_approximate_usd(self.budget_usd)} are spent.")
         return tuple(notes)
 
 
-def dollars(usd: float) -> str:
+def format_approximate_usd(usd: float) -> str:
     """Formats an approximate sum with as many digits as it needs: `$0.04`, `$0.0012`, `$1,200`."""
     if usd >= 100:
         return f"${usd:,.0f}"
     return f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}" if usd >= 0.0001 else "less than $0.0001"
 
 
-def _names(names: Iterable[str]) -> str:
-    return listed(list(dict.fromkeys(names)), _MAX_NAMES)
+def _list_names(names: Iterable[str]) -> str:
+    return join_names(list(dict.fromkeys(names)), _MAX_NAMES)

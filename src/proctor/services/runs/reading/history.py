@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from proctor.codec import encode
 from proctor.model import Params, Run, Suite, TargetSpec, Trial, Usage
 from proctor.protocols import Store
-from proctor.services.runs.planning.judge_choice import judges_of
+from proctor.services.runs.planning.judge_choice import all_judges
 
-_RUNS = 200
+_MAX_RUNS = 200
 """The newest runs that are considered, at most."""
-_READ = 12
+_MAX_RUNS_READ = 12
 """The runs among them whose trials are read, at most."""
-_TRIALS = 100
+_MAX_TRIALS = 100
 """The trials that are read of each run, at most."""
 
 
-class Mean(Struct, frozen=True):
+class MeanUsage(Struct, frozen=True):
     """The average usage of a call."""
 
     input_tokens: float
@@ -37,21 +37,21 @@ class Mean(Struct, frozen=True):
         )
 
 
-class Measured(Struct, frozen=True):
+class TargetHistory(Struct, frozen=True):
     """The usage and latency of a target or judge in earlier runs; None where unknown."""
 
-    usage: Mean | None = None
+    usage: MeanUsage | None = None
     latency_s: float | None = None
 
 
-def key_of(spec: TargetSpec) -> bytes:
+def target_key(spec: TargetSpec) -> bytes:
     """Returns the key of a target or judge, independent of its name and parameters."""
     return encode(
         replace(spec, name="", params=Params(), judge=None, fallbacks=(), workers=None, retries=None)
     )
 
 
-class Measures:
+class RunHistory:
     """The usage and latency of targets and judges in the newest runs."""
 
     def __init__(self, store: Store, suite: Suite, specs: Sequence[TargetSpec]) -> None:
@@ -67,36 +67,40 @@ class Measures:
         """
         self._latencies: dict[bytes, list[float]] = {}
         self._usages: dict[tuple[bytes, bool], list[Usage]] = {}
-        keys = {key_of(spec) for spec in specs}
+        keys = {target_key(spec) for spec in specs}
         read = 0
-        for run in islice(store.runs(), _RUNS):
-            if read == _READ:
+        for run in islice(store.runs(), _MAX_RUNS):
+            if read == _MAX_RUNS_READ:
                 break
             same = run.suite.name == suite.name
-            if run.imported is None and run.regrade_of is None and self._tells(keys, run, same_suite=same):
+            if (
+                run.imported is None
+                and run.regrade_of is None
+                and self._has_new_data(keys, run, same_suite=same)
+            ):
                 read += 1
                 self._read(store, run, same_suite=same)
 
-    def of(self, spec: TargetSpec, *, judging: bool) -> Measured:
+    def get(self, spec: TargetSpec, *, judging: bool) -> TargetHistory:
         """Returns the history of a spec as a target, or as a judge."""
-        key = key_of(spec)
+        key = target_key(spec)
         usages, latencies = self._usages.get((key, judging)), self._latencies.get(key)
-        return Measured(
-            usage=_mean(usages) if usages else None,
+        return TargetHistory(
+            usage=_mean_usage(usages) if usages else None,
             latency_s=sum(latencies) / len(latencies) / 1000 if latencies else None,
         )
 
-    def _tells(self, keys: set[bytes], run: Run, *, same_suite: bool) -> bool:
+    def _has_new_data(self, keys: set[bytes], run: Run, *, same_suite: bool) -> bool:
         """Whether a run may have data that newer runs did not have."""
-        target = key_of(run.target)
+        target = target_key(run.target)
         if target in keys and target not in self._latencies:
             return True
-        callees = [(target, False), *((key_of(judge), True) for judge in judges_of(run))]
+        callees = [(target, False), *((target_key(judge), True) for judge in all_judges(run))]
         return same_suite and any(callee[0] in keys and callee not in self._usages for callee in callees)
 
     def _read(self, store: Store, run: Run, *, same_suite: bool) -> None:
-        target = key_of(run.target)
-        judges = {judge.name: key_of(judge) for judge in judges_of(run)}
+        target = target_key(run.target)
+        judges = {judge.name: target_key(judge) for judge in all_judges(run)}
         latencies, usages = list[float](), dict[tuple[bytes, bool], list[Usage]]()
         for trial in _own_trials(store, run):
             output = trial.output
@@ -115,15 +119,15 @@ class Measures:
 
 def _own_trials(store: Store, run: Run) -> Iterator[Trial]:
     """Yields the first trials of a run that its own target answered, without cached and reused ones."""
-    for stored_trial in islice(store.trials(run.id), _TRIALS):
+    for stored_trial in islice(store.trials(run.id), _MAX_TRIALS):
         trial = stored_trial.trial
         if trial.output is not None and not trial.output.cached and not (trial.source_run or trial.target):
             yield trial
 
 
-def _mean(usages: Sequence[Usage]) -> Mean:
+def _mean_usage(usages: Sequence[Usage]) -> MeanUsage:
     count = len(usages)
-    return Mean(
+    return MeanUsage(
         sum(usage.input_tokens for usage in usages) / count,
         sum(usage.output_tokens for usage in usages) / count,
         sum(usage.cached_tokens for usage in usages) / count,

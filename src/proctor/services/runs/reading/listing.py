@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from proctor.model import Run, Verdict
 from proctor.protocols import Store
-from proctor.reports.runs.listing import Listed
-from proctor.services.runs.reading.report import reported
+from proctor.reports.runs.listing import RunListEntry
+from proctor.services.runs.reading.report import build_report
 from proctor.verdicts import Counts
 
 
-class Filter(Struct, frozen=True, kw_only=True):
+class RunFilter(Struct, frozen=True, kw_only=True):
     """Which runs are listed; a field that is None or empty matches all."""
 
     suite: str | None = None
@@ -24,7 +24,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     group: str | None = None
     status: str | None = None
 
-    def takes(self, run: Run) -> bool:
+    def matches(self, run: Run) -> bool:
         """Whether a run matches."""
         conditions = (
             (self.suite, run.suite.name),
@@ -38,7 +38,7 @@ class Filter(Struct, frozen=True, kw_only=True):
         )
 
 
-def fitting(store: Store, run_filter: Filter, after: str | None = None) -> Iterator[Run]:
+def find_runs(store: Store, run_filter: RunFilter, after: str | None = None) -> Iterator[Run]:
     """Yields the matching runs, newest first.
 
     Args:
@@ -48,22 +48,22 @@ def fitting(store: Store, run_filter: Filter, after: str | None = None) -> Itera
     """
     has_started = not after
     for run in store.runs():
-        if has_started and run_filter.takes(run):
+        if has_started and run_filter.matches(run):
             yield run
         has_started = has_started or run.id == after
 
 
-def listed(store: Store, run: Run) -> Listed:
+def summarize_run(store: Store, run: Run) -> RunListEntry:
     """Returns a run with its counts, as lists show it."""
-    verdicts = store.counts(run.id)
+    verdicts = store.count_verdicts(run.id)
     counts = Counts()
     if run.suite.repeats_rule == "each":
         counts.passed = verdicts.get(Verdict.PASS, 0)
         counts.failed = verdicts.get(Verdict.FAIL, 0)
         counts.errors = verdicts.get(Verdict.ERROR, 0)
         counts.unscored = verdicts.get(Verdict.UNSCORED, 0)
-        counts.cases = store.asked_cases(run.id)
+        counts.cases = store.count_finished_cases(run.id)
     else:  # whether a case passed depends on all of its trials
-        counts = reported(store, run).tally.counted
+        counts = build_report(store, run).tally.result_counts
     trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
-    return Listed(run=run, counts=counts, there=trial_count)
+    return RunListEntry(run=run, counts=counts, verdict_count=trial_count)

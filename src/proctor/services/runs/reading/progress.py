@@ -9,50 +9,50 @@ from time import monotonic
 from msgspec import Struct
 
 from proctor.model import Run
-from proctor.plan import Indexer
-from proctor.plurals import counted
+from proctor.plan import CaseIndexer
+from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import cost, seconds
-from proctor.reports.runs.console import opening
-from proctor.services.runs.reading.catalogue_sync import Looked
+from proctor.reports.runs.console import split_sizes_line
+from proctor.services.runs.reading.catalogue_sync import RunSummary
 
 _WINDOW_S = 60.0
-_LEAST_S = 1.0
+_MIN_SPAN_S = 1.0
 """A rate over less time than this is not shown."""
 
 
-def opening_of(store: Store, run: Run) -> str:
+def opening_line(store: Store, run: Run) -> str:
     """The first line of a run: `Running custom suite: 8 dev + 2 holdout tests`, or its cases and target.
 
     Raises:
         StoreError: the store cannot be read.
     """
     if run.suite.split_rule is not None:
-        indexer = Indexer(run.settings.selection, run.settings.repeats)
+        indexer = CaseIndexer(run.settings.selection, run.settings.repeats)
         for stored_case in store.cases(run.suite.content):
             indexer.add(stored_case.case)
-        index = indexer.index(run.suite.split_rule, run.seat)
-        splits = [index.split_of(position) for position in index.chosen]
-        line = opening(splits.count("dev"), splits.count("holdout"))
+        index = indexer.build(run.suite.split_rule, run.seat)
+        splits = [index.split_at(position) for position in index.positions]
+        line = split_sizes_line(splits.count("dev"), splits.count("holdout"))
         if line is not None:
             return line
-    return f"Running {run.suite.title} on {run.target.name}: {counted(run.planned, 'trial')}"
+    return f"Running {run.suite.title} on {run.target.name}: {pluralize(run.planned, 'trial')}"
 
 
-class Pace(Struct, frozen=True):
+class RunSpeed(Struct, frozen=True):
     """The speed of a run."""
 
     rate: float
     """Trials per second."""
-    left_s: float
+    remaining_s: float
 
     @property
     def words(self) -> str:
         """The speed as text, such as `3.2/s · 12 s left`."""
-        return f"{self.rate:,.1f}/s · {seconds(self.left_s)} left"
+        return f"{self.rate:,.1f}/s · {seconds(self.remaining_s)} left"
 
 
-class Pacing:
+class SpeedMeter:
     """Measures the speed of a run from repeated samples."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -63,24 +63,24 @@ class Pacing:
         """
         self._clock = clock
         self._samples: deque[tuple[float, int]] = deque()
-        self._pace: Pace | None = None
+        self._speed: RunSpeed | None = None
 
-    def pace(self, done: int, planned: int) -> Pace | None:
+    def measure(self, done: int, planned: int) -> RunSpeed | None:
         """Adds a sample and returns the speed; None before it can be measured."""
         now = self._clock()
         if self._samples and self._samples[-1][1] == done:
-            return self._pace
+            return self._speed
         self._samples.append((now, done))
         while now - self._samples[0][0] > _WINDOW_S and len(self._samples) > 2:
             self._samples.popleft()
         began, before = self._samples[0]
-        if now - began >= _LEAST_S and done > before:
+        if now - began >= _MIN_SPAN_S and done > before:
             rate = (done - before) / (now - began)
-            self._pace = Pace(rate, max(0, planned - done) / rate)
-        return self._pace
+            self._speed = RunSpeed(rate, max(0, planned - done) / rate)
+        return self._speed
 
 
-def money_so_far(run_summary: Looked) -> str:
+def format_cost_so_far(run_summary: RunSummary) -> str:
     """Returns the cost of a run so far as text, including judges; says where a part is unknown."""
     judge = run_summary.summary["judge"]
     parts = [run_summary.summary["cost_usd"], *([judge["cost_usd"]] if judge["calls"] else [])]

@@ -12,15 +12,15 @@ from msgspec.structs import replace
 
 from proctor.codec import target_digest
 from proctor.errors import ExitCode, StoreError, UnknownName, UsageError
-from proctor.model import Calibration, Case, Look, Run
+from proctor.model import Calibration, Case, HoldoutAccess, Run
 from proctor.protocols import Store
 from proctor.reports import REPORTS
-from proctor.reports.runs.serialize import Reported, Row, seal
-from proctor.services.runs.planning.judge_choice import judges_of
-from proctor.verdicts import Tally, exit_code, rules_of, taken_over, verdict_of
+from proctor.reports.runs.serialize import RunReport, TrialResult, seal
+from proctor.services.runs.planning.judge_choice import all_judges
+from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for, run_exit_code
 
 
-def reported(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool = False) -> Reported:
+def build_report(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool = False) -> RunReport:
     """Builds the report of a run; its numbers cover all trials, and held-out rows are hidden.
 
     Args:
@@ -33,37 +33,37 @@ def reported(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool
         StoreError: the store cannot be read.
     """
     if tally is None or run.status != "finished":  # trials from before may be missing in it
-        tally = Tally(rules_of(run), run.suite.repeats_rule, run.settings.repeats)
-        for row in rows_of(store, run, reveal=True):
-            tally.add(row.trial, row.case, kept=taken_over(row.trial, run))
-    return Reported(
+        tally = Tally(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
+        for row in read_trial_rows(store, run, reveal=True):
+            tally.add(row.trial, row.case, kept=is_reused(row.trial, run))
+    return RunReport(
         run=run,
         tally=tally,
         exit_code=_exit_code(run, tally),
-        rows=lambda: rows_of(store, run, reveal=reveal),
-        looks=None if run.suite.split_rule is None else len(store.looks(run.suite.digest)),
-        calibrations=calibrations_of(store, run) if tally.judging.prompts else (),
+        rows=lambda: read_trial_rows(store, run, reveal=reveal),
+        looks=None if run.suite.split_rule is None else len(store.holdout_accesses(run.suite.digest)),
+        calibrations=find_calibrations(store, run) if tally.judge_stats.prompts else (),
     )
 
 
 def _exit_code(run: Run, tally: Tally) -> ExitCode:
     if run.status == "finished":
-        return exit_code(tally.counted, run.settings)
+        return run_exit_code(tally.result_counts, run.settings)
     return ExitCode.NOT_MEASURED if run.stopped else ExitCode.INTERRUPTED
 
 
-def calibrations_of(store: Store, run: Run) -> tuple[Calibration, ...]:
+def find_calibrations(store: Store, run: Run) -> tuple[Calibration, ...]:
     """Returns the newest calibration of each judge of a run, under the judge's name in the run.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    judges = {spec.name: spec for spec in judges_of(run)}
+    judges = {spec.name: spec for spec in all_judges(run)}
     by_name = ((name, store.calibrations(target_digest(spec))) for name, spec in judges.items())
     return tuple([replace(calibrations[-1], name=name) for name, calibrations in by_name if calibrations])
 
 
-def looked_at(store: Store, report: Reported, *, reveal: bool) -> Reported:
+def record_report_access(store: Store, report: RunReport, *, reveal: bool) -> RunReport:
     """Records a holdout access, and returns the report with the new count.
 
     Each command that shows pass rates calls it once. Revealing answers counts as a further access.
@@ -78,8 +78,8 @@ def looked_at(store: Store, report: Reported, *, reveal: bool) -> Reported:
     """
     if "holdout" not in report.tally.splits:
         return report
-    keep_looks(store, report.run, reveal=reveal)
-    return replace(report, looks=len(store.looks(report.run.suite.digest)))
+    record_holdout_accesses(store, report.run, reveal=reveal)
+    return replace(report, looks=len(store.holdout_accesses(report.run.suite.digest)))
 
 
 def has_holdout(store: Store, run: Run) -> bool:
@@ -92,24 +92,26 @@ def has_holdout(store: Store, run: Run) -> bool:
     )
 
 
-def keep_looks(store: Store, run: Run, *, reveal: bool) -> None:
+def record_holdout_accesses(store: Store, run: Run, *, reveal: bool) -> None:
     """Records an access to the pass rate of a run's holdout, and with `reveal` one to hidden cases too."""
-    keep_look(store, run, "rate")
+    record_holdout_access(store, run, "rate")
     if reveal:
-        keep_look(store, run, "reveal")
+        record_holdout_access(store, run, "reveal")
 
 
-def keep_look(store: Store, run: Run, kind: Literal["rate", "reveal"]) -> None:
+def record_holdout_access(store: Store, run: Run, kind: Literal["rate", "reveal"]) -> None:
     """Records an access to the holdout of a run: to its pass rate, or to hidden cases."""
-    store.look(Look(suite=run.suite.digest, run=run.id, kind=kind, at=datetime.now(UTC)))
+    store.add_holdout_access(
+        HoldoutAccess(suite=run.suite.digest, run=run.id, kind=kind, at=datetime.now(UTC))
+    )
 
 
-def rows_of(store: Store, run: Run, *, reveal: bool = False) -> Iterator[Row]:
+def read_trial_rows(store: Store, run: Run, *, reveal: bool = False) -> Iterator[TrialResult]:
     """Yields the finished trials of a run with their cases, in suite order.
 
     Verdicts are computed from the trials. Rows of held-out cases are hidden, unless `reveal`.
     """
-    rules = rules_of(run)
+    rules = pass_rules_for(run)
     cases = enumerate(stored_trial.case for stored_trial in store.cases(run.suite.content))
     position, case = -1, Case(id="", input=())
     for stored_trial in store.trials(run.id):
@@ -123,11 +125,13 @@ def rows_of(store: Store, run: Run, *, reveal: bool = False) -> Iterator[Row]:
                     f"{run.suite.title} again: `proctor suites save FILE`."
                 )
             position, case = numbered_case
-        row = Row(trial=stored_trial.trial, verdict=verdict_of(stored_trial.trial, rules(case)), case=case)
+        row = TrialResult(
+            trial=stored_trial.trial, verdict=decide_verdict(stored_trial.trial, rules(case)), case=case
+        )
         yield row if reveal else seal(row)
 
 
-def check_endings(paths: Sequence[str]) -> None:
+def check_report_paths(paths: Sequence[str]) -> None:
     """Checks that reports can be written to these paths, before anything is sent.
 
     Raises:
@@ -147,13 +151,13 @@ def check_endings(paths: Sequence[str]) -> None:
             raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
 
 
-def write(path: str, runs: Sequence[Reported]) -> None:
+def write_report(path: str, runs: Sequence[RunReport]) -> None:
     """Writes runs to a file in the format of its ending; an existing file is replaced only on success.
 
     Raises:
         UsageError: the ending is no report format, or the file cannot be written.
     """
-    check_endings([path])
+    check_report_paths([path])
     part = f"{path}.{os.getpid()}.part"
     try:
         with Path(part).open("w", encoding="utf-8", newline="") as file:

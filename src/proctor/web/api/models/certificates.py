@@ -32,7 +32,7 @@ class CertificateRequest(RequestBody):
     )
 
 
-class CertifiedSuite(BaseModel):
+class CertifiedSuiteResource(BaseModel):
     """The suite of a certificate."""
 
     name: str
@@ -40,14 +40,14 @@ class CertifiedSuite(BaseModel):
     digest: str = Field(examples=[DIGEST])
 
 
-class CertifiedTarget(BaseModel):
+class CertifiedTargetResource(BaseModel):
     """The target of a certificate."""
 
     name: str
     digest: str = Field(examples=[DIGEST])
 
 
-class Claim(BaseModel):
+class ClaimResource(BaseModel):
     """The numbers of one part of a run."""
 
     passed: int
@@ -60,7 +60,7 @@ class Claim(BaseModel):
     ci95: Interval
 
 
-class HoldoutAccessCounts(BaseModel):
+class HoldoutAccessCountsResource(BaseModel):
     """The number of holdout accesses."""
 
     rate: int = Field(description="To its pass rate, before the run.")
@@ -68,21 +68,21 @@ class HoldoutAccessCounts(BaseModel):
     until_now: int | None
 
 
-class Key(BaseModel):
+class KeyResource(BaseModel):
     """A key that signed."""
 
     id: str
     trusted: bool
 
 
-class Signature(BaseModel):
+class SignatureResource(BaseModel):
     """The signature of a bundle."""
 
     standing: Literal["trusted", "unknown", "unsigned"]
-    keys: list[Key]
+    keys: list[KeyResource]
 
 
-class Derivation(BaseModel):
+class DerivationResource(BaseModel):
     """How the number was derived."""
 
     graded_again: int = Field(description="Scores that are the same when the answers are graded again.")
@@ -93,7 +93,7 @@ class Derivation(BaseModel):
     unverified: list[str]
 
 
-class CertificateBundle(BaseModel):
+class CertificateBundleResource(BaseModel):
     """The bundle of the certificate."""
 
     name: str | None
@@ -103,7 +103,7 @@ class CertificateBundle(BaseModel):
     trials_root: str
 
 
-class Certificate(Claim):
+class CertificateResource(ClaimResource):
     """What `proctor certify --json` prints of a run."""
 
     proctor_certificate: int
@@ -111,53 +111,53 @@ class Certificate(Claim):
     word: str = Field(description="How far the number is verified.", examples=["verified"])
     forced: list[str]
     run: str = Field(examples=[RUN])
-    suite: CertifiedSuite
-    target: CertifiedTarget
+    suite: CertifiedSuiteResource
+    target: CertifiedTargetResource
     started_at: str
     finished_at: str
     part: str = Field(description="The part of the suite that was measured.", examples=["holdout"])
-    claims: dict[str, Claim]
-    looks: HoldoutAccessCounts
+    claims: dict[str, ClaimResource]
+    looks: HoldoutAccessCountsResource
     conditions: list[str]
     judges: list[dict[str, Any]]
-    signature: Signature
+    signature: SignatureResource
     imported: Literal["trusted", "unknown", "unsigned"] | None
-    derived: Derivation
-    bundle: CertificateBundle
+    derived: DerivationResource
+    bundle: CertificateBundleResource
     proctor: str = Field(description="The version of Proctor that created it.")
 
 
-class StoredCertificate(BaseModel):
+class StoredCertificateResource(BaseModel):
     """A certificate that was created on this server."""
 
     run: str = Field(examples=[RUN])
     made_at: str
-    certificate: Certificate
+    certificate: CertificateResource
     badge_markdown: str = Field(description="The badge for a README.")
     files: dict[str, str] = Field(
         description="Addresses of its files: `certificate`, `markdown`, `badge`, `bundle`, perhaps `public`."
     )
 
 
-class CertificateList(BaseModel):
+class CertificateListResource(BaseModel):
     """The certificates created on this server, newest first."""
 
-    certificates: list[StoredCertificate]
+    certificates: list[StoredCertificateResource]
 
 
-class Check(BaseModel):
+class CheckResource(BaseModel):
     """One check of a bundle."""
 
     check: str
     held: bool | None = Field(description="Null if it was not reached.")
 
 
-class Verification(BaseModel):
+class VerificationResource(BaseModel):
     """The result of checking a bundle."""
 
     holds: bool
     wrong: str | None = Field(description="The first thing that is wrong.")
-    checks: list[Check]
+    checks: list[CheckResource]
     bundle: dict[str, Any] | None = Field(
         description="The content of a valid bundle, as in `proctor verify --json`."
     )

@@ -8,7 +8,7 @@ from proctor.web.api.models.runs import RUN, Interval, Status, VerdictName
 from proctor.web.api.models.suites import DIGEST
 
 
-class ComparedRun(BaseModel):
+class ComparedRunResource(BaseModel):
     """One of the runs; counts and rank are set if more than two are compared."""
 
     run: str = Field(examples=[RUN])
@@ -33,7 +33,7 @@ class ComparedRun(BaseModel):
     ci95: Interval = None
 
 
-class PairedRate(BaseModel):
+class PairedRateResource(BaseModel):
     """The pairs that one run passed."""
 
     passed: int
@@ -41,13 +41,13 @@ class PairedRate(BaseModel):
     ci95: Interval
 
 
-class Difference(BaseModel):
+class DifferenceResource(BaseModel):
     """The difference of two runs over the measured pairs."""
 
     cases: int
     pairs: int
-    baseline_rate: PairedRate | None
-    candidate_rate: PairedRate | None
+    baseline_rate: PairedRateResource | None
+    candidate_rate: PairedRateResource | None
     fixed: int
     broken: int
     difference: float | None = Field(description="Of the pass rates; positive if the candidate is better.")
@@ -59,13 +59,13 @@ class Difference(BaseModel):
     test: str
 
 
-class PartDifference(Difference):
+class PartDifferenceResource(DifferenceResource):
     """The difference in a part of the suite."""
 
     name: str
 
 
-class UnmatchedCounts(BaseModel):
+class UnmatchedCountsResource(BaseModel):
     """Cases and trials that only one of the runs has."""
 
     only_baseline: int
@@ -74,7 +74,7 @@ class UnmatchedCounts(BaseModel):
     trials_only_candidate: int
 
 
-class MeasureDifference(BaseModel):
+class MeasureDifferenceResource(BaseModel):
     """The difference of scores, latencies or costs."""
 
     cases: int
@@ -87,59 +87,59 @@ class MeasureDifference(BaseModel):
     median_ci95: Interval
 
 
-class Flip(BaseModel):
+class FlipResource(BaseModel):
     """A trial that passed in only one run."""
 
     case_id: str
     repeat: int
 
 
-class UnmeasuredPair(Flip):
+class UnmeasuredPairResource(FlipResource):
     """A pair with an ERROR or UNSCORED trial."""
 
     baseline: VerdictName
     candidate: VerdictName
 
 
-class RenamedPair(BaseModel):
+class RenamedPairResource(BaseModel):
     """A case that has a different id in each run."""
 
     baseline: str
     candidate: str
 
 
-class PairComparison(Difference):
+class PairComparisonResource(DifferenceResource):
     """Two runs; the fields after `unmatched` are set only if exactly two runs are compared."""
 
     baseline: str = Field(examples=[RUN])
     candidate: str
     not_measured: int
-    unmatched: UnmatchedCounts
+    unmatched: UnmatchedCountsResource
     verdict: str = Field(default="", description="The verdict in a sentence.")
     smallest_difference: float | None = Field(
         default=None,
         description="The smallest difference that this number of cases detects with a power of 80 %.",
     )
-    splits: list[PartDifference] = []
+    splits: list[PartDifferenceResource] = []
     by: str = ""
-    parts: list[PartDifference] = []
-    score: MeasureDifference | None = None
-    latency_ms: MeasureDifference | None = None
-    cost_usd: MeasureDifference | None = None
-    fixed_cases: list[Flip] = []
-    broken_cases: list[Flip] = []
-    not_measured_cases: list[UnmeasuredPair] = []
+    parts: list[PartDifferenceResource] = []
+    score: MeasureDifferenceResource | None = None
+    latency_ms: MeasureDifferenceResource | None = None
+    cost_usd: MeasureDifferenceResource | None = None
+    fixed_cases: list[FlipResource] = []
+    broken_cases: list[FlipResource] = []
+    not_measured_cases: list[UnmeasuredPairResource] = []
     only_baseline_cases: list[str] = []
     only_candidate_cases: list[str] = []
-    renamed_cases: list[RenamedPair] = []
+    renamed_cases: list[RenamedPairResource] = []
 
 
-class Comparison(BaseModel):
+class ComparisonResource(BaseModel):
     """A comparison, as printed by `proctor compare --json`."""
 
-    runs: list[ComparedRun]
+    runs: list[ComparedRunResource]
     split: str
-    comparisons: list[PairComparison]
+    comparisons: list[PairComparisonResource]
     gate: None = Field(description="Always null: the API has no gate.")
     looks: int | None = Field(description="Number of holdout accesses, this one included.")
     judges: list[str] = Field(description="What is known of the judges, in sentences.")

@@ -16,7 +16,7 @@ Interval = list[float] | None
 """The two ends of a 95 % interval; null if there is none."""
 
 
-class VerdictCounts(BaseModel):
+class VerdictCountsResource(BaseModel):
     """The number of trials by verdict, of a run or of part of it."""
 
     total: int
@@ -29,7 +29,7 @@ class VerdictCounts(BaseModel):
     ci95: Interval = Field(examples=[[0.49, 0.943]])
 
 
-class RunSummary(BaseModel):
+class RunSummaryResource(BaseModel):
     """A run in a list; if `sealed`, its pass rate would be that of the holdout alone, and is null."""
 
     run: str = Field(examples=[RUN])
@@ -51,7 +51,7 @@ class RunSummary(BaseModel):
     cases: int
     pass_rate: Share
     ci95: Interval
-    measured: VerdictCounts | None = Field(description="The same without errors and unscored trials.")
+    measured: VerdictCountsResource | None = Field(description="The same without errors and unscored trials.")
     repeats_rule: RepeatsRule
     sealed: bool
     tags: list[str]
@@ -59,14 +59,14 @@ class RunSummary(BaseModel):
     finished_at: str | None
 
 
-class RunPage(BaseModel):
+class RunPageResource(BaseModel):
     """A page of runs, newest first."""
 
-    runs: list[RunSummary]
+    runs: list[RunSummaryResource]
     next: str | None = Field(description="The `after` of the next page; null on the last one.")
 
 
-class RunProgress(BaseModel):
+class RunProgressResource(BaseModel):
     """The progress of a run; if `sealed`, the counts by verdict are null."""
 
     run: str = Field(examples=[RUN])
@@ -89,7 +89,7 @@ class RunProgress(BaseModel):
     at: str = Field(description="Time of this response.")
 
 
-class Latency(BaseModel):
+class LatencyResource(BaseModel):
     """Latencies of answers, in milliseconds."""
 
     p50: float | None
@@ -97,14 +97,14 @@ class Latency(BaseModel):
     mean: float | None
 
 
-class TokenUsage(BaseModel):
+class TokenUsageResource(BaseModel):
     """Tokens used by calls."""
 
     input_tokens: int
     output_tokens: int
 
 
-class JudgeSummary(BaseModel):
+class JudgeSummaryResource(BaseModel):
     """The usage of the judges of a run, and what is known of them."""
 
     calls: int
@@ -117,7 +117,7 @@ class JudgeSummary(BaseModel):
     )
 
 
-class Run(VerdictCounts):
+class RunResource(VerdictCountsResource):
     """A run, as printed by `proctor runs show --json`."""
 
     run: str = Field(examples=[RUN])
@@ -133,25 +133,25 @@ class Run(VerdictCounts):
     status: Status
     planned: int
     repeats_rule: RepeatsRule
-    by_trial: VerdictCounts | None = Field(
+    by_trial: VerdictCountsResource | None = Field(
         description="The numbers by trial, if each case counts once above."
     )
     mean_score: float | None
-    splits: dict[str, VerdictCounts] = Field(
+    splits: dict[str, VerdictCountsResource] = Field(
         description="The numbers of `dev` and `holdout`, if the suite is split."
     )
     split_notes: list[str]
     looks: int | None = Field(description="Number of accesses to this version's holdout.")
-    by_category: dict[str, VerdictCounts]
-    by_tag: dict[str, VerdictCounts]
+    by_category: dict[str, VerdictCountsResource]
+    by_tag: dict[str, VerdictCountsResource]
     asked: int
     cached: int
     graded: int
     reused: int
-    latency_ms: Latency
-    usage: TokenUsage
+    latency_ms: LatencyResource
+    usage: TokenUsageResource
     cost_usd: float | None = Field(description="Null if a price is unknown.")
-    judge: JudgeSummary
+    judge: JudgeSummaryResource
     refused_params: list[str]
     prices_date: str | None
     tags: list[str]
@@ -164,13 +164,13 @@ class Run(VerdictCounts):
     exit_code: int = Field(description="The exit code of `proctor run`.")
 
 
-class CallUsage(TokenUsage):
+class CallUsageResource(TokenUsageResource):
     """Tokens used by one call."""
 
     cached_tokens: int
 
 
-class Failure(BaseModel):
+class FailureResource(BaseModel):
     """Why a trial has no output, or why its grading stopped."""
 
     stage: Literal["setup", "target", "grading"]
@@ -178,13 +178,13 @@ class Failure(BaseModel):
     message: str
 
 
-class Output(BaseModel):
+class OutputResource(BaseModel):
     """One answer of a target."""
 
     text: str
     messages: list[dict[str, Any]]
     tool_calls: list[dict[str, Any]]
-    usage: CallUsage | None
+    usage: CallUsageResource | None
     latency_ms: float
     queue_ms: float
     cost_usd: float | None
@@ -198,7 +198,7 @@ class Output(BaseModel):
     cached: bool
 
 
-class Evidence(BaseModel):
+class EvidenceResource(BaseModel):
     """One line of a score's evidence."""
 
     text: str
@@ -206,7 +206,7 @@ class Evidence(BaseModel):
     evidence: str | None
 
 
-class Judgment(BaseModel):
+class JudgmentResource(BaseModel):
     """One reply of one judge."""
 
     judge: str
@@ -217,12 +217,12 @@ class Judgment(BaseModel):
     feedback: str | None
     evaluator: str | None
     raw: str
-    usage: CallUsage | None
+    usage: CallUsageResource | None
     cost_usd: float | None
     cached: bool
 
 
-class Score(BaseModel):
+class ScoreResource(BaseModel):
     """The result of one assertion; for a sealed trial without anything about its answer."""
 
     grader: str
@@ -232,12 +232,12 @@ class Score(BaseModel):
     weight: float
     required: float | None = Field(description="The minimum value, if the assertion is a gate.")
     reason: str | None
-    entries: list[Evidence] | None
-    judgments: list[Judgment] | None
+    entries: list[EvidenceResource] | None
+    judgments: list[JudgmentResource] | None
     details: dict[str, Any] | None
 
 
-class Trial(BaseModel):
+class TrialResource(BaseModel):
     """A trial, as printed by `proctor runs show --case --json`, with its position."""
 
     position: int = Field(description="The position of its case in the suite, from 0.")
@@ -250,11 +250,11 @@ class Trial(BaseModel):
     verdict: VerdictName
     score: float | None
     failed_gates: list[str]
-    scores: list[Score]
-    output: Output | None
-    failure: Failure | None
+    scores: list[ScoreResource]
+    output: OutputResource | None
+    failure: FailureResource | None
     latency_ms: float | None
-    usage: CallUsage | None
+    usage: CallUsageResource | None
     cost_usd: float | None
     tags: list[str]
     category: str | None
@@ -264,10 +264,10 @@ class Trial(BaseModel):
     source_run: str | None = Field(description="The run that it was reused from, if it was.")
 
 
-class TrialPage(BaseModel):
+class TrialPageResource(BaseModel):
     """A page of trials of a run."""
 
-    trials: list[Trial]
+    trials: list[TrialResource]
     total: int = Field(description="Number of matching trials on all pages.")
     whole: bool = Field(
         description="Whether every finished trial has been read; if not, repeat the request in a moment."
@@ -276,14 +276,14 @@ class TrialPage(BaseModel):
     previous: str | None
 
 
-class Reveal(BaseModel):
+class RevealResource(BaseModel):
     """A run whose held-out answers are shown until the server stops."""
 
     run: str
     looks: int = Field(description="Number of accesses to this version's holdout, this one included.")
 
 
-class RunFilter(BaseModel):
+class ListRunsQuery(BaseModel):
     """Filters for runs; an absent filter matches every run."""
 
     model_config = ConfigDict(extra="forbid")
@@ -297,7 +297,7 @@ class RunFilter(BaseModel):
     limit: int = Field(default=20, ge=1, le=200, description="Maximum number of results.")
 
 
-class TrialFilter(BaseModel):
+class ListTrialsQuery(BaseModel):
     """Filters for trials; an absent filter matches every trial."""
 
     model_config = ConfigDict(extra="forbid")

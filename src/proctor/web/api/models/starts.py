@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from proctor.comparison.outcomes import Split
+from proctor.comparison.outcomes import SplitName
 from proctor.web.api.requests import RequestBody
 
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -38,7 +38,7 @@ class RunRequest(RequestBody):
         examples=[["echo"]],
     )
     judges: list[_Name] = Field(default=[], max_length=50, description="Judges, named like targets.")
-    split: Split | None = Field(default=None, description="Which cases to run.")
+    split: SplitName | None = Field(default=None, description="Which cases to run.")
     holdout: float | None = Field(
         default=None,
         ge=0,
@@ -89,7 +89,7 @@ class StartRequest(RunRequest):
     )
 
 
-class EstimatePart(BaseModel):
+class EstimatePartResource(BaseModel):
     """The estimate for one target or judge."""
 
     name: str
@@ -104,7 +104,7 @@ class EstimatePart(BaseModel):
     seconds: float | None
 
 
-class Estimate(BaseModel):
+class EstimateResource(BaseModel):
     """The estimate of a run; null if a price or a speed is unknown."""
 
     sentence: str
@@ -118,11 +118,11 @@ class Estimate(BaseModel):
     at_most: bool = Field(description="Whether answers may be reused from earlier runs or the cache.")
     cost_usd: float | None
     seconds: float | None
-    shares: list[EstimatePart]
+    shares: list[EstimatePartResource]
     command: str = Field(description="The equivalent command.")
 
 
-class Start(BaseModel):
+class StartResource(BaseModel):
     """Runs started here, by a process of its own that continues when this server stops."""
 
     group: str = Field(description="The group of the runs.")
@@ -133,7 +133,7 @@ class Start(BaseModel):
     started_at: str
 
 
-class StopStatus(BaseModel):
+class StopStatusResource(BaseModel):
     """What is stopping: calls in progress get a moment to end, and finished trials are kept."""
 
     run: str | None

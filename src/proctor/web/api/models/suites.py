@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from proctor.dialects import DIALECTS
-from proctor.web.api.problems import Issue
+from proctor.web.api.problems import IssueResource
 from proctor.web.api.requests import RequestBody
 
 DIGEST = "sha256:2f1d0a6f0c3f1f0b8f6a3f6f0c9d1d5c7a3c0b1e4d2f5a6978b0c1d2e3f4a5b6"
@@ -19,7 +19,7 @@ Share = float | None
 """A fraction of 1; null if it has no base."""
 
 
-class SuiteText(RequestBody):
+class SuiteRequest(RequestBody):
     """A suite as the text of its file."""
 
     text: str = Field(
@@ -54,7 +54,7 @@ class SuiteText(RequestBody):
     )
 
 
-class FileIssue(BaseModel):
+class FileIssueResource(BaseModel):
     """An error or a warning, with its place."""
 
     line: int | None
@@ -64,24 +64,24 @@ class FileIssue(BaseModel):
     message: str = Field(description="A full sentence that says what to do.")
 
 
-class FileValidation(BaseModel):
+class FileValidationResource(BaseModel):
     """The errors and warnings of one suite."""
 
     path: str
     dialect: str | None = Field(description="Null if it cannot be detected.")
     cases: int
-    errors: list[FileIssue] = Field(description="Reasons why it cannot be saved.")
-    warnings: list[FileIssue] = Field(description="Doubts that do not prevent saving.")
+    errors: list[FileIssueResource] = Field(description="Reasons why it cannot be saved.")
+    warnings: list[FileIssueResource] = Field(description="Doubts that do not prevent saving.")
 
 
-class Validation(BaseModel):
+class ValidationResource(BaseModel):
     """A validation, as printed by `proctor validate --json`."""
 
-    files: list[FileValidation]
+    files: list[FileValidationResource]
     exit_code: int = Field(description="0 if it can be saved, else 4.")
 
 
-class SavedSuite(BaseModel):
+class SavedSuiteResource(BaseModel):
     """A suite that was saved."""
 
     suite: str
@@ -93,10 +93,10 @@ class SavedSuite(BaseModel):
     cases: int
     dialect: str
     suite_digest: str = Field(examples=[DIGEST])
-    warnings: list[Issue] = Field(description="Its warnings.")
+    warnings: list[IssueResource] = Field(description="Its warnings.")
 
 
-class SuiteVersion(BaseModel):
+class SuiteVersionResource(BaseModel):
     """One version of a suite."""
 
     version: str
@@ -108,20 +108,20 @@ class SuiteVersion(BaseModel):
     suite_digest: str = Field(examples=[DIGEST])
 
 
-class SuiteHistory(BaseModel):
+class SuiteHistoryResource(BaseModel):
     """A suite with all of its versions, oldest first."""
 
     suite: str
-    versions: list[SuiteVersion]
+    versions: list[SuiteVersionResource]
 
 
-class SuiteList(BaseModel):
+class SuiteListResource(BaseModel):
     """All suites, as printed by `proctor suites list --json`."""
 
-    suites: list[SuiteHistory]
+    suites: list[SuiteHistoryResource]
 
 
-class SuiteRun(BaseModel):
+class SuiteRunResource(BaseModel):
     """A run of a version."""
 
     run: str
@@ -130,14 +130,14 @@ class SuiteRun(BaseModel):
     started_at: str
 
 
-class SplitSizes(BaseModel):
+class SplitSizesResource(BaseModel):
     """The number of dev and holdout cases."""
 
     dev: int
     holdout: int
 
 
-class HoldoutAccess(BaseModel):
+class HoldoutAccessResource(BaseModel):
     """One access to a holdout."""
 
     kind: Literal["rate", "reveal"]
@@ -145,7 +145,7 @@ class HoldoutAccess(BaseModel):
     at: str
 
 
-class Suite(BaseModel):
+class SuiteResource(BaseModel):
     """One version, as printed by `proctor suites show --json`."""
 
     suite: str
@@ -153,19 +153,19 @@ class Suite(BaseModel):
     current: bool
     saved_at: str
     cases: int
-    runs: list[SuiteRun]
+    runs: list[SuiteRunResource]
     dialect: str
     suite_digest: str = Field(examples=[DIGEST])
     description: str | None
     declared_version: str | None = Field(description="The version stated in its file.")
     suite_hash: str | None = Field(description="The published hash, in dialect pramana.")
-    splits: SplitSizes | None = Field(description="Null if the suite is not split.")
+    splits: SplitSizesResource | None = Field(description="Null if the suite is not split.")
     categories: dict[str, int]
     tags: dict[str, int]
-    looks: list[HoldoutAccess]
+    looks: list[HoldoutAccessResource]
 
 
-class Case(BaseModel):
+class CaseResource(BaseModel):
     """One case of a version."""
 
     position: int = Field(description="Its position in the suite, from 0.")
@@ -178,16 +178,16 @@ class Case(BaseModel):
     judged: str = Field(description="Digest of how its answers are graded.", examples=[DIGEST])
 
 
-class CasePage(BaseModel):
+class CasePageResource(BaseModel):
     """A page of the cases of a version, in order."""
 
     suite: str
     version: str
-    cases: list[Case]
+    cases: list[CaseResource]
     next: int | None = Field(description="The `after` of the next page; null on the last one.")
 
 
-class ChangedField(BaseModel):
+class ChangedFieldResource(BaseModel):
     """A field that changed; null if it is absent or has its default."""
 
     field: str = Field(examples=["input[0].content"])
@@ -195,21 +195,21 @@ class ChangedField(BaseModel):
     new: Any
 
 
-class ChangedCase(BaseModel):
+class ChangedCaseResource(BaseModel):
     """A case that differs between the versions."""
 
     case: str
-    fields: list[ChangedField]
+    fields: list[ChangedFieldResource]
 
 
-class RenamedCase(BaseModel):
+class RenamedCaseResource(BaseModel):
     """A case that only has another id."""
 
     old: str
     new: str
 
 
-class DiffSide(BaseModel):
+class DiffSideResource(BaseModel):
     """One of the two versions."""
 
     suite: str
@@ -218,22 +218,22 @@ class DiffSide(BaseModel):
     cases: int
 
 
-class SuiteDiff(BaseModel):
+class SuiteDiffResource(BaseModel):
     """Changes between versions, as printed by `proctor suites diff --json`."""
 
-    old: DiffSide
-    new: DiffSide
+    old: DiffSideResource
+    new: DiffSideResource
     added: list[str]
     removed: list[str]
-    renamed: list[RenamedCase]
-    changed: list[ChangedCase]
-    header: list[ChangedField] = Field(description="Changes of the suite itself.")
+    renamed: list[RenamedCaseResource]
+    changed: list[ChangedCaseResource]
+    header: list[ChangedFieldResource] = Field(description="Changes of the suite itself.")
     moved: int
     same: int
     exit_code: int
 
 
-class ExportedFile(BaseModel):
+class ExportedFileResource(BaseModel):
     """A file of an exported suite."""
 
     path: str = Field(description="Its path, with `/` between folders.", examples=["my_suite.jsonl"])
@@ -241,24 +241,26 @@ class ExportedFile(BaseModel):
     base64: str | None = Field(description="Its content if it is not text.")
 
 
-class SuiteExport(BaseModel):
+class SuiteExportResource(BaseModel):
     """A version in a dialect."""
 
     suite: str
     version: str
     dialect: str
-    files: list[ExportedFile]
-    warnings: list[Issue] = Field(description="What the dialect expresses differently, or cannot express.")
+    files: list[ExportedFileResource]
+    warnings: list[IssueResource] = Field(
+        description="What the dialect expresses differently, or cannot express."
+    )
 
 
-class Target(BaseModel):
+class TargetResource(BaseModel):
     """A target that can be called."""
 
     name: str = Field(examples=["gpt"])
     kind: str = Field(examples=["openai"])
 
 
-class TargetList(BaseModel):
+class TargetListResource(BaseModel):
     """The targets that can be called: those of this folder's targets file, and the built-in ones."""
 
-    targets: list[Target]
+    targets: list[TargetResource]
