@@ -21,7 +21,7 @@ from proctor.web.security import RequestRefused, SecurityMiddleware, check_csrf
 from proctor.web.templates_env import PageNotFound, render_page
 
 PAGES = {
-    "door": "proctor.web.pages.home:router",
+    "home": "proctor.web.pages.home:router",
     "suites": "proctor.web.pages.suites:router",
     "suite": "proctor.web.pages.suite:router",
     "create": "proctor.web.pages.create_suite:router",

@@ -23,9 +23,9 @@ from proctor.certification import (
 )
 from proctor.errors import BundleError, ExitCode, UsageError
 from proctor.model import Run, Selection, Settings
-from proctor.reports.certificates import of_run
+from proctor.reports.certificates import run_certificate
 from proctor.reports.certificates.badge import render_badge
-from proctor.reports.certificates.of_run import RunCertificate, badge_message
+from proctor.reports.certificates.run_certificate import RunCertificate, badge_message
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.certify import certify_bundle, new_bundle, record_certificate_access
 from proctor.services.bundles.verify import verify
@@ -234,7 +234,7 @@ async def test_a_bar_that_only_the_run_has_is_told_on_the_badge(
     (done,) = await make(plain, settings=Settings(threshold=0.1), explicit=frozenset({"threshold"}))
     certified = certify(store, done.run)
     assert badge_message(certified).endswith(" · threshold 0.1")
-    assert any("--threshold 0.1" in line for line in of_run.render_text(certified))
+    assert any("--threshold 0.1" in line for line in run_certificate.render_text(certified))
 
 
 @pytest.mark.parametrize("part", ["dev", "holdout"])
@@ -254,7 +254,7 @@ def test_that_it_was_forced_is_on_the_badge_whatever_else_is_told(
         forced_objections=find_objections(worst, CertificationTerms()),
         conditions=find_conditions(replace(run, settings=Settings(threshold=0.123456), suite=suite)),
     )
-    drawn = render_badge(of_run.make_badge(told, None)).partition("<g ")[2]
+    drawn = render_badge(run_certificate.make_badge(told, None)).partition("<g ")[2]
     assert badge_message(told) in drawn
     assert "picked cases" in drawn
     assert f" {part}</text>" in drawn
@@ -288,12 +288,14 @@ def test_the_graders_of_today_still_derive_the_certificate_of_the_example(folder
     maker, _ = trust(folder / "keys", pem, "maker", datetime(2026, 3, 1, tzinfo=UTC))
     certified = certify_bundle(EXAMPLE / "bundle", {maker.id: maker}, CertificationTerms(), force=False)
     kept = json.loads((EXAMPLE / "certificate.json").read_text(encoding="utf-8"))
-    made = of_run.to_dict(certified)
+    made = run_certificate.to_dict(certified)
     kept["looks"]["until_now"] = None  # a bundle does not know it
     kept["proctor"] = made["proctor"] = ""
     assert json.loads(json.dumps(made)) == kept
     assert (kept["word"], kept["cases"], kept["part"]) == ("verified", 40, "holdout")
-    assert render_badge(of_run.make_badge(certified, "bundle")) == (EXAMPLE / "badge.svg").read_text("utf-8")
+    assert render_badge(run_certificate.make_badge(certified, "bundle")) == (EXAMPLE / "badge.svg").read_text(
+        "utf-8"
+    )
 
 
 def test_the_example_is_small_and_has_no_private_key() -> None:

@@ -19,7 +19,7 @@ from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Calibration, Params, TargetSpec
 from proctor.plurals import pluralize
-from proctor.reports.certificates import of_judge
+from proctor.reports.certificates import judge_certificate
 from proctor.reports.formatting import cost, to_json
 from proctor.safe_text import one_line
 from proctor.services.judges.calibrate import (
@@ -175,7 +175,7 @@ def _text_lines(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[s
         answers = pluralize(calibration.unscored, "answer")
         yield one_line(f"The judge {calibration.name} gave no verdict on any of {answers}.")
     else:
-        yield from of_judge.render_text(calibration)
+        yield from judge_certificate.render_text(calibration)
     yield from _describe_skipped(result, skipped)
     if result.differences:
         yield ""
@@ -225,7 +225,9 @@ def _difference_line(difference: LabelDifference) -> str:
 def _to_dict(result: CalibrationResult, skipped: SkippedLabels) -> dict[str, Any]:
     usage = result.usage
     return {
-        "calibration": of_judge.calibration_row(result.calibration) if result.calibration.count else None,
+        "calibration": judge_certificate.calibration_row(result.calibration)
+        if result.calibration.count
+        else None,
         "unscored": result.calibration.unscored,
         "left": result.unfinished,
         "divided": result.tied,
@@ -259,11 +261,11 @@ def _write(path: str, result: CalibrationResult, skipped: SkippedLabels) -> None
     elif not calibration.count:
         raise UsageError(f"{path!r} is not written: the judge gave no verdict.")
     elif ending == ".svg":
-        text = draw_svg(lambda: of_judge.draw_chart(calibration))
+        text = draw_svg(lambda: judge_certificate.draw_chart(calibration))
     else:
         text = "".join(
             chain(
-                [of_judge.render_markdown(calibration)],
+                [judge_certificate.render_markdown(calibration)],
                 (f"\n{line}\n" for line in _describe_skipped(result, skipped)),
             )
         )

@@ -20,8 +20,8 @@ from proctor.cli.output_files import check_outputs
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.reports.certificates import of_run
-from proctor.reports.certificates.of_run import RunCertificate
+from proctor.reports.certificates import run_certificate
+from proctor.reports.certificates.run_certificate import RunCertificate
 from proctor.services.bundles.attest import check_finished, includes_holdout
 from proctor.services.bundles.certify import certify_bundle, new_bundle, record_certificate_access
 
@@ -94,10 +94,10 @@ def _certify(path: Path, options: dict[str, Any], store: Store | None) -> RunCer
 def _write(certificate: RunCertificate, options: dict[str, Any], bundle: Path | None) -> None:
     write_certificate(
         CertificateForms(
-            lines=lambda: of_run.render_text(certificate),
-            data=of_run.to_dict(certificate),
-            markdown=lambda badge, path: of_run.render_markdown(certificate, badge, path),
-            badge=lambda link: of_run.make_badge(certificate, link),
+            lines=lambda: run_certificate.render_text(certificate),
+            data=run_certificate.to_dict(certificate),
+            markdown=lambda badge, path: run_certificate.render_markdown(certificate, badge, path),
+            badge=lambda link: run_certificate.make_badge(certificate, link),
         ),
         options["outputs"],
         as_json=options["as_json"],

@@ -18,8 +18,8 @@ from proctor.conformance import Conformance, make_checks, score_checks
 from proctor.conformance.checks import DEFAULT_MAX_LATENCY_S
 from proctor.errors import ExitCode
 from proctor.model import Params, TargetSpec
-from proctor.reports.certificates import of_target
-from proctor.reports.certificates.of_target import TargetReport
+from proctor.reports.certificates import target_certificate
+from proctor.reports.certificates.target_certificate import TargetReport
 from proctor.safe_text import one_line
 from proctor.services.progress_lines import progress_reporter
 from proctor.services.runs.planning.target_names import TargetNames
@@ -42,10 +42,10 @@ def certify_target(**options: Any) -> int:
         report = asyncio.run(_check_target(spec, seed, longest_s, options))
     write_certificate(
         CertificateForms(
-            lines=lambda: of_target.render_text(report),
-            data=of_target.to_dict(report),
-            markdown=lambda badge, _: of_target.render_markdown(report, badge),
-            badge=lambda link: of_target.make_badge(report, link),
+            lines=lambda: target_certificate.render_text(report),
+            data=target_certificate.to_dict(report),
+            markdown=lambda badge, _: target_certificate.render_markdown(report, badge),
+            badge=lambda link: target_certificate.make_badge(report, link),
         ),
         options["outputs"],
         as_json=options["as_json"],

@@ -195,7 +195,7 @@ def _calibration_rows(report: RunReport) -> list[dict[str, Any]]:
     """Returns a row for each judge that judged in a run, with its calibration."""
     if not report.tally.judge_stats.prompts:
         return []
-    from proctor.reports.certificates.of_judge import get_run_judges, judge_row
+    from proctor.reports.certificates.judge_certificate import get_run_judges, judge_row
 
     return [judge_row(judge) for judge in get_run_judges(report.run, report.tally, report.calibrations)]
 
@@ -205,7 +205,7 @@ def judge_notes(report: RunReport) -> list[str]:
     judging = report.tally.judge_stats
     if not judging.prompts:
         return []
-    from proctor.reports.certificates.of_judge import get_run_judges, judge_lines
+    from proctor.reports.certificates.judge_certificate import get_run_judges, judge_lines
 
     lines = judge_lines(get_run_judges(report.run, report.tally, report.calibrations))
     if judging.panels:

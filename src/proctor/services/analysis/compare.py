@@ -173,7 +173,7 @@ def describe_judges(store: Store, runs: Sequence[RunOutcomes]) -> tuple[str, ...
     sentences: dict[str, None] = {}
     for facts in runs:
         if facts.prompts:
-            from proctor.reports.certificates.of_judge import judge_lines, match_calibrations
+            from proctor.reports.certificates.judge_certificate import judge_lines, match_calibrations
 
             judges = match_calibrations(facts.prompts, find_calibrations(store, facts.run))
             sentences |= dict.fromkeys(judge_lines(judges))

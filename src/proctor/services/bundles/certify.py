@@ -24,8 +24,8 @@ from proctor.errors import BundleError
 from proctor.model import Run
 from proctor.proof.statement import ENVELOPE
 from proctor.protocols import Store
-from proctor.reports.certificates.of_judge import match_calibrations
-from proctor.reports.certificates.of_run import RunCertificate
+from proctor.reports.certificates.judge_certificate import match_calibrations
+from proctor.reports.certificates.run_certificate import RunCertificate
 from proctor.services.bundles.attest import includes_holdout, write_bundle
 from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.services.progress_lines import Notify

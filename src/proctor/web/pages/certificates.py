@@ -17,7 +17,7 @@ from proctor.model import Run
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.certificates.badge import COLOUR_MEANING
-from proctor.reports.certificates.of_run import grey_reason
+from proctor.reports.certificates.run_certificate import grey_reason
 from proctor.reports.formatting import interval, percent
 from proctor.safe_text import one_line
 from proctor.services.bundles.attest import check_finished

@@ -15,7 +15,7 @@ from proctor import calibration
 from proctor.errors import UsageError
 from proctor.model import Label, Output, Run
 from proctor.protocols import Store
-from proctor.reports.certificates.of_judge import MIN_LABELS
+from proctor.reports.certificates.judge_certificate import MIN_LABELS
 from proctor.reports.formatting import interval, percent
 from proctor.safe_text import one_line
 from proctor.services.judges.label_export import format_label_lines

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.model import Calibration, Judgment, Score, Settings, Suite, VerdictShift
-from proctor.reports.certificates.of_judge import (
+from proctor.reports.certificates.judge_certificate import (
     RunJudge,
     calibration_row,
     describe_agreement,

@@ -13,7 +13,7 @@ from proctor.certification import Condition, HeadlineScope, Objection, TrustLeve
 from proctor.model import SignatureStatus
 from proctor.proof.statement import Claim, Statement
 from proctor.reports.certificates.badge import Badge, escape_markdown
-from proctor.reports.certificates.of_judge import RunJudge, judge_lines, judge_row
+from proctor.reports.certificates.judge_certificate import RunJudge, judge_lines, judge_row
 from proctor.reports.formatting import AXIS_HEAD, draw_interval, format_utc, interval, percent
 from proctor.safe_text import one_line
 
