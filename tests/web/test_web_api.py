@@ -514,6 +514,16 @@ def test_every_operation_is_described_with_an_id_of_its_own(document: dict[str, 
         assert schema.get("description"), name
 
 
+def test_the_document_names_things_as_clients_do_and_every_reference_leads_to_one(
+    document: dict[str, Any],
+) -> None:
+    schemas = document["components"]["schemas"]
+    assert {"Run", "Trial", "Case", "RunRequest", "ProblemDetails"} <= set(schemas)
+    assert [name for name in schemas if name.endswith("Resource")] == []
+    references = re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document))
+    assert set(references) <= set(schemas)
+
+
 def test_the_page_lists_every_operation_with_a_command(server: Any, document: dict[str, Any]) -> None:
     page = server.get("/api").text
     for path, methods in document["paths"].items():

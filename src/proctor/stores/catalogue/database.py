@@ -1,5 +1,11 @@
 """A second file beside a store, with flat rows, for fast lists and searches of large runs.
 
+Everything in it is derived from the store, so it may be deleted at any time. A run has one row with its
+totals; each of its trials has a short row. Every query reads all rows of one run: 100,000 rows take about 10
+ms, and an index for each order would take long to write.
+
+Several processes and threads may use it at once. Rows that two of them add for the same run are identical.
+
 Everything in it comes from the store, so it may be deleted at any time. A run has one row with its totals;
 each of its trials has a short row. Every query reads all rows of one run: 100,000 take about 10 ms, and an
 index for each order would take long to write.
@@ -29,7 +35,8 @@ from proctor.stores.sqlite.connection import as_store_errors, connect
 from proctor.stores.sqlite.transactions import transaction
 
 APPLICATION_ID = 0x50524354
-"""`PRCT`; in the file's header, so that another program's database is never taken for a catalogue."""
+"""`PRCT`, stored in the file's header, so that another program's database is never mistaken for a catalogue.
+"""
 _TABLES = (
     """CREATE TABLE runs (
         key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, token TEXT NOT NULL,
@@ -39,21 +46,21 @@ _TABLES = (
     text_search.INDEX,
 )
 _VERSION = crc32("\n".join((*_TABLES, __version__)).encode()) & 0x7FFFFFFF
-"""Of the tables and of Proctor, which may count and say otherwise in another version."""
+"""Covers the tables and the version of Proctor, as another version may compute other rows."""
 _ADD_RUN = "INSERT OR IGNORE INTO runs (id, token) VALUES (?, ?)"
 _SELECT_RUN = "SELECT token, stamp, body FROM runs WHERE id = ?"
 _TEXTS_PER_ROW = 256
-"""How many texts are kept in one row."""
+"""The number of texts in one row."""
 _PLACES_PER_STATEMENT = 500
-"""How many places are written by one statement, which takes a third of the time that one each would."""
+"""The number of places written by one statement; one statement for each takes three times as long."""
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 class CataloguedRun(Struct, frozen=True, kw_only=True):
-    """What a catalogue knows of a run."""
+    """What a catalogue has stored about a run."""
 
     token: str
-    """Of these lines of the run; another one when they were forgotten in between."""
+    """Identifies these rows of the run; it changes when they are deleted and added again."""
     stamp: str = ""
     """What the run was like when all of it was there; empty before."""
     body: bytes = b""
@@ -67,18 +74,18 @@ class CatalogueConnection:
         self.db = db
         self.file_id = file
         self.last_search: tuple[object, ...] = ()
-        """What was looked for last; the places are in its table `found`."""
+        """The last search, whose results are in the table `found`."""
 
 
 class Catalogue:
-    """Looks through the trials of runs; see this module."""
+    """Lists and searches the trials of runs."""
 
     def __init__(self, path: str, open_connection: Callable[[], sqlite3.Connection] | None = None) -> None:
-        """Opens nothing yet.
+        """Stores its arguments; opens nothing.
 
         Args:
-            path: the file; it is made when it is first used.
-            open_connection: opens the database, where that is no file; `path` is then only for messages.
+            path: the file; it is created when it is first used.
+            open_connection: opens the database if it is not a file; `path` is then only for messages.
         """
         self.path = path if open_connection else str(Path(path).absolute())
         self._connect = open_connection or partial(connect, self.path)
@@ -88,7 +95,7 @@ class Catalogue:
     # --- runs ---
 
     def add_run(self, run_id: str) -> CataloguedRun:
-        """What is known of a run, which from now on has a row."""
+        """Adds a row for a run if it has none; returns what is stored about the run."""
         with self._open() as connection:
             row = connection.db.execute(_SELECT_RUN, (run_id,)).fetchone()
             if row is None:
@@ -97,20 +104,20 @@ class Catalogue:
         return CataloguedRun(token=row[0], stamp=row[1], body=row[2])
 
     def runs(self) -> dict[str, CataloguedRun]:
-        """What is known of every run, by its id."""
+        """Returns what is stored about every run, by run id."""
         with self._open() as connection:
             rows = connection.db.execute("SELECT id, token, stamp, body FROM runs").fetchall()
         return {name: CataloguedRun(token=token, stamp=stamp, body=body) for name, token, stamp, body in rows}
 
     def mark_complete(self, run_id: str, token: str, stamp: str, body: bytes) -> None:
-        """Keeps that all of a run is there, unless its lines were forgotten meanwhile."""
+        """Marks a run as complete, unless its rows were deleted meanwhile."""
         with self._open() as connection:
             connection.db.execute(
                 "UPDATE runs SET stamp = ?, body = ? WHERE id = ? AND token = ?", (stamp, body, run_id, token)
             )
 
     def delete_runs(self, run_ids: Collection[str]) -> None:
-        """Forgets runs with their lines."""
+        """Deletes runs with their rows."""
         for run_id in run_ids:
             with self._open() as connection, transaction(connection.db):
                 key = _find_key(connection.db, run_id)
@@ -118,14 +125,14 @@ class Catalogue:
                     connection.db.execute(f"DELETE FROM {table} WHERE run = ?", (key,))  # noqa: S608  # names of ours
                 connection.db.execute("DELETE FROM runs WHERE id = ?", (run_id,))
 
-    # --- lines ---
+    # --- trials ---
 
     def add_trials(self, run_id: str, entries: Sequence[CatalogueEntry]) -> None:
-        """Adds trials of a run that has a row; those that are there already take their new form."""
+        """Adds trials of a run that has a row; trials that are already there are replaced."""
         with self._open() as connection, transaction(connection.db):
             key = _find_key(connection.db, run_id)
             if key is None:
-                return  # deleted meanwhile: the next reader starts again
+                return  # deleted meanwhile: the next reader starts over
             queries.add_rows(connection.db, key, entries)
             for start in range(0, len(entries), _TEXTS_PER_ROW):
                 some = entries[start : start + _TEXTS_PER_ROW]
@@ -145,15 +152,15 @@ class Catalogue:
         *,
         revealed: bool = False,
     ) -> TrialPage:
-        """Some trials of a run.
+        """Returns one page of a run's trials.
 
         Args:
-            run_id: the run; one that is not catalogued has none.
-            trial_filter: which.
-            sort: a `Sort`, with `-` before it for the other way around.
-            after: what another page calls `next` or `previous`; empty for the first one.
-            limit: how many at most.
-            revealed: what is held out is shown and searched too.
+            run_id: the run; a run without a row has no trials.
+            trial_filter: selects the trials.
+            sort: a `Sort`, with `-` before it for descending order.
+            after: `next` or `previous` of another page; empty for the first page.
+            limit: the maximum number of trials.
+            revealed: whether held-out trials are shown in full and searched.
         """
         with self._query(run_id, trial_filter, revealed=revealed) as query:
             return query.page(sort, after, limit)
@@ -167,27 +174,27 @@ class Catalogue:
         *,
         revealed: bool = False,
     ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """The trials before and after one, each by position and repeat; None where there is none.
+        """Returns the trials before and after one, by position and repeat; None if there is none.
 
         Args:
             run_id: the run.
-            trial_filter: which trials are looked at.
+            trial_filter: selects the trials.
             sort: as for `page`.
-            place: the position and the repeat of that one.
+            place: the position and the repeat of the trial.
             revealed: as for `page`.
         """
         with self._query(run_id, trial_filter, revealed=revealed) as query:
             return query.neighbour(sort, place, back=True), query.neighbour(sort, place, back=False)
 
     def column_values(self, run_id: str, column: Sort) -> list[float]:
-        """The latencies, costs or scores of a run's trials as far as they are known, those held out too."""
+        """Returns the known latencies, costs or scores of a run's trials, including held-out ones."""
         with self._query(run_id, TrialFilter(), revealed=True) as query:
             return query.column_values(column)
 
     # --- the file ---
 
     def close(self) -> None:
-        """Releases everything. Safe to call twice; what is used afterwards is opened again."""
+        """Releases all resources. Safe to call twice; later calls open the file again."""
         with self._lock:
             free, self._free_connections = self._free_connections, []
         for connection in free:
@@ -199,7 +206,7 @@ class Catalogue:
     ) -> Iterator[queries.CatalogueQuery]:
         with self._open() as connection:
             key = _find_key(connection.db, run_id)
-            connection.db.execute("BEGIN")  # all that is read is of one moment
+            connection.db.execute("BEGIN")  # one snapshot for all reads
             try:
                 if trial_filter.text:
                     _search_text(connection, -1 if key is None else key, trial_filter.text, revealed=revealed)
@@ -208,7 +215,7 @@ class Catalogue:
                 )
             finally:
                 if connection.db.in_transaction:
-                    connection.db.execute("COMMIT")  # of what was found, which is kept for the next page
+                    connection.db.execute("COMMIT")  # keeps the table `found` for the next page
 
     @contextmanager
     def _open(self) -> Iterator[CatalogueConnection]:
@@ -226,7 +233,7 @@ class Catalogue:
             self._free_connections.append(connection)
 
     def _pop_free(self) -> CatalogueConnection | None:
-        """A connection that is free and still to the file that is there."""
+        """Returns a free connection that is still to the current file."""
         file = _file_id(self.path)
         while True:
             with self._lock:
@@ -253,7 +260,7 @@ class Catalogue:
         raise AssertionError
 
     def _delete_if_damaged(self, error: BaseException | None) -> bool:
-        """Removes a file that is damaged, as all of it can be had again."""
+        """Deletes a damaged file, as everything in it can be derived again."""
         while error is not None and not isinstance(error, sqlite3.DatabaseError):
             error = error.__cause__
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE_CODES:
@@ -273,10 +280,10 @@ def _file_id(path: str) -> tuple[int, int]:
 
 
 def _create_tables(path: str, db: sqlite3.Connection) -> None:
-    """Makes the tables in an empty file or in one of another version.
+    """Creates the tables in an empty file or in one of another version.
 
     Raises:
-        StoreError: it is another program's.
+        StoreError: the file is another program's database.
     """
     db.execute("PRAGMA page_size = 16384")
     db.execute("PRAGMA temp_store = MEMORY")
@@ -299,7 +306,7 @@ def _create_tables(path: str, db: sqlite3.Connection) -> None:
         for statement in (*_TABLES, f"PRAGMA application_id = {APPLICATION_ID}"):
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {_VERSION}")
-    with suppress(sqlite3.OperationalError):  # another process is switching the same file at this moment
+    with suppress(sqlite3.OperationalError):  # another process is switching the same file right now
         db.execute("PRAGMA journal_mode = WAL")
 
 
@@ -315,7 +322,7 @@ def _find_key(db: sqlite3.Connection, run_id: str) -> int | None:
 
 
 def _search_text(connection: CatalogueConnection, run: int, text: str, *, revealed: bool) -> None:
-    """Fills the table `found`, unless it is of the same question and nothing was added since."""
+    """Fills the table `found`, unless it has the same search and no row was added since."""
     (newest,) = connection.db.execute("SELECT max(key) FROM texts").fetchone()
     question = (run, text, revealed, newest)
     if connection.last_search == question:
@@ -334,6 +341,6 @@ def _encode_place(entry: CatalogueEntry) -> int:
 
 
 def _visible_text(entry: CatalogueEntry) -> tuple[int, str]:
-    """What everybody may look for."""
+    """Returns the text that everyone may search."""
     line = entry.row
     return _encode_place(entry), line.case_id if line.sealed else f"{line.case_id}\n{entry.text}"

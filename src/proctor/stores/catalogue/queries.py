@@ -20,12 +20,12 @@ TABLES = (
         run INTEGER NOT NULL, place INTEGER NOT NULL, question TEXT NOT NULL, answer TEXT NOT NULL,
         why TEXT NOT NULL, PRIMARY KEY (run, place)) WITHOUT ROWID""",
 )
-"""What is filtered and sorted by, which stays narrow, and what is only shown."""
+"""A narrow table to filter and sort by, and a table of what is only shown."""
 _ADD_LINE = "INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_TEXTS = "INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?)"
 _REPEAT_BITS = 20
 _VISIBLE_OR_NULL = "CASE WHEN sealed THEN NULL ELSE {} END"
-"""Of a sealed trial only its verdict and its score are shown."""
+"""Of a held-out trial only the verdict and the score are shown."""
 _SORT_COLUMNS = {
     "position": "place",
     "case": "case_id",
@@ -36,16 +36,16 @@ _SORT_COLUMNS = {
 }
 _CURSOR = re.compile(r"(-?)([0-9]{1,12})\.([0-9]{1,6})", re.ASCII)
 _SEPARATOR = "\x1f"
-"""Around each of several names in one column."""
+"""Surrounds each of several names in one column."""
 
 
 def add_rows(db: sqlite3.Connection, run: int, entries: Sequence[CatalogueEntry]) -> None:
-    """Keeps lines; those that are there already take their new form.
+    """Adds rows; existing ones are replaced.
 
     Args:
         db: a connection to the catalogue.
         run: the key of the run.
-        entries: the lines.
+        entries: the trials.
     """
     db.executemany(_ADD_LINE, [_to_columns(run, entry) for entry in entries])
     db.executemany(
@@ -68,12 +68,12 @@ def _to_columns(run: int, entry: CatalogueEntry) -> tuple[object, ...]:
 
 
 def encode_place(position: int, repeat: int) -> int:
-    """The place of a trial among those of its run, as one number."""
+    """Returns the position and repeat of a trial as one number."""
     return position << _REPEAT_BITS | repeat
 
 
 def parse_sort(word: str) -> str:
-    """The sort that a word of an address means; what is none sorts by position."""
+    """Returns the sort order that a query parameter names; an unknown one sorts by position."""
     return word if word.removeprefix("-") in _SORT_COLUMNS else "position"
 
 
@@ -83,13 +83,13 @@ class CatalogueQuery:
     def __init__(
         self, db: sqlite3.Connection, run: int, trial_filter: TrialFilter, *, revealed: bool
     ) -> None:
-        """Reads nothing yet.
+        """Stores its arguments; reads nothing.
 
         Args:
-            db: a connection to the catalogue; where a text is searched for, its table `found` has the places.
+            db: a connection to the catalogue; for a text search its table `found` has the places.
             run: the key of the run.
-            trial_filter: which lines.
-            revealed: what is held out is shown too.
+            trial_filter: selects the trials.
+            revealed: whether held-out trials are shown in full.
         """
         self._db = db
         self._run = run
@@ -99,7 +99,7 @@ class CatalogueQuery:
             db.create_function("matches_id", 2, lambda case_id, glob: matches_id(case_id, [glob]))
 
     def page(self, sort: str, after: str, limit: int) -> TrialPage:
-        """Some lines; see `Catalogue.page`."""
+        """Returns one page of trials; see `Catalogue.page`."""
         cursor = _CURSOR.fullmatch(after)
         back = cursor is not None and cursor[1] == "-"
         start = None if cursor is None else encode_place(int(cursor[2]), int(cursor[3]))
@@ -117,24 +117,24 @@ class CatalogueQuery:
         )
 
     def neighbour(self, sort: str, place: tuple[int, int], *, back: bool) -> tuple[int, int] | None:
-        """The trial before or after one; None where there is none."""
+        """Returns the trial before or after one; None if there is none."""
         places = self._select_places(parse_sort(sort), encode_place(*place), 1, back=back)
         return _decode_place(places[0]) if places else None
 
     def column_values(self, column: str) -> list[float]:
-        """The numbers of a column as far as they are known, in the order of the lines."""
+        """Returns the known numbers of a column, in the order of the trials."""
         name = _SORT_COLUMNS[column]
         return [number for (number,) in self._select(name, f"AND {name} IS NOT NULL")]
 
     def _select(
         self, columns: str, clauses: str = "", values: Sequence[object] = ()
     ) -> list[tuple[Any, ...]]:
-        """All statements over the lines come from here; what somebody typed is in `values` alone."""
+        """Runs every statement over the rows; user input is only ever in `values`."""
         statement = f"SELECT {columns} FROM lines WHERE {self._where} {clauses}"  # noqa: S608
         return self._db.execute(statement, (*self._values, *values)).fetchall()
 
     def _select_places(self, sort: str, start: int | None, limit: int, *, back: bool) -> list[int]:
-        """The places that follow one in an order, or all from the first on; back is towards the first."""
+        """Returns the places after one in an order, or from the first on; `back` goes towards the first."""
         down = sort.startswith("-")
         by = self._sort_expression(sort.removeprefix("-"), down=down)
         along, ahead = ("DESC", "<") if down != back else ("ASC", ">")
@@ -143,7 +143,7 @@ class CatalogueQuery:
         values: tuple[object, ...] = ()
         if start is not None:
             at = self._db.execute(
-                f"SELECT {by} FROM lines WHERE run = ? AND place = ?",  # noqa: S608  # a column of ours
+                f"SELECT {by} FROM lines WHERE run = ? AND place = ?",  # noqa: S608  # one of our own columns
                 (self._run, start),
             ).fetchone()
             if at is None:
@@ -154,7 +154,7 @@ class CatalogueQuery:
         return [place for (place,) in self._select("place", order, (*values, limit))]
 
     def _sort_expression(self, sort: str, *, down: bool) -> str:
-        """What is sorted by; what is not known comes last either way."""
+        """Returns the SQL expression to sort by; unknown values come last in both directions."""
         if sort in ("latency", "cost", "score"):
             expression = (
                 _SORT_COLUMNS[sort]
@@ -220,7 +220,7 @@ def _build_conditions(run: int, trial_filter: TrialFilter) -> tuple[str, list[ob
         ]
         where.append(f"verdict IN ({', '.join(verdict_numbers)})")
     if trial_filter.text:
-        where.append("+place IN (SELECT place FROM found)")  # not to begin with: most texts are in many
+        where.append("+place IN (SELECT place FROM found)")  # `+`: not the first condition to test, as most texts are in many trials
     return " AND ".join(where), values
 
 

@@ -9,73 +9,73 @@ from msgspec import Struct
 from proctor.model import Verdict
 
 VERDICTS = (Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED, Verdict.PASS)
-"""In the order in which they are sorted; a row stores the index of its verdict."""
+"""In sort order; a row stores the index of its verdict."""
 
 Sort = Literal["position", "case", "verdict", "score", "latency", "cost"]
-"""What lines are sorted by; `-` before it turns the order around."""
+"""The columns to sort by; a leading `-` reverses the order."""
 
 
 class TrialRow(Struct, frozen=True, kw_only=True, gc=False):
     """One trial as a table shows it."""
 
     position: int
-    """The place of its case in the suite, from 0."""
+    """The position of its case in the suite, from 0."""
     repeat: int = 0
     case_id: str
     verdict: Verdict
     score: float | None = None
     split: str | None = None
     sealed: bool = False
-    """It is held out, so its question and answer are not shown here."""
+    """Whether it is held out, so that its question and answer are not shown."""
     category: str | None = None
     tags: tuple[str, ...] = ()
     latency_ms: float | None = None
     cost_usd: float | None = None
     question: str = ""
-    """The beginning of it, as of the two that follow."""
+    """The beginning of the question; the two fields below are cut, too."""
     answer: str = ""
     why: str = ""
-    """Why it did not pass; empty for one that did."""
+    """Why it did not pass; empty if it did."""
 
 
 class CatalogueEntry(Struct, frozen=True, kw_only=True, gc=False):
-    """A line on its way into a catalogue, with what it is found by."""
+    """A trial to add to a catalogue, with what it can be found by."""
 
     row: TrialRow
-    """With its texts; `sealed` says that it is held out."""
+    """The row with its texts; `sealed` says that it is held out."""
     text: str = ""
-    """All that a search looks through besides the case's id."""
+    """The text that a search covers, besides the id of the case."""
     graders: tuple[str, ...] = ()
-    """Those that graded it."""
+    """The graders that graded it."""
     missed: tuple[str, ...] = ()
-    """Those of them that it did not pass."""
+    """The graders that it did not pass."""
 
 
 class TrialFilter(Struct, frozen=True, kw_only=True):
-    """Which trials one wants to see; what is empty leaves none out."""
+    """Selects trials; an empty field selects all."""
 
     verdicts: tuple[str, ...] = ()
-    """Any of them."""
+    """Has any of these verdicts."""
     tags: tuple[str, ...] = ()
-    """All of them; commas in a word mean any of its tags."""
+    """Has all of these; an item with commas means any of its tags."""
     graders: tuple[str, ...] = ()
-    """Graded by all of them."""
+    """Was graded by all of these graders."""
     missed: tuple[str, ...] = ()
-    """Not passed by any of these graders."""
+    """Did not pass any of these graders."""
     category: str = ""
     split: str = ""
     case: str = ""
-    """A glob; cases whose id matches it."""
+    """A glob that the id of the case matches."""
     text: str = ""
-    """Somewhere in the id, the question, the answer or the reasons, in small or capital letters."""
+    """A text in the id, the question, the answer or the reasons, ignoring case."""
 
 
 class TrialPage(Struct, frozen=True, kw_only=True):
-    """Some lines, and where those before and after them are."""
+    """One page of trials, and where the pages before and after it begin."""
 
     lines: tuple[TrialRow, ...]
     total: int
-    """How many there are on all pages together."""
+    """The number of trials on all pages."""
     next: str | None = None
-    """What `after` is for the page that follows; None where there is none."""
+    """The argument `after` of the next page; None if there is none."""
     previous: str | None = None

@@ -1,4 +1,4 @@
-"""The texts of a catalogue, hundreds in one row, as Python searches bytes faster than SQLite does."""
+"""The texts of a catalogue, hundreds in one row, as Python searches bytes faster than SQLite."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ INDEX = "CREATE INDEX texts_by_run ON texts (run, sealed, key)"
 _ADD = "INSERT INTO texts (run, sealed, places, body) VALUES (?, ?, ?, ?)"
 _SELECT_TEXTS = "SELECT places, body FROM texts WHERE run = ? AND sealed <= ? ORDER BY sealed, key"
 _SEPARATOR = b"\0"
-"""Between two texts; none of them has it."""
+"""Separates two texts; no text contains it."""
 
 
 def add_texts(db: sqlite3.Connection, run: int, texts: Sequence[tuple[int, str]], *, sealed: bool) -> None:
-    """Keeps texts, each with the place of its line.
+    """Adds texts, each with the place of its trial.
 
     Args:
         db: a connection to the catalogue.
         run: the key of the run.
         texts: the places and texts.
-        sealed: they are found only by who may see them.
+        sealed: whether they are found only by searches with `revealed`.
     """
     if texts:
         places = array("q", [place for place, _ in texts])
@@ -32,7 +32,7 @@ def add_texts(db: sqlite3.Connection, run: int, texts: Sequence[tuple[int, str]]
 
 
 def find_text(db: sqlite3.Connection, run: int, text: str, *, revealed: bool) -> Iterator[int]:
-    """The places of the lines that have a text, some of them perhaps twice."""
+    """Yields the places of the trials whose text contains a text, some of them perhaps twice."""
     needle = _fold_case(text)
     for places, body in db.execute(_SELECT_TEXTS, (run, revealed)):
         if needle in body:

@@ -1,4 +1,4 @@
-"""What a store keeps beside its runs: how well judges judge, looks at holdouts, and the labels of people."""
+"""What a store keeps besides its runs: calibrations of judges, holdout accesses, and labels of people."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from proctor.stores.sqlite.connection import as_store_errors, is_read_only
 from proctor.stores.sqlite.transactions import decode_row
 
 _NEWEST = "SELECT max(number) FROM labels {} GROUP BY run, case_id, repeat, by"
-"""The numbers of the labels that count: of each answer the newest one of each person."""
+"""The numbers of the labels that count: the newest label of each person for each answer."""
 
 
 class AnnotationTables(CaseQueries):
-    """The part of a store that outlives its runs: nothing here is deleted with one."""
+    """The tables of a store that outlive its runs: deleting a run deletes nothing here."""
 
     # --- judges ---
 
     def add_calibration(self, calibration: Calibration) -> None:
-        """Keeps the calibration of a judge."""
+        """Saves the calibration of a judge."""
         with as_store_errors(self.path):
             self._db.execute(
                 "INSERT INTO calibrations (judge, body) VALUES (?, ?)",
@@ -31,14 +31,14 @@ class AnnotationTables(CaseQueries):
             )
 
     def calibrations(self, judge: str) -> list[Calibration]:
-        """How well the judge of that target digest judged, oldest first."""
+        """Returns the calibrations of the judge with that target digest, oldest first."""
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT body FROM calibrations WHERE judge = ? ORDER BY key", (judge,)
             ).fetchall()
         return [decode_row(self.path, partial(decode, body, Calibration)) for (body,) in rows]
 
-    # --- looks ---
+    # --- holdout accesses ---
 
     def check_can_record_access(self) -> None:
         """See `Store.check_can_record_access`."""
@@ -50,13 +50,13 @@ class AnnotationTables(CaseQueries):
             )
 
     def add_holdout_access(self, look: HoldoutAccess) -> None:
-        """Keeps a look at a holdout."""
+        """Saves an access to a holdout."""
         self.check_can_record_access()
         with as_store_errors(self.path):
             self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
 
     def holdout_accesses(self, suite_digest: str) -> list[HoldoutAccess]:
-        """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
+        """Returns the accesses to the holdout of a suite, oldest first, including those of deleted runs."""
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT body FROM looks WHERE suite = ? ORDER BY key", (suite_digest,)
@@ -66,7 +66,11 @@ class AnnotationTables(CaseQueries):
     # --- labels ---
 
     def add_label(self, label: Label, *, held_out: bool = False) -> StoredLabel:
-        """Keeps a label of a run's answer, in the place of what the same person said of it before."""
+        """Saves a label of a run's answer; it replaces the same person's earlier label.
+
+        The earlier label stays stored and counts again when this one is removed. Labels outlive their run,
+        and count again when the run is imported from its bundle.
+        """
         at = datetime.now(UTC)
         row = (label.run, label.case_id, label.repeat, label.by, held_out, at.isoformat(), encode(label))
         with as_store_errors(self.path):
@@ -79,12 +83,12 @@ class AnnotationTables(CaseQueries):
         return StoredLabel(number=cursor.lastrowid, label=label, held_out=held_out, at=at)
 
     def remove_label(self, number: int) -> bool:
-        """Takes a label back, so that the one before it counts again; False when it is gone already."""
+        """Removes a label, so that the one before it counts again; returns False if it is already removed."""
         with as_store_errors(self.path):
             return self._db.execute("DELETE FROM labels WHERE number = ?", (number,)).rowcount > 0
 
     def labels(self, run_id: str | None = None) -> list[StoredLabel]:
-        """The labels that count, oldest first; only those of one run where it is given."""
+        """Returns the labels that count, of one run or of all, oldest first."""
         one_run, values = ("WHERE run = ?", (run_id,)) if run_id is not None else ("", ())
         with as_store_errors(self.path):
             rows = self._db.execute(
@@ -95,7 +99,7 @@ class AnnotationTables(CaseQueries):
         return [decode_row(self.path, partial(_decode_label, *row)) for row in rows]
 
     def count_labelled_answers(self) -> dict[str, int]:
-        """How many answers of each run have a label, by the run's id."""
+        """Returns the number of labelled answers by run id, including deleted runs."""
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT run, count(*) FROM (SELECT DISTINCT run, case_id, repeat FROM labels) GROUP BY run"

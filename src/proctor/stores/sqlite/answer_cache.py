@@ -40,14 +40,14 @@ _UPSERT = """INSERT INTO answers (key, about, kept_at, parts, value, why_not) VA
 _GET = "SELECT value, why_not FROM answers WHERE key = ?"
 _EARLIER = "SELECT parts FROM answers WHERE about = ? AND kept_at < ? ORDER BY kept_at DESC LIMIT 50"
 _BATCH_ROWS = 64
-"""How many answers are written at once."""
+"""The number of answers written in one transaction."""
 _GATHER_S = 0.1
-"""An answer waits for others only when one was written less than so long ago."""
+"""An answer waits for others only if one was written less than this long ago."""
 _OPEN_TIMEOUT_S = 5.0
 _RETRY_S = 1.0
-"""How long a file that another process has locked is left alone, and how long closing waits for it."""
+"""How long a locked file is left alone before the next try, and how long closing waits for the lock."""
 _MAX_WAITING = 10_000
-"""This many answers wait for a lock; later ones are not cached."""
+"""At most this many answers wait for a lock; later ones are not cached."""
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -60,10 +60,10 @@ class _PendingAnswer(Struct, frozen=True, gc=False):
 
 
 class SqliteAnswerCache:
-    """Keeps answers as bytes; it does not know what is in them."""
+    """Stores answers as opaque bytes."""
 
     def __init__(self, path: Path, notify: Callable[[str], None] = lambda _message: None) -> None:
-        """Opens the file, or makes it.
+        """Opens the file, or creates it.
 
         Args:
             path: the file.
@@ -80,7 +80,7 @@ class SqliteAnswerCache:
         self._open()
 
     def get(self, key: bytes) -> tuple[bytes | None, str] | None:
-        """What was put under that key: an answer, or why there is none; None when nothing was."""
+        """Returns the answer of a key, or why there is none; None if nothing is stored."""
         waiting = self._pending.get(key)
         if waiting is not None:
             return waiting.value, waiting.why_not
@@ -88,18 +88,18 @@ class SqliteAnswerCache:
         return rows[0] if rows else None
 
     def earlier_parts(self, about: str) -> list[bytes]:
-        """The parts of what was put about that before this cache was opened, newest first; 50 at most."""
+        """Returns the parts stored for `about` before this cache was opened, newest first; at most 50."""
         return [parts for (parts,) in self._fetch_all(_EARLIER, (_encode_text(about), self._opened_at))]
 
     def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
-        """Keeps an answer, or why there is none, which never takes an answer's place.
+        """Stores an answer, or why there is none, which never replaces an answer.
 
-        It can be had at once, and is in the file when the cache is closed, if not before.
+        `get` returns it at once; it is in the file at the latest when the cache is closed.
 
         Args:
-            key: of all that the answer depends on.
-            about: what `earlier_parts` finds it by.
-            parts: what `earlier_parts` gives back.
+            key: the digest of everything that the answer depends on.
+            about: the key of `earlier_parts`.
+            parts: the value that `earlier_parts` returns.
             value: the answer; None for none.
             why_not: why there is none.
         """
@@ -117,7 +117,7 @@ class SqliteAnswerCache:
             self._write()
 
     def close(self) -> None:
-        """Writes what waits, and closes the file. Safe to call twice."""
+        """Writes pending entries and releases all resources. Safe to call twice."""
         if self._db is not None:
             self._db.lock_wait.patience_s = _RETRY_S
         self._write()
@@ -164,7 +164,7 @@ class SqliteAnswerCache:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._db = connect(str(self._path), LockWait(patience_s=_OPEN_TIMEOUT_S))
             _prepare(self._db)
-            self._db.lock_wait.patience_s = 0  # the event loop does not wait for a shortcut
+            self._db.lock_wait.patience_s = 0  # the event loop must not wait for a cache
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
         except _ForeignDatabase:
@@ -172,7 +172,7 @@ class SqliteAnswerCache:
             self._notify(f"{self._path} is no cache of this version of Proctor, so no answer is cached.")
 
     def _give_up(self, error: Exception) -> None:
-        """Goes on with a new file where this one is damaged, else without a cache."""
+        """Continues with a new file if this one is damaged, else without a cache."""
         self._close()
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES:
             damaged_path = self._path.with_name(
@@ -196,14 +196,14 @@ class SqliteAnswerCache:
 
 
 class _ForeignDatabase(Exception):
-    """The file is another program's database, or a newer version's."""
+    """The file is another program's database, or was written by a newer version."""
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    """Makes the tables in an empty file.
+    """Creates the tables in an empty file.
 
     Raises:
-        _NotOurs: it holds something else.
+        _ForeignDatabase: the file has other content.
     """
     db.execute("BEGIN IMMEDIATE")
     with db:
@@ -215,7 +215,7 @@ def _prepare(db: sqlite3.Connection) -> None:
                 db.execute(statement)
         elif (application, version) != (APPLICATION_ID, _VERSION):
             raise _ForeignDatabase
-    with suppress(sqlite3.OperationalError):  # another process is switching the same file at this moment
+    with suppress(sqlite3.OperationalError):  # another process is switching the same file right now
         db.execute("PRAGMA journal_mode = WAL")
 
 

@@ -15,15 +15,15 @@ from proctor.stores.sqlite.file_copy import copy_store, count_rows
 
 
 def back_up(path: str, to: Path, on_progress: Progress = lambda _count, _total: None) -> dict[str, int]:
-    """Copies a store to a new file and checks the copy; returns the numbers of its rows by table.
+    """Copies a store to a new file and checks the copy; returns the number of rows of each table.
 
     Args:
         path: the store.
         to: the new file.
-        on_progress: called with how much is done, and of how much.
+        on_progress: called with the amount done and the total.
 
     Raises:
-        UsageError: there is such a file already, or it cannot be written.
+        UsageError: the new file already exists, or cannot be written.
         StoreError: the store cannot be read, or is damaged.
     """
     if os.path.lexists(to):

@@ -1,4 +1,6 @@
-"""One place of a suite in a store: its case, its trials in a run, and other runs that were asked the same.
+"""Reads one position of a suite: its case, its trials in a run, and other runs that sent the same case.
+
+Everything is read by keys, so that it is fast however many trials a run has.
 
 Each is read by its keys, however many trials a run has.
 """
@@ -33,14 +35,14 @@ _SAME = """SELECT suite_cases.position, cases.body FROM suite_cases
     WHERE suite_cases.sent = ? AND contents.content = ? ORDER BY suite_cases.position LIMIT 100"""
 _VERDICTS = "SELECT verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
 _MAX_PLACES = 500
-"""The most places of other runs that are read, the newest."""
+"""At most this many positions in other runs are read, newest first."""
 
 
 class CaseQueries:
     """The part of a store that reads single cases."""
 
     def __init__(self, path: str, db: sqlite3.Connection) -> None:
-        """Reads nothing yet.
+        """Stores its arguments; reads nothing.
 
         Args:
             path: the store's file, for messages.

@@ -1,4 +1,4 @@
-"""Opens connections to stores; refuses other files and newer versions before anything is written."""
+"""Opens connections to stores; refuses other files and newer versions before it writes anything."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 class SqliteConnection(sqlite3.Connection):
-    """A connection that is known for as long as it is open."""
+    """A connection that is registered while it is open, and waits for locks as its `lock_wait` says."""
 
     name: str
     lock_wait: LockWait
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
-        """As sqlite3's; waits for a lock as `lock_wait` says."""
+        """Executes a statement; waits for a lock as `lock_wait` says."""
         try:
             return super().execute(*arguments)
         except sqlite3.OperationalError as error:
@@ -42,7 +42,7 @@ class SqliteConnection(sqlite3.Connection):
         return self.lock_wait.retry(lambda: execute(*arguments))
 
     def close(self) -> None:
-        """As sqlite3's."""
+        """Closes the connection and unregisters it."""
         super().close()
         with _OPEN_LOCK:
             _OPEN_CONNECTIONS.discard(self)
@@ -61,11 +61,11 @@ def open_database(
 
     Args:
         path: the file.
-        lock_wait: how it waits for locks; None is as commands do.
-        notify: called with a sentence where a store of an earlier version was backed up before its migration.
+        lock_wait: how it waits for locks; None for the default of commands.
+        notify: called with a sentence if a store of an earlier version was backed up before its migration.
 
     Raises:
-        StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
+        StoreError: the file is not a store, is damaged, or was written by a newer version; it is not changed.
     """
     _check_before_opening(Path(path))
     with as_store_errors(path):
@@ -83,10 +83,10 @@ def open_database(
 
 
 def open_as_is(path: str) -> sqlite3.Connection:
-    """A connection that only reads, to the store of any version in that file.
+    """Opens a read-only connection to a store of any version, without migrating it.
 
     Raises:
-        StoreError: the file is missing or no store, cannot be read, or was written by a newer version.
+        StoreError: the file is missing or not a store, cannot be read, or was written by a newer version.
     """
     if not os.path.lexists(path):
         raise StoreError(f"There is no store at {path}. Name one with --store.")
@@ -107,7 +107,7 @@ def open_as_is(path: str) -> sqlite3.Connection:
 
 
 def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
-    """Copies a store of an earlier version before it is changed.
+    """Backs up a store of an earlier version before it is changed.
 
     Raises:
         StoreError: the copy cannot be written.
@@ -131,7 +131,14 @@ def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
 
 
 def _check_before_opening(path: Path) -> None:
-    """Reads the file's header as plain bytes, for even a read-only connection may write beside the file.
+    """Reads the file's header as plain bytes, since even a read-only connection may write beside the file.
+
+    Does nothing while this process has a connection to it: closing any other descriptor of a file releases
+    all locks that the process has on it, and another process would then delete the log that the connection
+    writes to.
+
+    Sources: "Database File Format", section 1.3; "How To Corrupt An SQLite Database File", section 2.2,
+    sqlite.org.
 
     Not while this process has a connection to it: closing any other descriptor of a file lets go of all locks
     that the process has on it, and another process would take away the log that the connection writes to.
@@ -188,7 +195,7 @@ def _check_header(path: Path) -> None:
 
 
 def _check_not_emptied(path: Path) -> None:
-    """An empty file may become a store, but not one that was a store: then something has emptied it."""
+    """Refuses an empty file that used to be a store; any other empty file may become one."""
     traces = [Path(f"{path}{ending}") for ending in ("-wal", "-claims", "-catalogue")]
     trace_left = next((trace for trace in traces if trace.exists()), None)
     if trace_left is not None:
@@ -199,8 +206,8 @@ def _check_not_emptied(path: Path) -> None:
 
 
 def _check_opened(path: Path, db: sqlite3.Connection) -> None:
-    """The same through a connection, which also sees what waits in a log file beside the file."""
-    db.execute("BEGIN")  # one look, as another process may be making the same store at this moment
+    """Checks the header through a connection, which also sees what is in the log beside the file."""
+    db.execute("BEGIN")  # one snapshot, as another process may be creating the same store right now
     (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -220,12 +227,12 @@ def _check_version(path: Path, application: int, version: int, *, has_content: b
 
 
 def connect(path: str, lock_wait: LockWait | None = None) -> SqliteConnection:
-    """One more connection to a store that was opened; `lock_wait` is as for `open_database`.
+    """Opens another connection to a store that was opened before; `lock_wait` is as for `open_database`.
 
     Raises:
         sqlite3.Error: the file cannot be used.
     """
-    # Absolute, as SQLite gives names such as `:memory:` a meaning of their own.
+    # Absolute, as names such as `:memory:` have a special meaning to SQLite.
     name = str(Path(path).absolute())
     if not is_writable(name):
         from proctor.stores.sqlite.read_only import connect_read_only
@@ -235,7 +242,7 @@ def connect(path: str, lock_wait: LockWait | None = None) -> SqliteConnection:
 
 
 def connect_to_memory(uri: str, lock_wait: LockWait | None = None) -> SqliteConnection:
-    """One more connection to a database in memory, which lasts as long as one of its connections.
+    """Opens a connection to a database in memory, which lasts as long as one of its connections is open.
 
     Args:
         uri: `file:/NAME?vfs=memdb`; every connection of this process to that name sees the same rows.
@@ -275,10 +282,10 @@ def _connect(name: str, uri: bool = False) -> SqliteConnection:
 
 @contextmanager
 def as_store_errors(path: str) -> Iterator[None]:
-    """Turns what SQLite and the system raise into a StoreError that names the store."""
+    """Raises errors of SQLite and the system as StoreErrors that name the store."""
     try:
         yield
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where a table's name is damaged
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter if a table's name is damaged
         if is_locked(error):
             raise StoreError(
                 f"The store {path} is locked by another process. Wait for that to end, then try again."
@@ -295,7 +302,7 @@ def as_store_errors(path: str) -> Iterator[None]:
 
 
 def is_writable(path: str) -> bool:
-    """Whether a store can be written, with the files that SQLite makes beside it; True for one to be made."""
+    """Returns whether a store and the files that SQLite makes beside it can be written or created."""
     real = Path(os.path.realpath(path))
     if not real.exists():
         return True
@@ -304,7 +311,9 @@ def is_writable(path: str) -> bool:
 
 
 def _is_writable_or_missing(path: Path) -> bool:
-    """Whether a file can be written or is not there.
+    """Returns whether a file can be written or does not exist.
+
+    Other processes create and remove the log meanwhile, so a refusal counts only if the file stays the same.
 
     Other processes make and remove the log meanwhile, so a refusal counts if the file stays the same.
     """
@@ -322,12 +331,12 @@ def _is_writable_or_missing(path: Path) -> bool:
 
 
 def is_read_only(db: sqlite3.Connection) -> bool:
-    """Whether a connection is one of `connect_read_only`."""
+    """Returns whether a connection was opened by `connect_read_only`."""
     return bool(db.execute("PRAGMA query_only").fetchone()[0])
 
 
 def read_only_message(path: str) -> str:
-    """What is said where a store that cannot be written is to be written."""
+    """Returns the error text for writing to a store that cannot be written."""
     return (
         f"The store {path} is read-only: nothing can be written to it. Copy it to a folder that you can "
         "write to, and name the copy with --store."

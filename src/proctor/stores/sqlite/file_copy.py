@@ -1,4 +1,4 @@
-"""A database to another file, page by page: there whole, durable and under its name, or not at all.
+"""Copies a database to another file, page by page: complete and durable, or not at all.
 
 Source: "Online Backup API", sqlite.org.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from proctor.store_protocol import Progress
 
 Verify = Callable[[Path, dict[str, int]], None]
-"""Checks a file that should have these numbers of rows by table; raises where it has not."""
+"""Checks that a file has these numbers of rows by table; raises if it has not."""
 
 _PAGES_PER_STEP = 2048
 
@@ -31,16 +31,16 @@ def copy_store(
 
     Args:
         source: the connection.
-        to: the file, which appears when all of it is durable.
+        to: the new file, which appears under its name once all of it is durable.
         on_progress: called with the pages copied and their total.
         verify: checks the copy before it gets its name.
 
     Raises:
-        sqlite3.Error: the store cannot be read, or the file not written.
+        sqlite3.Error: the store cannot be read, or the file cannot be written.
         OSError: the file cannot be written.
     """
     with new_database(to) as part:
-        # One transaction, begun by its first read: what others write meanwhile is not in the copy.
+        # One transaction, which starts with its first read: the copy has nothing that others write meanwhile.
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_master").fetchone()
         try:
@@ -61,7 +61,7 @@ def copy_store(
 
 @contextmanager
 def new_database(to: Path) -> Iterator[Path]:
-    """Where to write a database; it gets the name `to` when the block has ended and all of it is durable.
+    """Yields a path to write a database to; it is renamed to `to` once the block has ended and it is durable.
 
     Raises:
         FileExistsError: the name is taken.
@@ -76,23 +76,23 @@ def new_database(to: Path) -> Iterator[Path]:
 
 
 def remove_database(path: Path) -> None:
-    """Removes a database with the files that SQLite makes beside it."""
+    """Removes a database and the files that SQLite makes beside it."""
     for ending in ("", "-journal", "-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
 def count_rows(db: sqlite3.Connection) -> dict[str, int]:
-    """How many rows each table has, in the order in which the tables were made."""
+    """Returns the number of rows of each table, in the order in which the tables were created."""
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     return {
-        name: db.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]  # noqa: S608  # the schema's names
+        name: db.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]  # noqa: S608  # names from the schema
         for name in names
         if not name.startswith("sqlite_")
     }
 
 
 def _rename_part(part: Path, to: Path) -> None:
-    """Gives a finished file its name, which no other file loses by that.
+    """Renames a finished file, and never replaces another file.
 
     Raises:
         FileExistsError: the name is taken.
@@ -109,15 +109,15 @@ def _rename_part(part: Path, to: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Returns when a file or folder is durable, as far as the system can tell of folders."""
+    """Waits until a file or folder is durable, as far as the system supports that for folders."""
     is_folder = path.is_dir()
     if is_folder and sys.platform == "win32":
-        return  # a folder cannot be opened there
+        return  # this system cannot open folders
     descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
     try:
         os.fsync(descriptor)
     except OSError:
-        if not is_folder:  # some network file systems sync none
+        if not is_folder:  # some network file systems cannot sync folders
             raise
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Whether a path still names the file that this process has open."""
+"""Checks whether a path still names the file that this process has open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from time import sleep
 
 _PAUSE_S = 0.05
-"""What looks wrong is looked at again after this: a rename over a network takes a moment."""
+"""Time before a suspected change is checked again: a rename over a network takes a moment."""
 
 
 class FileChanged(OSError):
@@ -17,13 +17,17 @@ class FileChanged(OSError):
 class FileIdentity:
     """The device and inode of a file that was just opened.
 
+    On Windows an open file cannot be deleted or replaced, so nothing is checked. If a file system gives a
+    file a new number each time, only its absence counts. An error, such as that of a mount that does not
+    answer, is not a change.
+
     On Windows an open file cannot be deleted or replaced, so nothing is looked at. Where a file system gives
     a file another number each time, only its absence counts. An error such as that of a mount that does not
     answer is no change.
     """
 
     def __init__(self, path: str) -> None:
-        """Remembers a file; links on the way to it may point elsewhere later.
+        """Records the file's identity; links on the way to it may change later.
 
         Args:
             path: the file.
@@ -33,7 +37,7 @@ class FileIdentity:
         self._is_stable = self._file_id is not None and self._file_id == _file_id(self._path)
 
     def check(self) -> None:
-        """Looks whether the path still names the file.
+        """Checks that the path still names the file.
 
         Raises:
             FileChanged: it does not.
@@ -54,11 +58,11 @@ class FileIdentity:
 
 
 def _file_id(path: str) -> tuple[int, int] | None:
-    """Device and inode; None where there is no such file."""
+    """Returns the device and inode; None if there is no such file."""
     if sys.platform == "win32":
         return (0, 0)
     try:
-        status = os.stat(path)  # noqa: PTH116  # after every commit, where Path takes three times as long
+        status = os.stat(path)  # noqa: PTH116  # runs after every commit; Path takes three times as long
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_dev, status.st_ino

@@ -27,7 +27,7 @@ from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
 
 MAX_FAULTS = 100
-"""The most faults of the file that SQLite lists."""
+"""The maximum number of faults of the file that SQLite lists."""
 _REPAIR = "`proctor store repair NEWFILE` saves what can be read into a new store."
 _SAVE_AGAIN = (
     "Save the suite's file again with `proctor suites save`, or save what can be read into a new store with "
@@ -50,10 +50,10 @@ def check_store(path: str, on_progress: Progress = lambda _count, _total: None) 
 
     Args:
         path: the file.
-        on_progress: called with how much is done, and of how much.
+        on_progress: called with the amount done and the total.
 
     Raises:
-        StoreError: there is none, or it cannot be read at all.
+        StoreError: the store is missing, or cannot be read at all.
     """
     with closing(open_as_is(path)) as db, closing(RunLocks(path)) as run_locks:
         with as_store_errors(path):
@@ -112,7 +112,7 @@ class _RowCheck:
         self._read_rows = 0
 
     def find_problems(self, rows: dict[str, int]) -> Iterator[StoreProblem]:
-        """Yields all problems; `rows` has the number of rows in each table."""
+        """Yields all problems; `rows` has the number of rows of each table."""
         total = sum(rows.get(table, 0) for table in _BODY_TYPES)
         for table, kind in _BODY_TYPES.items():
             yield from self._check_bodies(table, kind, total)
@@ -121,7 +121,7 @@ class _RowCheck:
         yield from self._check_runs()
 
     def find_notes(self) -> Iterator[str]:
-        """Yields findings that are no problems."""
+        """Yields remarks that are not problems."""
         for key, run_id, count, planned_count in self._iter_unfinished():
             if not self._run_locks.is_locked(key):
                 yield (
@@ -257,7 +257,7 @@ _COLUMN_CHECKS: dict[str, Callable[..., bool]] = {
     "runs": _columns_match_run,
     "versions": _columns_match_suite,
 }
-"""By table, whether the columns of a row match its body."""
+"""For each table, checks whether the columns of a row match its body."""
 
 _IS_WHOLE = f"content NOT GLOB 'incomplete:*' AND NOT ({IS_UNFINISHED})"
 _MISSING_CASES = f"""SELECT DISTINCT contents.content FROM suite_cases

@@ -1,4 +1,4 @@
-"""Where a store in an SQLite file is, and the files that lie beside it."""
+"""The location of a store in an SQLite file, and the files beside it."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
 
 
 class SqliteLocation:
-    """The `StoreLocation` of a file, and the `StoreFiles` of it."""
+    """Implements `StoreLocation` and `StoreFiles` for a file."""
 
     is_durable = True
 
     def __init__(self, path: str) -> None:
-        """Looks at nothing yet.
+        """Stores the path; reads nothing.
 
         Args:
-            path: the file, which need not be there.
+            path: the file, which need not exist.
         """
         self.address = path
         self.folder = Path(path).parent
         self._path = Path(path)
         self._temporary_folder: TemporaryDirectory[str] | None = None
-        """Where the catalogue is of a store that cannot be written."""
+        """The folder of the catalogue of a store that cannot be written."""
 
     @property
     def files(self) -> SqliteLocation:
-        """What can be done with the file."""
+        """Returns the operations on the file."""
         return self
 
     def exists(self) -> bool:
-        """Whether there is something at the path, if only a link that leads nowhere."""
+        """Returns whether there is anything at the path, even a broken link."""
         return os.path.lexists(self._path)
 
     def is_empty(self) -> bool:
-        """Whether there is a file of no bytes."""
+        """Returns whether the file exists and has no bytes."""
         return self._path.is_file() and not self._path.stat().st_size
 
     def check_writable(self) -> None:
-        """Refuses a store that can only be read.
+        """Refuses a store that is read-only.
 
         Raises:
             StoreError: it cannot be written.
@@ -63,17 +63,17 @@ class SqliteLocation:
             raise StoreError(read_only_message(self.address))
 
     def open_store(self, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
-        """The store; see `SqliteStore.open_file`."""
+        """Opens the store; see `SqliteStore.open_file`."""
         from proctor.stores.sqlite.store import SqliteStore
 
         return SqliteStore.open_file(self.address, notify)
 
     def trash(self) -> SqliteLocation:
-        """The store of deleted versions, a file beside this one."""
+        """Returns the location of the store of deleted versions, a file beside this one."""
         return SqliteLocation(f"{self.address}-trash")
 
     def open_catalogue(self) -> Catalogue:
-        """The catalogue beside the store; in a temporary folder where the store cannot be written."""
+        """Opens the catalogue beside the store, or in a temporary folder if the store cannot be written."""
         from tempfile import TemporaryDirectory
 
         from proctor.stores.catalogue.database import Catalogue
@@ -86,12 +86,12 @@ class SqliteLocation:
         return Catalogue(str(Path(self._temporary_folder.name) / "catalogue"))
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
-        """The cache of answers in the store's folder, which other stores there share."""
+        """Opens the answer cache in the store's folder, which other stores there share."""
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
 
         return SqliteAnswerCache(self.folder / CACHE_NAME, notify)
 
-    # --- what is about files ---
+    # --- files ---
 
     def check(self, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
         """Checks the file and every row in it; see `StoreFiles.check`."""
@@ -114,7 +114,7 @@ class SqliteLocation:
         return salvage_store(self._path, to, on_progress)
 
     def find_unused(self, is_unused: Callable[[Path], bool]) -> Iterator[UnusedFile]:
-        """Damaged caches, and the cache and the catalogue where they are not used any more."""
+        """Yields damaged caches, and the cache and the catalogue if they are no longer used."""
         from proctor.stores.sqlite.answer_cache import CACHE_NAME
         from proctor.stores.sqlite.file_copy import remove_database
 
@@ -127,13 +127,13 @@ class SqliteLocation:
 
 
 def sqlite_location(path: str) -> SqliteLocation:
-    """The store of a URL: `sqlite:///runs.db` is relative, `sqlite:////home/ana/runs.db` is absolute.
+    """Returns the store of a URL: `sqlite:///runs.db` is relative, `sqlite:////home/ana/runs.db` absolute.
 
     Args:
-        path: what follows `sqlite://`.
+        path: the part after `sqlite://`.
 
     Raises:
-        UsageError: it names a host, or no file.
+        UsageError: the URL names a host, or no file.
     """
     if not path.startswith("/") or not path[1:]:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Waiting for a lock that another process holds: for how long, who hears of it, and how a signal ends it."""
+"""Waits for locks that other processes hold: how long, who is notified, and how signals end a wait."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 DEFAULT_PATIENCE_S = 30.0
-"""How long a command waits for a lock; what makes a run waits for as long as it takes."""
+"""How long a command waits for a lock; a run waits without a limit."""
 NOTICE_AFTER_S = 2.0
 """A longer wait is reported."""
 BUSY_TIMEOUT_MS = 20
-"""How long SQLite itself waits, in which no signal is heard."""
+"""How long SQLite itself waits; signals are not handled during that time."""
 _PAUSE_S = 0.005
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL})
 
@@ -27,23 +27,23 @@ class LockWait:
     """How long the connections of one store wait for a lock."""
 
     def __init__(self, patience_s: float | None = None) -> None:
-        """Reports to nobody until `notify` is set.
+        """Creates it without a callback; set `notify` to get one.
 
         Args:
-            patience_s: how long a statement waits; None is `DEFAULT_PATIENCE_S`.
+            patience_s: how long a statement waits; None for `DEFAULT_PATIENCE_S`.
         """
         self.patience_s = DEFAULT_PATIENCE_S if patience_s is None else patience_s
         self.notify: Callable[[], None] = lambda: None
-        """Called once in a wait, after `NOTICE_AFTER_S`, in the thread that waits."""
+        """Called once per wait, after `NOTICE_AFTER_S`, in the waiting thread."""
         self.abandoned = Event()
-        """From now on nothing waits."""
+        """Once set, nothing waits for locks."""
 
     def retry(self, execute: Callable[[], T]) -> T:
-        """What a statement gives that was refused because of a lock, as soon as it is not.
+        """Executes a statement that a lock refused again until it succeeds, and returns its result.
 
         Raises:
             sqlite3.OperationalError: it is still locked after `patience_s`, or waiting was abandoned.
-            KeyboardInterrupt: a signal came; from then on nothing waits.
+            KeyboardInterrupt: a signal arrived; from then on nothing waits.
         """
         began, notified = monotonic(), False
         try:
@@ -58,21 +58,21 @@ class LockWait:
                     if not notified and waited >= NOTICE_AFTER_S:
                         notified = True
                         self.notify()
-                    sleep(_PAUSE_S)  # for some locks SQLite itself does not wait
+                    sleep(_PAUSE_S)  # SQLite itself does not wait for some locks
         except KeyboardInterrupt:
             self.abandoned.set()
             raise
 
 
 def is_locked(error: BaseException) -> bool:
-    """Whether a statement failed only because another connection holds a lock."""
+    """Returns whether a statement failed only because another connection holds a lock."""
     code = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in _BUSY_CODES and code != sqlite3.SQLITE_BUSY_SNAPSHOT
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Lets signals end a wait in the main thread, where an event loop would hear of them only afterwards."""
+    """Lets signals end a wait in the main thread, where an event loop would handle them only afterwards."""
     if current_thread() is not main_thread():
         yield
         return

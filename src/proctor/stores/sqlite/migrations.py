@@ -1,4 +1,10 @@
-"""The tables of a store, as numbered steps that each bring it one version further.
+"""The tables of a store, as numbered migrations.
+
+A row has a few columns to find it by, and the canonical JSON of its record. `trials.verdict` is a cache of
+`proctor.verdicts`; it is NULL while a trial waits for its judges. `versions.content` is NULL for a deleted
+version, and `versions.turn` grows with each save under a name. `origins.path` is relative to the store's
+folder, so that a project can be moved and copied with its store. Of `labels`, the newest row for a person and
+an answer counts; earlier rows stay and count again when it is removed, and none is deleted with its run.
 
 A row is a few columns to find it by, and the noun's canonical JSON. `trials.verdict` is a cache of
 `proctor.verdicts`; it is NULL while a trial waits for its judges. `versions.content` is NULL for a version
@@ -17,10 +23,10 @@ from sqlite3 import Connection
 from typing import Any
 
 APPLICATION_ID = 0x50524F43
-"""`PROC`; in the file's header, so that another program's database is never taken for a store."""
+"""`PROC`, stored in the file's header, so that another program's database is never mistaken for a store."""
 
 MIGRATIONS: list[Callable[[Connection], None]] = []
-"""Step n (from 1) makes version n out of version n - 1."""
+"""Migration n (from 1) turns version n - 1 into version n."""
 
 
 @MIGRATIONS.append
@@ -33,7 +39,7 @@ def _v1(db: Connection) -> None:
         """CREATE TABLE suite_cases (
             suite INTEGER NOT NULL, position INTEGER NOT NULL, digest BLOB NOT NULL, sent BLOB NOT NULL,
             PRIMARY KEY (suite, position)) WITHOUT ROWID""",
-        # A key is never given twice: a process may still be writing trials of a run that another one deleted.
+        # Keys are never reused: a process may still be writing trials of a run that another one deleted.
         """CREATE TABLE runs (
             key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, started_at TEXT NOT NULL,
             suite TEXT NOT NULL, content TEXT NOT NULL, target TEXT NOT NULL, settings TEXT NOT NULL,
@@ -48,7 +54,7 @@ def _v1(db: Connection) -> None:
 
 @MIGRATIONS.append
 def _v2(db: Connection) -> None:
-    """Versions, what was sent as a key to earlier answers, and looks at holdouts."""
+    """Adds versions, the digest of what was sent as a key to earlier answers, and holdout accesses."""
     for statement in (
         """CREATE TABLE versions (
             name TEXT NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, content TEXT,
@@ -80,7 +86,7 @@ def _v2(db: Connection) -> None:
 
 @MIGRATIONS.append
 def _v3(db: Connection) -> None:
-    """Bytes of a run's own from which the salts of its bundle come, and how well judges judge."""
+    """Adds a secret for each run, which the salts of its bundle come from, and calibrations of judges."""
     db.execute("CREATE TABLE secrets (run INTEGER PRIMARY KEY, secret BLOB NOT NULL)")
     db.execute("CREATE TABLE calibrations (key INTEGER PRIMARY KEY, judge TEXT NOT NULL, body BLOB NOT NULL)")
     db.execute("CREATE INDEX calibrations_by_judge ON calibrations (judge)")
@@ -88,7 +94,7 @@ def _v3(db: Connection) -> None:
 
 @MIGRATIONS.append
 def _v4(db: Connection) -> None:
-    """Labels of people. They name a run by its id, as they stay when it is deleted."""
+    """Adds labels of people; they refer to a run by its id, as they outlive it."""
     db.execute(
         """CREATE TABLE labels (
             number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, case_id TEXT NOT NULL,
@@ -108,7 +114,7 @@ _TIERS = {
 
 @MIGRATIONS.append
 def _v5(db: Connection) -> None:
-    """Files that names of suites came from; and built-in suites get names of their own, `builtin:cheap`."""
+    """Adds the files of suite names; renames built-in suites, as in `builtin:cheap`."""
     db.execute("CREATE TABLE origins (name TEXT PRIMARY KEY, path BLOB NOT NULL)")
     db.execute("CREATE INDEX origins_by_path ON origins (path)")
     for tier, digest in _TIERS.items():
@@ -119,7 +125,7 @@ def _v5(db: Connection) -> None:
                 db.execute("UPDATE runs SET body = ? WHERE key = ?", (_encode_object(run), key))
         for name, body in db.execute(
             "SELECT name, body FROM versions WHERE digest = ? AND (name = ? OR name GLOB ?)",
-            (digest, tier, f"{tier}@v*"),  # the latter in a store of what was deleted
+            (digest, tier, f"{tier}@v*"),  # the latter in a store of deleted versions
         ).fetchall():
             header = _decode_object(body)
             new = f"builtin:{name}"
@@ -131,7 +137,7 @@ def _v5(db: Connection) -> None:
 
 @MIGRATIONS.append
 def _v6(db: Connection) -> None:
-    """Which values variables had in a run, as digests keyed with its secret; neither leaves the store."""
+    """Adds digests of the values of variables in a run, keyed with its secret; neither leaves the store."""
     db.execute(
         """CREATE TABLE variables (
             run INTEGER NOT NULL, name TEXT NOT NULL, digest BLOB NOT NULL,
@@ -140,7 +146,7 @@ def _v6(db: Connection) -> None:
 
 
 class _Versions:
-    """The versions of a store that had none; of one name and digest the content that came last is kept."""
+    """Numbers the suites of a store without versions; of one name and digest the last content is kept."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], tuple[object, ...]] = {}
@@ -148,10 +154,10 @@ class _Versions:
         self._numbers: dict[str, list[str]] = {}
 
     def save(self, header: dict[str, Any], content: str, saved_at: str) -> None:
-        """Gives a suite its version; what its file says of one has a field of its own from now on."""
+        """Gives a suite its version; the version that its file states moves to a field of its own."""
         name, digest = header.get("name"), header.get("digest")
         if not isinstance(name, str) or not isinstance(digest, str):
-            return  # damaged: whoever reads it is told
+            return  # damaged: reported when it is read
         digests = self._numbers.setdefault(name, [])
         if digest not in digests:
             digests.append(digest)
@@ -172,7 +178,7 @@ class _Versions:
 
 
 def _decode_object(body: object) -> dict[str, Any] | None:
-    """A noun's JSON; None for what is damaged, which the next reader reports."""
+    """Returns a record's JSON; None if it is damaged, which the next reader reports."""
     try:
         value = json.loads(body) if isinstance(body, bytes) else None
     except ValueError:
@@ -185,11 +191,11 @@ def _encode_object(noun: dict[str, Any]) -> bytes:
 
 
 def migrate(db: Connection, back_up: Callable[[int], None] = lambda _version: None) -> None:
-    """Brings a store to the present version, all steps or none.
+    """Migrates a store to the current version, all steps or none.
 
     Args:
         db: a connection to it.
-        back_up: called with the version of a store that is not new, while nobody else can write to it.
+        back_up: called with the version of a store that is not new, while no other process can write to it.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version == len(MIGRATIONS):

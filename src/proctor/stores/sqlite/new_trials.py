@@ -1,4 +1,4 @@
-"""Reads the trials of a run in the order in which they were stored, so that followers read each once."""
+"""Reads the trials of a run in the order in which they were stored, for readers that follow it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor.stores.sqlite.connection import as_store_errors
 from proctor.stores.sqlite.transactions import decode_row, fetch_page
 
 _MAX_TURNS = 5000
-"""The most turns that are read at once, from the index alone, which has no order by them."""
+"""At most this many turns are read at once, from the index alone, which is not ordered by turn."""
 _PAGE_ROWS = 256
 _COUNT_AND_LAST_TURN = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
 _TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
@@ -44,8 +44,8 @@ def iter_new_trials(
         path: the store's file, for messages.
         db: a connection to it.
         run: the run's key.
-        after: the turn of the last trial that is known.
-        waiting: the turns of known trials that are read again as soon as they have a verdict.
+        after: the turn of the last trial that the caller has.
+        waiting: the turns of trials without a verdict; those that have one now are yielded again.
     """
     with as_store_errors(path):
         suite = db.execute(_SUITE, (run,)).fetchone()

@@ -1,4 +1,4 @@
-"""Rows of a store that nothing refers to: of runs that were deleted meanwhile, and of unnamed suites."""
+"""Rows of a store that nothing refers to: of deleted runs, and of unnamed suites."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BATCH_ROWS = 5000
 _UNUSED_CONTENT = (
     f"NOT ({IS_UNFINISHED}) AND content NOT IN (SELECT content FROM runs) AND content NOT IN "  # noqa: S608
     "(SELECT content FROM versions WHERE content IS NOT NULL) "
-    # A process may have saved the newest a moment ago, and begin a run of it next.
+    # A process may have just saved the newest one and be about to start a run of it.
     "AND key < (SELECT max(key) FROM contents)"
 )
 _NO_RUN = "run NOT IN (SELECT key FROM runs)"
@@ -25,11 +25,11 @@ _UNUSED_ROWS = {
     "suite position": ("suite_cases", "suite NOT IN (SELECT key FROM contents)"),
     "case": ("cases", "digest NOT IN (SELECT digest FROM suite_cases)"),
 }
-"""What is left over, each with its table and the condition that finds it; in the order of deleting."""
+"""The kinds of unused rows, each with its table and the condition that finds it, in order of deletion."""
 
 
 def count_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> dict[str, int]:
-    """How many rows of each kind nothing uses; kinds of which there are none are left out."""
+    """Returns the number of unused rows by kind, without kinds that have none."""
     counts = {"partly saved suite": len(find_leftovers(db, run_locks))}
     counts |= {
         noun: db.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()[0]  # noqa: S608
@@ -39,7 +39,7 @@ def count_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> dict[str, in
 
 
 def delete_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
-    """Deletes them, a few thousand at a time."""
+    """Deletes unused rows, a few thousand per transaction."""
     remove_leftovers(db, run_locks)
     for table, where in _UNUSED_ROWS.values():
         key = {"suite_cases": "(suite, position)", "variables": "(run, name)"}.get(table, "rowid")

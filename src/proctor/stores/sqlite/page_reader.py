@@ -1,5 +1,11 @@
 """Reads rows from the pages of an SQLite file, each page by itself, so that a damaged page affects no other.
 
+SQLite reads a table from its root page down and gives up at the first damaged page. This module reads every
+page: first those that are still reachable from the tree, then all others that are not on the list of free
+pages.
+
+Source: "Database File Format", sections 1 (pages, records), 2 (schema) and 4 (write-ahead log), sqlite.org.
+
 SQLite reads a table from its root page down and gives up at the first damaged page. Here every page is read:
 first those that are still reachable from the tree, then all others that are not on the list of free pages.
 
@@ -15,12 +21,12 @@ from typing import NamedTuple
 
 MAGIC = b"SQLite format 3\x00"
 _PAGE_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
-"""Of pages, the usual one first."""
+"""Page sizes in bytes, the default first."""
 _INTERIOR_INDEX, _INTERIOR_TABLE, _LEAF_INDEX, _LEAF_TABLE = 2, 5, 10, 13
 _SAMPLE_BYTES = 16 * 2**20
-"""Bytes read to guess the page size when the header is lost."""
+"""The number of bytes read to guess the page size when the header is lost."""
 _VALUE_WIDTHS = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
-"""The bytes of a value by its serial type, up to 9."""
+"""The sizes of values in bytes, by serial types up to 9."""
 
 SqliteValue = int | float | str | bytes | None
 
@@ -34,18 +40,18 @@ class PageRow(NamedTuple):
 
 
 class DamagedPage(Exception):
-    """Bytes that are not what the format says."""
+    """Bytes that do not follow the format."""
 
 
 class PageFile:
-    """The pages of a database file with those that its log has committed since; numbered from 1."""
+    """The pages of a database file, numbered from 1, including those committed to its log."""
 
     def __init__(self, path: Path, *, with_log: bool = True) -> None:
         """Reads the header and the log.
 
         Args:
             path: the file.
-            with_log: read what its log has committed, too.
+            with_log: whether to include what its log has committed.
 
         Raises:
             OSError: it cannot be read.
@@ -69,7 +75,7 @@ class PageFile:
             self._log.close()
 
     def read_page(self, number: int) -> bytes:
-        """The bytes of a page; what is missing of it at the end of the file is zero."""
+        """Returns the bytes of a page, padded with zeros if the file ends inside it."""
         if self._log is not None and number in self._frames:
             self._log.seek(self._frames[number])
             return self._log.read(self.page_size)
@@ -77,7 +83,7 @@ class PageFile:
         return self._file.read(self.page_size).ljust(self.page_size, b"\x00")
 
     def read_header_field(self, offset: int) -> int:
-        """A four-byte number of the header; 0 where the header is lost."""
+        """Returns a four-byte number of the header; 0 if the header is lost."""
         return int.from_bytes(self.read_page(1)[offset : offset + 4], "big") if self.has_header else 0
 
     # --- the log ---
@@ -90,7 +96,7 @@ class PageFile:
         return size if magic & ~1 == 0x377F0682 and size in _PAGE_SIZES else None
 
     def _read_committed_frames(self) -> dict[int, int]:
-        """Where in the log the newest version of each page begins, up to the last commit that is whole."""
+        """Returns where the newest version of each page begins in the log, up to the last complete commit."""
         if self._log is None or self._read_log_page_size() != self.page_size:
             return {}
         self._log.seek(0)
@@ -115,7 +121,7 @@ class PageFile:
         return frames
 
     def _guess_page_size(self) -> int:
-        """The size at which most pages with rows are found; larger sizes miss some, smaller ones cut them."""
+        """Returns the size at which most pages with rows are found; other sizes miss or split some."""
         self._file.seek(0)
         data = self._file.read(_SAMPLE_BYTES)
 
@@ -126,7 +132,7 @@ class PageFile:
 
 
 class PageTrees:
-    """The trees of a database: which pages belong to which table or index, as far as that is known."""
+    """The trees of a database: which page belongs to which table or index, as far as known."""
 
     def __init__(self, pages: PageFile) -> None:
         """Walks all trees.
@@ -136,7 +142,7 @@ class PageTrees:
         """
         self._pages = pages
         self.names: dict[int, str] = {}
-        """The table or index of each page that is reached from a root."""
+        """The table or index of each page that is reachable from a root."""
         self.free_pages = self._read_free_pages()
         if pages.has_header:
             self._walk(1, "sqlite_schema")
@@ -171,14 +177,14 @@ class PageTrees:
         return free
 
     def iter_pages(self) -> Iterator[int]:
-        """All pages that may have rows: those of trees first, as others may be of an earlier time."""
+        """Yields all pages that may have rows: those of trees first, as others may be older."""
         yield from self.names
         for number in range(1, self._pages.page_count + 1):
             if number not in self.names and number not in self.free_pages:
                 yield number
 
     def read_rows(self, number: int) -> Iterator[PageRow]:
-        """The rows of a page that can be read whole."""
+        """Yields the rows of a page that can be read completely."""
         page = self._pages.read_page(number)
         start = 100 if number == 1 and self._pages.has_header else 0
         kind = page[start]
@@ -188,7 +194,7 @@ class PageTrees:
             try:
                 yield self._read_row(page, kind, offset)
             except (DamagedPage, IndexError, struct.error, UnicodeDecodeError):
-                continue  # this row is lost, and the others of its page may not be
+                continue  # this row is lost; the others of its page may not be
 
     def _read_row(self, page: bytes, kind: int, offset: int) -> PageRow:
         if kind == _INTERIOR_INDEX:
@@ -243,7 +249,7 @@ def _is_leaf(page: bytes) -> bool:
 
 
 def _cell_offsets(page: bytes, start: int) -> tuple[int, ...]:
-    """Where the cells of a page begin; those that point outside of it are left out."""
+    """Returns the offsets of a page's cells, without those outside of the page."""
     count = int.from_bytes(page[start + 3 : start + 5], "big")
     first = start + (12 if page[start] in (_INTERIOR_INDEX, _INTERIOR_TABLE) else 8)
     count = min(count, (len(page) - first) // 2)
@@ -276,10 +282,10 @@ def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def _parse_record(payload: bytes) -> tuple[SqliteValue, ...]:
-    """The values of a record.
+    """Returns the values of a record.
 
     Raises:
-        Damaged: it is not one, to the last byte.
+        DamagedPage: the payload is not exactly one record.
     """
     end, offset = _read_varint(payload, 0)
     types = []

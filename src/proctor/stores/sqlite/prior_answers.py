@@ -1,4 +1,4 @@
-"""Earlier answers, found by what was sent and to whom."""
+"""Finds earlier answers by what was sent and to which target."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _CASE = "SELECT body FROM cases WHERE digest = ?"
 def find_prior_answers(
     path: str, db: sqlite3.Connection, sent_digest: str, target_digest: str, run_id: str | None
 ) -> Iterator[PriorAnswer]:
-    """See `Store.find_prior_answers`. Reads one run at a time, as far as the caller goes.
+    """See `Store.find_prior_answers`. Reads one run at a time, only as far as the caller iterates.
 
     Args:
         path: the store's file, for messages.
         db: a connection to it.
         sent_digest: the digest of what was sent.
         target_digest: the digest of the target of the runs.
-        run_id: the only run that is looked at; None for all.
+        run_id: the only run to read; None for all.
     """
     with as_store_errors(path):
         values = (target_digest, bytes.fromhex(sent_digest[7:]), run_id, run_id)

@@ -34,7 +34,7 @@ def connect_read_only(path: str, connect: Callable[[str, bool], C]) -> C:
 
     Args:
         path: the store's file.
-        connect: opens a file, given by its path or, where the flag says so, by a URI.
+        connect: opens a file, given by its path, or by a URI if the flag is set.
 
     Raises:
         sqlite3.Error: the file cannot be used.
@@ -63,7 +63,7 @@ def _connect_in_place(real: str, connect: Callable[[str, bool], C]) -> C | None:
     db = connect(f"{uri}?mode=ro", True)
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:  # the log has no index that can be read
+    except sqlite3.OperationalError:  # the log has no readable index
         db.close()
         return None
     return db

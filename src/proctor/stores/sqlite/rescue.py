@@ -30,7 +30,7 @@ _COPIED_TABLES = (
     ("labels", "run IN (SELECT id FROM rescue.runs)"),
     ("trials", "run = :run ORDER BY rowid"),
 )
-"""What belongs to a run, in an order in which each table finds what it refers to."""
+"""The tables with rows of a run, each after those that it refers to."""
 
 
 def save_elsewhere(db: sqlite3.Connection, path: str, runs: Collection[int], *, whole: bool) -> str:
@@ -41,13 +41,13 @@ def save_elsewhere(db: sqlite3.Connection, path: str, runs: Collection[int], *, 
     Args:
         db: a connection to the old store, outside of a transaction.
         path: the old store's file, which may be gone.
-        runs: the keys of the runs, where not all is copied.
-        whole: copy all of the store, unless there is room for these runs only.
+        runs: the keys of the runs, if not everything is copied.
+        whole: copy the whole store, unless there is room only for these runs.
 
     Raises:
-        sqlite3.Error: the old store cannot be read, or none of these folders takes the new one.
-        OSError: the same.
-        StoreError: the same.
+        sqlite3.Error: the old store cannot be read, or the new one cannot be written to any of these folders.
+        OSError: as sqlite3.Error.
+        StoreError: as sqlite3.Error.
     """
     error: sqlite3.Error | OSError | StoreError = OSError("there is no folder for it")
     for folder in find_folders(path):
@@ -69,10 +69,10 @@ def save_elsewhere(db: sqlite3.Connection, path: str, runs: Collection[int], *, 
 
 
 def find_folders(path: str) -> list[Path]:
-    """Returns the folders for a new store, the best first."""
+    """Returns the folders to try for a new store, in order of preference."""
     folders = [Path(path).parent]
     for find in (Path.cwd, lambda: Path(tempfile.gettempdir())):
-        with suppress(OSError):  # the working folder may be gone as well
+        with suppress(OSError):  # the working directory may be gone, too
             folders.append(find())
     return list(dict.fromkeys(folders))
 
@@ -101,12 +101,12 @@ def _copy_runs(db: sqlite3.Connection, new: str, runs: Collection[int]) -> None:
     open_database(new).close()
     db.execute("ATTACH DATABASE ? AS rescue", (new,))
     try:
-        db.execute("BEGIN")  # not IMMEDIATE: of the old store only a reader's lock is taken
+        db.execute("BEGIN")  # not IMMEDIATE: the old store needs only a read lock
         try:
             for run in runs:
                 for table, condition in _COPIED_TABLES:
                     db.execute(
-                        f"INSERT OR IGNORE INTO rescue.{table} SELECT * FROM main.{table} WHERE {condition}",  # noqa: S608  # names of ours
+                        f"INSERT OR IGNORE INTO rescue.{table} SELECT * FROM main.{table} WHERE {condition}",  # noqa: S608  # names of our own
                         {"run": run},
                     )
             db.execute("COMMIT")

@@ -14,14 +14,14 @@ from threading import Lock
 from typing import IO
 
 _FLOCK_LAYOUTS = {"linux": ("hhqqi", 4), "darwin": ("qqihh", 2)}
-"""How `struct flock` is laid out where it is known, and the place of the process id in it."""
+"""The layout of `struct flock` on systems where it is known, and the index of the process id in it."""
 
 
 class RunLocks:
-    """Locks single bytes of one file beside the store, the n-th for the run of key n."""
+    """Locks single bytes of one file beside the store: byte n for the run with key n."""
 
     def __init__(self, store_path: str) -> None:
-        """Opens nothing before the first lock.
+        """Stores the path; the file is opened for the first lock.
 
         Args:
             store_path: the store's file.
@@ -31,7 +31,7 @@ class RunLocks:
         self._own_keys: set[int] = set()
 
     def lock(self, key: int) -> bool:
-        """Locks a run for this process; False when another process has it. A second lock changes nothing.
+        """Locks a run for this process; returns False if another process has locked it. Safe to call twice.
 
         Raises:
             OSError: the file beside the store cannot be written.
@@ -47,7 +47,7 @@ class RunLocks:
         return True
 
     def lock_if_free(self, key: int) -> bool:
-        """Locks a run that no store has, of this process or of another; False when one does.
+        """Locks a run unless any store, of this process or another, has locked it; returns whether it did.
 
         Raises:
             OSError: the file beside the store cannot be written.
@@ -58,31 +58,31 @@ class RunLocks:
         return self.lock(key)
 
     def unlock(self, key: int) -> None:
-        """Releases one lock. Safe to call for what is not locked."""
+        """Releases one lock. Safe to call for a run that is not locked."""
         with _GUARD:
             if self._shared is not None and key in self._own_keys:
                 self._own_keys.remove(key)
                 self._shared.release(key)
 
     def is_locked(self, key: int) -> bool:
-        """Whether any process has that run, this one included; True where the system cannot tell."""
+        """Returns whether any process, even this one, has locked a run; True if the system cannot tell."""
         with _GUARD:
             return self._find_holder(key) is not None
 
     def find_owner(self, key: int) -> int | None:
-        """The id of the process that has a run; None where none has it, or the system does not tell which."""
+        """Returns the id of the process that has locked a run; None if there is none or it is unknown."""
         with _GUARD:
             return self._find_holder(key) or None
 
     def _find_holder(self, key: int) -> int | None:
-        """The process that has a run; 0 for one that is not known, None when it is certain that none has."""
+        """Returns the process that has locked a run; 0 for an unknown one, None if certainly none has."""
         shared = self._share_if_there()
         if shared is None:
             return None
         return os.getpid() if shared.counts.get(key) else shared.find_holder(key)
 
     def close(self) -> None:
-        """Releases every lock. Safe to call twice."""
+        """Releases all locks. Safe to call twice."""
         with _GUARD:
             shared, self._shared = self._shared, None
             if shared is None:
@@ -95,7 +95,7 @@ class RunLocks:
                 shared.close()
 
     def _share_if_there(self) -> SharedLocks | None:
-        """The locks of this process; None where no process has ever locked anything."""
+        """Returns the locks of this process; None if no process has ever locked a run."""
         return self._share() if self._shared is not None or self._path.exists() else None
 
     def _share(self, *, writes: bool = False) -> SharedLocks:
@@ -105,7 +105,7 @@ class RunLocks:
         return self._shared
 
     def _find_shared(self, *, writes: bool) -> SharedLocks:
-        name = (os.getpid(), str(self._path))  # a forked child has none of its parent's locks
+        name = (os.getpid(), str(self._path))  # a forked child does not inherit its parent's locks
         shared = _SHARED.get(name)
         if shared is None:
             shared = _SHARED[name] = _FileLocks(name, _open(self._path, writes=writes))
@@ -113,38 +113,38 @@ class RunLocks:
 
 
 class SharedLocks:
-    """The locks of one store that is in memory, where no other process can have any."""
+    """The locks of one store in memory, which no other process can lock."""
 
     def __init__(self) -> None:
-        """Nothing is locked."""
+        """Creates it without locks."""
         self.users = 0
         self.counts: dict[int, int] = {}
-        """How many open stores of this process have each run."""
+        """The number of open stores of this process that have locked each run, by key."""
 
     def release(self, key: int) -> None:
-        """Takes one from the stores that have a run; after the last one other processes can have it."""
+        """Removes one store from those that have locked a run; after the last one the run is unlocked."""
         self.counts[key] -= 1
         if not self.counts[key]:
             del self.counts[key]
             self.unlock(key)
 
     def lock(self, key: int) -> bool:  # noqa: ARG002
-        """Locks a run against other processes; False when one has it."""
+        """Locks a run against other processes; returns False if one has locked it."""
         return True
 
     def unlock(self, key: int) -> None:
-        """Lets other processes have a run."""
+        """Lets other processes lock a run."""
 
     def find_holder(self, key: int) -> int | None:  # noqa: ARG002
-        """The other process that has a run; 0 for one that is not known, None for none."""
+        """Returns the other process that has locked a run; 0 for an unknown one, None for none."""
         return None
 
     def close(self) -> None:
-        """Releases everything."""
+        """Releases all locks."""
 
 
 class _FileLocks(SharedLocks):
-    """The open file of one store's locks, in one process."""
+    """The open lock file of one store in one process."""
 
     def __init__(self, name: tuple[int, str], file: IO[bytes]) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class _FileLocks(SharedLocks):
 
 
 def _open(path: Path, *, writes: bool) -> IO[bytes]:
-    """The file; one that cannot be written still tells who has a run."""
+    """Opens the lock file; one that cannot be written still shows who has locked a run."""
     try:
         return path.open("a+b")
     except OSError:
@@ -208,7 +208,7 @@ def _unlock(file: IO[bytes], place: int) -> None:
 
 
 def find_lock_holder(file: IO[bytes], place: int) -> int | None:
-    """Which other process has a lock, without taking it; 0 for one that the system does not name."""
+    """Returns the other process that has a lock, without taking it; 0 if the system does not name it."""
     flock = _FLOCK_LAYOUTS.get(sys.platform)
     if flock is None or sys.platform == "win32":
         return 0

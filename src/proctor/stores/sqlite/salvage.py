@@ -36,7 +36,7 @@ from proctor.stores.sqlite.transactions import transaction
 from proctor.stores.sqlite.wal_check import is_foreign_log
 
 INCOMPLETE_PREFIX = "incomplete:"
-"""Before the digest of the content of a suite that lost cases."""
+"""Precedes the digest of the content of a suite that lost cases."""
 _VERDICTS = {None, *(verdict.value for verdict in Verdict)}
 _VERSION_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
 _TABLES_BY_SHAPE = {
@@ -75,22 +75,22 @@ _TABLE_BY_INDEX = {
     "labels_by_answer": "labels",
     "sqlite_autoindex_origins_1": "origins",
 }
-"""Indexes whose entries end in the rowid of a row of these tables."""
+"""The tables to whose rows the entries of these indexes point; each entry ends in a rowid."""
 _TABLE_BY_ENTRY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
-"""Of entries whose index is not known any more."""
+"""The tables of index entries whose index is unknown, by the types of their columns."""
 
 
 def salvage_store(path: Path, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
-    """Saves what can be read of a store into a new one.
+    """Copies the readable rows of a store into a new one.
 
     Args:
         path: the damaged store.
         to: the new file.
-        on_progress: called with how much is done, and of how much.
+        on_progress: called with the amount done and the total.
 
     Raises:
-        UsageError: there is a new file already, or it cannot be written.
-        StoreError: the old one cannot be read, or nothing of it is a store's.
+        UsageError: the new file already exists, or cannot be written.
+        StoreError: the old file cannot be read, or has nothing of a store.
     """
     if os.path.lexists(to):
         raise UsageError(f"{to} already exists. Remove it, or name another file.")
@@ -125,20 +125,20 @@ def _open_pages(path: Path) -> PageFile:
     try:
         if path.exists() and not path.is_file():
             raise StoreError(f"The store {path} is not a file. Name another one with --store.")
-        # What overwrites a store that is whole is of another one.
+        # A log that would overwrite an intact store belongs to another database.
         return PageFile(path, with_log=not is_foreign_log(path))
     except OSError as error:
         raise StoreError(f"The store {path} cannot be read: {error.strerror}.") from None
 
 
 def _stamp(path: Path) -> list[tuple[int, int]]:
-    """What changes when the file or its log is written to."""
+    """Returns values that change when the file or its log is written to."""
     files = [file for file in (path, Path(f"{path}-wal")) if file.exists()]
     return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
 
 def _create_store(path: Path, pages: PageFile, part: Path) -> sqlite3.Connection:
-    """An empty store of the version of the old one."""
+    """Creates an empty store of the old one's version."""
     version = pages.read_header_field(60) or len(MIGRATIONS)
     if pages.read_header_field(68) == APPLICATION_ID and version > len(MIGRATIONS):
         raise StoreError(
@@ -158,7 +158,7 @@ def _create_store(path: Path, pages: PageFile, part: Path) -> sqlite3.Connection
 
 
 class _Hints:
-    """What indexes and damaged pages tell of rows that may be lost."""
+    """What indexes and damaged pages show of rows that may be lost."""
 
     def __init__(self) -> None:
         self.unreadable: Counter[str] = Counter()
@@ -170,7 +170,7 @@ class _Hints:
 
 
 def _copy_rows(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hints:
-    """Copies every readable row into the new store; returns what indexes tell of the others."""
+    """Copies every readable row into the new store; returns what indexes show of the others."""
     trees, hints = PageTrees(pages), _Hints()
     db.execute(
         "CREATE TEMP TABLE entries (name TEXT, id INTEGER, run INTEGER, PRIMARY KEY (name, id)) WITHOUT ROWID"
@@ -191,7 +191,7 @@ def _copy_rows(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -
 def _add_record(
     db: sqlite3.Connection, columns: dict[str, int], row: PageRow, owner: str | None, hints: _Hints
 ) -> None:
-    """Puts one record where it belongs."""
+    """Inserts one record into its table, or records what it shows of another row."""
     shape = "".join(_TYPE_LETTERS.get(type(value), "?") for value in row.values)
     if row.rowid is None:
         if (table := _TABLES_WITHOUT_ROWID.get(shape)) in columns and owner in (None, table):
@@ -221,16 +221,16 @@ _ROWID_COLUMNS = {
 
 
 def _insert(db: sqlite3.Connection, table: str, values: tuple[Any, ...], rowid: int | None = None) -> None:
-    if rowid is not None:  # a column that is the rowid is null in the record
+    if rowid is not None:  # the record has null in the column that is the rowid
         values = (rowid, *(values if table in _ROWID_COLUMNS else values[1:]))
     names = f" ({_ROWID_COLUMNS[table]})" if table in _ROWID_COLUMNS else ""
     marks = ", ".join("?" * len(values))
-    # The first one wins: it is from a page to which the tree still leads.
+    # The first one wins: its page is still reachable from the tree.
     db.execute(f"INSERT OR IGNORE INTO {table}{names} VALUES ({marks})", values)  # noqa: S608
 
 
 def _is_readable(table: str, values: tuple[Any, ...]) -> bool:
-    """Whether the body of a row is what it should be, and of this row."""
+    """Returns whether the body of a row can be decoded and matches its columns."""
     kind = _BODY_TYPES.get(table)
     if kind is None:
         return table != "secrets" or len(values[1]) == 32
@@ -250,7 +250,7 @@ def _is_readable(table: str, values: tuple[Any, ...]) -> bool:
 def _note_entry(
     db: sqlite3.Connection, shape: str, values: tuple[Any, ...], owner: str | None, hints: _Hints
 ) -> None:
-    """Remembers what an entry of an index says of a row."""
+    """Records what an index entry shows of a row."""
     if owner == "suite_cases_by_sent" or (owner is None and shape == "BII"):
         db.execute(
             "INSERT OR IGNORE INTO entries VALUES (?, ?, 0)", ("suite_cases", _position_id(*values[1:]))
@@ -278,7 +278,7 @@ def _position_id(suite: int, position: int) -> int:
 
 
 class _Restoration:
-    """A store with the rows that were read, made into one in which nothing misleads."""
+    """Makes a store of the rows that were read consistent."""
 
     def __init__(self, db: sqlite3.Connection, hints: _Hints) -> None:
         self._db = db
@@ -288,7 +288,7 @@ class _Restoration:
         """Makes the store consistent."""
         db = self._db
         with transaction(db):
-            for key, content in self._hints.contents.items():  # an index has all of it
+            for key, content in self._hints.contents.items():  # the index has every column
                 db.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (key, content))
             lost_rows = self._count_lost()
             kept_rows = count_rows(db)
@@ -312,13 +312,13 @@ class _Restoration:
         return {table: count for table, count in lost_rows.items() if count}
 
     def _restore_looks(self) -> None:
-        """Looks at holdouts whose bodies are lost count as well; when and by which run is not known."""
+        """Restores holdout accesses whose bodies are lost, without their time and run."""
         for key, suite in self._hints.looks.items():
             look = HoldoutAccess(suite=suite, run="", kind="reveal", at=datetime.fromtimestamp(0, UTC))
             self._db.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (key, suite, encode(look)))
 
     def _retire_incomplete_suites(self) -> Iterator[str]:
-        """Keeps the cases of suites that are not whole, where nothing takes them for the suite."""
+        """Keeps the cases of incomplete suites under a content that no suite refers to."""
         db = self._db
         for key, content in db.execute("SELECT key, content FROM contents ORDER BY key").fetchall():
             if content.startswith(UNFINISHED_PREFIX) or _suite_digest(db, key) == content:
@@ -339,7 +339,7 @@ class _Restoration:
         )
 
     def _restore_versions(self) -> None:
-        """Versions that runs still tell of; of others the number, so that it is given to no other suite."""
+        """Restores versions from their runs; of other versions only the number, so that it is not reused."""
         db = self._db
         for run in self._load_runs():
             number = _VERSION_NUMBER.fullmatch(run.suite.version or "")
@@ -365,7 +365,7 @@ class _Restoration:
         )
 
     def _restore_sequences(self) -> None:
-        """A key is never given twice: a new run must not get the trials of one that is lost."""
+        """Raises the key sequences, so that a new run does not get the trials of a lost one."""
         for table, keys in _SEQUENCES.items():
             keys_in_use = [self._hints.sequences.get(table, 0)]
             for other, key in keys:
@@ -375,7 +375,7 @@ class _Restoration:
             self._db.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, highest))
 
     def _mark_runs(self) -> Iterator[tuple[str, int, int]]:
-        """Runs that lost trials are not finished any more."""
+        """Marks runs that lost trials as unfinished."""
         db = self._db
         missing = dict(
             db.execute(
@@ -418,11 +418,11 @@ _SEQUENCES = {
     ),
     "labels": (("labels", "number"),),
 }
-"""Tables that never use a key twice, each with the columns that hold its keys."""
+"""Tables that never reuse a key, each with the columns that hold its keys."""
 
 
 def _suite_digest(db: sqlite3.Connection, suite: int) -> str | None:
-    """The digest of the cases that are there of a suite; None where one is missing."""
+    """Returns the digest of a suite's cases; None if one is missing."""
     digest = sha256(b"proctor/content/1\n")
     places = db.execute(
         "SELECT position, suite_cases.digest, cases.key FROM suite_cases "

@@ -41,11 +41,11 @@ _PAGE_ROWS = 256
 _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
     WHERE value = ?) ORDER BY key DESC LIMIT 1"""
-"""The newest run with a tag; a row that is damaged has none."""
+"""The newest run with a tag; damaged rows have none."""
 
 
 class SqliteStore(AnnotationTables):
-    """The `Store` port over one file; see `proctor.stores.sqlite.migrations` for its tables."""
+    """Implements `Store` in one file; `proctor.stores.sqlite.migrations` has its tables."""
 
     is_durable = True
 
@@ -60,11 +60,11 @@ class SqliteStore(AnnotationTables):
         """Use `SqliteStore.open_file`.
 
         Args:
-            path: the file, for messages too.
+            path: the file; also used in messages.
             db: a connection to it, migrated.
             lock_wait: how the connection waits for locks.
             writer: writes trials to it.
-            run_locks: who makes which of its runs.
+            run_locks: the locks of its runs.
         """
         super().__init__(path, db)
         self._lock_wait = lock_wait
@@ -76,19 +76,19 @@ class SqliteStore(AnnotationTables):
 
     @classmethod
     def open_file(cls, path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
-        """The store in that file, made if there is none.
+        """Opens the store in a file, and creates it if needed.
 
         Args:
             path: the file.
-            notify: called with a sentence where a store of an earlier version was backed up first.
+            notify: called with a sentence if a store of an earlier version was backed up first.
 
         Raises:
-            StoreError: the file, which is not changed, is no store, is damaged or was written by a newer
-                version.
+            StoreError: the file is not a store, is damaged or was written by a newer version; it is not
+                changed.
         """
         path = str(
             Path(path).absolute()
-        )  # whoever changes the working directory later does not move the store
+        )  # absolute, so that a later change of the working directory does not matter
         lock_wait = LockWait()
         db = open_database(path, lock_wait, notify)
         writer = WriterThread(
@@ -101,58 +101,58 @@ class SqliteStore(AnnotationTables):
     def open_suite_writer(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
     ) -> SqliteSuiteWriter:
-        """Begins to save a suite; nothing of it is there before `keep`.
+        """Starts to save a suite; nothing of it is visible before `commit`.
 
         Args:
-            aside: a version that is there keeps its content, and the one last saved under the name is still
-                that one; the content is kept for a run that is begun next.
-            again: the version was forgotten and becomes what it was, with its number and its place among the
-                others; one that is there already stays as it is.
-            name: chooses the name, while nobody else can save; None leaves it as it is.
+            aside: an existing version keeps its content, and the version last saved under the name stays the
+                current one; the new content is stored for a run that is added next.
+            again: restores a deleted version, with its number and its place among the others; an existing
+                version stays as it is.
+            name: chooses the name while no other process can save; None leaves it as it is.
         """
         return SqliteSuiteWriter(
             self.path, self._db, self._versions, self._run_locks, aside=aside, again=again, name=name
         )
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
-        """The suite of that name, or None.
+        """Returns the suite of that name, or None.
 
         Args:
             name: its name.
-            version: `v2`, or the digest or at least 6 digits of its beginning, with `sha256:` or without;
-                None for the one last saved.
+            version: `v2`, or a digest or at least 6 digits of its beginning, with or without `sha256:`; None
+                for the version last saved.
 
-        Raises:
-            StoreError: the digests of several versions begin like that.
+            Raises:
+                StoreError: several versions have a digest that begins like that.
         """
         return self._versions.find(name, version)
 
     def versions(self, name: str | None = None) -> list[SavedSuite]:
-        """The versions of the suite of that name, or of all suites; by name, then in order of version."""
+        """Returns the versions of one suite or of all suites, by name and version."""
         return self._versions.list_all(name)
 
     def path_for_name(self, name: str) -> str | None:
-        """The absolute path of the file that has a suite's name; None where no file has it."""
+        """Returns the absolute path of the file that owns a suite's name; None if no file does."""
         return self._versions.path_for_name(name)
 
     def names_for_path(self, path: str) -> list[str]:
-        """The names of suites that the file of an absolute path has."""
+        """Returns the suite names that belong to a file, given by its absolute path."""
         return self._versions.names_for_path(path)
 
     def claim_name(self, name: str, path: str) -> None:
-        """Gives a suite's name to the file of an absolute path, and takes it from any other file."""
+        """Assigns a suite's name to a file, given by its absolute path, instead of any other file."""
         self._versions.claim_name(name, path)
 
     def delete_version(self, name: str, version: str) -> None:
-        """Forgets one version of a suite; its number is given to no other.
+        """Deletes one version of a suite; its number is not used again.
 
         Raises:
-            StoreError: there is none, or runs of it are stored.
+            StoreError: there is no such version, or runs of it are stored.
         """
         self._versions.delete_version(name, version)
 
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
-        """The cases of the suite of that content from a position on, in order; nothing holds them all."""
+        """Yields the cases of a suite's content from a position on, in order, without holding them all."""
         while True:
             with as_store_errors(self.path):
                 rows = self._db.execute(
@@ -171,10 +171,10 @@ class SqliteStore(AnnotationTables):
     # --- runs ---
 
     def add_run(self, run: Run) -> None:
-        """Keeps a run that is starting, and locks it for this process.
+        """Adds a run that is starting, and locks it for this process.
 
         Raises:
-            StoreError: its suite's content has been forgotten since it was saved.
+            StoreError: the content of its suite has been deleted since it was saved.
         """
         with as_store_errors(self.path), transaction(self._db):
             if self._fetch_one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
@@ -196,15 +196,11 @@ class SqliteStore(AnnotationTables):
                     encode(run),
                 ),
             )
-            self.lock_run(run.id)  # while nobody else can see it
-            self.secret(run.id)  # so that copies of the store give the same bundles
+            self.lock_run(run.id)  # while no other process can see it
+            self.secret(run.id)  # so that copies of the store export the same bundles
 
     def lock_run(self, run_id: str) -> None:
-        """Makes sure that no other process makes this run, until the store is closed.
-
-        Raises:
-            StoreError: another process does.
-        """
+        """Locks a run for this process; raises StoreError if another process has locked it."""
         with as_store_errors(self.path):
             if not self._run_locks.lock(self._key(run_id)):
                 raise StoreError(
@@ -213,13 +209,18 @@ class SqliteStore(AnnotationTables):
                 )
 
     def update_run(self, run: Run, *, wait: bool = True) -> None:
-        """Keeps a run's present state, after everything handed over so far; see `Store.update_run`."""
+        """Saves the current state of a run, after all trials so far.
+
+        Args:
+            run: the run.
+            wait: whether to return only when it is durable; otherwise call `flush`.
+        """
         self._writer.put_state(RunState(self._key(run.id), run.status, encode(run)))
         if wait:
             self._writer.flush()
 
     def runs(self) -> Iterator[Run]:
-        """Every run, newest first."""
+        """Yields every run, newest first."""
         with as_store_errors(self.path):
             keys = self._db.execute("SELECT key FROM runs ORDER BY key DESC").fetchall()
         for (key,) in keys:
@@ -228,7 +229,10 @@ class SqliteStore(AnnotationTables):
                 yield self._read(partial(decode, row[0], Run))
 
     def run(self, word: str) -> Run:
-        """The run of that id; else `last`, the newest with that tag, or that unambiguous beginning of an id.
+        """Returns the run that a word names.
+
+        The word is, in this order, an id, `last` for the newest run, a tag, which stands for its newest run,
+        or the beginning of an id.
 
         Raises:
             StoreError: there is none, or more than one.
@@ -245,7 +249,7 @@ class SqliteStore(AnnotationTables):
         return self._read(partial(decode, body[0], Run))
 
     def _find_by_prefix(self, word: str) -> tuple[bytes, ...] | None:
-        """The only run whose id begins like that; None when there is none."""
+        """Returns the only run whose id begins with the word; None if there is none."""
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? AND ? <> '' ORDER BY key DESC LIMIT 3",
@@ -257,7 +261,7 @@ class SqliteStore(AnnotationTables):
         return rows[0] if rows else None
 
     def find_equivalent_runs(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
-        """The runs of that suite, target and settings, newest first."""
+        """Returns the runs with the same suite, target and settings, newest first."""
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? ORDER BY key DESC",
@@ -268,14 +272,15 @@ class SqliteStore(AnnotationTables):
     def find_prior_answers(
         self, sent_digest: str, target_digest: str, run_id: str | None = None
     ) -> Iterator[PriorAnswer]:
-        """The trials with an output whose run asked the target of that digest the same, newest run first.
+        """Yields trials with an output for the same request to the same target, newest run first.
 
-        Nothing holds them all; only those of one run where it is given. What is not durable yet is not found.
+        Does not hold them all. With `run_id` only trials of that run are yielded. Trials that are not durable
+        yet are not found.
         """
         return find_prior_answers(self.path, self._db, sent_digest, target_digest, run_id)
 
     def delete_run(self, run_id: str) -> None:
-        """Forgets a run and its trials; the version of the suite stays, and so do labels of its answers."""
+        """Deletes a run and its trials; the version of the suite and the labels of its answers stay."""
         self.lock_run(run_id)
         key = self._key(run_id)
         self._writer.flush()
@@ -288,10 +293,10 @@ class SqliteStore(AnnotationTables):
         self._keys.pop(run_id, None)
 
     def secret(self, run_id: str) -> bytes:
-        """32 random bytes of the run's own, which are made at first use and stay the same."""
+        """Returns the run's own 32 random bytes, which are created at first use."""
         key, select = self._key(run_id), "SELECT secret FROM secrets WHERE run = ?"
         row = self._fetch_one(select, key)
-        if row is None:  # a store that can only be read may have one
+        if row is None:  # a read-only store may already have one
             with as_store_errors(self.path):
                 self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
             row = self._fetch_one(select, key)
@@ -299,13 +304,13 @@ class SqliteStore(AnnotationTables):
         return row[0]
 
     def save_variable_digests(self, run_id: str, digests: Mapping[str, bytes]) -> None:
-        """Keeps keyed digests of the values that variables have in a run, by their names."""
+        """Saves keyed digests of the values of a run's environment variables, by their names."""
         rows = [(self._key(run_id), *row) for row in digests.items()]
         with as_store_errors(self.path), transaction(self._db):
             self._db.executemany("INSERT OR REPLACE INTO variables VALUES (?, ?, ?)", rows)
 
     def variable_digests(self, run_id: str) -> dict[str, bytes]:
-        """What `save_variable_digests` was given for a run; empty for a run of an earlier version."""
+        """Returns what `save_variable_digests` saved for a run; empty for a run of an older Proctor."""
         with as_store_errors(self.path):
             rows = self._db.execute("SELECT name, digest FROM variables WHERE run = ?", (self._key(run_id),))
             return dict(rows.fetchall())
@@ -313,16 +318,16 @@ class SqliteStore(AnnotationTables):
     # --- trials ---
 
     def save_output(self, run_id: str, trial: Trial) -> None:
-        """Keeps an output whose grading has not ended."""
+        """Saves a trial with an output whose grading has not ended."""
         self._writer.put((self._key(run_id), trial.position, trial.repeat, None, encode(trial)))
 
     def save_trial(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
-        """Keeps a finished trial; a second one for the same case and repeat changes nothing."""
+        """Saves a finished trial; a second one for the same case and repeat is ignored."""
         key = self._keys.get(run_id) or self._key(run_id)
         self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
 
     def count_verdicts(self, run_id: str) -> dict[Verdict | None, int]:
-        """How many of a run's trials have each stored verdict; None for those that wait for one."""
+        """Returns the number of a run's trials by stored verdict; None for trials without one."""
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", (self._key(run_id),)
@@ -330,7 +335,7 @@ class SqliteStore(AnnotationTables):
         return self._read(lambda: {_decode_verdict(verdict): count for verdict, count in rows})
 
     def count_finished_cases(self, run_id: str) -> int:
-        """How many cases have a trial with a stored verdict in a run, whatever their repeats."""
+        """Returns how many cases of a run have a trial with a stored verdict, whatever their repeats."""
         with as_store_errors(self.path):
             row = self._db.execute(
                 "SELECT count(DISTINCT position) FROM trials WHERE run = ? AND verdict IS NOT NULL",
@@ -339,7 +344,7 @@ class SqliteStore(AnnotationTables):
         return int(row[0])
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
-        """A run's trials in suite order; nothing holds them all."""
+        """Yields a run's trials in suite order, without holding them all."""
         self._writer.flush()
         key, position, repeat = self._key(run_id), -1, 0
         while True:
@@ -360,82 +365,94 @@ class SqliteStore(AnnotationTables):
     # --- following a run ---
 
     def get_progress(self, run_id: str) -> tuple[int, int]:
-        """How many trials of a run are stored, and the turn of the last; 0 for none. Quick for any run."""
+        """Returns the number of stored trials of a run and the turn of the last, or 0. Fast for any run."""
         self._writer.flush()
         return count_and_last_turn(self.path, self._db, self._key(run_id))
 
     def trials_since(
         self, run_id: str, after: int = 0, waiting: Collection[int] = ()
     ) -> Iterator[TrialUpdate]:
-        """A run's trials in the order in which they were first stored; nothing holds them all.
+        """Yields a run's trials in the order in which they were first stored, without holding them all.
 
         Args:
-            run_id: the run, which another process may be making.
-            after: only those with a later turn than this.
-            waiting: the turns of known trials that had no verdict; those that have one now come again.
+            run_id: the run, which may still be running in another process.
+            after: yields only trials with a later turn.
+            waiting: turns of earlier trials without a verdict; those that have one now are yielded again.
         """
         self._writer.flush()
         return iter_new_trials(self.path, self._db, self._key(run_id), after, waiting)
 
     def is_run_locked(self, run_id: str) -> bool:
-        """Whether any process makes this run right now; True where the system cannot tell."""
+        """Returns whether any process has locked the run; True if the system cannot tell."""
         with as_store_errors(self.path):
             return self._run_locks.is_locked(self._key(run_id))
 
     def lock_owner(self, run_id: str) -> int | None:
-        """The id of the process that makes this run right now; None where none does or it is not told."""
+        """Returns the id of the process that has locked the run, which may be this process.
+
+        None if no process has, and if the system cannot tell which one: on Windows, and for a process in
+        another container.
+        """
         with as_store_errors(self.path):
             return self._run_locks.find_owner(self._key(run_id))
 
     # --- the file ---
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
-        """Tells in a sentence when a method has waited for another process's lock for 2 s."""
+        """Sets a callback that gets a sentence when a method has waited 2 s for another process's lock."""
         self._lock_wait.notify = lambda: tell(f"Waiting for another process, which has locked {self.path}.")
 
     def protect(self) -> None:
-        """Loses no trial from now on; see `Store.protect`."""
+        """Makes sure from now on that no trial is lost: waits for locks, and saves elsewhere if need be.
+
+        `save_output` and `save_trial` then accept trials whatever happens to the file, and `health` reports
+        it.
+        """
         self._lock_wait.patience_s = inf
         self._writer.can_rescue = True
 
     def abandon_lock(self) -> None:
-        """Stops waiting for locks; what waits is saved elsewhere where `protect` was called."""
+        """Stops waiting for locks; after `protect`, pending trials are saved elsewhere."""
         self._lock_wait.abandoned.set()
 
     def is_full(self) -> bool:
-        """Whether too many trials wait to be written for more to be requested."""
+        """Returns whether so many trials are pending that no new requests should be sent."""
         return self._writer.is_full()
 
     def health(self) -> StoreHealth:
-        """How far the store is behind, and what is wrong with its file."""
+        """Returns how far the store is behind, and what is wrong with its file."""
         return self._writer.health()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Returns when everything handed over so far is durable; False when that takes longer."""
+        """Waits until everything so far is durable; returns False if that takes longer than the timeout."""
         return self._writer.flush(timeout_s)
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
-        """The cache of answers in the store's folder."""
+        """Opens the answer cache of this store; close it after use.
+
+        Args:
+            notify: called with a sentence if the cache is damaged or cannot be used; no run stops for that.
+        """
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
 
         return SqliteAnswerCache(Path(self.path).with_name(CACHE_NAME), notify)
 
     def count_unused_rows(self) -> dict[str, int]:
-        """How many rows of each kind nothing refers to; kinds of which there are none are left out."""
+        """Returns the number of unreferenced rows by kind, without kinds that have none."""
         from proctor.stores.sqlite import orphan_rows
 
         with as_store_errors(self.path):
             return orphan_rows.count_leftovers(self._db, self._run_locks)
 
     def delete_unused_rows(self) -> None:
-        """Deletes them, a few thousand at a time."""
+        """Deletes unreferenced rows, without blocking other processes for long."""
         from proctor.stores.sqlite import orphan_rows
 
         with as_store_errors(self.path):
             orphan_rows.delete_leftovers(self._db, self._run_locks)
 
     def close(self) -> None:
-        """Flushes and releases everything. Safe to call twice."""
+        """Flushes and releases all resources. Safe to call twice."""
         if self._is_closed:
             return
         self._is_closed = True

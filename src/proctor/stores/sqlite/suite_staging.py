@@ -17,16 +17,16 @@ from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.transactions import transaction
 
 MAX_LOCK_S = 0.3
-"""A transaction that lasts longer takes no further rows."""
+"""A transaction that has lasted longer takes no further rows."""
 PAUSE_S = 0.01
-"""Between two transactions, so that others who wait for the lock get it: they ask every few milliseconds."""
+"""The pause between two transactions, so that other processes, which poll every few ms, get the lock."""
 UNFINISHED_PREFIX = "unfinished:"
 _FIRST_LOCK = 1 << 40
-"""The lock of the first unfinished row; those of runs are before."""
+"""The lock of the first unfinished row; the locks of runs come before it."""
 _BATCH_ROWS = 1000
-"""Rows written between two checks of the clock."""
+"""Rows written between two checks of the elapsed time."""
 _STAGING_PRAGMAS = ("PRAGMA cache_size = -32000", "PRAGMA wal_autocheckpoint = 8000")
-"""While cases are staged: every page of the indexes is written by nearly every transaction."""
+"""Set while cases are staged, when nearly every transaction writes every page of the indexes."""
 _DEFAULT_PRAGMAS = ("PRAGMA cache_size = -2000", "PRAGMA wal_autocheckpoint = 1000")
 
 CaseBody = tuple[bytes, bytes]
@@ -36,10 +36,10 @@ CasePosition = tuple[int, bytes, bytes]
 
 
 class StagedCases:
-    """The cases of one suite, in their order; what the store has of them already is not written again."""
+    """The cases of one suite, in order; cases that the store already has are not written again."""
 
     def __init__(self, path: str, db: sqlite3.Connection, run_locks: RunLocks) -> None:
-        """Writes nothing.
+        """Stores its arguments; writes nothing.
 
         Args:
             path: the store's file, for messages.
@@ -51,9 +51,9 @@ class StagedCases:
         self._run_locks = run_locks
         self._key: int | None = None
         self._matching_contents: list[int] | None = None
-        """Contents that begin with all the cases so far, of which none was written yet."""
+        """Stored contents that begin with all the cases so far, none of which was written yet."""
         self._skipped_count = 0
-        """How many cases that is."""
+        """The number of these cases."""
 
     def write(self, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
         """Adds the next cases, in transactions of a fraction of a second each."""
@@ -70,7 +70,7 @@ class StagedCases:
         )
 
     def prepare(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> bool:
-        """Before the transaction of `publish`: write what takes long. Tells whether that was all.
+        """Writes what takes long, before the transaction of `publish`; returns whether anything was left to do.
 
         Args:
             content: the content that all cases make.
@@ -84,12 +84,12 @@ class StagedCases:
         return True
 
     def has(self, content: str) -> bool:
-        """Whether the store has a content."""
+        """Returns whether the store has a content."""
         row = self._db.execute("SELECT 1 FROM contents WHERE content = ?", (content,)).fetchone()
         return row is not None
 
     def publish(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
-        """Adds the last cases and makes all of them those of a content. Only inside a transaction.
+        """Adds the last cases and assigns all of them to a content. Call it inside a transaction.
 
         Raises:
             StoreError: another process has removed them.
@@ -97,7 +97,7 @@ class StagedCases:
         key = self._key
         if key is None:
             if self._skipped_count:
-                raise self._deleted_error()  # the content was there a moment ago
+                raise self._deleted_error()  # `prepare` found the content, and it was deleted since
             key = self._db.execute("INSERT INTO contents (content) VALUES (?)", (content,)).lastrowid
             assert key is not None
         else:
@@ -110,7 +110,7 @@ class StagedCases:
         _insert(self._db, key, bodies, places)
 
     def release(self) -> None:
-        """Releases the lock, when what was published is committed, or is left to the next save."""
+        """Releases the lock, once the published rows are committed or left to the next save."""
         if self._key is not None:
             self._run_locks.unlock(_FIRST_LOCK + self._key)
             self._key = None
@@ -118,13 +118,13 @@ class StagedCases:
                 self._db.execute(statement)
 
     def remove(self) -> None:
-        """Forgets what was written. Safe to call at any time."""
+        """Deletes what was written. Safe to call at any time."""
         if self._key is not None:
             _remove(self._db, self._key)
             self.release()
 
     def _are_stored(self, places: Sequence[CasePosition]) -> bool:
-        """Whether the next cases follow the ones before in a content that is there."""
+        """Returns whether the next cases follow the earlier ones in a stored content."""
         digests = [digest for _, digest, _ in places]
         if self._matching_contents is None:
             self._matching_contents = [
@@ -143,7 +143,7 @@ class StagedCases:
         return bool(twins)
 
     def _start(self) -> int:
-        """The key of what is written, with all cases that were left out until now."""
+        """Returns the key of the rows being written, after copying all cases skipped so far."""
         if self._key is not None:
             return self._key
         remove_leftovers(self._db, self._run_locks)
@@ -185,13 +185,13 @@ _COPY = """INSERT INTO suite_cases SELECT ?, position, digest, sent FROM suite_c
 def _insert(
     db: sqlite3.Connection, key: int, bodies: Sequence[CaseBody], places: Sequence[CasePosition]
 ) -> None:
-    # In the order of the index, so that each of its pages is looked up once.
+    # In index order, so that each page of the index is looked up once.
     db.executemany("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", sorted(bodies))
     db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", [(key, *place) for place in places])
 
 
 def _in_short_transactions(db: sqlite3.Connection, steps: Iterator[int], make: Callable[[int], None]) -> None:
-    """Does every step, as many in one transaction as fit into its time; others can write in between."""
+    """Runs all steps, as many per transaction as fit its time; others can write in between."""
     step = next(steps, None)
     while step is not None:
         with transaction(db):
@@ -204,7 +204,10 @@ def _in_short_transactions(db: sqlite3.Connection, steps: Iterator[int], make: C
 
 
 def _new_key(db: sqlite3.Connection, run_locks: RunLocks) -> int:
-    """A new, unfinished row of `contents`, locked before other processes can see it.
+    """Creates an unfinished row of `contents`, locked before other processes can see it.
+
+    It records which cases are older, and whether another process was saving, so that all can be removed
+    again.
 
     It says which cases are older, and whether somebody else was saving, so that all can be removed again.
     """
@@ -222,12 +225,12 @@ def _find_unfinished(db: sqlite3.Connection) -> list[int]:
 
 
 def find_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> list[int]:
-    """The rows of processes that died while they saved a suite."""
+    """Returns the rows of processes that died while they saved a suite."""
     return [key for key in _find_unfinished(db) if not run_locks.is_locked(_FIRST_LOCK + key)]
 
 
 def remove_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:
-    """Removes what processes left behind that died while they saved a suite."""
+    """Removes the rows of processes that died while they saved a suite."""
     for key in _find_unfinished(db):
         if run_locks.lock_if_free(_FIRST_LOCK + key):
             _remove(db, key)

@@ -1,4 +1,4 @@
-"""A suite on its way into a store."""
+"""Saves one suite into a store."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from proctor.stores.sqlite.transactions import transaction
 from proctor.stores.sqlite.versions import SuiteVersions, delete_unused_contents
 
 BATCH_CASES = 20_000
-"""How many cases gather before any is written: smaller batches write pages of the indexes more often."""
+"""The number of cases that gather before any is written: smaller batches write index pages more often."""
 _BATCH_BYTES = 16 * 2**20
 
 
 class SqliteSuiteWriter:
-    """The `SuiteWriter` port: cases that nobody sees, until one transaction makes a version of them."""
+    """Implements `SuiteWriter`: the cases are invisible until one transaction makes them a version."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class SqliteSuiteWriter:
             db: a connection to it.
             versions: its versions, over the same connection.
             run_locks: its locks.
-            aside: no version that is there is changed, and none made the current one.
-            again: the version was forgotten, and becomes what it was.
-            name: chooses the name of the suite, while nobody else can save; None leaves it as it is.
+            aside: no existing version is changed, and the current version stays the current one.
+            again: restores a deleted version.
+            name: chooses the name of the suite while no other process can save; None leaves it as it is.
         """
         self._keeps_current = aside
         self._restores = again
@@ -62,7 +62,7 @@ class SqliteSuiteWriter:
         self._body_bytes = 0
 
     def add(self, case: Case, sent_digest: str) -> None:
-        """The next case, in order, with the digest of what is sent for it."""
+        """Adds the next case, in order, with the digest of what is sent for it."""
         body = encode_in_order(case)
         digest = sha256(body).digest()
         self._content_hasher.update(digest)
@@ -79,7 +79,11 @@ class SqliteSuiteWriter:
         self._bodies, self._places, self._body_bytes = [], [], 0
 
     def commit(self, suite: Suite) -> Suite:
-        """Keeps the suite with its cases, and returns its header with `content` and `version` filled in."""
+        """Saves the suite with its cases, and returns its header with `content` and `version` set.
+
+        The same content is stored once. A new digest becomes the next version under the suite's name; a known
+        digest stays its old version, with the content that was saved last.
+        """
         content = "sha256:" + self._content_hasher.hexdigest()
         try:
             with as_store_errors(self._path):
@@ -104,13 +108,13 @@ class SqliteSuiteWriter:
             return self._versions.save(suite, aside=self._keeps_current or self._restores)
         delete_unused_contents(
             self._db
-        )  # what has just been written, where the version is there already with other content
+        )  # what was just written, if the version already exists with other content
         return restored
 
     def discard(self) -> None:
-        """Forgets what was added. Safe to call at any time, also after `commit`.
+        """Discards what was added. Safe to call at any time, also after `commit`.
 
-        After Ctrl-C the rows are left for the next save to remove, as for a million cases that takes seconds.
+        After Ctrl-C the rows are left for the next save to remove, as that takes seconds for a million cases.
         """
         self._clear()
         if isinstance(sys.exception(), KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Transactions, and reading of rows that may be damaged."""
+"""Transactions, and reading rows that may be damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor.stores.sqlite.connection import REMEDY
 T = TypeVar("T")
 
 PAGE_BYTES = 2**22
-"""How many bytes of rows are read at once."""
+"""The number of bytes of rows that are read at once."""
 
 
 @contextmanager
@@ -34,23 +34,23 @@ def fetch_page(rows: Iterable[Any], body: int) -> list[Any]:
     """Returns the first rows, up to a total of `PAGE_BYTES`.
 
     Args:
-        rows: a cursor, which reads a row at a time.
-        body: which column is large.
+        rows: a cursor, which reads one row at a time.
+        body: the index of the large column.
     """
     page_rows, size = [], 0
     for row in rows:
         page_rows.append(row)
-        size += len(row[body]) if isinstance(row[body], bytes) else 0  # else it is damaged
+        size += len(row[body]) if isinstance(row[body], bytes) else 0  # else the row is damaged
         if size >= PAGE_BYTES:
             break
     return page_rows
 
 
 def decode_row(path: str, make: Callable[[], T]) -> T:
-    """Decodes a row, which may be damaged in any way.
+    """Decodes a row that may be damaged in any way.
 
     Raises:
-        StoreError: it is damaged; the message names the store.
+        StoreError: the row is damaged; the message names the store.
     """
     try:
         return make()

@@ -1,5 +1,12 @@
 """The thread that writes trials: `put` does not wait, and rows are committed in batches.
 
+SQLite releases the interpreter lock for every statement and must then reacquire it, which a busy event loop
+allows only every few milliseconds; so each statement has many rows.
+
+A row is dropped only if it cannot be written anywhere. While another process holds the lock, rows wait. With
+`can_rescue`, rows that can no longer be written to the store's file go to a new file, with everything that
+belongs to them.
+
 SQLite releases the interpreter lock for every statement and must get it back afterwards, which a busy event
 loop allows only every few milliseconds; so each statement has many rows.
 
@@ -30,7 +37,7 @@ TrialRecord = tuple[int, int, int, str | None, bytes]
 
 
 class RunState(Struct, frozen=True, gc=False):
-    """The present state of a run, written after the rows before it."""
+    """The current state of a run, written after the rows before it."""
 
     key: int
     status: str
@@ -38,12 +45,12 @@ class RunState(Struct, frozen=True, gc=False):
 
 
 MAX_WAITING_ROWS = 4096
-"""At this number of rows that are not durable, no more answers are requested."""
+"""From this number of rows on that are not durable, no new requests are sent."""
 MAX_WAITING_BYTES = 16 * 2**20
 _MAX_OVERRUN = 4
-"""This many times these limits make the next hand-over wait, which keeps memory flat whoever hands over."""
+"""At this multiple of the limits `put` waits, so that memory use stays bounded for any caller."""
 CLOSE_TIMEOUT_S = 1.0
-"""How long closing waits for a lock before what waits is saved elsewhere."""
+"""How long closing waits for a lock before pending rows are saved elsewhere."""
 _GATHER_S = 0.03
 """How long rows gather before they are committed: well under the promised 100 ms."""
 _CHECK_EVERY_S = 0.1
@@ -67,7 +74,7 @@ _UPDATE_RUN = "UPDATE runs SET status = ?, body = ? WHERE key = ?"
 
 
 class WriterThread:
-    """Takes rows from one thread and makes them durable in another, in order."""
+    """Takes rows from one thread and commits them in another, in order."""
 
     def __init__(
         self,
@@ -77,17 +84,17 @@ class WriterThread:
         main: sqlite3.Connection,
         files: Sequence[FileIdentity] = (),
     ) -> None:
-        """Starts nothing before the first row.
+        """Stores its arguments; the thread starts with the first row.
 
         Args:
             path: the store's file, which is open.
             open_connection: opens the writer's own connection, in its thread.
-            lock_wait: how long a lock is waited for.
-            main: the store's connection, which sees what it held where no other can be opened.
-            files: what must stay the file that is open; none for a store in memory.
+            lock_wait: how long it waits for a lock.
+            main: the store's connection, which still sees a lost file when no other connection can be opened.
+            files: the open files, which must not be replaced; none for a store in memory.
         """
         self.can_rescue = False
-        """Save what cannot be written to a new file, and take rows after that; otherwise it is an error."""
+        """Whether rows that cannot be written go to a new file; otherwise that is an error."""
         self._path = path
         self._open_connection = open_connection
         self._lock_wait = lock_wait
@@ -97,10 +104,10 @@ class WriterThread:
         self._pending: list[TrialRecord] = []
         self._states: list[RunState] = []
         self._row_count = 0
-        """How many rows were handed over and are not durable."""
+        """The number of rows that are not durable."""
         self._byte_count = 0
         self._lost_trials: set[tuple[int, ...]] = set()
-        """The trials that could be written nowhere."""
+        """The trials that could not be written anywhere."""
         self._lock = Lock()
         self._has_work = Event()
         self._flush_now = Event()
@@ -112,15 +119,15 @@ class WriterThread:
         self._error: Exception | None = None
         self._locked_since: float | None = None
         self._cause = ""
-        """Why rows do not go to the store's file any more, as a sentence."""
+        """Why rows no longer go to the store's file, as a sentence."""
         self._new_path: str | None = None
-        """The file that they go to since."""
+        """The file that they go to instead."""
         self._rescue_error: Exception | None = None
 
-    # --- for whoever hands over ---
+    # --- for the callers' thread ---
 
     def put(self, row: TrialRecord) -> None:
-        """Hands a row over; waits only when very many are waiting already."""
+        """Adds a row; waits only if very many are pending."""
         self._raise_error()
         if self._is_closing:
             raise StoreError("The store is closed: nothing more can be written.")
@@ -137,7 +144,7 @@ class WriterThread:
             self._wait_for_room()
 
     def put_state(self, state: RunState) -> None:
-        """Hands the present state of a run over, to be written after all rows so far."""
+        """Adds the current state of a run, to be written after all rows so far."""
         self._raise_error()
         with self._lock:
             self._states.append(state)
@@ -145,18 +152,18 @@ class WriterThread:
         self._wake()
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Waits until every row handed over is durable; False if it takes longer than that."""
+        """Waits until every row so far is durable; returns False if that takes longer than the timeout."""
         self._flush_now.set()
         last = None if timeout_s is None else monotonic() + timeout_s
         self._wait(self._idle, lambda: self._idle.is_set() or (last is not None and monotonic() >= last))
         return self._idle.is_set()
 
     def is_full(self) -> bool:
-        """Whether so much waits that nothing should be added."""
+        """Returns whether so much is pending that nothing should be added."""
         return self._row_count >= MAX_WAITING_ROWS or self._byte_count >= MAX_WAITING_BYTES
 
     def health(self) -> StoreHealth:
-        """How much waits, for which lock, and what is wrong with the file."""
+        """Returns how much is pending, how long it has waited for a lock, and what is wrong with the file."""
         since = self._locked_since
         fault = None
         if self._cause:
@@ -169,7 +176,7 @@ class WriterThread:
         """Flushes, and ends the thread.
 
         Raises:
-            StoreError: not all could be written, or only now and only to another file.
+            StoreError: not all rows could be written, or the last ones only to another file.
         """
         self._is_closing = True
         had_fault = bool(self._cause)
@@ -200,10 +207,10 @@ class WriterThread:
         self._wait(self._has_room, lambda: not self._exceeds_limits(_MAX_OVERRUN))
 
     def _wait(self, event: Event, is_over: Callable[[], bool]) -> None:
-        """Waits until something is so; a thread that has died tells nobody else, so it is looked after.
+        """Waits until a condition holds, or the thread has died, which it cannot report itself.
 
         Raises:
-            StoreError: the writer failed, or the store is locked for longer than anybody waits.
+            StoreError: the writer failed, or the store stayed locked for too long.
         """
         if not is_over():
             with interruptible():
@@ -250,11 +257,11 @@ class WriterThread:
                     self._flush_now.clear()
                     self._has_work.clear()
                     self._write()
-                self._write()  # what came between the last look and the wish to close
+                self._write()  # what came between the last write and the request to close
             finally:
                 if self._db is not None:
                     self._db.close()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the next hand-over must hear of it
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next `put` must report it
             self._error = error
         finally:
             self._idle.set()
@@ -275,7 +282,7 @@ class WriterThread:
             self._has_room.set()
 
     def _write_or_rescue(self, rows: Sequence[TrialRecord], states: Sequence[RunState]) -> None:
-        """To the store while it can be written, else to the file that takes its place."""
+        """Writes to the store while that is possible, else to the file that replaces it."""
         try:
             if not self._cause:
                 self._connect_to_store()
@@ -294,10 +301,10 @@ class WriterThread:
                 self._move_to_new_file(error, rows, states)
 
     def _connect_to_store(self) -> None:
-        """Connects, unless the path names another file by now: SQLite would make a new one.
+        """Connects, unless the path names another file by now: SQLite would create a new one.
 
         Raises:
-            FileChanged: it does.
+            FileChanged: the path names another file.
         """
         if self._db is None:
             self._check_files()
@@ -323,7 +330,7 @@ class WriterThread:
                 db.execute(_UPDATE_RUN, (state.status, state.body, state.key))
             db.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # SQLite has rolled back by itself, as when a disk is full
+            with suppress(sqlite3.Error):  # SQLite may have rolled back itself, such as on a full disk
                 db.rollback()
             raise
         if len(self._files) == 1 and not self._cause:
@@ -346,7 +353,7 @@ class WriterThread:
     def _move_to_new_file(
         self, error: sqlite3.Error | OSError, rows: Sequence[TrialRecord], states: Sequence[RunState]
     ) -> None:
-        """Goes on in a new file, if one can be written."""
+        """Continues in a new file, if one can be written."""
         from proctor.stores.sqlite.rescue import save_elsewhere
 
         try:
@@ -370,7 +377,7 @@ class WriterThread:
 
 
 def _describe_cause(path: str, error: sqlite3.Error | OSError) -> str:
-    """Why a store cannot be written any more, as a sentence."""
+    """Returns why a store can no longer be written, as a sentence."""
     if isinstance(error, FileChanged):
         return f"The store cannot be used any more: {error} while it was open."
     if is_locked(error):
@@ -379,7 +386,7 @@ def _describe_cause(path: str, error: sqlite3.Error | OSError) -> str:
 
 
 def _find_log_files(db: sqlite3.Connection, path: str) -> list[FileIdentity]:
-    """The log of a store and its index, which stay the same from its first commit to its last connection."""
+    """Returns the store's log and its index, which stay the same until the last connection closes."""
     if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         return []
     return [FileIdentity(f"{path}{ending}") for ending in ("-wal", "-shm")]

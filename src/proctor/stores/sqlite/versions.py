@@ -1,4 +1,4 @@
-"""Which contents a store has under which names: numbers given out in order, and found again by digest."""
+"""The versions of suites in a store: which content each name has, numbered in order, found by digest."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
 
 
 class SuiteVersions:
-    """The versions in one store. A version that is forgotten keeps its row, so that its number is its own."""
+    """The versions in one store. A deleted version keeps its row, so that its number is not reused."""
 
     def __init__(self, path: str, db: sqlite3.Connection) -> None:
-        """Reads nothing yet.
+        """Stores its arguments; reads nothing.
 
         Args:
             path: the store's file, for messages.
@@ -38,13 +38,15 @@ class SuiteVersions:
         self._db = db
 
     def save(self, suite: Suite, *, aside: bool = False) -> Suite:
-        """The suite with its version, of which its content is from now on the one that is kept.
+        """Saves a suite's header, with its content as the current one, and returns it with its version.
+
+        Call it inside a transaction, as two processes may be saving at once.
 
         Only inside a transaction, as two processes may be saving at once.
 
         Args:
             suite: its header.
-            aside: a version that is there stays as it is, and a new one comes before all others in turn.
+            aside: an existing version stays as it is, and a new one is ordered before all others.
         """
         known_number, stored_content, highest, turn, first = self._db.execute(
             "SELECT max(CASE WHEN digest = ? THEN number END), max(digest = ? AND content IS NOT NULL), "
@@ -72,7 +74,9 @@ class SuiteVersions:
         return suite
 
     def restore(self, suite: Suite) -> Suite | None:
-        """A version that was forgotten as it was, with its number, its time and its turn; None if it was not.
+        """Restores a deleted version with its number, time and order; returns None if it was not deleted.
+
+        Call it inside a transaction. A version that has been saved again since stays as it is.
 
         Only inside a transaction. One that has been saved again since stays as it is.
         """
@@ -94,7 +98,7 @@ class SuiteVersions:
         """See `Store.suite`.
 
         Raises:
-            StoreError: the digests of several versions begin like that.
+            StoreError: several versions have a digest that begins like that.
         """
         if version is None:
             bodies = self._select_bodies("ORDER BY turn DESC LIMIT 1", name)
@@ -154,7 +158,7 @@ class SuiteVersions:
             )
 
     def _relative_path(self, path: str) -> bytes:
-        """A path as it is kept: from the store's folder on, where the system has a way there."""
+        """Returns the path to store: relative to the store's folder, if possible."""
         try:
             return os.fsencode(os.path.relpath(path, self._folder))
         except ValueError:  # another drive
@@ -164,7 +168,7 @@ class SuiteVersions:
         """See `Store.delete_version`.
 
         Raises:
-            StoreError: there is none, or runs of it are stored.
+            StoreError: there is no such version, or runs of it are stored.
         """
         with as_store_errors(self._path), transaction(self._db):
             suite = self.find(name, version)
@@ -190,14 +194,16 @@ class SuiteVersions:
 
 
 def delete_unused_contents(db: sqlite3.Connection) -> None:
-    """Forgets contents that no version and no run has, and cases that no content has.
+    """Deletes contents without a version or run, and cases without a content.
+
+    Suites that are being saved are not touched; see `proctor.stores.sqlite.suite_staging`.
 
     What is being saved at this moment stays; see `proctor.stores.sqlite.suite_staging`.
     """
     db.execute(
         "DELETE FROM contents WHERE content NOT IN (SELECT content FROM runs) AND content NOT IN "  # noqa: S608
         f"(SELECT content FROM versions WHERE content IS NOT NULL) AND NOT ({IS_UNFINISHED}) "
-        "AND content NOT GLOB 'incomplete:*'"  # what a repair saved of a suite
+        "AND content NOT GLOB 'incomplete:*'"  # what a repair could save of a suite
     )
     if db.execute("SELECT changes()").fetchone() == (0,):
         return

@@ -1,4 +1,9 @@
-"""Whether the log beside a store belongs to it; asked when no process that wrote it is left.
+"""Checks whether the log beside a store belongs to it, when no process that wrote it is left.
+
+SQLite takes any log that has the store's name, and the log of another database would overwrite the store with
+its pages. A log does not say which database it belongs to, so the store is read with it and without it.
+
+Source: "How To Corrupt An SQLite Database File", section 1.4, sqlite.org.
 
 SQLite takes any log that has the store's name, and a log of another database would overwrite the store with
 pages of that. Nothing in it says whose it is, so the store is read with it and without it.
@@ -20,11 +25,13 @@ from proctor.stores.sqlite.run_locks import find_lock_holder
 _SHARED_BY_READERS = 128
 """The byte of the index (`-shm`) that every connection keeps locked."""
 _MAX_CHECK_S = 2.0
-"""A store that takes longer is believed as far as it was checked."""
+"""The check stops after this time; the part of the store that it reached decides."""
 
 
 def is_foreign_log(path: Path) -> bool:
-    """Whether the log beside a store is of another database; False where a process is using it.
+    """Returns whether the log beside a store belongs to another database; False if a process uses it.
+
+    Call it only while this process has no connection to the store.
 
     To be called only while this process has no connection to the store.
     """
@@ -33,14 +40,14 @@ def is_foreign_log(path: Path) -> bool:
         before = _stamp(log)
         if not log.is_file() or not before.size or _is_in_use(index):
             return False
-        # A process that has opened the store meanwhile shows by its lock, one that has closed it by the log.
+        # A process that opened the store meanwhile holds a lock; one that closed it has changed the log.
         return _differs(path, log) and not _is_in_use(index) and _stamp(log) == before
-    except FileNotFoundError:  # there is none, or another process has just closed the store
+    except FileNotFoundError:  # there is no log, or another process has just closed the store
         return False
 
 
 class _Stamp(Struct, frozen=True):
-    """What changes whenever a log is written or made again."""
+    """Values that change whenever a log is written or created again."""
 
     size: int
     inode: int
@@ -53,14 +60,14 @@ def _stamp(log: Path) -> _Stamp:
 
 
 def _differs(path: Path, log: Path) -> bool:
-    """Whether a store read with a log is another database than without it."""
+    """Returns whether a store that is read with its log is another database than without it."""
     if _page_size(path, 16, 2) != _page_size(log, 8, 4):
         return True
     with_log, runs_with = _read_runs(path, "mode=ro")
     if with_log is None:
         return False
     without, runs_without = _read_runs(path, "immutable=1")
-    # A key is never given twice, so that it is always of the same run.
+    # Keys are never reused, so a key always belongs to the same run.
     if any(runs_with.get(key, name) != name for key, name in runs_without.items()):
         return True
     return not with_log and bool(without)
@@ -82,7 +89,7 @@ def _is_in_use(index: Path) -> bool:
 
 
 def _read_runs(path: Path, how: str) -> tuple[bool | None, dict[int, str]]:
-    """Whether a store is sound, read in one way, with its runs; None where it cannot be read so."""
+    """Reads a store in one way; returns whether it is intact, None if it cannot be read, and its runs."""
     until = monotonic() + _MAX_CHECK_S
     runs: dict[int, str] = {}
     try:

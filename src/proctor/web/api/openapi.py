@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from functools import cache
 from typing import Any
 
@@ -39,6 +41,8 @@ _BEARER = {
     "description": "The token of `proctor serve --token`; a server on this machine alone may have none.",
 }
 _METHODS = ("get", "post")
+_CLASS_NAME = re.compile(r'"(#/components/schemas/)?(\w+)Resource"')
+"""A model of `web/api/models/` where the document names it: clients see a `Run`, not a `RunResource`."""
 _DEFAULT_DESCRIPTION = "Successful Response"
 """FastAPI's description of a response for which the route gives none."""
 
@@ -70,7 +74,8 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         for method in _METHODS:
             if method in methods:
                 _complete(methods[method], has_body=method != "get", with_token=with_token)
-    return document
+    plain_document: dict[str, Any] = json.loads(_CLASS_NAME.sub(r'"\1\2"', json.dumps(document)))
+    return plain_document
 
 
 def find_operation(request: Request, *, body: bool = False) -> dict[str, Any]:
