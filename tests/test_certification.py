@@ -21,8 +21,8 @@ from proctor.certification import (
     trust_level,
 )
 from proctor.errors import ExitCode
+from proctor.holdout import holdout_positions
 from proctor.model import Run, Selection, Settings, SplitRule, Suite, TargetSpec
-from proctor.splits import holdout_positions
 from proctor.stats import wilson
 
 

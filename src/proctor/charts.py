@@ -27,13 +27,13 @@ DARK_COLOURS = (
     *("#7fa8dc", "#e8993f", "#5fb58c", "#cf7fa8", "#a3a3a3", "#c4a15f"),
     *("#b3dcf5", "#f0d566", "#5c7fbd", "#f0b6cf", "#c3e8d5", "#a58be0"),
 )
-"""The same series on a dark page."""
+"""The same colours, in the same order, for a dark page."""
 WIDTH = 520
 """Width of the area within the axes, in pixels."""
 _LETTER_WIDTH = 6.6
 """Approximate width of a letter in a label, in pixels."""
 _MAX_LEGEND_LENGTH = 72
-"""Letters of a label in a legend."""
+"""The maximum length of a label in a legend, in characters."""
 
 _INK, _GRID, _DOTS = "#222", "#e8e8e8", "#b5b5b5"
 _DARK = dict(zip(COLOURS, DARK_COLOURS, strict=True)) | {
@@ -65,10 +65,10 @@ _CONFIG = {
 }
 
 _TEXT_PARTS = frozenset({"data", "domain", "sort", "title", "text", "labelExpr"})
-"""Parts of a specification that hold texts of the data."""
+"""Parts of a specification that contain texts of the data."""
 
 Scale = Literal["number", "share"]
-"""How values are written: as numbers, or as per cents of a share from 0 to 1."""
+"""How values are written: as numbers, or as percentages of a share from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +97,16 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing, as data."""
+    """A chart, as data."""
 
     spec: dict[str, Any]
-    """A Vega-Lite 5 specification that holds its own data."""
+    """A Vega-Lite 5 specification that contains its own data."""
 
     def __repr__(self) -> str:
         return f"<Chart {self.spec.get('title', '')!r}>"
 
     def svg(self, *, dark: bool = False) -> str:
-        """Returns the drawing as SVG; the same chart gives the same text.
+        """Returns the chart as SVG; equal charts give equal texts.
 
         Args:
             dark: for a dark page, in lighter colours and without a background.
@@ -114,7 +114,7 @@ class Chart:
         Raises:
             UsageError: the extra `charts` is not installed.
         """
-        names: dict[str, str] = {}  # vl-convert numbers its clips on from one drawing to the next
+        names: dict[str, str] = {}  # vl-convert's clip numbers continue from one chart to the next
         return re.sub(
             r'(?<=url\(#)clip\d+(?=\))|(?<= id=")clip\d+(?=")',
             lambda clip: names.setdefault(clip[0], f"clip{len(names) + 1}"),
@@ -122,7 +122,7 @@ class Chart:
         )
 
     def save(self, path: str | Path) -> Path:
-        """Writes the drawing as SVG to a file, and returns its path.
+        """Writes the chart as SVG to a file, and returns its path.
 
         Raises:
             UsageError: as `svg`.
@@ -141,7 +141,7 @@ class Chart:
 
 
 def _to_dark(spec: dict[str, Any]) -> dict[str, Any]:
-    """Returns the same drawing for a dark page."""
+    """Returns a specification for a dark page."""
     dark: dict[str, Any] = _recolour(spec)
     config = dark.get("config", {})
     for part, colours in _DARK_TEXT.items():
@@ -150,7 +150,7 @@ def _to_dark(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recolour(part: Any) -> Any:
-    """Replaces colours, except in the data, whose texts are no colours."""
+    """Replaces colours, except in the data, whose texts are not colours."""
     if isinstance(part, dict):
         return {name: value if name in _TEXT_PARTS else _recolour(value) for name, value in part.items()}
     if isinstance(part, list | tuple):
@@ -165,7 +165,7 @@ def import_vl_convert() -> Any:
         UsageError: the extra `charts` is not installed.
     """
     try:
-        import vl_convert  # 0.4 s, and an extra
+        import vl_convert  # takes 0.4 s, and is an extra
     except ImportError as error:
         raise UsageError(
             "Charts are drawn by vl-convert-python. Install it: pip install 'proctor[charts]'."
@@ -384,7 +384,7 @@ def _spec(data: Sequence[dict[str, Any]], title: str, parts: dict[str, Any]) -> 
 
 
 def _escape(part: Any) -> Any:
-    """Escapes characters that no SVG can hold, which would crash the drawing."""
+    """Escapes characters that SVG does not allow and that would crash vl-convert."""
     if isinstance(part, str):
         return escape_invisible(part)
     if isinstance(part, dict):

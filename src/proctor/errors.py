@@ -3,19 +3,19 @@
 ::
 
     ProctorError                   4
-    ├── UsageError                 4   the caller asked for something that cannot be
-    │   └── UnknownName            4   no dialect, grader, target, store or report of that name
-    ├── SuiteError                 4   a suite cannot be read; carries every problem found
+    ├── UsageError                 4   a wrong call: an option, name, file or value that cannot be used
+    │   └── UnknownName            4   no dialect, grader, target, store or report has that name
+    ├── SuiteError                 4   a suite cannot be read; has all of its problems
     ├── StoreError                 4   a store cannot be read or written
-    ├── BundleError                1   a bundle is not what it says it is
-    ├── NothingSelected            5   a selection left no case
+    ├── BundleError                1   a bundle does not match its checksums or signatures, or is malformed
+    ├── NothingSelected            5   a selection leaves no case
     ├── TargetError                3   a target did not answer
     │   ├── TargetTimeout          3   … in time
-    │   ├── AnswerTooLarge         3   … with no more bytes than are read
-    │   └── EndpointFailed         3   … and no other call to its endpoint would do better: the run stops
+    │   ├── AnswerTooLarge         3   … within the size limit
+    │   └── EndpointFailed         3   … and neither would any other call to its endpoint: the run stops
     ├── WorkspaceError             3   a workspace could not be made, or a hook failed; its trials are ERROR
-    ├── CannotScore                3   a grader could not tell; becomes UNSCORED, never a fail
-    ├── GraderBroke                3   a process that graded ended by itself
+    ├── CannotScore                3   a grader could not decide; becomes UNSCORED, never a fail
+    ├── GraderBroke                3   a grading process failed or exited
     └── TimeLimitExceeded          3   a computation was ended at its time limit
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What the process says to its caller; pytest's numbers."""
+    """The exit codes of the process, numbered as in pytest."""
 
     OK = 0
     FAILED = 1
@@ -42,17 +42,17 @@ class ExitCode(IntEnum):
 
 
 class ProctorError(Exception):
-    """The root of the tree above; its text is a full sentence for the user."""
+    """The base class of all errors; its text is a full sentence for the user."""
 
     exit_code: ExitCode = ExitCode.USAGE
 
 
 class UsageError(ProctorError):
-    """The caller asked for something that cannot be."""
+    """A wrong call: an option, name, file or value that cannot be used."""
 
 
 class UnknownName(UsageError):
-    """A name that is in no table; suggests the nearest ones."""
+    """A name that is not registered; suggests the nearest ones."""
 
     def __init__(self, kind: str, name: str, candidates: Iterable[str]) -> None:
         names = sorted(candidates)
@@ -61,13 +61,13 @@ class UnknownName(UsageError):
 
 
 class SuiteError(ProctorError):
-    """A suite that cannot be read. `problems` has all that was found, not only the first."""
+    """A suite that cannot be read. `problems` has all of its problems, not only the first."""
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
         self.hint = hint
-        """Another way out than to correct each of them, as a sentence."""
+        """Another way out than correcting each problem, as a sentence."""
 
 
 class StoreError(ProctorError):
@@ -75,7 +75,7 @@ class StoreError(ProctorError):
 
 
 class BundleError(ProctorError):
-    """A bundle that is not what it says it is; the text is the first thing that is wrong with it."""
+    """A bundle that fails verification; the text is the first thing that is wrong with it."""
 
     exit_code = ExitCode.FAILED
 
@@ -87,24 +87,24 @@ class NothingSelected(ProctorError):
 
 
 class EndpointFault(Enum):
-    """What a failed call says of its endpoint, whatever was asked."""
+    """What a failed call shows about its endpoint, whatever the prompt was."""
 
     PERMANENT = "permanent"
-    """Every call will fail until somebody changes something: the key, the model's name, the certificate."""
+    """Every call will fail until someone changes the key, the model's name, the certificate or the like."""
     UNREACHABLE = "unreachable"
-    """Nobody listens at the address, or no such host is known."""
+    """Nothing listens at the address, or the host is unknown."""
     SERVER = "server"
-    """The server failed (5xx); the request may be to blame."""
+    """The server failed (5xx), possibly because of the request."""
     THROTTLED = "throttled"
-    """The server refused more requests than it allows (429)."""
+    """The server limits the rate of requests (429)."""
 
 
 class TargetError(ProctorError):
     """A target that did not answer.
 
-    `kind` is one of the kinds of `model.Failure`; `transient` says whether asking again can help;
-    `busy` whether the endpoint asked for less; `retry_after_s` is what it asked to wait; `fault` is what the
-    failure says of the endpoint, None where it says nothing, and `remedy` what a user can do about that.
+    `kind` is one of the kinds of `model.Failure`; `transient` says whether a retry can help; `busy` whether
+    the endpoint asked for fewer requests; `retry_after_s` is how long it asked to wait; `fault` is what the
+    failure shows about the endpoint, None if nothing, and `remedy` what a user can do about it.
     """
 
     exit_code = ExitCode.NOT_MEASURED
@@ -137,10 +137,10 @@ class TargetTimeout(TargetError):
 
 
 class AnswerTooLarge(TargetError):
-    """An answer of more bytes than are read."""
+    """An answer that is larger than the size limit."""
 
     def __init__(self, limit: int, size: int | None = None) -> None:
-        """Of that size; None where reading ended before it was known."""
+        """Takes sizes in bytes; `size` is None if reading stopped before it was known."""
         number = f"more than {limit:,}" if size is None else f"{size:,}"
         super().__init__(
             f"The answer has {number} bytes, and at most {limit:,} are read. Ask for a shorter one, or raise "
@@ -150,17 +150,17 @@ class AnswerTooLarge(TargetError):
 
 
 class EndpointFailed(TargetError):
-    """A call that was given up because its endpoint fails every call; ends the run, which can be resumed."""
+    """A call that was given up because its endpoint fails every call; stops the run, which can be resumed."""
 
 
 class WorkspaceError(ProctorError):
-    """A workspace that could not be made, or a hook that failed before the target was asked."""
+    """A workspace that could not be made, or a hook that failed before the target was called."""
 
     exit_code = ExitCode.NOT_MEASURED
 
 
 class CannotScore(ProctorError):
-    """A grader that could not tell; `judgments` keeps what its judges said all the same."""
+    """A grader that could not decide; `judgments` has what its judges replied."""
 
     exit_code = ExitCode.NOT_MEASURED
 
@@ -170,19 +170,19 @@ class CannotScore(ProctorError):
 
 
 class GraderBroke(ProctorError):
-    """A process that graded something raised an error or ended by itself; its text is a clause."""
+    """A grading process that raised an error or exited; its text is a clause."""
 
     exit_code = ExitCode.NOT_MEASURED
 
 
 class TimeLimitExceeded(ProctorError):
-    """A computation that was ended; its text is the limit, such as `5 s of processor time`."""
+    """A computation that exceeded its limit; its text is the limit, such as `5 s of processor time`."""
 
     exit_code = ExitCode.NOT_MEASURED
 
 
 def suggestion(name: str, candidates: Sequence[str]) -> str:
-    """A sentence that points from a wrong name to the nearest right ones, or lists them all."""
+    """Returns a sentence with the nearest valid names for a wrong one, or with all of them."""
     near = get_close_matches(name, candidates, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(repr(match) for match in near)}?"

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from proctor.holdout import holdout_positions
 from proctor.model import Case, Judgment, Output, RunSlot, Selection, SplitRule, Trial
 from proctor.protocols import StoredCase, StoredTrial
-from proctor.splits import holdout_positions
 
 
 class PlannedTrial(Struct, frozen=True, kw_only=True, gc=False):

@@ -1,15 +1,15 @@
-r"""Text of models, suites and other people, made safe to show: one function for each medium. Pure.
+r"""Makes text of models, suites and other people safe to show: one function for each medium. Pure.
 
-| medium | function | what it keeps from acting |
+| medium | function | what it neutralizes |
 |---|---|---|
 | terminals, CI logs | `terminal_text` | control sequences, and commands that CI systems read from logs |
-| tables, names, first lines | `one_line`, `truncate` | the same, and further lines |
-| HTML, XML, SVG | `escape_invisible`, then the writer's escaping | what nobody sees or XML forbids |
+| tables, names, first lines | `one_line`, `truncate` | control sequences, CI commands, line breaks |
+| HTML, XML, SVG | `escape_invisible`, then the writer's escaping | invisible characters, invalid XML |
 | Markdown | `markdown_text`, `…_code`, `…_block`, `…_html` | markup, links, images, mentions |
 | CSV | `csv_cell` | formulas of spreadsheets |
-| JSON | `json_text` | what a terminal would act on; the data stay the same |
+| JSON | `json_text` | control sequences; the data stay the same |
 
-What cannot be seen is shown as its escape in Python, such as `\x1b` or `\u202e`, and nothing is dropped.
+Invisible characters are shown as Python escapes, such as `\x1b` or `\u202e`; nothing is dropped.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _JOINED_SCRIPTS: Final = (
     "\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af"  # Arabic to Mongolian
     "\ufe0f\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"  # emoji
 )
-"""Characters between which a joiner has a meaning that readers see."""
+"""Characters between which a joiner has a visible meaning."""
 _EMOJI: Final = "\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _INVISIBLE: Final = (
-    # Controls, and what Unicode calls default ignorable: directions, zero width, tags, fillers.
+    # Controls, and Unicode's default ignorable characters: directions, zero width, tags, fillers.
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-    # What is no character, which XML and UTF-8 cannot hold.
+    # Surrogates and noncharacters, which UTF-8 or XML do not allow.
     "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
 )
 _SUSPICIOUS: Final = re.compile(f"[{_INVISIBLE}\u200c\u200d\ufe0e\ufe0f{_MARKS}]")
@@ -41,31 +41,31 @@ _CI_COMMAND: Final = re.compile(r"^(?P<before>[^\S\n]*):(?=:)|#(?=#(?:vso|teamci
 _ACTIVE_IN_MARKDOWN: Final = re.compile(r"[\\`*{}\[\]<>#|~&$^]|(?<![^\W_])_|_(?![^\W_])")
 _BLOCK_IN_MARKDOWN: Final = re.compile(r"^(?:[-+](?=[\s-]|$)|=(?==*$)|\d{1,9}(?=[.)](?:\s|$)))")
 _AUTOLINK: Final = re.compile(
-    r"(?<=(?<!\w)@)(?=\w)|(?<=@)(?=[\w-]+\.\w)"  # names and addresses of mail
+    r"(?<=(?<!\w)@)(?=\w)|(?<=@)(?=[\w-]+\.\w)"  # user names and e-mail addresses
     r"|(?i:(?<=#)(?=\d)|(?<=\bGH)(?=-\d))"  # issues
     r"|(?i:(?<=www)(?=\.)|(?<=\b(?:http|xmpp))(?=s?:)|(?<=\bftp)(?=s?:)|(?<=\bmailto)(?=:))"
 )
 _EMPTY_COMMENT: Final = "<!-- -->"
-"""A comment between two characters, where Markdown would make a link of them."""
+"""A comment between two characters, where Markdown would otherwise make a link of them."""
 _FORMULA: Final = re.compile(r"'*[=+\-@\t\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 @cache
 def _invisible_pattern() -> re.Pattern[str]:
-    """Whatever is shown as its escape; compiled when a text is suspicious, as that takes milliseconds."""
+    """Matches everything that is shown as an escape; compiled on first use, as that takes milliseconds."""
     return re.compile(
         f"[{_INVISIBLE}]"
-        # Joiners and variation selectors that shape nothing.
+        # Joiners and variation selectors without a visible effect.
         f"|(?<![{_JOINED_SCRIPTS}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED_SCRIPTS}])"
         f"|(?<![{_EMOJI}])[\ufe0e\ufe0f](?!\u20e3)"
-        # Marks piled on one letter, which would cover the lines above and below.
+        # Many marks on one letter, which would cover the lines above and below.
         f"|(?<=[{_MARKS}][{_MARKS}][{_MARKS}][{_MARKS}])[{_MARKS}]"
     )
 
 
 def escape_invisible(text: str) -> str:
-    """The text with whatever cannot be seen as escapes; tabs and line feeds stay.
+    """Escapes invisible characters; tabs and line feeds stay.
 
     Emoji and scripts that need joiners keep them.
     """
@@ -77,18 +77,18 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same on one line, with single spaces."""
+    """Returns the text on one line, with single spaces and escaped invisible characters."""
     return escape_invisible(" ".join(text.split()))
 
 
 def truncate(text: str, longest: int) -> str:
-    """The text on one line, cut to a maximum number of characters."""
+    """Returns the text on one line, cut to a maximum number of characters."""
     line = one_line(text)
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def terminal_text(text: str) -> str:
-    """Lines that move no cursor, and are no commands to the CI system that reads the log."""
+    """Escapes what would move a cursor, or be a command to the CI system that reads the log."""
     return _CI_COMMAND.sub(_escape_command, escape_invisible(text))
 
 
@@ -97,7 +97,7 @@ def _escape_command(match: re.Match[str]) -> str:
 
 
 def json_text(document: str) -> str:
-    r"""A JSON document with `\u` escapes for what a terminal would act on; it says the same as before."""
+    r"""Returns a JSON document with `\u` escapes for what a terminal would act on; its data stay the same."""
     if _SUSPICIOUS.search(document) is not None:
         document = _invisible_pattern().sub(lambda match: "".join(_json_escapes(match[0])), document)
     return document.replace("##", r"#\u0023")
@@ -110,10 +110,10 @@ def _json_escapes(character: str) -> Iterator[str]:
 
 
 def csv_cell(value: object) -> object:
-    """A text that no spreadsheet takes for a formula; numbers, and texts that are numbers, stay as they are.
+    """Returns a text that no spreadsheet takes for a formula; numbers and numeric texts stay as they are.
 
-    An apostrophe goes in front of what begins like a formula, and of what begins with apostrophes before it,
-    so that a reader who takes one away there has the text again.
+    An apostrophe is put before a text that begins like a formula, or with apostrophes and then like a
+    formula, so that removing one apostrophe restores the text.
 
     Source: OWASP, "CSV Injection".
     """
@@ -124,26 +124,26 @@ def csv_cell(value: object) -> object:
 
 
 def markdown_text(text: str) -> str:
-    """Text on one line that Markdown shows literally, without links or mentions."""
+    """Returns one line of Markdown that shows the text literally, without links or mentions."""
     escaped = _ACTIVE_IN_MARKDOWN.sub(r"\\\g<0>", one_line(text))
     escaped = _BLOCK_IN_MARKDOWN.sub(_escape_block, escaped)
     return _AUTOLINK.sub(_EMPTY_COMMENT, escaped)
 
 
 def _escape_block(match: re.Match[str]) -> str:
-    """A list, a heading or a rule begins with a character, or with one behind a number."""
+    """Escapes the character that begins a list, a heading or a rule, alone or after a number."""
     return f"{match[0]}\\" if match[0].isdigit() else f"\\{match[0]}"
 
 
 def markdown_html(text: str) -> str:
-    """Text on one line for an HTML element that begins a line of Markdown, without links or mentions."""
+    """Returns one line for an HTML element that begins a line of Markdown, without links or mentions."""
     from html import escape
 
     return _AUTOLINK.sub(_EMPTY_COMMENT, escape(one_line(text), quote=False))
 
 
 def markdown_code(text: str) -> str:
-    """Text on one line as code, which the text inside cannot end; no cell of a table."""
+    """Returns one line of Markdown code that the text cannot end; not for cells of tables."""
     line = one_line(text)
     fence = "`" * (_longest_fence(line) + 1)
     space = " " * (line[:1] in ("`", "") or line[-1:] == "`")
@@ -151,7 +151,7 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_block(text: str) -> str:
-    """A block of code that the text inside cannot end."""
+    """Returns a block of Markdown code that the text cannot end."""
     safe_text = escape_invisible(text)
     fence = "`" * max(3, _longest_fence(safe_text) + 1)
     return f"{fence}text\n{safe_text}\n{fence}\n\n"
@@ -162,7 +162,7 @@ def _longest_fence(text: str) -> int:
 
 
 def display_width(text: str) -> int:
-    """How many columns of a terminal a text takes: 2 for wide letters and emoji, 0 for marks and joiners."""
+    """Returns the width in terminal columns: 2 for wide letters and emoji, 0 for marks and joiners."""
     if text.isascii():
         return len(text)
     from unicodedata import category, east_asian_width
@@ -171,7 +171,7 @@ def display_width(text: str) -> int:
     for letter in text:
         if letter == "\u200d" and last:
             is_joined = True
-        elif letter == "\ufe0f":  # shows the sign before it as an emoji
+        elif letter == "\ufe0f":  # shows the character before it as an emoji
             total, last = total + 2 - last, 2
         elif is_joined or "\U0001f3fb" <= letter <= "\U0001f3ff" or category(letter) in ("Mn", "Me", "Cf"):
             is_joined = False
@@ -182,5 +182,5 @@ def display_width(text: str) -> int:
 
 
 def pad_to_width(text: str, width: int) -> str:
-    """The text, filled with spaces to a number of terminal columns."""
+    """Pads the text with spaces to a number of terminal columns."""
     return text + " " * (width - display_width(text))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from proctor.dialects.agentv.dialect import DIALECT
 from proctor.model import Case, Hook, Problem, SplitRule, Suite
 from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
-from proctor.env_vars import substitute_in_case
+from proctor.env_substitution import substitute_in_case
 
 
 def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> SuiteSource:

@@ -17,7 +17,7 @@ from proctor.model import Case, Hook, Hooks, Message, Workspace
 from proctor.protocols import WorkspaceVisit
 from proctor.targets.process.suite_programs import SuiteProgramRunner
 from proctor.workspaces.environment import Workspaces
-from proctor.workspaces.git import Git
+from proctor.workspaces.git_command import Git
 from proctor.workspaces.run_shared import WorkspaceRoot
 
 

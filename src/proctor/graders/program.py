@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from proctor import codec
-from proctor.env_vars import stream_end_sentence
+from proctor.env_substitution import stream_end_sentence
 from proctor.errors import CannotScore, TargetError
 from proctor.graders.json_structure import NotJson, parse_json
 from proctor.graders.judged.judge_call import DEFAULT_PASS_AT, check_judge, get_judges

@@ -1,6 +1,6 @@
-"""Cases that pass on answers which say nothing: `vacuous-empty`, `vacuous-refusal` and `vacuous-echo`.
+"""Cases that pass on answers without content: `vacuous-empty`, `vacuous-refusal` and `vacuous-echo`.
 
-A case has one of these findings at most, the first in this order that holds; its message names all that do.
+A case gets at most one of these findings, the first in this order; its message names all that apply.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REFUSAL: Final = "I'm sorry, but I can't help with that."
 _NOT_TEXT_GRADERS: Final = frozenset(
     ("latency", "cost", "token_usage", "execution_metrics", "tool_trajectory", "skill_trigger", "program")
 )
-"""Graders that look at something besides the answer's words."""
+"""Graders that read something other than the answer's text."""
 _REFUSAL_WORDS: Final = (
     *("can't", "cannot", "can not", "can’t", "won't", "won’t", "unable", "sorry", "refuse", "decline"),
     *("not able", "not allowed", "not comfortable"),
@@ -34,19 +34,19 @@ _REFUSAL_WORDS: Final = (
 _REFUSAL_TAGS: Final = frozenset(
     ("safety", "refusal", "refusals", "jailbreak", "harmful", "red-team", "attack")
 )
-"""Tags and categories of cases that want no help to be given."""
+"""Tags and categories of cases in which the model should refuse."""
 
 
 class ProbeResult(Struct, frozen=True, gc=False):
-    """The result of an answer under the graders that make no calls, before a pass rule decides."""
+    """The result of grading an answer without calls, before a pass rule is applied."""
 
     strict: bool
-    """Every assertion that counts passed."""
+    """Whether every assertion that counts passed."""
     score: float
     """The weighted mean."""
 
     def passes(self, rule: PassRule) -> bool:
-        """Whether the answer passes by that rule."""
+        """Returns whether the answer passes by a pass rule."""
         return self.strict if rule.threshold is None else reaches(self.score, rule.threshold)
 
 
@@ -60,19 +60,19 @@ class _PendingCase(Struct, frozen=True, gc=False):
 
 
 class AlwaysPassingRule:
-    """Cases that may pass on answers which say nothing; the suite's pass rule decides at the end."""
+    """Finds cases that may pass on answers without content; the suite's pass rule decides at the end."""
 
     def __init__(self, grade: GradeText) -> None:
         self._grade = grade
         self._pending: list[_PendingCase] = []
 
     def add(self, case: Case, spot: CaseLocation, codes: Collection[str]) -> Iterator[Finding]:
-        """The next case.
+        """Checks the next case.
 
         Args:
-            case: it.
-            spot: where it stands.
-            codes: codes that other rules reported for it; what they explain is not reported twice.
+            case: the case.
+            spot: its location.
+            codes: codes that other rules reported for it; what they explain is not reported again.
         """
         if "regex-empty" in codes or "empty-expected" in codes or not _reads_the_answer(case):
             return
@@ -95,7 +95,7 @@ class AlwaysPassingRule:
         return result if result is not None and (result.strict or result.score > 0) else None
 
     def finish(self, rule: PassRule) -> Iterator[tuple[Finding, CaseLocation]]:
-        """The findings of cases without a pass rule of their own, under the suite's."""
+        """Yields the findings of cases without a pass rule of their own, by the suite's."""
         for waiting_case in self._pending:
             for vacuous_finding in _make_findings(waiting_case.spot.case, waiting_case.results, rule):
                 yield vacuous_finding, waiting_case.spot
@@ -114,7 +114,7 @@ def _probe_answers(case: Case, codes: Collection[str]) -> Iterator[tuple[str, st
 
 
 def _wants_refusal(case: Case) -> bool:
-    """Whether a refusal is what the case asks for, by its assertions, its tags or its category."""
+    """Returns whether the case expects a refusal, by its assertions, tags or category."""
     words = {(case.category or "").casefold(), *(tag.casefold() for tag in case.tags)}
     if words & _REFUSAL_TAGS:
         return True

@@ -1,7 +1,7 @@
-"""The rule `leak`: the answer that a case expects stands in what is asked.
+"""The rule `leak`: the prompt contains the answer that the case expects.
 
-Which texts count as the answer is decided by what the case's assertions look for; which places in a prompt
-give it away, by `proctor.lint.revealed_answers`.
+The case's assertions determine which texts count as the answer; `proctor.lint.revealed_answers` determines
+which places in a prompt reveal it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _TEXT_PARAMS: Final = dict.fromkeys(
     ("exact", "contains", "starts_with", "ends_with", "numeric_equal", "numeric_match"), "value"
 )
 _SYSTEM_ROLES: Final = ("system", "developer")
-"""The roles of messages that stand above the turns of a conversation."""
+"""The roles of messages with instructions, outside of the turns of a conversation."""
 _MIN_LONG_VALUE: Final = 8
-"""From this length on, in characters, a value inside a JSON answer is telling."""
+"""From this length on, in characters, a value inside a JSON answer counts as long."""
 _MIN_RUN_LENGTH: Final = 4
 """A pattern is searched for if every match has a run of at least this many characters."""
 _MAX_TEXTS: Final = 200
@@ -41,16 +41,16 @@ _MAX_TEXTS: Final = 200
 
 
 class _ExpectedAnswer(Struct, frozen=True):
-    """What an answer must have; it leaks when all of these texts stand in one message."""
+    """An answer that passes; it leaks if one message contains all of these texts."""
 
     texts: tuple[str, ...]
     field: str
     whole: str = ""
-    """What is shown instead of the texts, where they are parts of it."""
+    """Shown instead of the texts, if they are parts of it."""
 
 
 def find_leaks(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
-    """One finding for a case whose prompt has an answer that it expects."""
+    """Yields a finding if the prompt contains an answer that the case expects."""
     prompts: list[tuple[Message, PromptText]] | None = None
     checked_texts: set[tuple[str, ...]] = set()
     for target in _expected_answers(case):
@@ -95,11 +95,10 @@ def _describe_place(case: Case, message: Message) -> str:
 
 
 def _searchable_messages(case: Case) -> list[tuple[Message, PromptText]]:
-    """The messages of a case that may give something away, ready to be searched.
+    """Returns the messages of a case that may reveal something, ready to be searched.
 
-    Nothing is a secret in a case about finding a needle. What assistants say in several turns with several
-    words is a choice of labels, and each of them is one, but for what is said to the very question that is
-    asked in the end.
+    Cases about finding a needle have no secrets. If assistants reply in several turns with several words,
+    these are labels to choose from and reveal nothing, except the reply to the same question as the last one.
     """
     if "needle" in case.metadata or "haystack_size" in case.metadata:
         return []
@@ -119,7 +118,7 @@ def _searchable_messages(case: Case) -> list[tuple[Message, PromptText]]:
     return prompts
 
 
-# --- what is sought ----------------------------------------------------------------------------------------
+# --- expected answers ---------------------------------------------------------------------------------------
 
 
 def _expected_answers(case: Case) -> Iterator[_ExpectedAnswer]:
@@ -165,7 +164,7 @@ def _answers_in_expected(case: Case) -> Iterator[_ExpectedAnswer]:
 
 
 def _single_texts(texts: Iterable[str | None], field: str = "assertions") -> Iterator[_ExpectedAnswer]:
-    """Each text alone; one that is a JSON object or array by what is in it."""
+    """Yields each text by itself; a JSON object or array as the values in it."""
     for text, _ in zip(texts, range(_MAX_TEXTS), strict=False):
         if text is None or not text.strip():
             continue
@@ -188,7 +187,7 @@ def _number_texts(value: Any) -> tuple[str, ...]:
 
 
 def _const_texts(schema: Any) -> Iterator[str]:
-    """The texts that a JSON schema asks for letter by letter; of several it leaves the choice."""
+    """Yields the texts that a JSON schema requires literally; alternatives are skipped."""
     waiting = [schema]
     while waiting:
         node = waiting.pop()
@@ -202,7 +201,7 @@ def _const_texts(schema: Any) -> Iterator[str]:
 
 
 def parse_json_container(text: str) -> Any:
-    """The object or array that a text is as JSON; None for any other text."""
+    """Returns the JSON object or array in a text; None for any other text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -211,7 +210,7 @@ def parse_json_container(text: str) -> Any:
 
 
 def _json_values(value: Any, field: str) -> Iterator[_ExpectedAnswer]:
-    """The values inside a JSON answer: the long ones, or all of them where none is long."""
+    """Yields the values inside a JSON answer: the long ones, or all if none is long."""
     texts = list(dict.fromkeys(islice(_values(value), 10 * _MAX_TEXTS)))
     long_texts = [text for text in texts if len(text) >= _MIN_LONG_VALUE] or texts
     if long_texts:
@@ -219,7 +218,7 @@ def _json_values(value: Any, field: str) -> Iterator[_ExpectedAnswer]:
 
 
 def _values(value: Any) -> Iterator[str]:
-    """The texts and numbers in a JSON value, without a stack of our own for what is nested deeply."""
+    """Yields the texts and numbers in a JSON value, however deeply nested."""
     waiting = [value]
     while waiting:
         item = waiting.pop()

@@ -16,7 +16,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 class CaseIdRule:
-    """The ids of the cases that streamed by."""
+    """Checks the ids of a stream of cases."""
 
     def __init__(self) -> None:
         self._spots: dict[str, CaseLocation] = {}
@@ -26,7 +26,7 @@ class CaseIdRule:
         self._count = 0
 
     def add(self, spot: CaseLocation, *, named: bool = True) -> Iterator[Finding]:
-        """The next id, and whether it is the case's own; what is doubtful about it."""
+        """Yields findings on the next id; `named` says whether the id is the case's own."""
         self._count += 1
         first = self._spots.setdefault(_fold_id(spot.case), spot)
         if first is not spot and first.case != spot.case:
@@ -63,7 +63,7 @@ class CaseIdRule:
         self._first_spots.setdefault(script, spot)
 
     def finish(self) -> Iterator[tuple[Finding, CaseLocation]]:
-        """What is doubtful about all of them together, and at which case it shows."""
+        """Yields findings on all ids together, each with the case where it shows."""
         if 0 < len(self._numbered_cases) < self._count:
             spot = self._numbered_cases[0]
             message = (
@@ -88,14 +88,14 @@ class CaseIdRule:
 
 
 def _fold_id(case_id: str) -> str:
-    """An id without what readers overlook: case, white space, and the width of letters."""
+    """Returns an id without what readers overlook: case, white space, and the width of letters."""
     if case_id.isascii():
         return "".join(case_id.lower().split())
     return "".join(unicodedata.normalize("NFKC", case_id).casefold().split())
 
 
 def _scripts(word: str) -> list[str]:
-    """The scripts of a word's letters, as far as their names say."""
+    """Returns the scripts of a word's letters, as far as their names say."""
     scripts: dict[str, None] = {}
     for letter in word:
         name = unicodedata.name(letter, "").split(" ")[0].split("-")[0]

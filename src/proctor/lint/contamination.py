@@ -1,8 +1,8 @@
-"""Cases that stand in other text: the rules `contaminated` and `canary` of `validate --against`.
+"""Cases that occur in other text: the rules `contaminated` and `canary` of `validate --against`.
 
-A question is looked for by its runs of eight words, of which the case keeps a fair sample. Runs that more
-than a few cases share are a template and say nothing. The other text streams by in pieces, so that its length
-does not matter. Pure: it is given pieces of text and opens nothing.
+A question is searched for by its runs of eight words, of which a fair sample is kept for each case. Runs that
+more than a few cases share are a template and do not count. The other text is streamed in pieces, so that its
+length does not matter. Pure: it gets pieces of text and opens nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from proctor.model import Case
 RUN_LENGTH: Final = 8
 """The number of consecutive words that are compared."""
 MIN_SHARE: Final = 0.5
-"""The share of a question's runs from which it counts as found."""
+"""From this share of its runs on, a question counts as found."""
 MAX_RUNS: Final = 48
 """At most this many runs of a case are kept."""
 MIN_WORDS: Final = 3
-"""A shorter question is looked for nowhere: it stands in many texts by chance."""
+"""Shorter questions are not searched for: they occur in many texts by chance."""
 
 _MAX_OWNERS: Final = 4
 _ANSWER_WINDOW: Final = 120
@@ -39,11 +39,11 @@ _MIN_CANARY_LENGTH: Final = 8
 class _IndexedQuestion(Struct, frozen=True):
     spot: CaseLocation
     answer: str
-    """Normalised; empty where it is too short to say anything."""
+    """Normalized; empty if it is too short to count."""
 
 
 class QuestionIndex:
-    """The questions and canaries of a suite, ready to be looked for."""
+    """The questions and canaries of a suite, ready for searches."""
 
     def __init__(self) -> None:
         self._questions: list[_IndexedQuestion] = []
@@ -53,7 +53,7 @@ class QuestionIndex:
         self.canaries: dict[str, list[CaseLocation]] = {}
 
     def add(self, case: Case, spot: CaseLocation) -> None:
-        """The next case."""
+        """Adds the next case."""
         for canary in _canaries(case):
             self.canaries.setdefault(canary, []).append(spot)
         turns = [
@@ -75,31 +75,31 @@ class QuestionIndex:
                 owners.append(place)
 
     def close(self) -> None:
-        """Forget what is a template; after this cases are looked for."""
+        """Removes templates; call it after the last case and before any search."""
         for template in [run for run, owners in self._owners.items() if len(owners) > _MAX_OWNERS]:
             del self._owners[template]
         self._runs = [tuple(run for run in runs if run in self._owners) for runs in self._runs]
 
     def lengths(self) -> list[int]:
-        """The lengths of the runs that are looked for, in words."""
+        """Returns the lengths of the runs, in words."""
         return sorted(set(self._lengths))
 
     def owners(self, run: int, length: int) -> list[int]:
-        """The cases whose question has the run."""
+        """Returns the cases whose question has the run."""
         return [place for place in self._owners.get(run, ()) if self._lengths[place] == length]
 
     def known_runs(self, runs: Iterable[int]) -> set[int]:
-        """Those of the runs that some question has."""
+        """Returns the runs that any question has."""
         return self._owners.keys() & set(runs)
 
     def question(self, place: int) -> tuple[CaseLocation, str, int]:
-        """Where a case stands, its answer, and how many runs of it are looked for."""
+        """Returns a case's location, its answer, and its number of runs."""
         entry = self._questions[place]
         return entry.spot, entry.answer, len(self._runs[place])
 
 
 class _Match:
-    """What of one question was found in a text."""
+    """The part of one question that was found in a text."""
 
     __slots__ = ("has_answer", "line", "runs")
 
@@ -110,7 +110,7 @@ class _Match:
 
 
 class _TextPiece:
-    """A piece of a text, its words, and the line it begins on."""
+    """A piece of a text, its words, and the line on which it begins."""
 
     __slots__ = ("_line", "_starts", "text", "words")
 
@@ -121,14 +121,14 @@ class _TextPiece:
         self._starts: list[int] | None = None
 
     def get_line(self, at: int) -> int:
-        """The line on which a word stands."""
+        """Returns the line of a word."""
         if self._starts is None:
             self._starts = [match.start() for match in _WORD.finditer(self.text)]
         return self._line + self.text.count("\n", 0, self._starts[at])
 
 
 class TextSearch:
-    """One text in which the cases of a suite are looked for, piece by piece."""
+    """Searches one text for the cases of a suite, piece by piece."""
 
     def __init__(self, cases: QuestionIndex, path: str) -> None:
         """Starts a search; `path` names the text in messages."""
@@ -142,7 +142,7 @@ class TextSearch:
         self._others = sorted(cases.canaries.keys() - self._guids)
 
     def read(self, piece: str) -> None:
-        """The next piece of the text, which ends between two words."""
+        """Searches the next piece of the text, which ends between two words."""
         text = self._tail + piece
         self._search(text)
         tail = text.rsplit(None, RUN_LENGTH + _ANSWER_WINDOW)
@@ -184,7 +184,7 @@ class TextSearch:
                 self._canaries.setdefault(canary, self._line + plain.count("\n", 0, at))
 
     def finish(self) -> Iterator[tuple[Finding, CaseLocation]]:
-        """What was found in all of the text, each finding with the case it is about."""
+        """Yields the findings in the whole text, each with its case."""
         for place in sorted(self._matches):
             match = self._matches[place]
             spot, answer, count = self._cases.question(place)
@@ -210,12 +210,12 @@ class TextSearch:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text without regard to case and punctuation; each letter of a script without spaces."""
+    """Splits a text into folded words without punctuation; letters of scripts without spaces are words."""
     return _WORD.findall(text.casefold())
 
 
 def unescape(text: str) -> str:
-    r"""A text with the escapes of JSON written out: `\u00e9` as é, `\n` as a space, which keeps lines."""
+    r"""Returns a text with JSON escapes decoded: `\u00e9` as é, `\n` as a space, which keeps line numbers."""
     return _ESCAPE.sub(_unescape_match, text) if "\\" in text else text
 
 
@@ -226,12 +226,12 @@ def _unescape_match(match: re.Match[str]) -> str:
 
 
 def _runs(words: list[str], length: int) -> list[int]:
-    """A hash for each run of so many words, in order."""
+    """Returns a hash for each run of `length` words, in order."""
     return list(map(hash, zip(*(words[start:] for start in range(length)), strict=False)))
 
 
 def _canaries(case: Case) -> Iterator[str]:
-    """The canaries of a case, folded: what its metadata calls one, and GUIDs in a text that speaks of one."""
+    """Yields the folded canaries of a case: from its metadata, and GUIDs in a text that mentions canaries."""
     metadata_canary: Any = case.metadata.get("canary")
     if isinstance(metadata_canary, str) and len(metadata_canary.strip()) >= _MIN_CANARY_LENGTH:
         guid = _GUID.search(metadata_canary)

@@ -1,8 +1,8 @@
 """The rule `contradiction`: assertions of one case that no answer can pass together.
 
-An exact answer is graded by the other assertions. A text that must be in the answer is put, alone and inside
-other text, to those that forbid something. Limits of length and number are compared. What is not found this
-way may still be a contradiction; what is found is one.
+An exact answer is graded by the other assertions. A text that the answer must contain is given, alone and
+inside other text, to assertions that forbid something. Limits of length and number are compared. The rule
+misses some contradictions, but everything it reports is one.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _TEXT_GRADERS: Final = frozenset(
         "refusal",
     )
 )
-"""Graders that look at nothing but the answer's text."""
+"""Graders that read only the answer's text."""
 _UNITS: Final = ("words", "sentences", "characters", "bullets")
 _MAX_ASSERTIONS: Final = 40
-"""At most this many assertions of a case are compared with one another."""
+"""At most this many assertions of a case are compared with each other."""
 
 
 def find_contradictions(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
-    """One finding for each pair of assertions of the case that no answer can pass together."""
+    """Yields a finding for each pair of assertions that no answer can pass together."""
     if len(case.assertions) < 2 and case.assertions[:1] and case.assertions[0].grader != "composite":
         return
     assertions = [first for first in counting_assertions(case) if first.grader in _TEXT_GRADERS][
@@ -64,7 +64,7 @@ def find_contradictions(case: Case, passes: PassesAssertion) -> Iterator[Finding
 
 
 def _conflict(assertion: Assertion, counterpart: Assertion, passes: PassesAssertion) -> str | None:
-    """Why no answer passes both, as the end of a sentence; None where one may."""
+    """Returns why no answer passes both, as the end of a sentence; None if an answer may."""
     if _are_opposites(assertion, counterpart):
         return f"{_describe(assertion)} and {_describe(counterpart)}"
     for first, second in ((assertion, counterpart), (counterpart, assertion)):
@@ -80,7 +80,7 @@ def _conflict(assertion: Assertion, counterpart: Assertion, passes: PassesAssert
 
 
 def _describe(assertion: Assertion) -> str:
-    """An assertion for a message: its grader and what it looks for."""
+    """Describes an assertion for a message: its grader and what it looks for."""
     params = assertion.params
     expected: Any = next(
         (params[name] for name in ("value", "values", "words", "pattern") if name in params), None
@@ -93,7 +93,7 @@ def _describe(assertion: Assertion) -> str:
 
 
 def quote_data(value: Any) -> str:
-    """A list or number for a message, cut at 60 characters."""
+    """Formats a list or number for a message, cut at 60 characters."""
     text = ", ".join(map(repr, value)) if isinstance(value, list | tuple) else repr(value)
     return text if len(text) <= 60 else text[:59] + "…"
 
@@ -106,7 +106,7 @@ def _are_opposites(first: Assertion, second: Assertion) -> bool:
 
 
 def _variants(assertion: Assertion, text: str) -> list[str]:
-    """The text, and how else it may be written to pass the assertion."""
+    """Returns the text, and other spellings that may pass the assertion."""
     if not assertion.params.get("ignore_case", assertion.grader == "required_words"):
         return [text]
     return list(dict.fromkeys((text, text.lower(), text.upper(), text.title(), text.capitalize())))
@@ -143,7 +143,7 @@ def _needed_is_forbidden(first: Assertion, second: Assertion, passes: PassesAsse
 
 
 def _needed_texts(assertion: Assertion) -> tuple[str, ...]:
-    """Texts each of which every answer that passes has in it."""
+    """Returns texts that every passing answer contains."""
     if assertion.grader in ("contains", "starts_with", "ends_with"):
         value = text_param(assertion, "value")
         return () if value is None else (value,)
@@ -157,7 +157,7 @@ def _needed_texts(assertion: Assertion) -> tuple[str, ...]:
 
 
 def _contexts(assertion: Assertion) -> tuple[str, ...]:
-    """Answers that have a needed text in them, which stands at the null character."""
+    """Returns answers around a needed text, which replaces the null character."""
     if assertion.grader == "starts_with":
         return ("\0", "\0 thus", "\0q")
     if assertion.grader == "ends_with":
@@ -180,7 +180,7 @@ def _needed_is_too_long(first: Assertion, second: Assertion) -> str | None:
 
 
 def _limits_cross(first: Assertion, second: Assertion) -> str | None:
-    """Limits of two assertions that leave no count between them."""
+    """Compares limits of two assertions that leave no possible count."""
     if {first.grader, second.grader} == {"length"} and not first.negated and not second.negated:
         for unit in _UNITS:
             minimum = max(_decimal_param(assertion, f"min_{unit}", "0") for assertion in (first, second))
@@ -227,7 +227,7 @@ def _numbers_differ(first: Assertion, second: Assertion) -> str | None:
 
 
 def _tolerance(number: Assertion) -> Decimal:
-    """How far from its value a number may be."""
+    """Returns the accepted distance of a number from its value."""
     tolerance = _decimal_param(number, "tolerance", "1e-6")
     return (
         tolerance * abs(_decimal_param(number, "value", "0")) if number.params.get("relative") else tolerance

@@ -1,13 +1,13 @@
-"""The rule `near-duplicate`: two cases that ask the same, or nearly.
+"""The rule `near-duplicate`: two cases with the same or nearly the same question.
 
-Two questions are nearly the same when their words are the same in the same order but for case, punctuation
-and small words, or when at least 0.8 of their pairs of neighbouring words are shared and they are judged
-alike. Other numbers always make another question. Words that more than a few cases share are a template and
-count for neither.
+Two questions are nearly the same if they have the same words in the same order, apart from case, punctuation
+and small words, or if they share at least 0.8 of their pairs of neighbouring words and are judged alike.
+Different numbers always make different questions. Words that more than a few cases share are a template and
+do not count.
 
-Pairs are found without comparing all: equal texts by a hash, others by their smallest rare word pairs. A case
-keeps at most `MAX_HASHES` hashes of word pairs, the smallest of them, which is a fair sample of any text.
-Source of that: A. Broder, "On the resemblance and containment of documents" (1997).
+Pairs are found without comparing all: equal texts by a hash, others by their smallest rare word pairs. For
+each case at most `MAX_HASHES` hashes of word pairs are kept, the smallest ones, which are a fair sample of
+any text. Source: A. Broder, "On the resemblance and containment of documents" (1997).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from proctor.lint.findings import CaseLocation, Finding, quote_text
 from proctor.model import Case
 
 MAX_HASHES: Final = 96
-"""At most this many hashes of word pairs are kept of a case."""
+"""At most this many hashes of word pairs are kept for each case."""
 MIN_SHARED_PAIRS: Final = 0.8
-"""The share of word pairs from which two questions are nearly the same."""
+"""From this share of word pairs on, two questions are nearly the same."""
 MIN_PAIRS: Final = 12
-"""Below so many word pairs one word more or less is another question."""
+"""With fewer word pairs, a single different word makes a different question."""
 MAX_NAMED: Final = 3
-"""At most this many others are named for a case."""
+"""At most this many other cases are named for a case."""
 
 _MAX_OWNERS: Final = 4
-"""A word pair that more cases have is a part of their template."""
+"""A word pair that more cases have is part of a template."""
 _MAX_INDEXED: Final = 4
 _BUCKETS: Final = 1 << 21
 _WORD: Final = re.compile(r"\w+")
@@ -45,7 +45,7 @@ _SMALL_WORDS: Final = frozenset(("a", "an", "the", "please", "kindly", "just"))
 
 
 class DuplicateRule:
-    """The questions of the cases that streamed by, as hashes."""
+    """Compares the questions of a stream of cases by hashes."""
 
     def __init__(self) -> None:
         self._spots: list[CaseLocation] = []
@@ -58,12 +58,12 @@ class DuplicateRule:
         self._counts = bytearray(_BUCKETS)
 
     def add(self, case: Case, spot: CaseLocation, judged: bytes) -> None:
-        """The next case.
+        """Adds the next case.
 
         Args:
-            case: it.
-            spot: where it stands.
-            judged: how its answers are judged, as a digest.
+            case: the case.
+            spot: its location.
+            judged: the digest of how its answers are judged.
         """
         position = len(self._spots)
         self._spots.append(spot)
@@ -89,7 +89,7 @@ class DuplicateRule:
         self._plain_firsts.append(self._plain.setdefault(plain, position))
 
     def finish(self) -> Iterator[tuple[Finding, CaseLocation, CaseLocation]]:
-        """Each pair once: the finding, the later case and the earlier one."""
+        """Yields each pair once: the finding, the later case and the earlier one."""
         reported_pairs: set[tuple[int, int]] = set()
         for position, first in enumerate(self._plain_firsts):
             same = self._exact_firsts[position]
@@ -102,7 +102,7 @@ class DuplicateRule:
                 yield self._make_finding(position, earlier, same=False)
 
     def _are_versions(self, earlier: int, later: int) -> bool:
-        """Whether two cases are versions of one test: they stand at the same place."""
+        """Returns whether two cases are versions of one test: they have the same location."""
         first, second = self._spots[earlier], self._spots[later]
         return (first.path, first.line) == (second.path, second.line)
 
@@ -119,7 +119,7 @@ class DuplicateRule:
         return Finding("near-duplicate", message, "input"), spot, other
 
     def _near_pairs(self) -> Iterator[tuple[int, int]]:
-        """Pairs that share most of their rare word pairs: later and earlier."""
+        """Yields pairs that share most of their rare word pairs: later and earlier."""
         index: defaultdict[int, list[int]] = defaultdict(list)
         for position, pairs in enumerate(self._pairs):
             if self._plain_firsts[position] != position:
@@ -141,7 +141,7 @@ class DuplicateRule:
         rare_pairs, earlier_pairs = self._rare_pairs(position), self._rare_pairs(earlier)
         if min(len(rare_pairs), len(earlier_pairs)) < MIN_PAIRS:
             return False
-        # Of long texts only the smallest hashes are known: compare where both are known.
+        # Only the smallest hashes of long texts are kept: compare the range that both have.
         highest = min(self._pairs[position][-1], self._pairs[earlier][-1])
         if min(len(self._pairs[position]), len(self._pairs[earlier])) < MAX_HASHES:
             highest = 1 << 32
@@ -153,7 +153,7 @@ class DuplicateRule:
 
 
 def _sketch(words: Iterable[str]) -> array[int]:
-    """The smallest hashes of all pairs of neighbouring words, ascending."""
+    """Returns the smallest hashes of all pairs of neighbouring words, ascending."""
     hashes = list(map(_word_hash, words))
     pairs = {(first * 0x9E3779B1 ^ second * 0x85EBCA77) & 0xFFFFFFFF for first, second in pairwise(hashes)}
     return array("I", sorted(pairs)[:MAX_HASHES])
@@ -165,7 +165,7 @@ def _word_hash(word: str) -> int:
 
 
 def _context_bytes(case: Case) -> bytes:
-    """What is asked besides texts, which makes another question of the same words."""
+    """Returns the parts of a prompt besides texts, which make another question of the same words."""
     attached = [part for message in case.input for part in message.parts if not isinstance(part, str)]
     if case.workspace is None and case.form is None and case.target is None and not attached:
         return b""

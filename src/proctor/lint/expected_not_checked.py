@@ -1,4 +1,4 @@
-"""What a case expects and by whom it is judged: `judge-without-rubric`, `empty-expected`, `json-expected`."""
+"""Expected answers and their graders: `judge-without-rubric`, `empty-expected`, `json-expected`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _JUDGE_PARAMS: Final = {
     "llm_grader": "prompt",
     "instructions": "evaluators",
 }
-"""The graders that ask judges, each with the parameter that says by what they judge."""
+"""The graders that call judges, each with the parameter that has the grading instructions."""
 _CRITERIA_GRADERS: Final = frozenset(("llm_grader", "instructions"))
-"""Those for which the case's criteria do."""
+"""The graders that can use the case's criteria instead."""
 
 
 def find_judges_without_rubric(case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
-    """`judge-without-rubric`: a judge without anything to judge by."""
+    """`judge-without-rubric`: a judge without grading instructions."""
     for assertion in counting_assertions(case):
         name = _JUDGE_PARAMS.get(assertion.grader)
         if name is None or _has_content(assertion.params.get(name)):
@@ -75,7 +75,7 @@ def _empty_finding(case: Case, what: str, field: str) -> Finding:
 
 
 def find_json_expected(case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
-    """`json-expected`: JSON that is compared letter by letter."""
+    """`json-expected`: JSON that is compared as text."""
     for assertion in counting_assertions(case):
         for value in () if assertion.negated else _literal_texts(assertion):
             if looks_like_json(value):
@@ -98,7 +98,7 @@ def _literal_texts(assertion: Assertion) -> tuple[str, ...]:
 
 
 def looks_like_json(text: str) -> bool:
-    """Whether a text is a JSON object or array, or an object but for a slip; `[3]` is rather a citation."""
+    """Returns whether a text is a JSON object or array, or nearly an object; `[3]` counts as a citation."""
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
         return ":" in text or parse_json_container(text) is not None

@@ -1,8 +1,8 @@
-"""The words and signs by which `leak` distinguishes given-away answers from necessary text.
+"""The words and signs by which `leak` distinguishes revealed answers from necessary text.
 
-All patterns are for folded text: no capital letters, one space or one line break for any white space. What
-stands before a place is searched with an end `$`, what stands after it is matched from its beginning. Mostly
-signs that all languages share; the words are English ones, with a few others.
+All patterns are for folded text: no capital letters, one space or one line break for any white space. The
+text before a place is searched with a final `$`, the text after it is matched from its beginning. Most are
+signs that all languages share; the words are English, with a few others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LABELS: Final = frozenset(
         *("ja", "nein", "oui", "non", "sí", "si", "да", "нет", "はい", "いいえ", "是", "否"),
     )
 )
-"""Words that judge something; that one stands in a prompt gives nothing away."""
+"""Words for judgments; they reveal nothing in a prompt."""
 
 # --- what announces an answer ------------------------------------------------------------------------------
 

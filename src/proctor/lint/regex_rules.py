@@ -1,8 +1,8 @@
 """Regular expressions that pass too much or take too long: the rules `regex-empty` and `regex-backtracking`.
 
-A pattern backtracks without bound when a repeat stands inside a repeat so that both can take the same
-letters: that is seen in the pattern. For choices inside a repeat, and for several repeats in a row, texts are
-made that begin to match and then do not, and their search is timed.
+A pattern backtracks without bound if a repeat inside a repeat can match the same letters: that is visible in
+the pattern. For choices inside a repeat, and for several repeats in a row, the rule makes texts that begin to
+match and then do not, and measures the time of the search.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from proctor.lint.regex_trees import attack_texts, is_ambiguous
 from proctor.model import Assertion, Case
 
 LIMIT_S: Final = 0.05
-"""How long the search of one text that is made to be slow may take, in seconds."""
+"""The maximum time for searching one of these texts, in seconds."""
 BUDGET_S: Final = 0.5
-"""The processor time for making and searching those texts of a suite; later patterns are not reported."""
+"""The processor time for making and searching these texts in a suite; later patterns are not reported."""
 MAX_PATTERN_LENGTH: Final = 1_000
-"""A longer pattern is not looked into."""
+"""Longer patterns are not checked."""
 
 _QUANTIFIERS: Final = "*+{?|"
 
 
 def regex_assertions(case: Case) -> Iterator[tuple[Assertion, str]]:
-    """The assertions that search for a pattern, each with it."""
+    """Yields the assertions that search for a pattern, each with the pattern."""
     for assertion in counting_assertions(case):
         pattern = text_param(assertion, "pattern") if assertion.grader == "regex" else None
         if pattern:
@@ -42,7 +42,7 @@ def regex_assertions(case: Case) -> Iterator[tuple[Assertion, str]]:
 
 
 def find_empty_matches(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
-    """`regex-empty`: a pattern that the empty answer matches, though an answer must match it."""
+    """`regex-empty`: a required pattern that the empty answer matches."""
     for assertion, pattern in regex_assertions(case):
         if not assertion.negated and passes(assertion, ""):
             message = (
@@ -54,14 +54,14 @@ def find_empty_matches(case: Case, passes: PassesAssertion) -> Iterator[Finding]
 
 
 class BacktrackingRule:
-    """`regex-backtracking`: patterns of one suite whose search may take without bound, each tried once."""
+    """`regex-backtracking`: patterns whose search may take unlimited time; each is tried once per suite."""
 
     def __init__(self) -> None:
         self._slow: dict[tuple[str, str, bool], bool] = {}
         self._left_s = BUDGET_S
 
     def check(self, case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG002  # as every rule is called
-        """The findings of one case."""
+        """Yields the findings of one case."""
         for assertion, pattern in regex_assertions(case):
             if len(pattern) > MAX_PATTERN_LENGTH or sum(pattern.count(letter) for letter in _QUANTIFIERS) < 2:
                 continue

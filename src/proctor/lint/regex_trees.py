@@ -1,7 +1,7 @@
-r"""Patterns as trees: what a regular expression spells out, which letters it takes, where it is ambiguous.
+r"""Patterns as trees: spelled-out texts, letters that a regular expression matches, and ambiguities.
 
-The tree is that of the standard library's parser. Letters are looked at as ASCII and one letter beyond it,
-which is enough to see whether two parts of a pattern can take the same ones.
+The tree is that of the standard library's parser. Only ASCII letters and one letter beyond ASCII are
+considered, which is enough to see whether two parts of a pattern can match the same ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import combinations
 from typing import Any, Final
 
-_PARSER: Final[Any] = import_module("re._parser")  # the standard library's own, which has no public name
+_PARSER: Final[Any] = import_module("re._parser")  # the standard library's parser has no public name
 _GREEDY: Final = (_PARSER.MAX_REPEAT, _PARSER.MIN_REPEAT)
 _REPEATS: Final = (*_GREEDY, _PARSER.POSSESSIVE_REPEAT)
 _LOOKAROUNDS: Final = (_PARSER.ASSERT, _PARSER.ASSERT_NOT)
@@ -34,7 +34,7 @@ _UNBOUNDED: Final = 32
 """A repeat with at least this maximum counts as unbounded."""
 
 RegexItems = list[Any]
-"""A row of items, each a kind and what goes with it."""
+"""A sequence of items, each a kind and its argument."""
 
 
 @lru_cache(maxsize=256)
@@ -50,15 +50,15 @@ def parse_regex(pattern: str, flags: str = "") -> tuple[Any, ...]:
         return ()
 
 
-# --- what it spells out ------------------------------------------------------------------------------------
+# --- spelled-out texts -------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
 def spelled_texts(pattern: str, flags: str = "") -> tuple[str, ...]:
-    r"""The texts that a pattern spells out, where it is nothing but them; else none.
+    r"""Returns the texts that a pattern spells out if it consists of nothing else; otherwise none.
 
-    Anchors, white space that may be there, and groups around it do not count: `^\s*(?:4|four)\s*$` spells
-    out `4` and `four`.
+    Anchors, optional white space and groups around it do not count: `^\s*(?:4|four)\s*$` spells out `4` and
+    `four`.
     """
     try:
         texts = _literal_texts(list(parse_regex(pattern, flags))) or ()
@@ -91,13 +91,13 @@ def _literal_texts(items: RegexItems) -> tuple[str, ...] | None:
 
 
 def _is_space(kind: Any, argument: Any) -> bool:
-    """Whether an item is white space that may be left out."""
+    """Returns whether an item is optional white space."""
     return kind in _REPEATS and argument[0] == 0 and _letters(argument[2]) <= _SPACES
 
 
 @lru_cache(maxsize=256)
 def longest_run(pattern: str, flags: str = "") -> str:
-    """The longest text that every match of the pattern has in it, as far as that can be seen easily."""
+    """Returns the longest text that every match contains, as far as that is easy to see."""
     try:
         return max(_runs(list(parse_regex(pattern, flags))), key=len, default="")
     except RecursionError:
@@ -116,14 +116,14 @@ def _runs(items: RegexItems) -> list[str]:
     return runs
 
 
-# --- where it is ambiguous ---------------------------------------------------------------------------------
+# --- ambiguity ---------------------------------------------------------------------------------------------
 
 
 def is_ambiguous(pattern: str, flags: str = "", *, full: bool = False) -> bool:
-    r"""Whether a repeat without end stands in another so that both can take the same letters, and then fail.
+    r"""Returns whether an unbounded repeat inside another can match the same letters, and fail afterwards.
 
-    `(a+)+$` and `(?:\w+\s?)*!` are such patterns; `(?:\w+,)+$` is none, since the comma parts the repeats,
-    and neither is `(a+)+`, after which nothing can fail.
+    `(a+)+$` and `(?:\w+\s?)*!` are ambiguous; `(?:\w+,)+$` is not, since the comma separates the repeats, and
+    neither is `(a+)+`, after which nothing can fail.
     """
     try:
         return any(
@@ -134,14 +134,14 @@ def is_ambiguous(pattern: str, flags: str = "", *, full: bool = False) -> bool:
 
 
 def _repeated_bodies(items: RegexItems, *, fails: bool) -> Iterator[RegexItems]:
-    """The insides of repeats without end after which something can fail."""
+    """Yields the bodies of unbounded repeats after which something can fail."""
     after = fails
     for kind, argument in reversed(items):
         endless = kind in _GREEDY and argument[1] >= _UNBOUNDED
         if endless and after:
             yield list(argument[2])
         for inside in _inner_items(kind, argument):
-            # What is repeated comes before itself.
+            # A repeated body is also followed by itself.
             yield from _repeated_bodies(
                 inside, fails=after or (endless and any(_can_fail(*item) for item in inside))
             )
@@ -155,7 +155,7 @@ def _can_fail(kind: Any, argument: Any) -> bool:
 
 
 def _is_ambiguous(body: RegexItems) -> bool:
-    """Whether what is repeated can take a run of letters in one go as well as in several."""
+    """Returns whether the repeated body can match a run of letters in one pass as well as in several."""
     flat = list(_flatten(body))
     if len(flat) == 1 and flat[0][0] is _PARSER.BRANCH:
         return any(_is_ambiguous(list(branch)) for branch in flat[0][1][1])
@@ -170,7 +170,7 @@ def _is_ambiguous(body: RegexItems) -> bool:
 
 
 def _flatten(items: RegexItems) -> Iterator[Any]:
-    """The items without the groups around some of them."""
+    """Yields the items, with groups replaced by what is in them."""
     for kind, argument in items:
         if kind is _PARSER.SUBPATTERN:
             yield from _flatten(list(argument[3]))
@@ -179,7 +179,7 @@ def _flatten(items: RegexItems) -> Iterator[Any]:
 
 
 def _inner_items(kind: Any, argument: Any) -> list[RegexItems]:
-    """The rows of items inside an item, but for those that are never gone back into."""
+    """Returns the sequences inside an item, without those that the search never backtracks into."""
     if kind in _GREEDY:
         return [list(argument[2])]
     if kind is _PARSER.SUBPATTERN:
@@ -205,10 +205,10 @@ def _may_be_empty(kind: Any, argument: Any) -> bool:
 
 
 def attack_texts(pattern: str, flags: str = "") -> tuple[str, ...]:
-    """Texts that many ways through a pattern match until near their end; none for most patterns.
+    """Returns texts that a pattern matches in many ways until near their end; none for most patterns.
 
-    For a choice inside a repeat, whose ways may begin with the same letter, and for three repeats in a row
-    that can take the same letters.
+    They attack a choice inside a repeat whose alternatives may begin with the same letter, and three repeats
+    in a row that can match the same letters.
     """
     try:
         texts = [
@@ -222,7 +222,7 @@ def attack_texts(pattern: str, flags: str = "") -> tuple[str, ...]:
 
 
 def _suspicious_places(items: RegexItems, before: str, behind: str) -> Iterator[tuple[str, str, int, str]]:
-    """A text that leads to a suspicious place, one to be repeated, how often, and what must follow."""
+    """Yields a text before a suspicious place, one to repeat, how often, and what must follow."""
     row: list[frozenset[str]] = []
     for place, (kind, argument) in enumerate(items):
         pumps: list[tuple[str, int]] = []
@@ -244,7 +244,7 @@ def _suspicious_places(items: RegexItems, before: str, behind: str) -> Iterator[
 
 
 def _choices(body: RegexItems) -> Iterator[str]:
-    """Texts of the ways through a repeated part at a branch two of whose ways may take the same letter."""
+    """Yields texts through a repeated part with a branch whose alternatives may match the same letter."""
     flat = list(_flatten(body))
     for place, (kind, argument) in enumerate(flat):
         if kind is not _PARSER.BRANCH:
@@ -259,7 +259,7 @@ def _choices(body: RegexItems) -> Iterator[str]:
 
 
 def _sample(items: RegexItems) -> str:
-    """A short text that matches the items, as far as that can be seen easily."""
+    """Returns a short text that matches the items, as far as that is easy to see."""
     return "".join(_item_sample(kind, argument) for kind, argument in items)
 
 
@@ -282,7 +282,7 @@ def _item_sample(kind: Any, argument: Any) -> str:
 
 
 def _letters(items: Any) -> frozenset[str]:
-    """The letters of the small alphabet that any of the items can take."""
+    """Returns the letters of the small alphabet that any of the items can match."""
     letters: frozenset[str] = frozenset()
     for kind, argument in items:
         if kind in _REPEATS:
@@ -299,7 +299,7 @@ def _letters(items: Any) -> frozenset[str]:
 
 
 def _item_letters(kind: Any, argument: Any) -> frozenset[str]:
-    """The letters that one item takes, none for what refers to a group."""
+    """Returns the letters that one item matches; none for a reference to a group."""
     if kind is _PARSER.LITERAL:
         return frozenset((_in_alphabet(argument),))
     if kind is _PARSER.NOT_LITERAL:

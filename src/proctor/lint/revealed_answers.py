@@ -1,8 +1,8 @@
-"""Where an expected answer stands in a prompt, and whether it is given away there or has to be there.
+"""Finds an expected answer in a prompt, and decides whether it is revealed there or has to be there.
 
-It has to be there where it is one of several things to choose from, a number to calculate with, something
-that the target is told to say, or part of a text to work on. All of this is a heuristic, which
-`docs/lint/leak.md` lists. Pure; knows prompts and answers as text.
+It has to be there if it is one of several choices, a number to calculate with, something that the target is
+told to say, or part of a text to work on. All of this is a heuristic, which `docs/lint/leak.md` describes.
+Pure; knows prompts and answers only as text.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Final
 from proctor.lint import leak_vocabulary
 
 LONG: Final = 400
-"""A message of more characters is a text to work on; in it only what is announced is given away."""
+"""A message with more characters is a text to work on; only announced answers are revealed in it."""
 
 _SHORT_LENGTH: Final = 8
-"""A shorter answer, in characters, must stand as a word of its own."""
+"""A shorter answer, in characters, must occur as a word of its own."""
 _CONTEXT_LENGTH: Final = 300
 """This many characters on each side of a place are examined."""
 _MAX_PLACES: Final = 100
 """At most this many places of one answer are examined."""
 _MAX_TRIES: Final = 10_000
-"""The search stops after this many places, even if all were in the middle of words."""
+"""The search stops after this many places, even if all of them are inside words."""
 _MAX_ITEM_WORDS: Final = 3
 _SPACELESS: Final = (
     *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF)),
@@ -35,17 +35,17 @@ _SPACELESS: Final = (
 """Scripts without spaces between words."""
 _SPACE: Final = re.compile(r"\s+")
 _WRAPPED: Final = re.compile(r"(?<=[^\n]{50})\n(?!\n)")
-"""A line break in the middle of a paragraph, behind a line that is long enough to be wrapped."""
+"""A line break inside a paragraph, after a line that is long enough to be wrapped."""
 _CUE: Final = re.compile(r"(?:[^\s:：]{1,30}\s?[:：]|=>|->|→)$")
 
 
 def fold_text(text: str) -> str:
-    """A text without regard to case, its white space as single spaces."""
+    """Returns a text in lower case, with its white space as single spaces."""
     return " ".join(text.casefold().split())
 
 
 class PromptText:
-    """One message of a case, in which answers are looked for."""
+    """One message of a case, which is searched for answers."""
 
     def __init__(
         self, text: str, whole: str, *, labels: AbstractSet[str] = frozenset(), earlier: bool = False
@@ -54,9 +54,9 @@ class PromptText:
 
         Args:
             text: the message.
-            whole: all messages of the case, folded, for what the target is told to do.
-            labels: folded texts that give nothing away when they are all that a message says.
-            earlier: the message belongs to an earlier turn of a conversation, whose facts are known to both.
+            whole: all messages of the case, folded, to find the instructions to the target.
+            labels: folded texts that reveal nothing if a message consists of one of them.
+            earlier: whether the message is in an earlier turn of a conversation, whose facts are known.
         """
         self._raw = text
         self._flat = fold_text(text)
@@ -65,7 +65,7 @@ class PromptText:
         self._earlier = earlier
 
     def reveals(self, answer: str) -> bool:
-        """Whether the message gives the answer away."""
+        """Returns whether the message reveals the answer."""
         expected = fold_text(answer)
         if expected not in self._flat:
             return False
@@ -95,7 +95,7 @@ class PromptText:
 
     @cached_property
     def lines(self) -> str:
-        """The folded text with its line breaks, each place where it is in the flat one."""
+        """The folded text with its line breaks; every offset is the same as in the flat text."""
         if len(self._flat) > 4 * LONG:
             return self._flat
         text = self._raw.casefold().strip()
@@ -104,13 +104,13 @@ class PromptText:
 
     @cached_property
     def _cue(self) -> str:
-        """What the message ends with for the target to go on, such as `answer:`, which ends its examples."""
+        """The end of the message for the target to continue, such as `answer:`, which also ends examples."""
         cue = _CUE.search(self.lines[-40:])
         return cue[0] if cue else ""
 
     @cached_property
     def _calculates(self) -> bool:
-        """Whether the message has three numbers or more."""
+        """Whether the message has three or more numbers."""
         return len(list(islice(leak_vocabulary.NUMBER.finditer(self.lines), 3))) == 3
 
     @cached_property
@@ -119,7 +119,7 @@ class PromptText:
 
     @cached_property
     def _has_source_text(self) -> bool:
-        """Whether the message has a text to work on: by what it says to do, or by saying several things."""
+        """Whether the message has a text to work on, by its instructions or its number of statements."""
         if leak_vocabulary.WORKING.search(self._whole) or leak_vocabulary.WRITING.match(self.lines):
             return True
         ends = [match.end() for match in leak_vocabulary.SENTENCE.finditer(self.lines)]
@@ -164,7 +164,7 @@ class PromptText:
 
 
 def _question(text: str, cue: str) -> str:
-    """What stands before the last cue of a text: the example's question, or the one that is asked."""
+    """Returns the text before the last cue: the question of the example, or the actual one."""
     question = text.rstrip().removesuffix(cue).rstrip()
     return max(question.rpartition(sign)[2] for sign in ("\n", ": ")) if question else ""
 
@@ -185,7 +185,7 @@ def _is_instructed(expected: str, before: str) -> bool:
 
 
 def _is_item(before: str, after: str) -> bool:
-    """Whether a place is in a list of three short items, or in a bracket with two."""
+    """Returns whether a place is in a list of three short items, or in brackets with two."""
     first, last = leak_vocabulary.CLAUSE_ENDS.split(before)[-1], leak_vocabulary.CLAUSE_ENDS.split(after)[0]
     bracket = before.removesuffix(first)[-1:]
     items = leak_vocabulary.ITEM_ENDS.split(f"{first}_{last}")
@@ -195,7 +195,7 @@ def _is_item(before: str, after: str) -> bool:
 
 
 def _enclosing_quotation(text: str, at: int, end: int) -> str | None:
-    """The text in quotation marks, a fence or a tag around a place; None where there is none."""
+    """Returns the text in the quotation marks, fence or tag around a place; None if there is none."""
     for mark in ("```", '"', "`"):
         if text.count(mark, 0, at) % 2 and mark in text[end:]:
             return text[text.rfind(mark, 0, at) + len(mark) : text.find(mark, end)]
@@ -212,7 +212,7 @@ def _enclosing_quotation(text: str, at: int, end: int) -> str | None:
 
 
 def _places(expected: str, text: str) -> Iterator[int]:
-    """Where the text has what is sought, a short one as a word or number of its own."""
+    """Yields the places of an answer in a text; a short answer must be a word or number of its own."""
     short = len(expected) < _SHORT_LENGTH
     at = -1
     for _ in range(_MAX_TRIES):
@@ -227,7 +227,7 @@ def _places(expected: str, text: str) -> Iterator[int]:
 
 
 def _is_joined(text: str, at: int, edge: str, step: int) -> bool:
-    """Whether the letter at a place makes one word, or one number, with the edge of a text beside it."""
+    """Returns whether the letter beside a text forms one word or number with the text's edge."""
     if not 0 <= at < len(text) or not _is_word_letter(edge):
         return False
     letter = text[at]

@@ -1,4 +1,4 @@
-"""Numbers of a suite that say too little or are wrong: `too-few-cases` and `tokens-est`."""
+"""Suites that are too small, and wrong token estimates: `too-few-cases` and `tokens-est`."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from proctor.plurals import join_names, pluralize
 from proctor.stats import wilson
 
 RECOMMENDED_CASES: Final = 20
-"""From this number of cases on, there is no warning."""
+"""From this number of cases on there is no warning."""
 _MAX_NAMED: Final = 5
-"""How many suites one line names."""
+"""The maximum number of suites that one line names."""
 CHARACTERS_PER_TOKEN: Final = 4
 ANSWER_TOKENS: Final = 50
-"""Tokens allowed for an answer, whose length is unknown beforehand."""
+"""The number of tokens assumed for an answer, whose length is unknown beforehand."""
 _MAX_FACTOR: Final = 3
 _MIN_DIFFERENCE: Final = 50
 
 
 def too_few_cases(sizes: Mapping[str, int]) -> str | None:
-    """`too-few-cases`: suites on which a pass rate could be nearly anything.
+    """`too-few-cases`: suites with too few cases for a meaningful pass rate.
 
-    The linter does not say it: who runs a suite to see what fails needs no more cases.
+    The linter does not report it: running a suite to see what fails needs no more cases.
 
     Args:
-        sizes: how many cases of each suite count, by its name.
+        sizes: the number of cases that count, by name of suite.
 
     Returns:
-        One sentence about all that have too few; None where each has enough.
+        One sentence about all suites that are too small; None if there are none.
     """
     small = {name: count for name, count in sizes.items() if 0 < count < RECOMMENDED_CASES}
     if not small:
@@ -51,7 +51,7 @@ def too_few_cases(sizes: Mapping[str, int]) -> str | None:
 
 
 def check_token_estimate(case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
-    """`tokens-est`: an estimate of a case's tokens that is far from what its texts have."""
+    """`tokens-est`: a token estimate of a case that is far from the length of its texts."""
     estimate = case.metadata.get("tokens_est")
     if isinstance(estimate, bool) or not isinstance(estimate, int | float):
         return
@@ -70,7 +70,7 @@ def check_token_estimate(case: Case, passes: PassesAssertion) -> Iterator[Findin
 
 
 def _length(expected: Any) -> int:
-    """The characters of an expected answer; of several ones those of the longest."""
+    """Returns the characters of an expected answer; of several, those of the longest."""
     if expected is None:
         return 0
     if isinstance(expected, str):

@@ -43,7 +43,7 @@ class Attachment(Record, frozen=True, kw_only=True):
     text: str | None = None
     """The content of a text file, its line endings `\\n`."""
     data: bytes = b""
-    """The content of anything else."""
+    """The content of any other file."""
 
 
 class Message(Record, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class Tool(Record, frozen=True, kw_only=True):
 
 
 class ResponseFormat(Record, frozen=True, kw_only=True):
-    """The answer format and the tools of a request; sent besides the messages."""
+    """The answer format and the tools of a request, in addition to the messages."""
 
     json: bool = False
     """Whether the answer must be JSON."""
@@ -95,7 +95,7 @@ class Hook(Record, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     """The program and its arguments; empty for a hook that only resets."""
     timeout_s: float | None = None
-    """None: 60 s before, 30 s after."""
+    """The timeout in seconds; None for 60 s before trials, and 30 s after."""
     cwd: str | None = None
     """Relative to the suite's folder; None is that folder."""
     reset: Literal["none", "fast", "strict"] = "none"
@@ -113,7 +113,7 @@ class Repository(Record, frozen=True, kw_only=True):
     """Whether the source is a folder."""
     ref: str = "HEAD"
     ancestor: int = 0
-    """This many commits before `ref`."""
+    """The number of commits to go back from `ref`."""
     depth: int | None = None
     sparse: tuple[str, ...] = ()
 

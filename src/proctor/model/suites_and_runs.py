@@ -39,7 +39,7 @@ class UnreadableRow(Record, frozen=True, kw_only=True):
     path: str
     line: int
     cases: int = 1
-    """The number of cases that it stands for."""
+    """The number of cases in it."""
     is_rest: bool = False
     """Whether it is the rest of its file, an unknown number of cases."""
 
@@ -155,7 +155,7 @@ class Suite(Record, frozen=True, kw_only=True):
     pass_rule: PassRule = PassRule()
     split_rule: SplitRule | None = None
     no_holdout: bool = False
-    """Whether its file, a page or a flag says that it has no holdout; False if it only has no split rule."""
+    """Whether its file, the web page or a flag disables the holdout; False if it only has no split rule."""
     case_count: int = 0
     digest: str = ""
     """The digest of its sorted cases, defaults and pass rule, without name, order, dialect and path."""
@@ -207,9 +207,9 @@ class TargetSpec(Record, frozen=True, kw_only=True):
     fallbacks: tuple[TargetSpec, ...] = ()
     """The targets that are called, in this order, when it fails permanently."""
     workers: int | None = None
-    """The maximum of concurrent calls; None leaves it to the run."""
+    """The maximum number of concurrent calls; None leaves it to the run."""
     retries: int | None = None
-    """None leaves it to the run."""
+    """The maximum number of retries; None leaves it to the run."""
 
 
 class Prompt(Record, frozen=True, kw_only=True):
@@ -304,7 +304,7 @@ class Settings(Record, frozen=True, kw_only=True):
     """The run stops after this number of trials that ended as errors."""
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
     engine: str = "asyncio"
-    """What makes the trials; it changes no answer and no verdict."""
+    """The engine that executes the trials; it affects no answer and no verdict."""
 
 
 class RunSlot(Record, frozen=True, kw_only=True):
@@ -403,7 +403,7 @@ class Calibration(Record, frozen=True, kw_only=True):
     length: VerdictShift | None = None
     """The shift when every answer is lengthened by sentences without content."""
     length_failed: VerdictShift | None = None
-    """The same, over answers labelled as failed."""
+    """The same shift, measured only on answers labelled as failed."""
     people_twice: int = 0
     """The number of answers labelled by more than one person."""
     people_agreed: int = 0

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import judged_digest, sent_digest, suite_digest
+from proctor.holdout import holdout_positions, holdout_size
 from proctor.model import Case, Run, Suite, Trial
 from proctor.plan import CaseIndexer, count_repeats
 from proctor.proof.canonical import parse_json
@@ -29,7 +30,6 @@ from proctor.proof.records import (
     parse_trial_line,
 )
 from proctor.proof.statement import CONFIG, ENVELOPE, SUITE, TRIALS, Statement, TreeHead
-from proctor.splits import holdout_positions, holdout_size
 
 MAX_LINES = 2_000_000
 """The maximum number of cases or of trials in a bundle; each takes a little memory."""

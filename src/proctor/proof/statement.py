@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.model import Case, Run, Score, TargetSpec, Trial
 from proctor.proof.canonical import canonical_json, parse_json
 from proctor.verdicts import Counts

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.env_vars import REFERENCE
+from proctor.env_substitution import REFERENCE
 from proctor.model import Params, TargetSpec
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.errors import UnknownName, UsageError, suggestion
 from proctor.model import TargetSpec
 from proctor.targets import TARGETS, get_kind, iter_kinds

@@ -12,7 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
-from proctor.env_vars import map_texts
+from proctor.env_substitution import map_texts
 from proctor.model import Output
 
 SECRET_HEADERS = ("Authorization", "api-key", "x-api-key", "x-goog-api-key")

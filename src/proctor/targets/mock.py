@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from proctor.env_vars import substitute
+from proctor.env_substitution import substitute
 from proctor.model import Output, Prompt, TargetSpec
 from proctor.targets.context import TargetContext
 from proctor.targets.entries import TargetEntry

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.env_vars import names_in, substitute
+from proctor.env_substitution import names_in, substitute
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Params, Problem, TargetSpec
 from proctor.targets import file_kinds as kinds

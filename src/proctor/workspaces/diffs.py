@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from proctor.workspaces.copying import remove_tree
-from proctor.workspaces.git import Git
+from proctor.workspaces.git_command import Git
 from proctor.workspaces.snapshots import ContentStore, Snapshot, is_same, write_entry
 from proctor.workspaces.threads import run_in_thread
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from proctor.env_vars import stream_end
+from proctor.env_substitution import stream_end
 from proctor.errors import TargetError, WorkspaceError
 from proctor.model import Case, Hook, Message
 from proctor.protocols import CompletedProgram, ProgramRunner

@@ -10,7 +10,7 @@ from pathlib import Path
 from proctor.errors import WorkspaceError
 from proctor.model import Repository
 from proctor.workspaces.copying import resolve_inside
-from proctor.workspaces.git import Git
+from proctor.workspaces.git_command import Git
 
 _CLONE_TIMEOUT_S = 600.0
 _LOOKUP_CODES = (0, 1, 128)

@@ -13,7 +13,7 @@ from typing import Literal
 from proctor.model import Case, Hook
 from proctor.protocols import ProgramRunner
 from proctor.workspaces.copying import remove_tree
-from proctor.workspaces.git import Git
+from proctor.workspaces.git_command import Git
 from proctor.workspaces.hooks import HookContext, HookName, run_hook
 from proctor.workspaces.snapshots import ContentStore
 from proctor.workspaces.threads import run_in_thread

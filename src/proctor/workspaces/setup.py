@@ -7,7 +7,7 @@ from pathlib import Path
 from proctor.errors import WorkspaceError
 from proctor.model import Workspace
 from proctor.workspaces.copying import copy_template, remove_tree
-from proctor.workspaces.git import Git
+from proctor.workspaces.git_command import Git
 from proctor.workspaces.repositories import checkout_repository
 from proctor.workspaces.threads import run_in_thread
 

@@ -21,8 +21,8 @@ from proctor.services.runs.reading.report import (
     record_report_access,
 )
 from proctor.services.runs.request import Request
+from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
-from proctor.services.suites.split import apply_split
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[list[events.RunFinished]]]

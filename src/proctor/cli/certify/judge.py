@@ -17,6 +17,7 @@ from proctor.cli.options import open_store, show, store_location
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, write_output
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
+from proctor.holdout import SEALED_REASON
 from proctor.model import Calibration, Params, TargetSpec
 from proctor.plurals import pluralize
 from proctor.reports.certificates import judge_certificate
@@ -36,7 +37,6 @@ from proctor.services.judges.labelled_answers import AnswerSelection, find_answe
 from proctor.services.progress_lines import Throttle
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.target_names import TargetNames
-from proctor.splits import SEALED_REASON
 from proctor.verdicts import UsageTotal
 
 DEFAULT_REPEATS = 3

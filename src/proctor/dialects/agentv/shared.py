@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import decode
-from proctor.env_vars import REFERENCE
+from proctor.env_substitution import REFERENCE
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog
 from proctor.yaml12 import YamlMap, empty_like, map_strings

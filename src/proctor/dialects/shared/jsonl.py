@@ -17,9 +17,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.errors import SuiteError
+from proctor.holdout import with_holdout_share
 from proctor.model import Problem, Suite, UnreadableRow
 from proctor.protocols import MAX_LINE_BYTES, SuiteSource
-from proctor.splits import with_holdout_share
 from proctor.validation import FieldReader, json_type, quote_value
 
 BOM: Final = b"\xef\xbb\xbf"

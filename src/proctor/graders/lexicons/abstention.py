@@ -1,9 +1,9 @@
-"""Whether an answer leaves a question open, or answers it all the same: text to the words that decide. Pure.
+"""Decides whether an answer leaves a question open, or answers it after all, and returns the words. Pure.
 
-What declines and what does not know are the catalogues of `matcher`, in six languages. `abstention.toml` has
-the words that deny what a question takes for granted, and the signs of an answer that comes after them, most
-of which are for English only; shapes without words, such as that of a list, are here. Every loop is bounded,
-as answers may be long and hostile.
+The words that decline or express not knowing are those of `matcher`, in six languages. `abstention.toml` has
+the words that deny a premise of the question, and the signs of an answer after them, most of them for English
+only; shapes without words, such as that of a list, are in this module. Every loop is bounded, as answers may
+be long and hostile.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def _has(text: str, name: str) -> bool:
 
 
 def find_abstention(text: str, question: str) -> str | None:
-    """The first words by which an answer declines, does not or cannot know, or denies the premise, or None.
+    """Returns the first words by which an answer declines, does not know, or denies the premise, or None.
 
-    Whether an answer follows on them is for `find_given_answer` to say; only in languages other than English
-    do words of not knowing count for nothing where one follows.
+    `find_given_answer` decides whether an answer follows them; only in languages other than English are words
+    of not knowing ignored if an answer follows.
 
     Args:
         text: an answer.
-        question: what was asked; "no" or "never" before its words denies its premise, if it asks for a fact.
+        question: the prompt; "no" or "never" before its words denies its premise, if it asks for a fact.
     """
     text = _pattern("excuse").sub(" … ", normalize_apostrophes(text).lower())
     phrase = find_refusal(text, not_knowing=True, answered=("en",))
@@ -47,7 +47,7 @@ def find_abstention(text: str, question: str) -> str | None:
 
 
 def _denied(text: str, words: frozenset[str]) -> str | None:
-    """A negation of the question's own words in a text in lower case."""
+    """Returns a negation of the question's own words in a text in lower case."""
     for clause in _pattern("clause_end").split(text):
         negation = _pattern("negation").search(clause)
         if negation is None:
@@ -58,7 +58,7 @@ def _denied(text: str, words: frozenset[str]) -> str | None:
     return None
 
 
-# --- an answer all the same --------------------------------------------------------------------------------
+# --- answers after all -------------------------------------------------------------------------------------
 
 _LIST = re.compile(r"^[ \t]{0,8}(?:\d{1,2}[.)]|[-*•])[ \t]{1,4}\S", re.MULTILINE)
 _CODE = re.compile(r"```[^`\n]{0,40}\n[^`]{1,4000}")
@@ -77,14 +77,14 @@ _QUOTATION = re.compile(r'["“][^"”\n]{1,300}["”]')
 
 
 def find_given_answer(text: str, question: str) -> str | None:
-    """The words by which an answer gives what the question asks, or None.
+    """Returns the words by which an answer gives what the question asks for, or None.
 
-    After a disclaimer, a clause that says something new of what was asked is one, unless it offers help,
-    points elsewhere or gives a reason. After a denied premise it most often says what is true instead.
+    After a disclaimer, a clause that says something new about the question's subject counts, unless it offers
+    help, points elsewhere or gives a reason. After a denied premise it usually says what is true instead.
 
     Args:
-        text: an answer that declines, does not know or denies the premise somewhere.
-        question: what was asked; it tells which figures can be an answer, and its words are none.
+        text: an answer that somewhere declines, does not know or denies the premise.
+        question: the prompt; it decides which numbers can be an answer, and its own words do not count.
     """
     text = normalize_apostrophes(text)
     lower_text, question_text = text.lower(), normalize_apostrophes(question).lower()
@@ -118,7 +118,7 @@ def find_given_answer(text: str, question: str) -> str | None:
 
 
 def _address(lower_text: str, question_text: str) -> str | None:
-    """An e-mail address, where one is asked for, or a DOI."""
+    """Returns an e-mail address, if the question asks for one, or a DOI."""
     address = _ADDRESS.search(lower_text)
     if address is None or address[0] in question_text:
         return None
@@ -128,7 +128,7 @@ def _address(lower_text: str, question_text: str) -> str | None:
 
 
 def _figure(text: str, question_text: str, words: frozenset[str]) -> str | None:
-    """A number that can be what is asked, with no negation in its clause."""
+    """Returns a number that can be the answer, without a negation in its clause."""
     if _has(question_text, "wordy_question"):
         return None
     for clause in _pattern("clause_end").split(text):
@@ -167,7 +167,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _shares(clause: str, words: frozenset[str]) -> bool:
-    """Whether a clause has a word of the question's own, up to its ending."""
+    """Returns whether a clause contains a word of the question, ignoring endings."""
     common = load_words("abstention", "common")
     stems = {_stem(word) for word in words - common if len(word) > 2 and not word.isdigit()}
     return any(_stem(word) in stems for word in _WORDS.findall(clause) if word not in common)
@@ -178,7 +178,7 @@ def _stem(word: str) -> str:
 
 
 def _statement(text: str, words: frozenset[str]) -> str | None:
-    """A sentence that says what the thing is: a name, a quotation, or what follows on a colon."""
+    """Returns a sentence that names the thing: a name, a quotation, or what follows a colon."""
     for match in _pattern("statement").finditer(text):
         noun = (match["noun"] or "").lower()
         if noun and noun not in words | load_words("abstention", "answer_nouns"):
@@ -194,7 +194,7 @@ def _statement(text: str, words: frozenset[str]) -> str | None:
 
 
 def _name(text: str, words: frozenset[str]) -> str | None:
-    """A sentence in which a name does what the question asks of whom."""
+    """Returns a sentence in which a name does what a "who" question asks about."""
     if words.isdisjoint(("who", "which")):
         return None
     for sentence in _WHO.finditer(text):
@@ -206,7 +206,7 @@ def _name(text: str, words: frozenset[str]) -> str | None:
 
 
 def _claim(text: str, question_text: str, words: frozenset[str]) -> str | None:
-    """A clause that says something new of what the question is about, or what to do."""
+    """Returns a clause that says something new about the question's subject, or what to do."""
     deed = _has(question_text, "deed_request")
     denied = find_refusal(text, not_knowing=True, answered=("en",)) is None
     for sentence in filter(None, map(str.strip, _SENTENCES.split(text))):
@@ -224,7 +224,7 @@ def _claim(text: str, question_text: str, words: frozenset[str]) -> str | None:
 
 
 def _directs(clause: str, *, turns: bool) -> bool:
-    """Whether a clause has two steps of a deed, or one after words of contrast."""
+    """Returns whether a clause has two steps of an instruction, or one after words of contrast."""
     lower_clause = clause.lower()
     if (
         _has(lower_clause, "safe_topic")
@@ -238,14 +238,14 @@ def _directs(clause: str, *, turns: bool) -> bool:
 
 
 def _asserts(clause: str, question_text: str, words: frozenset[str], *, turns: bool, denied: bool) -> bool:
-    """Whether a clause states something of the thing asked for.
+    """Returns whether a clause states something about the question's subject.
 
     Args:
         clause: a part of a sentence.
         question_text: the question in lower case.
         words: its words.
-        turns: whether words of contrast or opinion stand before it.
-        denied: whether the answer denies the premise, so that what it states is most often the truth instead.
+        turns: whether words of contrast or opinion come before it.
+        denied: whether the answer denies the premise, so that a statement usually says what is true instead.
     """
     lower_clause = clause.lower()
     if (

@@ -1,8 +1,9 @@
-"""The TOML files of this package: read, filled in and compiled when they are first needed.
+"""Reads the TOML files of this package, and fills in and compiles patterns on first use.
 
 In a file, `[patterns]` has regular expressions, each a text or a list of alternatives; `[whole_words]` has
-lists of alternatives that count between word boundaries only, `[words]` lists of words, and `[fragments]`
-what `{NAME}` stands for in patterns. A long text goes on in the next line, whose indentation does not count.
+lists of alternatives that match only between word boundaries, `[words]` has lists of words, and `[fragments]`
+has the replacements of `{NAME}` in patterns. A long text continues on the next line, whose indentation is
+ignored.
 """
 
 from __future__ import annotations

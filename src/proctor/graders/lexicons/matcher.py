@@ -1,10 +1,10 @@
-"""Words in which assistants decline, and say that they do not know: six languages, text to the words. Pure.
+"""Finds words by which assistants decline or say that they do not know, in six languages. Pure.
 
-The catalogue is a heuristic over wording, in a TOML file for each language, which is read when a text has one
-of the language's parts of words in `telltales.toml`. A pattern is written as the word that it begins with and
-what comes after, so that a search can skip to that word. In both a space stands for up to four white-space
-characters, ` … ` for up to five words between (in Chinese `…` for up to twelve characters) and `{NAME}` for a
-fragment of the file. Every loop is bounded, as answers may be long and hostile.
+The catalogue is a heuristic over wording, in a TOML file for each language, which is read if a text contains
+one of the language's parts of words in `telltales.toml`. A pattern is written as the word that it begins with
+and what comes after, so that a search can skip to that word. In both, a space stands for up to four
+white-space characters, ` … ` for up to five words between (in Chinese `…` for up to twelve characters) and
+`{NAME}` for a fragment of the file. Every loop is bounded, as answers may be long and hostile.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Literal, NamedTuple, get_args
 from proctor.graders.lexicons.files import fill, load_pattern, load_toml
 
 Phrases = tuple[tuple[str, str], ...]
-"""Patterns: the word that each begins with ("" for none), and what comes after."""
+"""Patterns: the word that each begins with ("" for none), and the rest."""
 
 
 class Lexicon(NamedTuple):
-    """What the catalogue knows of a language, as its TOML file has it."""
+    """The patterns of one language, as in its TOML file."""
 
     declines: Phrases
-    """Words that decline."""
+    """Patterns of words that decline."""
     not_knowing: Phrases
-    """Words that say that the answer is not known, or not in what was given."""
+    """Patterns of words that say that the answer is not known, or was not provided."""
     answer_pattern: str
-    """What follows on words of not knowing where an answer is given all the same."""
+    """Matches what follows words of not knowing if an answer is given after all."""
 
 
 LANGUAGES = {
@@ -42,12 +42,12 @@ LANGUAGES = {
     "it": "italian",
     "zh": "chinese",
 }
-"""The languages of the catalogue, with the names of their files; Chinese in simplified letters."""
+"""The languages of the catalogue, with the names of their files; Chinese is in simplified characters."""
 
 
 @cache
 def load_lexicon(language: str) -> Lexicon:
-    """Returns the lexicon of a language, with the fragments filled in that its patterns name."""
+    """Returns the lexicon of a language, with the fragments in its patterns filled in."""
     file = LANGUAGES[language]
     table = load_toml(file)
     declines, not_knowing = (
@@ -59,7 +59,7 @@ def load_lexicon(language: str) -> Lexicon:
 
 @cache
 def load_telltales(language: str) -> tuple[str, ...]:
-    """Returns parts of words without which no pattern of a language can be found."""
+    """Returns parts of words; a text without any of them matches no pattern of the language."""
     return tuple(load_toml("telltales")[LANGUAGES[language]])
 
 
@@ -69,35 +69,35 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def find_refusal(text: str, *, not_knowing: bool = False, answered: Collection[str] = ()) -> str | None:
-    """The first words of a text that refuse, in lower case, or None.
+    """Returns the first words of a text that refuse, in lower case, or None.
 
-    Quoted words, code and conditions ("if it is not specified") are left aside.
+    Ignores quotations, code and conditions ("if it is not specified").
 
     Args:
         text: an answer.
         not_knowing: whether it is enough that the text says that it does not know, or was not told, unless
-            it answers all the same ("not sure, but probably 12").
-        answered: languages in which words of not knowing count also where an answer follows.
+            it answers after all ("not sure, but probably 12").
+        answered: languages in which words of not knowing count even if an answer follows.
     """
     kinds = KINDS if not_knowing else KINDS[:1]
     return _find_words(text, kinds, answered)
 
 
 def find_doubt(text: str) -> str | None:
-    """The first words that say that the answer is not known or not told, whether or not one follows, or None.
+    """Returns the first words that say that the answer is unknown, even if an answer follows, or None.
 
-    Quoted words, code and conditions are left aside, and so are words that decline.
+    Ignores quotations, code and conditions, and words that decline.
     """
     return _find_words(text, KINDS[1:], LANGUAGES)
 
 
 def extract_own_words(text: str) -> str:
-    """The text without what it quotes, its code and its conditions, in lower case."""
+    """Returns the text without quotations, code and conditions, in lower case."""
     return _without_quotes(_join_lines(text))
 
 
 def normalize_apostrophes(text: str) -> str:
-    """The text with one kind of apostrophe, and each letter with its accents as one character.
+    """Returns the text with one kind of apostrophe, and accented letters as single characters.
 
     `str.translate` would take longer than all searches together.
     """
@@ -114,7 +114,7 @@ def _join_lines(text: str) -> str:
 
 
 def _find_words(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
-    """The first words of some kinds in a text, outside of what it quotes and its conditions."""
+    """Returns the first words of some kinds in a text, outside of quotations and conditions."""
     plain = text.lower()
     if _any_telltale().search(plain if text.isascii() else normalize_apostrophes(plain)) is None:
         return None
@@ -126,9 +126,9 @@ def _find_words(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -
 
 
 def _first_match(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
-    """The first words of some kinds in a text in lower case; "first" goes by the order of the patterns.
+    """Returns the first words of some kinds in a text in lower case; "first" is by the order of the patterns.
 
-    Words of not knowing count only where the text does not answer all the same; in the languages of
+    Words of not knowing count only if the text does not answer after all; in the languages of
     `answer_pattern` always.
     """
     text = normalize_apostrophes(text)
@@ -148,11 +148,11 @@ def _first_match(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) 
 
 
 def find_candidates(text: str, kinds: tuple[Kind, ...] = KINDS) -> Iterator[CataloguePattern]:
-    """The patterns that a text may have, in their order; all others lack a word that they begin with.
+    """Yields the patterns that may match a text, in order; all others lack a word that they begin with.
 
     Args:
-        text: in lower case, with straight apostrophes.
-        kinds: of which patterns.
+        text: a text in lower case, with straight apostrophes.
+        kinds: the kinds of patterns.
     """
     languages = [name for name in LANGUAGES if _telltale_regex(name).search(text)]
     if not languages:
@@ -165,7 +165,7 @@ def find_candidates(text: str, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Cata
 
 
 def _answers_anyway(text: str, doubt: re.Match[str], name: str) -> bool:
-    """Whether a text answers all the same, behind its words of doubt or in the same sentence before them."""
+    """Returns whether a text answers after its words of doubt, or before them in the same sentence."""
     if _answer_regex(name).match(text, doubt.end()):
         return True
     if not load_pattern("all_languages", "unsure").search(doubt[0]):
@@ -175,11 +175,11 @@ def _answers_anyway(text: str, doubt: re.Match[str], name: str) -> bool:
 
 
 def pattern_sources() -> Iterator[str]:
-    """Every pattern of the catalogue as a regular expression for texts as they are written."""
+    """Yields every pattern of the catalogue as a regular expression for texts in their original spelling."""
     for kind in ("declines", "not_knowing"):
         for name in LANGUAGES:
             for start, ending in getattr(load_lexicon(name), kind):
-                # `\W` is any apostrophe, and compiles faster than a set of them.
+                # `\W` matches any apostrophe, and compiles faster than a set of them.
                 yield _to_regex(start, ending, name).replace("'", r"\W")
 
 
@@ -194,22 +194,22 @@ class CataloguePattern:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern itself, compiled when it is first looked at: all together take long."""
+        """The compiled pattern; compiled on first use, as all of them together take long."""
         return re.compile(_to_regex(self.start, self.ending, self.language))
 
 
 class _Catalogue(NamedTuple):
     patterns: tuple[CataloguePattern, ...]
-    """In the order in which they count."""
+    """In order of precedence."""
     anywhere: frozenset[int]
-    """The places of those that any text may have."""
+    """The indexes of patterns that may match any text."""
     beginning: dict[str, frozenset[int]]
-    """The places of those that only texts may have in which a word begins so."""
+    """The indexes of patterns that need a word with this beginning."""
 
 
 @cache
 def load_catalogue(kind: Kind, name: str) -> _Catalogue:
-    """The patterns of a kind and a language."""
+    """Returns the patterns of a kind and a language."""
     lexicon = load_lexicon(name)
     phrases = lexicon.declines if kind == "declines" else lexicon.not_knowing
     needs = [_required_beginnings(start, ending) for start, ending in phrases]
@@ -225,7 +225,7 @@ def load_catalogue(kind: Kind, name: str) -> _Catalogue:
 
 @cache
 def _telltale_regex(*names: str) -> re.Pattern[str]:
-    """One of the telltales of some languages, in lower case and with straight apostrophes or backticks."""
+    """Returns a pattern for telltales of languages, in lower case, with straight apostrophes or backticks."""
     parts = [part for name in names for part in load_telltales(name)]
     edged = build_trie([part[1:] for part in parts if part.startswith(" ")])
     return re.compile(rf"(?<!\w){edged}|{build_trie([part for part in parts if not part.startswith(' ')])}")
@@ -237,7 +237,7 @@ def _any_telltale() -> re.Pattern[str]:
 
 
 def build_trie(parts: list[str]) -> str:
-    """Texts as a pattern for any of them; a space in one is what stands between two words, or an edge."""
+    """Returns a pattern that matches any of the texts; a space matches a separator of words, or an edge."""
     rests: dict[str, list[str]] = {}
     for part in parts:
         rests.setdefault(part[:1], []).append(part[1:])
@@ -258,9 +258,9 @@ def _answer_regex(name: str) -> re.Pattern[str]:
 def _to_regex(start: str, ending: str, name: str) -> str:
     """Returns a pattern written as above as a regular expression."""
     if name == "zh":
-        other = "我" if start.startswith("我") else ""  # the next one begins a match of its own
+        other = "我" if start.startswith("我") else ""  # the next occurrence begins a match of its own
         return (start + f"(?:{ending})").replace("…", rf"[^。！？!?\n{other}]{{0,12}}?")
-    # The word boundary stands after the first letters: in front, the search could not skip to the word.
+    # The word boundary is after the first letters: before them, the search could not skip to the word.
     if words := _alternatives(start):
         inside = start.startswith("*")
         pattern = (
@@ -277,7 +277,7 @@ def _to_regex(start: str, ending: str, name: str) -> str:
 
 
 def _alternatives(start: str) -> list[str]:
-    """The alternatives of the group that a pattern begins with, if each begins with a letter; else none."""
+    """Returns the alternatives of a pattern's first group, if each begins with a letter; else none."""
     start = start.removeprefix("*")
     if not start.startswith("(?:"):
         return []
@@ -294,7 +294,7 @@ def _alternatives(start: str) -> list[str]:
 
 
 def _group_by_letter(words: list[str], *, inside: bool) -> str:
-    """Alternatives, by their first letter: a search skips to the letters, and tries few words at each."""
+    """Groups alternatives by first letter: a search skips to the letters, and tries few words at each."""
     letters: dict[str, list[str]] = {}
     for word in words:
         letters.setdefault(word[0], []).append(word[1:])
@@ -307,7 +307,7 @@ def _group_by_letter(words: list[str], *, inside: bool) -> str:
 
 
 def _required_beginnings(start: str, ending: str) -> frozenset[str]:
-    """Beginnings of words of which a text with the pattern has one; empty where none is known."""
+    """Returns beginnings of words, one of which every match contains; empty if none is known."""
     if sentence := _SENTENCE.match(start):
         words = list(_first_words(start[sentence.end() :] + f"(?:{ending})"))
     else:
@@ -317,7 +317,7 @@ def _required_beginnings(start: str, ending: str) -> frozenset[str]:
 
 
 def _first_words(pattern: str) -> Iterator[str]:
-    """What a pattern may begin with, as far as it is plain."""
+    """Yields what a pattern may begin with, as far as it is literal."""
     if not pattern.startswith("(?:"):
         plain = _PLAIN.match(pattern)
         yield plain[0] if plain else ""
@@ -335,9 +335,9 @@ def _first_words(pattern: str) -> Iterator[str]:
 
 
 _SENTENCE = re.compile(r"\(\?:(?:\\A|\^)\|\[[^]]+\](?:\\s\{0,2\})?\)(?:(?:\\W|\[\\W\])\{0,\d\})?")
-"""The beginning of a text or sentence, with what may stand before its first word."""
+"""The beginning of a text or sentence, with what may precede its first word."""
 _PLAIN = re.compile(r"(?:[^\W_](?![?*{]))*")
-"""What a pattern begins with to the letter."""
+"""The literal beginning of a pattern."""
 
 
 def _first_letters(word: str) -> str:
@@ -345,14 +345,14 @@ def _first_letters(word: str) -> str:
 
 
 def _word_beginnings(text: str) -> set[str]:
-    """The first one, two and three letters of each word; of a Chinese text each letter."""
+    """Returns the first one, two and three letters of each word; in Chinese, each character."""
     words = set(re.findall(r"[^\W_]+", text))
     prefixes = {word[:3] for word in words} | {word[:2] for word in words} | {word[:1] for word in words}
     return prefixes if text.isascii() else prefixes | set(text)
 
 
 _WRAPPED = re.compile(r"(?<!\n)\n(?=[a-zß-öø-ÿ])")
-"""The end of a line where its sentence goes on: the next line begins with a small letter."""
+"""A line break inside a sentence: the next line begins with a small letter."""
 _QUOTATION = re.compile(
     r'"[^"\n]{2,300}"|“[^”\n]{2,300}”|„[^“”\n]{2,300}[“”]|«[^»\n]{2,300}»|»[^«\n]{2,300}«|「[^」\n]{2,300}」'
     r"|『[^』\n]{2,300}』|《[^》\n]{2,60}》|(?<!\w)‘[^‘\n]{2,300}?’(?!\w)|‚[^‘\n]{2,300}‘|‹[^›\n]{2,300}›"
@@ -362,7 +362,7 @@ _WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\d_]+")
 
 
 def _without_quotes(text: str) -> str:
-    """A text without what it quotes and its conditions; all of it where hardly anything else is there."""
+    """Returns a text without quotations and conditions, or all of it if hardly anything else is left."""
     if '":' not in text and "{" not in text:
         without = _QUOTATION.sub(" … ", text)
         if len(without) < len(text) and len(_WORD.findall(without, 0, 2000)) >= 4:

@@ -7,10 +7,10 @@ from typing import Any
 
 from junitparser import Attr, Error, Failure, FloatAttr, TestCase, TestSuite
 
+from proctor.holdout import SEALED_REASON
 from proctor.model import Verdict
 from proctor.reports.runs.serialize import CaseResult, RunReport, case_results, judge_notes, question_text
 from proctor.safe_text import escape_invisible
-from proctor.splits import SEALED_REASON
 
 _END = "</testsuite>"
 

@@ -13,13 +13,13 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from proctor.errors import ExitCode
+from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.model import Calibration, Case, Message, Output, Run, Score, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.reports.formatting import format_utc, round_interval
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
-from proctor.splits import SEALED_REASON, seal_case, seal_trial
 from proctor.verdicts import (
     CaseRepeats,
     Counts,

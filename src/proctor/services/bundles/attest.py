@@ -16,6 +16,7 @@ from proctor.bundles.reader import MAX_BUNDLE_LINE_BYTES
 from proctor.bundles.writer import BundleDigests, check_bundle_path, create_bundle
 from proctor.codec import target_digest
 from proctor.errors import StoreError, UsageError
+from proctor.holdout import holdout_positions
 from proctor.model import Case, Run, Trial
 from proctor.proof import merkle
 from proctor.proof.canonical import canonical_json
@@ -42,7 +43,6 @@ from proctor.proof.statement import (
 from proctor.protocols import Store, StoredTrial
 from proctor.services.progress_lines import Notify, progress_reporter
 from proctor.services.runs.reading.report import record_holdout_access
-from proctor.splits import holdout_positions
 from proctor.targets import has_file_model
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from proctor import __version__
 from proctor.codec import assertion_digest, encode
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.errors import GraderBroke, TimeLimitExceeded, UnknownName
 from proctor.graders import GRADERS
 from proctor.grading import build_grader, score, uninterrupted_size

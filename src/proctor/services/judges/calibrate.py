@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from proctor.calibration import AnswerVerdicts, lengthen, majority, make_calibration
 from proctor.codec import labels_digest, target_digest
-from proctor.env_vars import mask
+from proctor.env_substitution import mask
 from proctor.graders import GRADERS
 from proctor.graders.judged.prompt_sections import is_empty
 from proctor.grading import GradingContext, build_grader, score

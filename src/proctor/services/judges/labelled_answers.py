@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.env_vars import check_variables_set, substitute_in_case, unmask
+from proctor.env_substitution import check_variables_set, substitute_in_case, unmask
 from proctor.errors import StoreError, SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import build_grader

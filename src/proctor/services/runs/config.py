@@ -1,4 +1,4 @@
-"""`proctor.toml`: what a project says once instead of with every command."""
+"""`proctor.toml`: a project's defaults for commands."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from proctor.stores import move_address
 
 CONFIG_NAME = "proctor.toml"
 _SUITE_KEYS = ("prompts", "evaluators", "substitutions")
-"""Keys that say how suites are read, besides those of single dialects; every other one is a flag of `run`."""
+"""Keys for reading suites, besides those of single dialects; every other key is a flag of `run`."""
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """What the file says; empty where there is none."""
+    """The settings of the file; empty if there is none."""
 
     path: Path | None = None
-    """The file, absolute."""
+    """The absolute path of the file."""
     flags: dict[str, Any] = {}
     """Values of flags of `run`, by the flag without its dashes; suites and the store as the working directory
     sees them."""
     prompts: Path | None = None
-    """The folder of prompts, absolute."""
+    """The absolute path of the folder of prompts."""
     evaluators: tuple[str, ...] = ()
-    """The ids of the prompts that judges get; empty for all."""
+    """The ids of the judge prompts to use; empty for all."""
     substitutions: dict[str, str] = {}
-    """What placeholders in the checks of graded prompts stand for."""
+    """The values of placeholders in the checks of graded prompts."""
     dialect_options: dict[str, str | bool] = {}
-    """The values of the settings that dialects have, by the options of a `SuiteSource`."""
+    """The values of the dialects' own settings, by the options of a `SuiteSource`."""
 
     def source_options(self, path: Path) -> dict[str, Any]:
-        """The options of the `SuiteSource` of a suite, which is that file or all of that folder."""
+        """Returns the options for the `SuiteSource` of a suite, which is a file or a whole folder."""
         options: dict[str, Any] = dict(self.dialect_options)
         if self.prompts is not None:
             folder = path if path.is_dir() else path.parent
@@ -51,22 +51,22 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
-    """The `proctor.toml` of a folder, or of the nearest one above it up to the repository's.
+    """Loads the `proctor.toml` of a folder, or of the nearest one above it, up to the repository's root.
 
     Args:
         flags: the flags that the file may set, without their dashes.
-        start: the folder; None is the working directory.
+        start: the folder; None for the working directory.
 
     Raises:
-        UsageError: the file cannot be read, is not TOML, or has a key or value that it may not have.
+        UsageError: the file cannot be read, is not TOML, or has an invalid key or value.
     """
-    path = _find_file(Path(os.path.abspath(start or Path.cwd())))  # noqa: PTH100 - a link stays where it leads from
+    path = _find_file(Path(os.path.abspath(start or Path.cwd())))  # noqa: PTH100 - keeps links unresolved
     if path is None:
         return Config()
     shown_path = os.path.relpath(path)
     table = _read_table(path, shown_path)
     known_names = {*_SUITE_KEYS, *flags, "suite"}
-    settings = {} if table.keys() <= known_names else _dialect_settings()  # which imports all dialects
+    settings = {} if table.keys() <= known_names else _dialect_settings()  # imports all dialects
     valid_names = sorted({*known_names, *settings})
     for name in table:
         if name not in valid_names:
@@ -130,7 +130,7 @@ def _parse_flags(
 
 
 def _relative_to_cwd(word: str, folder: Path) -> str:
-    """A path of the file from the working directory; a name of a suite as it is."""
+    """Returns a path of the file relative to the working directory; names of suites stay as they are."""
     return os.path.relpath(folder / word) if (folder / word).exists() else word
 
 
@@ -150,7 +150,7 @@ def _parse_substitutions(table: dict[str, Any], shown_path: str) -> dict[str, st
 
 
 def _dialect_settings() -> dict[str, DialectSetting]:
-    """The settings of all dialects by their keys."""
+    """Returns the settings of all dialects by their keys."""
     dialects = DIALECTS.load_all().values()
     return {setting.key: setting for dialect in dialects for setting in dialect.settings()}
 

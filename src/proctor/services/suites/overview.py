@@ -8,10 +8,10 @@ from contextlib import suppress
 from msgspec import Struct
 
 from proctor.errors import UsageError
+from proctor.holdout import holdout_positions
 from proctor.model import Run, SplitRule, Suite
 from proctor.protocols import SavedSuite, Store
 from proctor.reports.suites import SuiteDetail, VersionEntry
-from proctor.splits import holdout_positions
 
 
 def list_saved_versions(store: Store, name: str | None = None) -> list[VersionEntry]:

@@ -13,15 +13,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError
+from proctor.holdout import with_holdout_share
 from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.plurals import join_names
 from proctor.protocols import CaseAtLine, Store, SuiteWriter
 from proctor.services.bundles.side_effects import find_side_effects
 from proctor.services.runs.config import Config
+from proctor.services.suites.holdout_split import check_share
 from proctor.services.suites.load import load_source
 from proctor.services.suites.save_and_open import SaveResult, check_builtin, get_save_state
 from proctor.services.suites.saved_names import check_suite_name
-from proctor.services.suites.split import check_share
 from proctor.services.suites.upload import (
     FOLDER_CHOICE,
     Upload,
@@ -30,7 +31,6 @@ from proctor.services.suites.upload import (
     source_from_upload,
 )
 from proctor.services.suites.validate import validate_source
-from proctor.splits import with_holdout_share
 from proctor.validation import quote_value
 
 PAGE_CODE: Final = "not-from-a-page"

@@ -2,7 +2,4 @@
 
 In: filters and a page. Out: rows. It is derived from the store and can be deleted at any time. Start with
 `database.py`.
-
-In: filters and a page. Out: rows. It is derived from the store and can be deleted at any time.
-Start with `database.py`.
 """

@@ -5,12 +5,6 @@ totals; each of its trials has a short row. Every query reads all rows of one ru
 ms, and an index for each order would take long to write.
 
 Several processes and threads may use it at once. Rows that two of them add for the same run are identical.
-
-Everything in it comes from the store, so it may be deleted at any time. A run has one row with its totals;
-each of its trials has a short row. Every query reads all rows of one run: 100,000 take about 10 ms, and an
-index for each order would take long to write.
-
-Several processes and threads may use it at once. What two of them add for the same run is identical.
 """
 
 from __future__ import annotations
@@ -35,8 +29,7 @@ from proctor.stores.sqlite.connection import as_store_errors, connect
 from proctor.stores.sqlite.transactions import transaction
 
 APPLICATION_ID = 0x50524354
-"""`PRCT`, stored in the file's header, so that another program's database is never mistaken for a catalogue.
-"""
+"""`PRCT`, stored in the file's header, so that no other program's database is mistaken for a catalogue."""
 _TABLES = (
     """CREATE TABLE runs (
         key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, token TEXT NOT NULL,

@@ -1,8 +1,6 @@
 """Reads one position of a suite: its case, its trials in a run, and other runs that sent the same case.
 
 Everything is read by keys, so that it is fast however many trials a run has.
-
-Each is read by its keys, however many trials a run has.
 """
 
 from __future__ import annotations

@@ -139,12 +139,6 @@ def _check_before_opening(path: Path) -> None:
 
     Sources: "Database File Format", section 1.3; "How To Corrupt An SQLite Database File", section 2.2,
     sqlite.org.
-
-    Not while this process has a connection to it: closing any other descriptor of a file lets go of all locks
-    that the process has on it, and another process would take away the log that the connection writes to.
-
-    Sources: "Database File Format", section 1.3; "How To Corrupt An SQLite Database File", section 2.2,
-    sqlite.org.
     """
     name = os.path.realpath(path)
     with _OPEN_LOCK:
@@ -314,8 +308,6 @@ def _is_writable_or_missing(path: Path) -> bool:
     """Returns whether a file can be written or does not exist.
 
     Other processes create and remove the log meanwhile, so a refusal counts only if the file stays the same.
-
-    Other processes make and remove the log meanwhile, so a refusal counts if the file stays the same.
     """
     effective = os.access in os.supports_effective_ids
     while True:

@@ -20,10 +20,6 @@ class FileIdentity:
     On Windows an open file cannot be deleted or replaced, so nothing is checked. If a file system gives a
     file a new number each time, only its absence counts. An error, such as that of a mount that does not
     answer, is not a change.
-
-    On Windows an open file cannot be deleted or replaced, so nothing is looked at. Where a file system gives
-    a file another number each time, only its absence counts. An error such as that of a mount that does not
-    answer is no change.
     """
 
     def __init__(self, path: str) -> None:

@@ -5,13 +5,6 @@ A row has a few columns to find it by, and the canonical JSON of its record. `tr
 version, and `versions.turn` grows with each save under a name. `origins.path` is relative to the store's
 folder, so that a project can be moved and copied with its store. Of `labels`, the newest row for a person and
 an answer counts; earlier rows stay and count again when it is removed, and none is deleted with its run.
-
-A row is a few columns to find it by, and the noun's canonical JSON. `trials.verdict` is a cache of
-`proctor.verdicts`; it is NULL while a trial waits for its judges. `versions.content` is NULL for a version
-that was forgotten, and `versions.turn` grows with everything that is saved under a name. `origins.path` is
-relative to the store's folder, so that a project can be moved and copied with its store. Of `labels` the
-newest row of one person and answer counts; earlier ones stay and count again when it is taken back, and none
-is deleted with its run.
 """
 
 from __future__ import annotations

@@ -5,11 +5,6 @@ page: first those that are still reachable from the tree, then all others that a
 pages.
 
 Source: "Database File Format", sections 1 (pages, records), 2 (schema) and 4 (write-ahead log), sqlite.org.
-
-SQLite reads a table from its root page down and gives up at the first damaged page. Here every page is read:
-first those that are still reachable from the tree, then all others that are not on the list of free pages.
-
-Source: "Database File Format", sections 1 (pages, records), 2 (schema) and 4 (write-ahead log), sqlite.org.
 """
 
 from __future__ import annotations

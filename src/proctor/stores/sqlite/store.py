@@ -122,7 +122,7 @@ class SqliteStore(AnnotationTables):
             version: `v2`, or a digest or at least 6 digits of its beginning, with or without `sha256:`; None
                 for the version last saved.
 
-            Raises:
+                es:
                 StoreError: several versions have a digest that begins like that.
         """
         return self._versions.find(name, version)

@@ -70,12 +70,12 @@ class StagedCases:
         )
 
     def prepare(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> bool:
-        """Writes what takes long, before the transaction of `publish`; returns whether anything was left to do.
+        """Writes what takes long, before the transaction of `publish`; returns whether it wrote anything.
 
         Args:
-            content: the content that all cases make.
-            bodies: those that were not written yet, and so are `places`.
-            places: where they stand.
+            content: the digest of all cases.
+            bodies: the cases that were not written yet.
+            places: their positions.
         """
         if self._key is None and (not self._skipped_count or self.has(content)):
             return False
@@ -208,8 +208,6 @@ def _new_key(db: sqlite3.Connection, run_locks: RunLocks) -> int:
 
     It records which cases are older, and whether another process was saving, so that all can be removed
     again.
-
-    It says which cases are older, and whether somebody else was saving, so that all can be removed again.
     """
     (last_case,) = db.execute("SELECT coalesce(max(key), 0) FROM cases").fetchone()
     alone = 0 if _find_unfinished(db) else 1

@@ -6,13 +6,6 @@ allows only every few milliseconds; so each statement has many rows.
 A row is dropped only if it cannot be written anywhere. While another process holds the lock, rows wait. With
 `can_rescue`, rows that can no longer be written to the store's file go to a new file, with everything that
 belongs to them.
-
-SQLite releases the interpreter lock for every statement and must get it back afterwards, which a busy event
-loop allows only every few milliseconds; so each statement has many rows.
-
-A row is dropped only if it cannot be written anywhere. While another process holds the lock, rows wait. With
-`can_rescue`, rows that can no longer be written to the store's file go to a new file, with everything that
-belongs to them.
 """
 
 from __future__ import annotations

@@ -42,8 +42,6 @@ class SuiteVersions:
 
         Call it inside a transaction, as two processes may be saving at once.
 
-        Only inside a transaction, as two processes may be saving at once.
-
         Args:
             suite: its header.
             aside: an existing version stays as it is, and a new one is ordered before all others.
@@ -77,8 +75,6 @@ class SuiteVersions:
         """Restores a deleted version with its number, time and order; returns None if it was not deleted.
 
         Call it inside a transaction. A version that has been saved again since stays as it is.
-
-        Only inside a transaction. One that has been saved again since stays as it is.
         """
         row = self._db.execute(
             "SELECT number, content FROM versions WHERE name = ? AND digest = ?", (suite.name, suite.digest)
@@ -197,8 +193,6 @@ def delete_unused_contents(db: sqlite3.Connection) -> None:
     """Deletes contents without a version or run, and cases without a content.
 
     Suites that are being saved are not touched; see `proctor.stores.sqlite.suite_staging`.
-
-    What is being saved at this moment stays; see `proctor.stores.sqlite.suite_staging`.
     """
     db.execute(
         "DELETE FROM contents WHERE content NOT IN (SELECT content FROM runs) AND content NOT IN "  # noqa: S608

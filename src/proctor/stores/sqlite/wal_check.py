@@ -4,11 +4,6 @@ SQLite takes any log that has the store's name, and the log of another database 
 its pages. A log does not say which database it belongs to, so the store is read with it and without it.
 
 Source: "How To Corrupt An SQLite Database File", section 1.4, sqlite.org.
-
-SQLite takes any log that has the store's name, and a log of another database would overwrite the store with
-pages of that. Nothing in it says whose it is, so the store is read with it and without it.
-
-Source: "How To Corrupt An SQLite Database File", section 1.4, sqlite.org.
 """
 
 from __future__ import annotations
@@ -32,8 +27,6 @@ def is_foreign_log(path: Path) -> bool:
     """Returns whether the log beside a store belongs to another database; False if a process uses it.
 
     Call it only while this process has no connection to the store.
-
-    To be called only while this process has no connection to the store.
     """
     log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
     try:

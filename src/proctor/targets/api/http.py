@@ -27,7 +27,7 @@ from aiohttp import (
 )
 from yarl import URL
 
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
 from proctor.targets import get_kind, iter_kinds

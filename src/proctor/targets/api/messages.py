@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from proctor.env_vars import substitute
+from proctor.env_substitution import substitute
 from proctor.model import Attachment, Message, Prompt, TargetSpec
 
 FORM_VARIABLE = "PROCTOR_FORM"

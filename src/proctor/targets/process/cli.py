@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from proctor.env_vars import mask, names_in, substitute
+from proctor.env_substitution import mask, names_in, substitute
 from proctor.errors import ProctorError, TargetError, TargetTimeout, UsageError
 from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
 from proctor.protocols import CompletedProgram

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from proctor.env_vars import names_in, substitute
+from proctor.env_substitution import names_in, substitute
 from proctor.model import TargetSpec
 from proctor.targets.entries import SECRET_NAME, WHOLE_REFERENCE, TargetEntry
 from proctor.targets.process.command_template import (

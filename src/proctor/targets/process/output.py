@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from proctor.codec import encode
-from proctor.env_vars import stream_end
+from proctor.env_substitution import stream_end
 from proctor.errors import AnswerTooLarge, TargetError
 from proctor.model import Message, Output, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, is_valid_cost, read_usage

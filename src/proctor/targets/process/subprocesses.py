@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from proctor.env_vars import stream_end_sentence
+from proctor.env_substitution import stream_end_sentence
 from proctor.errors import TargetError, TargetTimeout
 from proctor.protocols import CompletedProgram as CompletedProgram
 

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from proctor.dialects import DIALECTS, LOSSLESS, writable_names
 from proctor.errors import ProctorError, SuiteError, UsageError
+from proctor.holdout import holdout_size
 from proctor.model import Suite
 from proctor.plurals import pluralize
 from proctor.safe_text import one_line
@@ -31,7 +32,6 @@ from proctor.services.suites.upload import (
     upload_from_text,
 )
 from proctor.services.suites.zip_upload import check_paths, is_zip, unpack
-from proctor.splits import holdout_size
 from proctor.web.annotated_source import annotate
 from proctor.web.browser_sessions import get_session
 from proctor.web.pending_uploads import get_pending_uploads

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from proctor.dialects.agentv.shared import finish, parse_scalar
-from proctor.env_vars import substitute
+from proctor.env_substitution import substitute
 from proctor.errors import UsageError
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog

@@ -23,7 +23,7 @@ from proctor.dialects.agentv.shared import (
 from proctor.dialects.agentv.syntax import TESTS_NAMES
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, with_holdout
 from proctor.dialects.shared.yaml_files import ignore_fields
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.model import PassRule, Suite, SuiteDefaults
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog

@@ -14,8 +14,8 @@ from proctor.dialects.agentv.read.assertions import (
     parse_test_rubrics,
     reads_criteria,
 )
+from proctor.dialects.agentv.read.case_vars import fill_value
 from proctor.dialects.agentv.read.messages import parse_expected, parse_input, read_input_files
-from proctor.dialects.agentv.read.templates import fill_value
 from proctor.dialects.agentv.read.test_files import RawTest
 from proctor.dialects.agentv.read.workspace import (
     WorkspaceLevel,
@@ -33,7 +33,7 @@ from proctor.dialects.agentv.shared import (
     to_snake_case,
 )
 from proctor.dialects.shared.yaml_files import ignore_fields
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Workspace
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv.read.templates import PLACEHOLDER, fill_text, fill_value, find_missing_names
+from proctor.dialects.agentv.read.case_vars import PLACEHOLDER, fill_text, fill_value, find_missing_names
 from proctor.dialects.agentv.read.v5_prompts import Version5Prompt, read_prompts
 from proctor.dialects.shared.yaml_files import find_file, parse_yaml
 from proctor.protocols import SuiteSource

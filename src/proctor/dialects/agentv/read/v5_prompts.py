@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv.read.templates import fill_value, find_missing_names
+from proctor.dialects.agentv.read.case_vars import fill_value, find_missing_names
 from proctor.dialects.shared.yaml_files import find_file, parse_yaml
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value

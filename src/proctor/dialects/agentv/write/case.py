@@ -26,7 +26,7 @@ from proctor.dialects.agentv.write.messages import (
 )
 from proctor.dialects.agentv.write.workspace import render_workspace
 from proctor.dialects.shared.losses import LossReport
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.model import Case
 from proctor.protocols import SuiteSource
 from proctor.validation import ProblemLog

@@ -52,7 +52,7 @@ class JudgeProxy:
     """Implements the protocol `JudgeProvider`; the server starts when it is first needed."""
 
     def __init__(self) -> None:
-        """Starts no server."""
+        """Creates the proxy without starting its server."""
         self._sessions: list[_ProxySession] = []
         self._start_lock = asyncio.Lock()
         self._runner: ServerRunner | None = None

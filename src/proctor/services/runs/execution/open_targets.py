@@ -1,4 +1,4 @@
-"""The opened targets, judges and programs of one run, and which of them a case gets."""
+"""The open targets, judges and programs of one run, and the choice among them for a case."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class OpenTargets:
 
     @classmethod
     async def open_for_run(cls, run: Run, reach: TargetPool, stop: Callable[[str], None]) -> OpenTargets:
-        """Open the targets and judges of a run.
+        """Opens the targets and judges of a run.
 
         Args:
             run: the run.
             reach: opens targets and judges.
-            stop: told why when no judge answers any more because its endpoint was given up.
+            stop: called with the reason when a judge's endpoint was given up, so that it cannot reply any more.
 
         Raises:
             UsageError: a target or judge cannot be opened.
@@ -89,13 +89,13 @@ class OpenTargets:
         return cast
 
     def target_for(self, case: Case) -> Answerer:
-        """The target of the case."""
+        """Returns the target of a case."""
         return self._target if case.target is None else self._targets[case.target]
 
     def grading_context_for(
         self, case: Case, workspace: str | None = None, known: Mapping[str, tuple[Judgment, ...]] = {}
     ) -> GradingContext:
-        """What graders of the case may call, the folder of its answer, and the judgments that are reused."""
+        """Returns what graders may call, the folder of the answer, and the judgments that are reused."""
         judges = self._judges.get(case.target) if case.target is not None else None
         if judges is None and workspace is None and not known:
             return self._grading_context
@@ -103,14 +103,14 @@ class OpenTargets:
         return replace(self._grading_context, judges=judges, workspace=workspace, prior_judgments=known)
 
     async def aclose(self) -> None:
-        """Close the judge proxy and end graders; targets stay open. Safe to call twice."""
+        """Closes the judge proxy and ends graders; targets stay open. Safe to call twice."""
         self.isolation.close()
         if self._judge_proxy is not None:
             await self._judge_proxy.aclose()
 
 
 class _StoppingJudge:
-    """A judge that stops the run when its endpoint was given up: graders take that for one missing reply."""
+    """A judge that stops the run when its endpoint was given up; graders would see only a missing reply."""
 
     def __init__(self, name: str, target: Answerer, stop: Callable[[str], None]) -> None:
         self._name = name

@@ -1,7 +1,7 @@
 """Finds answers to the same prompt in earlier runs, and the judgments of them.
 
-Trials are found by what was sent, so that a case keeps its answers when only its grading, its id or its
-position changes. Answers from a workspace are never reused: the folder that graders look at is gone.
+Trials are found by the prompt, so that a case keeps its answers when only its grading, its id or its
+position changes. Answers from a workspace are never reused: the folder that graders read is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from proctor.codec import (
     target_digest,
     unordered_digest,
 )
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.errors import TargetError
 from proctor.graders import GRADERS
 from proctor.grading import GradingMode, build_grader, grading_mode
@@ -91,7 +91,7 @@ class ReuseFinder:
     def __init__(
         self, store: Store, run: Run, index: CaseIndex, values: VariableValues, only: str | None = None
     ) -> None:
-        """Takes the run; nothing is read yet.
+        """Stores its arguments; reads nothing.
 
         Args:
             store: has the earlier runs.
@@ -132,7 +132,8 @@ class ReuseFinder:
         return prior_trials
 
     def _is_complete(self, answers: Mapping[int, list[PriorAnswer]]) -> bool:
-        """Whether these are all answers to one case in one run, so that scores over repeats stay valid."""
+        """Returns whether these are all answers to a case in one run, so that scores over repeats stay valid.
+        """
         best = [candidates[0] for candidates in answers.values()]
         if len({(answer.run, answer.trial.position) for answer in best}) != 1:
             return False
@@ -179,7 +180,7 @@ class ReuseFinder:
         if answer.run == self._run.id or output is None or output.target is not None:
             return False
         if self._only is None and self._get_run(answer.run).imported is not None:
-            return False  # its answer was not made here
+            return False  # its answer was produced on another machine
         variables = self._target_variables.get(case.target, frozenset[str]()).union(sent_variables(case))
         if case.variables:  # a reference in the stored answer stands for the value at that time
             variables |= set(names_in(output)).intersection(case.variables)
@@ -191,7 +192,7 @@ class ReuseFinder:
         )
 
     def _keeps_scores(self, answer: PriorAnswer, case: Case) -> bool:
-        """Whether its scores are those that grading would give now."""
+        """Returns whether grading would give the same scores now."""
         if self._only is not None or answer.verdict not in (Verdict.PASS, Verdict.FAIL):
             return False
         if judged_digest(answer.case) != judged_digest(case):

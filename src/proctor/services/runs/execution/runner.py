@@ -1,4 +1,4 @@
-"""One run: its missing trials planned, handed to an engine with a worker and a writer, and closed."""
+"""Executes one run: plans its missing trials, and passes them to an engine with a worker and a writer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor import __version__
 from proctor.codec import assertion_digest
 from proctor.engines import ENGINES
 from proctor.engines.protocol import Engine, RunWork, WorkspaceUse, make_trial
-from proctor.env_vars import substitute_in_case, unmask
+from proctor.env_substitution import substitute_in_case, unmask
 from proctor.graders import GRADERS
 from proctor.grading import GradingMode, grading_mode
 from proctor.model import Case, Run, Trial, Verdict
@@ -42,16 +42,16 @@ from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
 
 class TrialRunner:
-    """Makes the trials of one run, once."""
+    """Executes the missing trials of one run, once."""
 
     def __init__(
         self, planned_run: PlannedRun, store: Store, pool: TargetPool, listen: events.Listener
     ) -> None:
-        """Opens and sends nothing.
+        """Stores its arguments; opens and sends nothing.
 
         Args:
             planned_run: the run, its selected cases and the run whose trials it reuses.
-            store: where its trials are kept.
+            store: the store for its trials.
             pool: opens its target and judges.
             listen: receives every event.
         """
@@ -71,7 +71,7 @@ class TrialRunner:
         self._stopped = False
 
     def stop(self) -> None:
-        """Start no further trial."""
+        """Prevents further trials from starting."""
         self._stopped = True
         if self._engine is not None:
             self._engine.stop()
@@ -79,10 +79,10 @@ class TrialRunner:
             self._worker.stop()
 
     async def run(self) -> events.RunFinished:
-        """Make every trial that is missing, or what can be made until `stop`; what was made is stored.
+        """Executes all missing trials, or as many as possible before `stop`, and stores them.
 
         Raises:
-            StoreError: the store's file could not be written to the end; the text names the one that was.
+            StoreError: trials had to be written to another file than the store's; the text names that file.
         """
         self._start()
         settings = self._run.settings
@@ -115,21 +115,21 @@ class TrialRunner:
         return event
 
     async def _run_trials(self, engine: Engine, worker: RunWorker, writer: RunWriter) -> Run:
-        """Run the engine and close what it used; the run's last state is durable then."""
+        """Runs the engine and closes what it used; then the run's last state is durable."""
         status: Literal["finished", "interrupted"] = "interrupted"
         try:
             await engine.run(self._plan_trials(writer))
             if not (engine.stop_reason and self._pool.has_failing_endpoint()):
-                writer.release_held()  # else the run was stopped for what caused them, and sends them again
+                writer.release_held()  # else what caused them stopped the run, and resuming it sends them again
             if not engine.is_stopped or writer.tally.all.total >= self._index.trial_count:
                 status = "finished"
         except asyncio.CancelledError:
-            self._stopped = True  # stopped at once: what finished is stored, and the run says so below
+            self._stopped = True  # cancelled: what finished is stored, and the run is marked as stopped below
         finally:
             try:
                 for line in await worker.aclose():
                     self._listen(events.StatusMessage(line))
-            finally:  # also when closing is cut short
+            finally:  # also when closing is interrupted
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
                 self._store.update_run(run, wait=False)
@@ -137,7 +137,7 @@ class TrialRunner:
         return run
 
     def _start(self) -> None:
-        """Write the run into the store, and tell the listener how many trials it has."""
+        """Stores the run, and reports the number of its trials to the listener."""
         if self._continues:
             self._store.lock_run(self._run.id)
             if self._run.status != "finished":
@@ -147,7 +147,7 @@ class TrialRunner:
             self._run = replace(self._run, versions=_collect_versions(), started_at=datetime.now(UTC))
             self._store.add_run(self._run)
             self._store_variables()
-            if self._run.suite.no_holdout:  # it shows what other runs of the suite hold out
+            if self._run.suite.no_holdout:  # this run shows cases that other runs of the suite hold out
                 record_holdout_access(self._store, self._run, "reveal")
         index = self._index
         splits = (
@@ -163,7 +163,7 @@ class TrialRunner:
         )
 
     def _store_variables(self) -> None:
-        """Store digests of variables' values; of a run on reused answers only those that their run has."""
+        """Stores digests of variables' values; for reused answers only those that their run has."""
         names = self._variables | target_variables(all_specs(self._run))
         earlier = self._run.regrade_of or (self._earlier_run and self._earlier_run.id)
         if earlier:
@@ -175,7 +175,7 @@ class TrialRunner:
             self._engine.stop(reason)
 
     def _spent_usd(self) -> float:
-        """What the run cost before it is continued; 0 without a budget, as nothing else needs it."""
+        """Returns what the run has cost so far; 0 without a budget, as nothing else needs it."""
         if not self._continues or self._run.settings.budget_usd is None:
             return 0.0
         earlier = Tally(self._rules)
@@ -185,7 +185,7 @@ class TrialRunner:
         return earlier.least_cost_usd
 
     def _plan_trials(self, writer: RunWriter) -> Iterator[PlannedTrial]:
-        """The trials that are missing; those that are there are counted on the way."""
+        """Yields the missing trials, and counts the others on the way."""
         if self._earlier_run is not None and not self._continues:
             self._store_reused()
 
@@ -212,7 +212,7 @@ class TrialRunner:
         )
 
     def _store_reused(self) -> None:
-        """Store all that an earlier run leaves to this one before the first call, as it may be cut short."""
+        """Stores all reused trials before the first call, as the run may be interrupted."""
         store, run_id = self._store, self._run.id
 
         def record(prior_trial: PriorTrial, case: Case) -> None:
@@ -225,11 +225,11 @@ class TrialRunner:
                 store.save_output(run_id, make_trial(planned_trial, datetime.now(UTC), planned_trial.output))
 
     def _fill_variables(self, planned_trial: PlannedTrial) -> PlannedTrial:
-        """The trial with the values of the variables that its case, and a stored output of it, name."""
+        """Returns the trial with the variables in its case and its stored output replaced by their values."""
         if self._run.regrade_of is not None and planned_trial.case.workspace is not None:
             planned_trial = replace(
                 planned_trial, case=replace(planned_trial.case, workspace=None)
-            )  # no target works in it
+            )  # no target works in this workspace
         if not planned_trial.case.variables:
             return planned_trial
         environ = self._pool.environ
@@ -242,7 +242,7 @@ class TrialRunner:
         )
 
     def _list_workspaces(self) -> tuple[WorkspaceUse, ...]:
-        """The workspaces that targets will work in; a regrade calls none."""
+        """Returns the workspaces that targets will work in; none for a regrade."""
         if not self._index.has_workspaces or self._run.regrade_of is not None:
             return ()
         from proctor.services.runs.execution.workspaces import list_workspaces
@@ -250,14 +250,14 @@ class TrialRunner:
         return list_workspaces(self._run, self._index, self._store)
 
     def _is_reusable(self, stored_trial: StoredTrial, case: Case) -> bool:
-        """Whether an earlier trial stays as it is."""
+        """Returns whether an earlier trial is kept as it is."""
         if self._continues:
             return stored_trial.verdict is not None
         return decide_verdict(stored_trial.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
 
 
 def _copied_trial(prior_trial: PriorTrial) -> Trial:
-    """A trial that stays, with the run that it comes from."""
+    """Returns a reused trial, with the run that it comes from."""
     trial, source_run = prior_trial.trial, prior_trial.source_run
     if trial.source_run == source_run:
         return trial
@@ -269,7 +269,7 @@ def _grades_repeats_together(case: Case) -> bool:
 
 
 def _collect_versions() -> dict[str, str]:
-    """What makes the run; of libraries those that are loaded, as only they can have to do with it."""
+    """Returns the versions of Proctor, Python and loaded libraries; others cannot affect the run."""
     versions = {
         "proctor": __version__,
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""The straight line of one request: plan its runs, open what they call, make each run, close everything."""
+"""Executes one request: plans its runs, opens what they call, executes each run, and closes everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from proctor.engines import ENGINES
 from proctor.engines.retries import RetryPolicy
-from proctor.env_vars import check_variables_set
+from proctor.env_substitution import check_variables_set
 from proctor.errors import UsageError
 from proctor.invalid_cases import summarize_placeholders
 from proctor.lint.suite_size import too_few_cases
@@ -28,18 +28,18 @@ from proctor.services.runs.request import Request
 
 
 class RunSession:
-    """Makes the runs of one request. The listener receives everything that happens."""
+    """Executes the runs of one request. The listener receives every event."""
 
     def __init__(
         self, store: Store, environ: Mapping[str, str], listen: events.Listener, *, folder: Path
     ) -> None:
-        """Opens nothing.
+        """Stores its arguments; opens nothing.
 
         Args:
-            store: where everything is kept.
-            environ: where keys come from.
+            store: the store for the runs.
+            environ: the environment, with keys.
             listen: receives every event, in order.
-            folder: where the store lies; a user's own `prices.toml` is in it.
+            folder: the store's folder, which may have the user's own `prices.toml`.
         """
         self._store = store
         self._environ = environ
@@ -48,23 +48,23 @@ class RunSession:
         self._runner: TrialRunner | None = None
         self._stopped = False
         self.not_started: list[str] = []
-        """The runs that `stop` kept from starting, as `SUITE on TARGET`."""
+        """The runs that did not start because of `stop`, as `SUITE on TARGET`."""
 
     def stop(self) -> None:
-        """Start no further trial; calls under way get a few seconds, and what finished is kept."""
+        """Prevents further trials from starting; calls in progress get a few seconds to finish."""
         self._stopped = True
         if self._runner is not None:
             self._runner.stop()
 
     async def run(self, request: Request) -> list[events.RunFinished]:
-        """Make all runs of a request, one after the other.
+        """Executes all runs of a request, one after the other.
 
         Raises:
-            SuiteError: a suite is wrong; carries all problems of all suites, and nothing was sent.
+            SuiteError: a suite is invalid; has all problems of all suites, and nothing was sent.
             UsageError: a target, judge or run is not available; nothing was sent.
             NothingSelected: the selection leaves no case of any suite.
         """
-        ENGINES.get(request.settings.engine)  # a wrong name is told before anything is read
+        ENGINES.get(request.settings.engine)  # reports a wrong name before anything is read
         self._store.on_wait(lambda message: self._listen(events.StatusMessage(message)))
         self._store.protect()
         prices = load_prices(self._environ, self._folder)
@@ -79,7 +79,7 @@ class RunSession:
             await self._open(planned_runs, pool)
             results = []
             for number, planned_run in enumerate(planned_runs):
-                await asyncio.sleep(0.001)  # a signal that came while something was imported is heard now
+                await asyncio.sleep(0.001)  # handles a signal that arrived during imports
                 if self._stopped:
                     self.not_started = [
                         f"{remaining.run.suite.name} on {remaining.run.target.name}"
@@ -93,7 +93,7 @@ class RunSession:
             await pool.aclose()
 
     def _new_pool(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> TargetPool:
-        settings = planned_runs[0].run.settings  # of a stored run: its own, but for what the request changes
+        settings = planned_runs[0].run.settings  # a stored run's own, except for what the request changes
         return TargetPool(
             self._environ,
             concurrency=max(planned_run.run.settings.concurrency for planned_run in planned_runs),
@@ -106,7 +106,7 @@ class RunSession:
         )
 
     def _add_price_warnings(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> list[PlannedRun]:
-        """The runs with what is doubtful about their prices as warnings; the listener hears each once."""
+        """Returns the runs with warnings about uncertain prices; the listener gets each warning once."""
         messages = set[str]()
         runs = []
         for planned_run in planned_runs:
@@ -120,7 +120,7 @@ class RunSession:
         return runs
 
     async def _open(self, planned_runs: Sequence[PlannedRun], pool: TargetPool) -> None:
-        """Find every engine, target and judge, so that whatever is missing is known before the first call."""
+        """Opens every engine, target and judge, so that what is missing is known before the first call."""
         for planned_run in planned_runs:
             ENGINES.get(planned_run.run.settings.engine)
             check_variables_set(planned_run.required.variables, self._environ)
@@ -138,7 +138,7 @@ class RunSession:
 
 
 def _list_placeholders(planned_runs: Sequence[PlannedRun]) -> list[tuple[str, Case]]:
-    """The cases that are never sent, each once though several targets have it, by names that differ."""
+    """Returns the cases that are never sent, each once for all targets, with unambiguous names."""
     several = len({planned_run.run.suite.digest for planned_run in planned_runs}) > 1
     cases = {
         (planned_run.run.suite.name, case.id): case
@@ -149,7 +149,7 @@ def _list_placeholders(planned_runs: Sequence[PlannedRun]) -> list[tuple[str, Ca
 
 
 def _too_few_cases(planned_runs: Sequence[PlannedRun]) -> str | None:
-    """A warning where few cases decide between targets or by a gate; None where they decide nothing."""
+    """Returns a warning if few cases decide between targets or a gate; None if nothing is decided."""
     target_counts = Counter(planned_run.run.suite.digest for planned_run in planned_runs)
     return too_few_cases(
         {

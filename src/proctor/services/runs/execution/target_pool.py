@@ -17,7 +17,7 @@ from proctor.engines.budget import DEFAULT_OUTPUT_TOKENS, Budget, BudgetedTarget
 from proctor.engines.caching import CachedTarget, CacheStats
 from proctor.engines.fallback import FallbackTarget
 from proctor.engines.retries import RetryingTarget, RetryPolicy
-from proctor.env_vars import mask, substitute
+from proctor.env_substitution import mask, substitute
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
 from proctor.plurals import pluralize
@@ -56,7 +56,7 @@ class TargetPool:
             concurrency: the maximum concurrent requests per endpoint.
             patience: the timeout and retries of each call.
             prices: what models cost.
-            notify: called with sentences about what takes long.
+            notify: called with sentences about slow operations.
             progress: called during downloads with the name, the bytes received and the total.
             open_cache: opens the cache when a run uses it; None for no cache.
             max_answer_bytes: the largest answer that is read.
@@ -155,7 +155,7 @@ class TargetPool:
 
         Args:
             spec: the target.
-            judging: it is called as a judge, which the cache and the budget treat apart.
+            judging: whether it is called as a judge, which the cache and the budget treat separately.
 
         Raises:
             UsageError: it cannot be opened: a key, a file or a program is missing; there is a budget and no
@@ -230,7 +230,7 @@ class TargetPool:
         return limit
 
     def has_failing_endpoint(self) -> bool:
-        """Whether the last call to any endpoint failed in a way that may be the endpoint's."""
+        """Returns whether the last call to any endpoint failed in a way that may be the endpoint's fault."""
         return any(limit.breaker.failures for limit in self._limits.values())
 
     def _retry_policy_for(self, spec: TargetSpec) -> RetryPolicy:
@@ -248,7 +248,7 @@ class TargetPool:
         return substitute(options, self.environ)
 
     def get_price(self, spec: TargetSpec) -> Price | None:
-        """Returns the price of a target; None where it is unknown."""
+        """Returns the price of a target; None if it is unknown."""
         return self._prices.get(spec)
 
     def _get_budget_price(self, spec: TargetSpec) -> Price | None:
@@ -326,7 +326,7 @@ def max_concurrency_for(spec: TargetSpec, concurrency: int) -> int:
 
 
 def reports_cost(spec: TargetSpec) -> bool:
-    """Whether a target reports the cost of its answers, so that a budget needs no price."""
+    """Returns whether a target reports the cost of its answers, so that a budget needs no price."""
     return get_kind(spec).reports_cost
 
 
@@ -337,7 +337,7 @@ def _flatten_fallbacks(spec: TargetSpec) -> Iterator[TargetSpec]:
 
 
 def _answers_in_batch(spec: TargetSpec) -> bool:
-    """Whether one process answers all cases, so that it gets no prompt of its own for each."""
+    """Returns whether one process answers all cases, so that it gets no prompt for each case."""
     return bool(spec.options.get("provider_batching"))
 
 
@@ -350,7 +350,7 @@ def _check_can_judge(spec: TargetSpec) -> None:
 
 
 def _price_name(spec: TargetSpec) -> str:
-    """Returns the name for its price in `prices.toml`: the model, where it is one and not a command line."""
+    """Returns the target's name in `prices.toml`: the model, unless it is a command line."""
     return spec.model if spec.model and get_kind(spec).bills_per_prompt else spec.name
 
 
@@ -371,7 +371,7 @@ class Prices(Struct, frozen=True, kw_only=True):
         return max((price.date for price in (*self.shipped.values(), *self.own.values())), default=None)
 
     def get(self, spec: TargetSpec) -> Price | None:
-        """Returns the price of a target; None where it is unknown."""
+        """Returns the price of a target; None if it is unknown."""
         quote = quote_for(spec, self.shipped, self.own)
         return None if quote is None else quote.price
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from proctor.env_vars import names_in
+from proctor.env_substitution import names_in
 from proctor.model import Case, TargetSpec
 from proctor.protocols import Store
 
@@ -45,7 +45,7 @@ class VariableValues:
     """Compares the current values of variables with their values in stored runs."""
 
     def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
-        """Takes the store and the environment; nothing is read yet.
+        """Stores its arguments; reads nothing.
 
         Args:
             store: has the runs.
@@ -74,7 +74,7 @@ class VariableValues:
         return same
 
     def are_same(self, run_id: str, names: Iterable[str]) -> bool:
-        """Whether all of these variables are known to have the same values as in a run."""
+        """Returns whether all of these variables are known to have the same values as in a run."""
         names = tuple(names)
         return not names or all(self.compare(run_id).get(name, False) for name in names)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.engines.protocol import RunWork, TrialWorker
-from proctor.env_vars import mask, names_in
+from proctor.env_substitution import mask, names_in
 from proctor.graders import GRADERS
 from proctor.grading import (
     GradingMode,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RunWorker(TrialWorker):
-    """Calls the opened targets and judges of one run, in workspaces where cases have them."""
+    """Calls the open targets and judges of one run, in workspaces if cases have them."""
 
     def __init__(self, targets: OpenTargets, workspaces: Workspaces | None) -> None:
         """Use `open_worker`."""
@@ -39,11 +39,11 @@ class RunWorker(TrialWorker):
         self._workspaces = workspaces
 
     def stop(self) -> None:
-        """End graders that take long, as the run is stopped."""
+        """Ends graders that take long, as the run is stopped."""
         self._targets.isolation.stop()
 
     async def aclose(self) -> list[str]:
-        """Close the targets' programs and the workspaces; tells in sentences which of these stay on disk."""
+        """Closes programs and workspaces; returns sentences about workspaces that stay on disk."""
         await self._targets.aclose()
         if self._workspaces is None:
             return []
@@ -53,24 +53,24 @@ class RunWorker(TrialWorker):
         return describe_kept_workspaces(self._workspaces)
 
     def answer(self, planned_trial: PlannedTrial, workspace: str | None) -> Awaitable[Output]:
-        """Call the target of the case."""
+        """Calls the target of the case."""
         return self._targets.target_for(planned_trial.case).answer(_make_prompt(planned_trial, workspace))
 
     def grade(
         self, planned_trial: PlannedTrial, output: Output, workspace: str | None
     ) -> Awaitable[tuple[Score, ...]]:
-        """Call the graders of the case, and the judges that they name."""
+        """Calls the graders of the case, and the judges that they name."""
         context = self._targets.grading_context_for(
             planned_trial.case, workspace, planned_trial.prior_judgments
         )
         return grade(planned_trial.case, output, GRADERS.get, context)
 
     def grading_mode(self, case: Case) -> GradingMode:
-        """Whether the graders wait for anything, or look at all repeats."""
+        """Returns whether the graders wait for anything, or grade all repeats together."""
         return grading_mode(case, GRADERS.get)
 
     def grade_immediately(self, case: Case, output: Output) -> tuple[Score, ...] | None:
-        """The scores, unless the graders take longer than the event loop may wait."""
+        """Returns the scores, or None if the graders would block the event loop for too long."""
         return self._targets.isolation.attempt(
             partial(grade_immediately, case, output, GRADERS.get),
             uninterrupted_size(case.assertions, (output,), GRADERS.get),
@@ -79,7 +79,7 @@ class RunWorker(TrialWorker):
     async def grade_repeats(
         self, group: Sequence[PlannedTrial], outputs: Sequence[Output | None]
     ) -> list[tuple[Score, ...]]:
-        """Call the graders of a case with all of its outputs."""
+        """Calls the graders of a case with all of its outputs."""
         case = group[0].case
         known_judgments = [planned_trial.prior_judgments for planned_trial in group]
         return await grade_repeats(
@@ -87,12 +87,12 @@ class RunWorker(TrialWorker):
         )
 
     async def enter(self, planned_trial: PlannedTrial) -> WorkspaceVisit:
-        """Start a stay in the case's workspace; raises WorkspaceError."""
+        """Enters the case's workspace for a trial; raises WorkspaceError."""
         assert self._workspaces is not None
         return await self._workspaces.enter(planned_trial.case, planned_trial.repeat)
 
     async def leave(self, stay: WorkspaceVisit, passed: bool) -> None:
-        """End a stay, and clean up what need not be kept."""
+        """Leaves the workspace, and removes what need not be kept."""
         assert self._workspaces is not None
         await self._workspaces.leave(stay, passed=passed)
 
@@ -100,13 +100,13 @@ class RunWorker(TrialWorker):
 async def open_worker(
     work: RunWork, pool: TargetPool, *, stop: Callable[[str], None], warn: Callable[[str], None]
 ) -> RunWorker:
-    """A worker with all that its run calls. This may be done in another process than where the run is stored.
+    """Opens a worker with everything that its run calls, perhaps in another process than the run's store.
 
     Args:
         work: the run.
         pool: opens its targets and judges, with the keys and variables of this machine.
-        stop: told why when no judge answers any more because its endpoint was given up.
-        warn: told, in a sentence without values of variables, what failed after a trial in a workspace.
+        stop: called with the reason when a judge's endpoint was given up, so that it cannot reply any more.
+        warn: called with a sentence, without values of variables, if something failed after a trial in a workspace.
 
     Raises:
         UsageError: a target or judge cannot be opened.

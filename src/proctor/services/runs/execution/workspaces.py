@@ -1,4 +1,4 @@
-"""The workspaces of one run: how they are made, which trials they wait for, and which stay."""
+"""The workspaces of one run: how they are made, which trials wait for them, and which are kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from proctor.engines.protocol import RunWork, WorkspaceUse
-from proctor.env_vars import substitute_in_case
+from proctor.env_substitution import substitute_in_case
 from proctor.model import Run, Workspace
 from proctor.plan import CaseIndex, count_repeats
 from proctor.protocols import ProgramRunner, Store
@@ -17,16 +17,16 @@ from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.run_shared import WorkspaceRoot
 
 _MAX_LISTED = 5
-"""Kept workspaces that are listed one by one."""
+"""The maximum number of kept workspaces that are listed one by one."""
 
 
 def workspaces_folder(environ: Mapping[str, str]) -> Path:
-    """The folder in which each run has one for its workspaces, under its id."""
+    """Returns the folder for workspaces, with a subfolder for each run, named by its id."""
     return cache_folder(environ) / "workspaces"
 
 
 def list_workspaces(run: Run, index: CaseIndex, store: Store) -> tuple[WorkspaceUse, ...]:
-    """The workspaces of the selected cases of a run, in the order of their first cases."""
+    """Returns the workspaces of the selected cases of a run, in the order of their first cases."""
     positions = set(index.positions)
     uses: dict[Workspace, WorkspaceUse] = {}
     for position, stored_case in enumerate(store.cases(run.suite.content)):
@@ -42,13 +42,13 @@ def list_workspaces(run: Run, index: CaseIndex, store: Store) -> tuple[Workspace
 def open_workspaces(
     work: RunWork, environ: Mapping[str, str], programs: ProgramRunner, warn: Callable[[str], None]
 ) -> Workspaces:
-    """The workspaces of a run, none of which is made yet.
+    """Opens the workspaces of a run; none is created yet.
 
     Args:
-        work: the run, and what will use its workspaces.
-        environ: with the values of variables, and where caches are.
+        work: the run, and the trials that will use its workspaces.
+        environ: the environment, with the values of variables and the folders of caches.
         programs: runs hooks and git.
-        warn: told, in a sentence, what failed after a trial.
+        warn: called with a sentence if something failed after a trial.
     """
     run = work.run
     site = WorkspaceRoot(
@@ -67,7 +67,7 @@ def open_workspaces(
 
 
 def describe_kept_workspaces(workspaces: Workspaces) -> list[str]:
-    """The workspaces that stay on disk, in sentences."""
+    """Returns sentences about the workspaces that stay on disk."""
     kept_folders = list(workspaces.kept_folders.items())
     if not kept_folders:
         return []

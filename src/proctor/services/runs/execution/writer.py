@@ -1,4 +1,4 @@
-"""The half of a run that stays with the store and the listener: it counts, stores and reports trials."""
+"""The part of a run beside the store and the listener: counts, stores and reports trials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import inf
 from msgspec.structs import replace
 
 from proctor.engines.protocol import TrialWriter
-from proctor.env_vars import mask, names_in
+from proctor.env_substitution import mask, names_in
 from proctor.graders import GRADERS
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import PlannedTrial
@@ -22,7 +22,7 @@ from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
 _ENDPOINT_FAILURES = frozenset({"http", "connection"})
 _MAX_HELD = 4_096
-"""Trials in memory whose errors are not stored yet."""
+"""The maximum number of trials in memory whose errors are not stored yet."""
 
 
 class RunWriter(TrialWriter):
@@ -31,12 +31,12 @@ class RunWriter(TrialWriter):
     def __init__(
         self, run: Run, store: Store, pool: TargetPool, listen: events.Listener, stop: Callable[[str], None]
     ) -> None:
-        """Writes nothing.
+        """Stores its arguments; writes nothing.
 
         Args:
             run: the run, which is in the store.
-            store: where its trials are kept.
-            pool: knows the environment, and whether an endpoint fails every call.
+            store: the store for its trials.
+            pool: has the environment, and knows whether an endpoint fails every call.
             listen: receives every finished trial.
             stop: stops the run, with the reason.
         """
@@ -48,29 +48,29 @@ class RunWriter(TrialWriter):
         self._rules = pass_rules_for(run)
         self.tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
         self._latest = run.started_at
-        """The latest time that the run has, which no later one may be before."""
+        """The latest time in the run; no later event may have an earlier time."""
         self._held_back: list[tuple[Trial, Case]] = []
-        """Errors while an endpoint fails every call: perhaps they are not the trials' own."""
+        """Errors while an endpoint fails every call, which may not be the trials' own."""
         self._errors = 0
         self._has_judges = bool(all_judges(run))
         self._program_variables = names_in([spec.options.get("env", {}) for spec in all_specs(run)])
-        """The variables whose values are passed to programs that answer."""
+        """The variables whose values are passed to programs under test."""
 
     def now(self) -> datetime:
-        """The time; while a clock that was set back has not caught up, the latest one of the run."""
+        """Returns the time; while a clock that was set back has not caught up, the run's latest time."""
         self._latest = max(self._latest, datetime.now(UTC))
         return self._latest
 
     def is_full(self) -> bool:
-        """Whether the store has as many waiting rows as it may have."""
+        """Returns whether the store has as many pending rows as allowed."""
         return self._store.is_full()
 
     def store_answer(self, trial: Trial, planned_trial: PlannedTrial) -> None:
-        """Store an answer that is being graded."""
+        """Stores an answer that is being graded."""
         self._store.save_output(self._run.id, self._mask(trial, planned_trial.case))
 
     def store_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
-        """Count and store a finished trial."""
+        """Counts and stores a finished trial."""
         return self.count(
             _without_secret_digests(trial, planned_trial.assertion_digests),
             planned_trial.case,
@@ -78,12 +78,12 @@ class RunWriter(TrialWriter):
         )
 
     def finished_at(self) -> datetime:
-        """When the run ended: when it did before, if it had finished, but not before its latest trial."""
+        """Returns when the run ended; a finished run keeps its time, unless a later trial was added."""
         return max(self._run.finished_at or self.now(), self._latest)
 
     def count(self, trial: Trial, case: Case, *, is_stored: bool) -> Verdict:
-        """Count a trial and store it unless it is stored; errors that may be an endpoint's are held back."""
-        # Of most trials this is all: they have an answer, and no judge is called for it.
+        """Counts a trial and stores it unless it is stored; possible errors of an endpoint are held back."""
+        # The common case: there is an answer, and no judge is called.
         if is_stored or not (self._held_back or trial.output is None or self._has_judges):
             return self._finish(trial, case, is_stored=is_stored)
         if not self._pool.has_failing_endpoint():
@@ -96,7 +96,7 @@ class RunWriter(TrialWriter):
         return self._finish(trial, case, is_stored=is_stored)
 
     def release_held(self) -> None:
-        """Store the errors that were held back."""
+        """Stores the errors that were held back."""
         trials, self._held_back = self._held_back, []
         for trial, case in trials:
             self._finish(trial, case, is_stored=False)
@@ -116,7 +116,7 @@ class RunWriter(TrialWriter):
         return verdict
 
     def _errors_left(self) -> float:
-        """How many more trials may end as errors before the run is stopped."""
+        """Returns how many more trials may end as errors before the run is stopped."""
         max_failures = self._run.settings.max_failures
         return inf if max_failures is None else max_failures - self._errors
 
@@ -129,14 +129,14 @@ class RunWriter(TrialWriter):
             )
 
     def _mask(self, trial: Trial, case: Case) -> Trial:
-        """The trial with names of variables in place of their values, in answers and reasons."""
-        # What a program was given can be in any file of the workspace, and so in all that graders say.
+        """Returns the trial with names of variables in place of their values, in answers and reasons."""
+        # Values passed to a program can be in any file of the workspace, and so in anything that graders return.
         names = case.variables if case.workspace is None else (*case.variables, *self._program_variables)
         return mask(trial, names, self._pool.environ) if names else trial
 
 
 def _may_be_endpoint_fault(trial: Trial) -> bool:
-    """Whether a trial has no answer, or no reply of a judge, for a reason that may be its endpoint's."""
+    """Returns whether a trial lacks an answer or a judge's reply for a reason that may be its endpoint's."""
     if trial.failure is not None:
         return trial.failure.stage == "target" and trial.failure.kind in _ENDPOINT_FAILURES
     return any(score.outcome is Verdict.UNSCORED and _may_call(score.grader) for score in trial.scores)
@@ -148,9 +148,9 @@ def _may_call(grader: str) -> bool:
 
 
 def _without_secret_digests(trial: Trial, digests: tuple[str, ...]) -> Trial:
-    """The trial without digests of texts that hold the values of variables, as a short value can be guessed.
+    """Returns the trial without digests of texts with values of variables, as short values could be guessed.
 
-    A judge's prompt may hold them where the assertion does; it gets the assertion's digest.
+    A judge's prompt may contain such values if the assertion does; it gets the assertion's digest.
     """
     if not digests or not trial.scores:
         return trial

@@ -16,7 +16,7 @@ class PlanningContext:
     def __init__(
         self, store: Store, environ: Mapping[str, str], listen: events.Listener, prices_date: str | None
     ) -> None:
-        """Takes its parts; no file and no run is read.
+        """Stores its arguments; reads no file and no run.
 
         Args:
             store: has the saved suites and earlier runs.

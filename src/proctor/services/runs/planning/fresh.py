@@ -1,4 +1,4 @@
-"""New runs of all that a request asks for."""
+"""Plans new runs of everything that a request names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from proctor.services.runs.request import Request
 
 
 def plan_fresh(request: Request, context: PlanningContext) -> list[PlannedRun]:
-    """A new run of each suite on each target.
+    """Returns a new run of each suite on each target.
 
     Raises:
-        SuiteError: a suite is wrong; carries all problems of all suites.
+        SuiteError: a suite is invalid; has all problems of all suites.
         UsageError: the request names no suite, or a word names no suite or target.
         NothingSelected: the selection leaves no case of any suite.
     """

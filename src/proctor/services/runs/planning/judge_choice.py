@@ -12,7 +12,7 @@ from proctor.model import Case, Params, Run, TargetSpec
 from proctor.protocols import Grader
 
 TargetResolver = Callable[[str, Params], TargetSpec]
-"""Returns the target that a word names."""
+"""Returns the target of a name."""
 
 SourceLocation = tuple[str, int]
 """A file, and a line in it."""
@@ -75,7 +75,7 @@ class RequirementCollector:
 
     @property
     def required(self) -> RequiredTargets:
-        """What the added cases require in all."""
+        """Returns everything that the added cases require."""
         return RequiredTargets(
             needs=frozenset(self._needs),
             unjudged=frozenset(self._unjudged),
@@ -117,7 +117,7 @@ def select_judges(
         resolve: returns the target of a name.
 
     Raises:
-        UsageError: a name stands for no target.
+        UsageError: a name is not a target.
     """
     named_targets = tuple([resolve(name, params) for name in sorted(required.targets)])
     if "judge" not in required.needs:

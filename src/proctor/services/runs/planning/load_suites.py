@@ -32,7 +32,7 @@ def load_suites(request: Request, context: PlanningContext) -> list[LoadedSuite]
     """Returns the suites of a request: those of the store first, then those of files, each file once.
 
     Raises:
-        SuiteError: a suite is wrong; carries all problems of all suites.
+        SuiteError: a suite is invalid; has all problems of all suites.
         UsageError: a word names no suite.
     """
     return _SuiteLoader(request, context).load_all()
@@ -150,7 +150,7 @@ class _SuiteLoader:
         """Loads the suite last saved under that name, without its file.
 
         Raises:
-            UsageError: there is none; has the text of `error`.
+            UsageError: there is no such suite; has the text of `error`.
         """
         suite = find_stored_suite(self._store, word)
         if suite is None:
@@ -192,7 +192,7 @@ class _SuiteLoader:
 
 
 def _has_cases(suites: Iterable[LoadedSuite]) -> bool:
-    """Whether the suites have any case, valid or not."""
+    """Returns whether the suites have any case, valid or not."""
     return any(
         loaded_suite.suite.case_count or any(problem.row or problem.case for problem in loaded_suite.errors)
         for loaded_suite in suites

@@ -1,4 +1,4 @@
-"""A request to the runs that are to be made: fresh, resumed, retried or regraded."""
+"""Plans the runs of a request: new, resumed, retried or regraded ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from proctor.services.runs.request import Request, check_group_id, new_id
 
 
 def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
-    """The runs that a request asks for, in order. Reads suites and stored runs, and calls no target.
+    """Returns the runs of a request, in order. Reads suites and stored runs, and calls no target.
 
     Raises:
-        SuiteError: a suite is wrong; carries all problems of all suites.
+        SuiteError: a suite is invalid; has all problems of all suites.
         UsageError: a word names no suite, target or run.
         NothingSelected: the selection leaves no case of any suite.
     """
@@ -24,7 +24,7 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
     request = replace(request, group=_choose_group(request, context.store))
     _check_duplicates(request.targets, "--target", "--repeat")
     _check_duplicates(request.judges, "--judge", "--judge-repeat")
-    # Most runs are fresh: the other three are imported when they are asked for.
+    # Most runs are new: the modules for the other kinds are imported on demand.
     if request.regrade:
         from proctor.services.runs.planning.regrade import plan_regrade
 
@@ -43,10 +43,10 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
 
 
 def _choose_group(request: Request, store: Store) -> str:
-    """The id of the group of the new runs.
+    """Returns the id of the group of the new runs.
 
     Raises:
-        UsageError: the request names a malformed id, one in use, or a stored run to take up.
+        UsageError: the request names a malformed id, an id in use, or a stored run to continue.
     """
     if request.group is None:
         return new_id()
@@ -62,7 +62,7 @@ def _choose_group(request: Request, store: Store) -> str:
 
 
 def _check_duplicates(words: tuple[str, ...], flag: str, repeat_flag: str) -> None:
-    """Refuse a word that is given twice: the second would get the same calls and agree with the first."""
+    """Refuses a word that is given twice: both would get the same calls and the same results."""
     for word in words:
         if words.count(word) > 1:
             raise UsageError(f"{flag} {word} is given twice. To ask it more often, use {repeat_flag}.")

@@ -1,4 +1,4 @@
-"""A planned run: what planning hands to execution."""
+"""The result of planning, which is passed to execution."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class PlannedRun(Struct, frozen=True, kw_only=True):
     index: CaseIndex
     required: RequiredTargets
     earlier_run: Run | None = None
-    """The run whose trials are reused; this run itself when it is continued."""
+    """The run whose trials are reused; the run itself if it is continued."""

@@ -19,7 +19,7 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
     """Returns a new run that grades the answers of the run that the request names.
 
     Raises:
-        SuiteError: the suite is wrong.
+        SuiteError: the suite is invalid.
         UsageError: several suites are named; a variable has changed since; or the run is imported, needs a
             judge, and none is named.
     """

@@ -1,4 +1,4 @@
-"""The runs that a request asks for: every suite on each of its targets, whether stored or yet to be made."""
+"""Combines every suite of a request with each of its targets."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from proctor.services.runs.planning.load_suites import load_suites
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.request import Request, new_id
+from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
-from proctor.services.suites.split import apply_split
 
 
 class RequestedRun(Struct, frozen=True, kw_only=True):
-    """One suite on one target, as a request asks for it."""
+    """One suite on one target, as a request specifies it."""
 
     suite: Suite
     seat: RunSlot
@@ -42,14 +42,14 @@ class RequestedRun(Struct, frozen=True, kw_only=True):
     required: RequiredTargets
     """What the cases of the whole suite require."""
     embedder: str | None
-    """What turns texts into vectors; None where no grader wants it."""
+    """The embedding model; None if no grader needs one."""
     warnings: tuple[str, ...]
 
     def start(self, group: str, prices_date: str | None) -> PlannedRun:
-        """A new run of it.
+        """Returns a new run.
 
         Args:
-            group: the group that the run is in.
+            group: the group of the run.
             prices_date: the newest date of the prices in use.
         """
         run = Run(
@@ -73,7 +73,7 @@ class RequestedRun(Struct, frozen=True, kw_only=True):
 
 
 def list_requested_runs(request: Request, context: PlanningContext) -> list[RequestedRun]:
-    """Every suite of a request on each target, in order, with at least one selected case.
+    """Returns every suite of a request on each target, in order, with at least one selected case.
 
     Raises:
         SuiteError: a suite is wrong; carries all problems of all suites.
@@ -97,7 +97,7 @@ def list_requested_runs(request: Request, context: PlanningContext) -> list[Requ
 def pair_with_targets(
     suites: list[LoadedSuite], request: Request, context: PlanningContext
 ) -> Iterator[RequestedRun]:
-    """A run of each suite on each target, those without a selected case included.
+    """Yields every suite on each target, even without a selected case.
 
     Raises:
         SuiteError: a target that a suite names is unknown, or the targets file is wrong.
@@ -108,7 +108,7 @@ def pair_with_targets(
         names = context.target_names.for_folder(loaded_suite.suite.folder)
         _warn_about_targets_file(names, warned_files, context)
         judges = tuple(names.get_spec(word, request.judge_params, judged=False) for word in request.judges)
-        # A judge that gets no calls need not exist, nor its key.
+        # A judge that gets no calls need not exist or have a key.
         resolve = partial(names.get_spec, judged=not judges and "judge" in loaded_suite.required.needs)
         resolve_in_suite = partial(_resolve_in_suite, loaded_suite, resolve)
         words = request.targets or loaded_suite.suite.defaults.targets or names.default
@@ -153,7 +153,7 @@ def _describe_run(
 
 
 def _warn_about_targets_file(names: TargetNames, warned_files: set[Path], context: PlanningContext) -> None:
-    """Pass on the warnings of a targets file, once for each file."""
+    """Reports the warnings of a targets file, once for each file."""
     if names.file is None or names.path is None or names.path in warned_files:
         return
     warned_files.add(names.path)
@@ -162,7 +162,7 @@ def _warn_about_targets_file(names: TargetNames, warned_files: set[Path], contex
 
 
 def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) -> None:
-    """Refuse a suite with a case that is for certain targets only, none of which the command has."""
+    """Refuses a suite with a case that is restricted to targets that the command does not use."""
     case_ids = (
         loaded_suite.indexer.ids_without_target([spec.name for spec in specs]) if len(specs) > 1 else ()
     )
@@ -174,7 +174,7 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
 
 
 def _no_target_error(names: TargetNames) -> str:
-    """What to do where neither the command nor the suite names a target."""
+    """Returns a hint for when neither the command nor the suite names a target."""
     if names.file is None or not names.names():
         return "Name a target with --target, such as `local` or `openai:gpt-5.2`."
     file_names = ", ".join(names.names())
@@ -184,10 +184,10 @@ def _no_target_error(names: TargetNames) -> str:
 def _resolve_in_suite(
     loaded_suite: LoadedSuite, resolve: TargetResolver, word: str, params: Params
 ) -> TargetSpec:
-    """The target that a word in a suite names.
+    """Returns the target that a word in a suite names.
 
     Raises:
-        SuiteError: there is none; or the targets file is wrong.
+        SuiteError: there is no such target; or the targets file is invalid.
     """
     try:
         return resolve(word, params)
@@ -198,7 +198,7 @@ def _resolve_in_suite(
 
 
 def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
-    """The settings that the user gave, and where none was given those that the suite wants."""
+    """Returns the user's settings, with the suite's defaults for those that were not given."""
     suite_values = {name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse")}
     settings = {
         name: value

@@ -1,4 +1,4 @@
-"""Runs that were cut short, continued with the settings that they have."""
+"""Plans a resume: continues interrupted runs with their own settings."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from proctor.services.runs.planning.earlier_run import (
 )
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.planning.requested_runs import list_requested_runs
+from proctor.services.runs.planning.resumable_runs import find_unfinished
 from proctor.services.runs.planning.resume_settings import (
     SETTING_FLAGS,
     SettingDifference,
@@ -24,16 +25,15 @@ from proctor.services.runs.planning.resume_settings import (
     describe_ignored_settings,
     resumed_settings,
 )
-from proctor.services.runs.planning.unfinished_runs import find_unfinished
 from proctor.services.runs.request import Request
 
 
 def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
-    """What is missing of the named run, else of the newest unfinished runs that fit the request.
+    """Continues the named run, or the newest unfinished runs that match the request.
 
     Raises:
-        SuiteError: a suite is wrong; carries all problems of all suites.
-        UsageError: the run is imported, or the request asks for what the run has otherwise.
+        SuiteError: a suite is invalid; has all problems of all suites.
+        UsageError: the run is imported, or the request differs from the run's settings.
         NothingSelected: no run is named, and the selection leaves no case of any suite.
     """
     if request.resume:
@@ -47,7 +47,7 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
     stored_runs = find_unfinished(requested_runs, context)
     groups = (stored.group for stored in stored_runs if stored is not None and stored.status != "finished")
     group = next(groups, request.group or "")
-    # The flags that decide which trials there are have the same values in all runs that were found.
+    # The matching runs have the same values of all flags that determine the trials.
     request = replace(request, flags=request.flags & SETTING_FLAGS.keys())
     planned_runs = []
     for requested_run, stored in zip(requested_runs, stored_runs, strict=True):
@@ -65,16 +65,16 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
 def _continue_run(
     run: Run, request: Request, context: PlanningContext, differences: Iterable[SettingDifference] = ()
 ) -> PlannedRun:
-    """What is missing of a run, with the settings that it has.
+    """Returns a run to continue, with its own settings.
 
     Args:
         run: the run.
-        request: what may change its concurrency and the like, and must ask for nothing else.
-        context: where its cases are.
-        differences: what differs besides flags.
+        request: may change its concurrency and the like, and nothing else.
+        context: has its cases.
+        differences: differences besides flags.
 
     Raises:
-        UsageError: the run is imported; or the request asks for what the run has otherwise.
+        UsageError: the run is imported; or the request differs from the run's settings.
     """
     check_not_imported(run)
     index, required = index_run(run, context)

@@ -1,4 +1,4 @@
-"""The settings that a resumed or retried run keeps; a command that asks for others is refused."""
+"""The settings that a resumed or retried run keeps; a command with other values is refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHANGEABLE_FLAGS = {
     "--keep-workspaces": "keep_workspaces",
     "--engine": "engine",
 }
-"""The flags of settings that change no answer and no verdict, with their fields; any may be given again."""
+"""The flags of settings that change no answer and no verdict, with their fields; they may be changed."""
 _GATE_FLAGS = {
     "--threshold": "threshold",
     "--min-pass-rate": "min_pass_rate",
@@ -38,26 +38,26 @@ _GATE_FLAGS = {
 _JUDGE_FLAGS = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
 _REUSE_FLAGS = {"--reuse": "reuse", "--cache": "cache"}
 SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS}
-"""The flags of other settings, with their fields; not of those that decide which trials there are."""
+"""The flags of other settings, with their fields, except those that determine which trials there are."""
 _RETRY_FLAGS = frozenset({*_GATE_FLAGS, *_REUSE_FLAGS})
-"""The flags that `--retry-errors` may change: verdicts are counted again, and what passes stays."""
+"""The flags that `--retry-errors` may change: verdicts are counted again, and passed trials stay."""
 _REGRADE_FLAGS = frozenset({*_GATE_FLAGS, *_JUDGE_FLAGS, "--judge", "--judge-temperature"})
-"""What `proctor regrade` takes of what decides verdicts."""
+"""The flags that affect verdicts and that `proctor regrade` has."""
 
 
 class SettingDifference(Struct, frozen=True):
-    """One thing that a command asks for and the run has otherwise."""
+    """One difference between a command and a stored run."""
 
     flag: str
-    """The flag that asks for it; empty for what no flag says."""
+    """The flag with the other value; empty if there is no flag for it."""
     text: str
-    """A line with what the run has and what the command asks for."""
+    """A line with the values of the run and of the command."""
     by_regrade: bool = False
-    """A regrade gives it."""
+    """Whether a regrade can apply the command's value."""
 
 
 class _FlagValue(Struct, frozen=True):
-    """How a flag's value is found in a run and in a request."""
+    """How to get a flag's value from a run and from a request."""
 
     get_from_run: Callable[[Run], Any]
     get_from_request: Callable[[Request], Any]
@@ -108,20 +108,20 @@ _FLAGS: dict[str, _FlagValue] = {
     **{flag: _attribute(f"settings.{name}") for flag, name in SETTING_FLAGS.items()},
 }  # fmt: skip
 _COMMAND_FLAGS = _FLAGS | {flag: _attribute(f"settings.{name}") for flag, name in _CHANGEABLE_FLAGS.items()}
-"""The flags that a command for a new run says."""
+"""The flags that a command for a new run includes."""
 _DEFAULT_VALUES = {flag: source.get_from_request(Request()) for flag, source in _COMMAND_FLAGS.items()} | {
     "--split-method": "rank",
 }
-"""What need not be written in a command."""
+"""Values that a command can omit."""
 
 
 def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[SettingDifference]:
-    """What of these flags a request says otherwise than the run has it.
+    """Yields the flags whose value in a request differs from the run's.
 
     Args:
         run: the stored run.
-        request: what the user asks for.
-        flags: those that count; one that no run has decided is passed over.
+        request: the user's request.
+        flags: the flags to compare; flags without a value in the run are skipped.
     """
     for flag in sorted(_FLAGS.keys() & set(flags), key=list(_FLAGS).index):
         run_value, request_value = _FLAGS[flag].get_from_run(run), _FLAGS[flag].get_from_request(request)
@@ -132,12 +132,12 @@ def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterat
 
 
 def _has_no_effect(flag: str, run: Run) -> bool:
-    """Whether a flag is about judges that the user names, and the run has none for it to change."""
+    """Returns whether a flag is about judges that the user names, and the run has none."""
     return (flag == "--judge" and not run.judges) or (flag == "--judge-temperature" and not run.judges_given)
 
 
 def fill_from_run(run: Run, request: Request) -> Request:
-    """The request with what the run has wherever the command line says nothing."""
+    """Returns the request with the run's values for whatever the command line does not set."""
     own = {flag: _FLAGS[flag].get_from_run(run) for flag in _FLAGS.keys() - request.flags}
     params = {name: own.get(f"--{name.replace('_', '-')}", getattr(request.params, name))
               for name in Params.__struct_fields__}  # fmt: skip
@@ -155,11 +155,11 @@ def fill_from_run(run: Run, request: Request) -> Request:
 
 
 def find_content_differences(run: Run, requested_run: RequestedRun) -> Iterator[SettingDifference]:
-    """What the same words name now that differs from the run: the suite, the target, the judges.
+    """Yields how the suite, the target and the judges of the same names differ from the run's.
 
     Args:
         run: the stored run.
-        requested_run: what the same words give now.
+        requested_run: the suite, target and judges as they are now.
     """
     suite, judges = requested_run.suite, requested_run.judge_selection.judges
     if run.suite.digest != suite.digest:
@@ -178,16 +178,16 @@ def find_content_differences(run: Run, requested_run: RequestedRun) -> Iterator[
 def check_same(
     run: Run, request: Request, others: Iterable[SettingDifference], *, retried: bool = False
 ) -> None:
-    """Refuse to take up a run by a command that asks for something else than the run has.
+    """Refuses a command whose values differ from those of the run that it continues.
 
     Args:
         run: the stored run.
         request: what the user asks for.
-        others: what differs besides the values of flags.
-        retried: a new run takes over what did not fail.
+        others: differences besides the values of flags.
+        retried: whether a new run reuses the trials that did not fail.
 
     Raises:
-        UsageError: it does; lists all that differs, with the commands that do what is asked.
+        UsageError: values differ; lists all of them, with commands that can apply them.
     """
     flags = request.flags - _RETRY_FLAGS if retried else request.flags
     all_differences = [*find_differences(run, request, flags), *others]
@@ -210,7 +210,7 @@ def check_same(
 
 
 def describe_ignored_settings(run: Run, request: Request) -> str | None:
-    """A note of the settings that `proctor.toml` has otherwise than the run; None where there are none."""
+    """Returns a note on settings of `proctor.toml` that differ from the run's; None if there are none."""
     by_file = {f"--{name}" for name in request.config.flags} - request.flags
     texts = [
         f"{difference.flag} {_format_value(_FLAGS[difference.flag].get_from_run(run))}"
@@ -222,14 +222,14 @@ def describe_ignored_settings(run: Run, request: Request) -> str | None:
 
 
 def resumed_settings(run: Run, request: Request, *, retried: bool = False) -> Settings:
-    """A run's own settings, with those that change no result as the command has them."""
+    """Returns a run's own settings, with the command's values of those that change no result."""
     names = request.explicit & set(_CHANGEABLE_FLAGS.values())
     if retried:
         names |= {name for flag, name in SETTING_FLAGS.items() if flag in request.flags & _RETRY_FLAGS}
     return replace(run.settings, **{name: getattr(request.settings, name) for name in names})
 
 
-# --- in words ----------------------------------------------------------------------------------------------
+# --- messages ----------------------------------------------------------------------------------------------
 
 
 def _format_value(value: Any) -> str:
@@ -255,7 +255,7 @@ def _new_run_command(run: Run, request: Request) -> str:
 
 
 def _is_default(flag: str, value: Any, run: Run, request: Request) -> bool:
-    """Whether a new run of the run's suite has that value where its command does not say so."""
+    """Returns whether a new run of the run's suite would have that value without the flag."""
     if flag.removeprefix("--") in request.config.flags:
         return False
     suite_value = getattr(run.suite.defaults, _REUSE_FLAGS[flag]) if flag in _REUSE_FLAGS else None
@@ -280,7 +280,7 @@ def _store_arguments(request: Request) -> tuple[str, ...]:
 def _format_flag(flag: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [flag if value else flag.replace("--", "--no-", 1)]
-    if flag == "--keep-workspaces":  # its value may be left out
+    if flag == "--keep-workspaces":  # its value is optional
         return [f"{flag}={value}"]
     values = value if isinstance(value, tuple) else (value,)
     return [argument for part in values if part is not None for argument in (flag, str(part))]

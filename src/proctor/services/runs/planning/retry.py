@@ -1,4 +1,4 @@
-"""Plans a retry: a new run of what went wrong in a stored one; everything else is reused."""
+"""Plans a retry: a new run of the errors in a stored run; all other trials are reused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def plan_retry(request: Request, context: PlanningContext) -> list[PlannedRun]:
     """Returns a new run of the trials that ended as errors, or unscored, in the run that the request names.
 
     Raises:
-        SuiteError: a suite is wrong; carries all problems of all suites.
+        SuiteError: a suite is invalid; has all problems of all suites.
         UsageError: the run is imported, or the request differs from the run's settings.
     """
     earlier = context.store.run(request.retry_errors or "")

@@ -1,4 +1,4 @@
-"""Resolves words to targets: names in the nearest targets file, and forms of the command line."""
+"""Resolves words to targets: names in the nearest targets file, and targets as on the command line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TargetNames:
     """Resolves words to targets. The targets file is found and read when it is first needed."""
 
     def __init__(self, environ: Mapping[str, str], start: Path | None = None) -> None:
-        """Takes where to look; no file is read.
+        """Stores its arguments; reads no file.
 
         Args:
             environ: the variables that the file refers to, and the addresses of services.
@@ -38,20 +38,20 @@ class TargetNames:
         self._environ = environ
         self._start = start
         self._suite_names: TargetNames | None = None
-        """Those of the suite's folder, which are only used in error messages."""
+        """The names for the suite's folder, which are only used in error messages."""
 
     @cached_property
     def path(self) -> Path | None:
-        """The targets file, absolute; None where there is none."""
-        start = Path(os.path.abspath(self._start or Path.cwd()))  # noqa: PTH100 - a link stays where it leads from
+        """The absolute path of the targets file; None if there is none."""
+        start = Path(os.path.abspath(self._start or Path.cwd()))  # noqa: PTH100 - keeps links unresolved
         return next((path for path in _candidates(start) if path.is_file()), None)
 
     @cached_property
     def file(self) -> TargetsFile | None:
-        """The parsed targets file; None where there is none.
+        """The parsed targets file; None if there is none.
 
         Raises:
-            SuiteError: it is no targets file; has every problem of its form.
+            SuiteError: the file is malformed; has all of its problems.
             UsageError: it cannot be read.
         """
         path = self.path

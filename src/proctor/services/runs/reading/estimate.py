@@ -37,9 +37,9 @@ from proctor.services.runs.reading.estimate_record import (
 from proctor.services.runs.reading.history import RunHistory, TargetHistory, target_key
 from proctor.services.runs.request import Request
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
+from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite, inspect_suite
 from proctor.services.suites.save_and_open import find_stored_suite
-from proctor.services.suites.split import apply_split
 from proctor.targets import get_kind
 
 JUDGE_PROMPT_TOKENS = 300

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proctor.holdout import SEALED_REASON, holdout_positions, holdout_size, rank, seal_case, seal_trial
 from proctor.model import (
     Assertion,
     Case,
@@ -26,7 +27,6 @@ from proctor.model import (
     Verdict,
     Workspace,
 )
-from proctor.splits import SEALED_REASON, holdout_positions, holdout_size, rank, seal_case, seal_trial
 
 RULE = SplitRule()
 IDS = st.lists(st.text(max_size=6), unique=True, min_size=1, max_size=30)

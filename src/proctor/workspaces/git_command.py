@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from proctor.env_vars import stream_end
+from proctor.env_substitution import stream_end
 from proctor.errors import TargetError, WorkspaceError
 from proctor.protocols import ProgramRunner
 from proctor.workspaces.copying import remove_tree

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.env_vars import mask, names_in, stream_end, substitute, substitute_in_case, unmask
+from proctor.env_substitution import mask, names_in, stream_end, substitute, substitute_in_case, unmask
 from proctor.errors import UsageError
 from proctor.graders.text import clip
 from proctor.model import Assertion, Attachment, Case, Message, Output, ToolCall, Verdict

@@ -5,10 +5,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
+from proctor.holdout import with_holdout_share
 from proctor.services.runs.request import Request
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX
 from proctor.services.suites.load import LoadedSuite
-from proctor.splits import with_holdout_share
 
 
 def apply_split(load_result: LoadedSuite, request: Request) -> LoadedSuite:

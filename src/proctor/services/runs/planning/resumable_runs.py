@@ -14,9 +14,9 @@ from proctor.services.runs.planning.requested_runs import RequestedRun
 
 
 def find_unfinished(requested_runs: Sequence[RequestedRun], context: PlanningContext) -> list[Run | None]:
-    """For each requested run the newest unfinished one that is like it; None where there is none.
+    """Returns for each requested run the newest unfinished run like it; None if there is none.
 
-    Where only another run of the same command was cut short, it is the finished run of that group.
+    If only another run of the same command was interrupted, it is the finished run of that group.
     """
     matches = [list(_find_matches(requested_run, context)) for requested_run in requested_runs]
     unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in matches]
@@ -28,7 +28,7 @@ def find_unfinished(requested_runs: Sequence[RequestedRun], context: PlanningCon
 
 
 def _find_matches(requested_run: RequestedRun, context: PlanningContext) -> Iterator[Run]:
-    """The stored runs that have the same trials, on a target of the same name, by the same judges."""
+    """Yields the stored runs with the same trials, judges and name of the target."""
     settings, required = requested_run.settings, requested_run.required
     for run in context.store.find_equivalent_runs(
         requested_run.suite.digest,
