@@ -55,9 +55,9 @@ class CataloguedRun(Struct, frozen=True, kw_only=True):
     token: str
     """Identifies these rows of the run; it changes when they are deleted and added again."""
     stamp: str = ""
-    """What the run was like when all of it was there; empty before."""
+    """The state of the run when it was marked as complete; empty before."""
     body: bytes = b""
-    """What was kept of it then."""
+    """The data stored when it was marked as complete."""
 
 
 class CatalogueConnection:
@@ -103,7 +103,7 @@ class Catalogue:
         return {name: CataloguedRun(token=token, stamp=stamp, body=body) for name, token, stamp, body in rows}
 
     def mark_complete(self, run_id: str, token: str, stamp: str, body: bytes) -> None:
-        """Marks a run as complete, unless its rows were deleted meanwhile."""
+        """Marks a run as complete, with its state and data, unless its rows were deleted meanwhile."""
         with self._open() as connection:
             connection.db.execute(
                 "UPDATE runs SET stamp = ?, body = ? WHERE id = ? AND token = ?", (stamp, body, run_id, token)

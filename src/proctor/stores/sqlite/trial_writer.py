@@ -200,7 +200,7 @@ class WriterThread:
         self._wait(self._has_room, lambda: not self._exceeds_limits(_MAX_OVERRUN))
 
     def _wait(self, event: Event, is_over: Callable[[], bool]) -> None:
-        """Waits until a condition holds, or the thread has died, which it cannot report itself.
+        """Waits until a condition holds; also checks whether the thread has died.
 
         Raises:
             StoreError: the writer failed, or the store stayed locked for too long.

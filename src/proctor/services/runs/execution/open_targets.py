@@ -50,7 +50,7 @@ class OpenTargets:
         Args:
             run: the run.
             reach: opens targets and judges.
-            stop: called with the reason when a judge's endpoint was given up, so that it cannot reply any more.
+            stop: called with the reason when a judge's endpoint was given up.
 
         Raises:
             UsageError: a target or judge cannot be opened.

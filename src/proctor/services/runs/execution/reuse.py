@@ -132,8 +132,7 @@ class ReuseFinder:
         return prior_trials
 
     def _is_complete(self, answers: Mapping[int, list[PriorAnswer]]) -> bool:
-        """Returns whether these are all answers to a case in one run, so that scores over repeats stay valid.
-        """
+        """Returns whether these are all answers to a case in one run, so that scores over repeats hold."""
         best = [candidates[0] for candidates in answers.values()]
         if len({(answer.run, answer.trial.position) for answer in best}) != 1:
             return False

@@ -120,7 +120,7 @@ class TrialRunner:
         try:
             await engine.run(self._plan_trials(writer))
             if not (engine.stop_reason and self._pool.has_failing_endpoint()):
-                writer.release_held()  # else what caused them stopped the run, and resuming it sends them again
+                writer.release_held()  # else their cause stopped the run; resuming sends them again
             if not engine.is_stopped or writer.tally.all.total >= self._index.trial_count:
                 status = "finished"
         except asyncio.CancelledError:

@@ -105,8 +105,8 @@ async def open_worker(
     Args:
         work: the run.
         pool: opens its targets and judges, with the keys and variables of this machine.
-        stop: called with the reason when a judge's endpoint was given up, so that it cannot reply any more.
-        warn: called with a sentence, without values of variables, if something failed after a trial in a workspace.
+        stop: called with the reason when a judge's endpoint was given up.
+        warn: called with a sentence, without values of variables, if something failed after a trial.
 
     Raises:
         UsageError: a target or judge cannot be opened.

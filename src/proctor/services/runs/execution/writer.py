@@ -130,7 +130,7 @@ class RunWriter(TrialWriter):
 
     def _mask(self, trial: Trial, case: Case) -> Trial:
         """Returns the trial with names of variables in place of their values, in answers and reasons."""
-        # Values passed to a program can be in any file of the workspace, and so in anything that graders return.
+        # Values passed to a program can be in any file of the workspace, and so in any result of a grader.
         names = case.variables if case.workspace is None else (*case.variables, *self._program_variables)
         return mask(trial, names, self._pool.environ) if names else trial
 

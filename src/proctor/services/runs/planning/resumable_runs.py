@@ -1,4 +1,4 @@
-"""A look-up: which stored run is the one that a request asks for, and has not finished."""
+"""Finds the stored unfinished runs that a request can resume."""
 
 from __future__ import annotations
 
