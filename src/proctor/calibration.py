@@ -210,38 +210,38 @@ def human_agreement(calibration: Calibration) -> Proportion:
     return Proportion(calibration.people_agreed, calibration.people_twice)
 
 
-def changed_share(sway: VerdictShift) -> Proportion:
+def changed_share(shift: VerdictShift) -> Proportion:
     """Returns how many verdicts change."""
-    return Proportion(sway.to_pass + sway.to_fail, sway.count)
+    return Proportion(shift.to_pass + shift.to_fail, shift.count)
 
 
-def net_shift(sway: VerdictShift) -> IntervalEstimate:
+def net_shift(shift: VerdictShift) -> IntervalEstimate:
     """Returns the share of answers that change to pass, less the share that change to fail, from -1 to 1.
 
     The interval is Newcombe's for paired shares.
     """
-    interval = newcombe_paired(sway.both, sway.to_pass, sway.to_fail, sway.neither)
+    interval = newcombe_paired(shift.both, shift.to_pass, shift.to_fail, shift.neither)
     assert interval is not None
-    return IntervalEstimate((sway.to_pass - sway.to_fail) / sway.count, *interval)
+    return IntervalEstimate((shift.to_pass - shift.to_fail) / shift.count, *interval)
 
 
-def net_p_value(sway: VerdictShift) -> float:
+def net_p_value(shift: VerdictShift) -> float:
     """Returns the two-sided p-value of the sign test: that as many verdicts change to pass as to fail."""
-    return mcnemar(sway.to_pass, sway.to_fail)
+    return mcnemar(shift.to_pass, shift.to_fail)
 
 
-def changed_p_value(sway: VerdictShift) -> float:
+def changed_p_value(shift: VerdictShift) -> float:
     """Returns the p-value of McNemar's test: that the variant changes no more verdicts than a repeat does."""
-    return mcnemar(sway.moved, sway.restless)
+    return mcnemar(shift.moved, shift.restless)
 
 
-def bias(sway: VerdictShift | None) -> Literal["pass", "fail", "change"] | None:
+def bias(shift: VerdictShift | None) -> Literal["pass", "fail", "change"] | None:
     """Returns the direction in which the variant changes verdicts beyond chance; `change` if it has none."""
-    if sway is None:
+    if shift is None:
         return None
-    if net_p_value(sway) < SIGNIFICANCE_LEVEL:
-        return "pass" if sway.to_pass > sway.to_fail else "fail"
-    return "change" if sway.moved > sway.restless and changed_p_value(sway) < SIGNIFICANCE_LEVEL else None
+    if net_p_value(shift) < SIGNIFICANCE_LEVEL:
+        return "pass" if shift.to_pass > shift.to_fail else "fail"
+    return "change" if shift.moved > shift.restless and changed_p_value(shift) < SIGNIFICANCE_LEVEL else None
 
 
 def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> IntervalEstimate | None:

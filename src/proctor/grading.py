@@ -140,13 +140,13 @@ def grading_mode(case: Case, graders: GraderLookup) -> GradingMode:
 
 def grade_immediately(case: Case, output: Output, graders: GraderLookup) -> tuple[Score, ...]:
     """Returns one score per assertion, for a case whose graders await nothing."""
-    graded = GradingInput(case=case, output=output)
-    return tuple([score_immediately(assertion, graded, graders) for assertion in case.assertions])
+    grading_input = GradingInput(case=case, output=output)
+    return tuple([score_immediately(assertion, grading_input, graders) for assertion in case.assertions])
 
 
-def score_immediately(assertion: Assertion, graded: GradingInput, graders: GraderLookup) -> Score:
+def score_immediately(assertion: Assertion, grading_input: GradingInput, graders: GraderLookup) -> Score:
     """Returns the score of one assertion whose grader awaits nothing."""
-    result = _start_grading(assertion, graded, graders)
+    result = _start_grading(assertion, grading_input, graders)
     if isinstance(result, Score):
         return result
     if isinstance(result, Coroutine):
@@ -159,20 +159,20 @@ async def grade(
     case: Case, output: Output, graders: GraderLookup, help_: GradingContext
 ) -> tuple[Score, ...]:
     """Returns one score per assertion of the case, in their order, for one output."""
-    graded, judgments = help_.input_for(case, output), help_.prior_judgments
+    grading_input, judgments = help_.input_for(case, output), help_.prior_judgments
     return tuple(
         [
-            await score(assertion, _add_judgments(graded, assertion, judgments), graders)
+            await score(assertion, _add_judgments(grading_input, assertion, judgments), graders)
             for assertion in case.assertions
         ]
     )
 
 
 def _add_judgments(
-    graded: GradingInput, assertion: Assertion, all_judgments: Mapping[str, tuple[Judgment, ...]]
+    grading_input: GradingInput, assertion: Assertion, all_judgments: Mapping[str, tuple[Judgment, ...]]
 ) -> GradingInput:
     judgments = all_judgments.get(assertion_digest(assertion)) if all_judgments else None
-    return graded if judgments is None else replace(graded, prior_judgments=judgments)
+    return grading_input if judgments is None else replace(grading_input, prior_judgments=judgments)
 
 
 async def grade_repeats(
@@ -198,34 +198,34 @@ async def grade_repeats(
             reason = f"{missing} of {len(outputs)} outputs of the case are missing."
             shared[place] = _unscored_result(assertion, CannotScore(reason))
         else:
-            graded = help_.input_for(case, all_outputs[0], all_outputs)
-            shared[place] = await score(assertion, graded, graders)
+            grading_input = help_.input_for(case, all_outputs[0], all_outputs)
+            shared[place] = await score(assertion, grading_input, graders)
     scores: list[tuple[Score, ...]] = []
     for output, output_judgments in zip(outputs, known or [{}] * len(outputs), strict=True):
         if output is None:
             scores.append(())
             continue
-        graded = help_.input_for(case, output)
+        grading_input = help_.input_for(case, output)
         own = [
             shared[place]
             if place in shared
-            else await score(assertion, _add_judgments(graded, assertion, output_judgments), graders)
+            else await score(assertion, _add_judgments(grading_input, assertion, output_judgments), graders)
             for place, assertion in enumerate(case.assertions)
         ]
         scores.append(tuple(own))
     return scores
 
 
-async def score(assertion: Assertion, graded: GradingInput, graders: GraderLookup) -> Score:
+async def score(assertion: Assertion, grading_input: GradingInput, graders: GraderLookup) -> Score:
     """Returns the score of one assertion: UNSCORED, with a reason, if the grader cannot decide or crashes."""
-    if graded.isolation is not None:
+    if grading_input.isolation is not None:
         try:
             kind = graders(assertion.grader)
         except UnknownName as error:
             return _score_from_error(assertion, error)
         if not (kind.needs or kind.is_async):
-            return await _score_isolated(assertion, graded, graders, graded.isolation)
-    result = _start_grading(assertion, graded, graders)
+            return await _score_isolated(assertion, grading_input, graders, grading_input.isolation)
+    result = _start_grading(assertion, grading_input, graders)
     if isinstance(result, Score):
         return result
     try:
@@ -236,11 +236,11 @@ async def score(assertion: Assertion, graded: GradingInput, graders: GraderLooku
         return _score_from_error(assertion, error)
 
 
-async def run_isolated(graded: GradingInput, work: Callable[[], T], size: int) -> T:
+async def run_isolated(grading_input: GradingInput, work: Callable[[], T], size: int) -> T:
     """Runs a part of a grader's work, in another process if it is slow, and returns its result.
 
     Args:
-        graded: the grader's input.
+        grading_input: the grader's input.
         work: picklable, as its result must be.
         size: roughly how many characters it reads.
 
@@ -248,9 +248,9 @@ async def run_isolated(graded: GradingInput, work: Callable[[], T], size: int) -
         CannotScore: raised by the work.
         TimeLimitExceeded: it did not end within the limit.
     """
-    if graded.isolation is None:
+    if grading_input.isolation is None:
         return work()
-    value = await graded.isolation.call(partial(_value_or_problem, work), size)
+    value = await grading_input.isolation.call(partial(_value_or_problem, work), size)
     if isinstance(value, CannotScore):
         raise value
     return value
@@ -264,10 +264,10 @@ def _value_or_problem(work: Callable[[], T]) -> T | CannotScore:
 
 
 async def _score_isolated(
-    assertion: Assertion, graded: GradingInput, graders: GraderLookup, isolation: Isolation
+    assertion: Assertion, grading_input: GradingInput, graders: GraderLookup, isolation: Isolation
 ) -> Score:
-    alone = GradingInput(case=graded.case, output=graded.output, outputs=graded.outputs)
-    size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), graders)
+    alone = GradingInput(case=grading_input.case, output=grading_input.output, outputs=grading_input.outputs)
+    size = uninterrupted_size((assertion,), grading_input.outputs or (grading_input.output,), graders)
     work = partial(score_immediately, assertion, alone, partial(_single_grader, graders(assertion.grader)))
     try:
         return await isolation.call(work, size, assertion_digest(assertion))
@@ -320,15 +320,15 @@ def estimate_size(output: Output) -> int:
 
 
 def _start_grading(
-    assertion: Assertion, graded: GradingInput, graders: GraderLookup
+    assertion: Assertion, grading_input: GradingInput, graders: GraderLookup
 ) -> Score | Awaitable[GraderResult]:
     """Returns the score, or an awaitable of the grader's result."""
     try:
         grader = build_grader(assertion, graders)
         if assertion.pass_at is not None and grader.needs == "judge":
-            graded = replace(graded, pass_at=assertion.pass_at)
-        mark = grader.grade(graded)
-        return _to_score(assertion, mark) if isinstance(mark, GraderResult) else mark
+            grading_input = replace(grading_input, pass_at=assertion.pass_at)
+        result = grader.grade(grading_input)
+        return _to_score(assertion, result) if isinstance(result, GraderResult) else result
     except Exception as error:  # noqa: BLE001  # see _not_scored
         return _score_from_error(assertion, error)
 
@@ -349,16 +349,16 @@ def _score_from_timeout(assertion: Assertion, limit: TimeLimitExceeded) -> Score
 
 
 def _unscored_result(assertion: Assertion, error: CannotScore) -> Score:
-    mark = GraderResult(value=None, passed=None, reason=str(error), judgments=error.judgments)
-    return _to_score(assertion, mark)
+    result = GraderResult(value=None, passed=None, reason=str(error), judgments=error.judgments)
+    return _to_score(assertion, result)
 
 
-def _to_score(assertion: Assertion, mark: GraderResult) -> Score:
-    value, passed, reason, entries = mark.value, mark.passed, mark.reason, mark.entries
+def _to_score(assertion: Assertion, result: GraderResult) -> Score:
+    value, passed, reason, entries = result.value, result.passed, result.reason, result.entries
     if value is not None and not 0 <= value <= 1:
         reason = f"The grader {assertion.grader!r} gave the value {value}, which is not within 0 and 1."
         value = passed = None
-    gate = mark.gate
+    gate = result.gate
     below_gate = gate is not None and value is not None and not reaches(value, gate)
     if assertion.pass_at is not None and value is not None and passed is not None:
         passed = reaches(value, assertion.pass_at) and not below_gate
@@ -380,8 +380,8 @@ def _to_score(assertion: Assertion, mark: GraderResult) -> Score:
         required=assertion.required if gate is None else max(assertion.required or 0.0, gate),
         reason=reason,
         entries=entries,
-        judgments=mark.judgments,
-        details=mark.details,
+        judgments=result.judgments,
+        details=result.details,
     )
 
 

@@ -113,14 +113,14 @@ class PlaceholderFactory:
                 yield self._placeholder([item], UnreadableRow(path=item.path, line=item.line or 1))
         yield from self._row_placeholders(problems)
 
-    def for_case(self, placed: CaseAtLine, problems: list[Problem]) -> Case | None:
+    def for_case(self, case_at_line: CaseAtLine, problems: list[Problem]) -> Case | None:
         """Returns the placeholder of a case that was read; None if the case can be run.
 
         Args:
-            placed: the case.
+            case_at_line: the case.
             problems: what is wrong with it.
         """
-        case = placed.case
+        case = case_at_line.case
         if not problems and not self._shared_problems:
             return None
         again = any(problem.code == "duplicate-id" for problem in problems)

@@ -98,11 +98,11 @@ def _split_name(position: int, holdout: frozenset[int] | None) -> str | None:
     return "holdout" if position in holdout else "dev"
 
 
-def _is_in_run(case: Case, seat: RunSlot) -> bool:
+def _is_in_run(case: Case, slot: RunSlot) -> bool:
     """Returns whether the case is sent in the run with that slot."""
     if case.target is not None:
-        return seat.first
-    return seat.alone or not case.only_targets or seat.target in case.only_targets
+        return slot.first
+    return slot.alone or not case.only_targets or slot.target in case.only_targets
 
 
 _ONLY_SLOT = RunSlot()
@@ -152,7 +152,7 @@ class CaseIndexer:
             if case.target is None and not set(case.only_targets) & set(targets)
         ]
 
-    def build(self, rule: SplitRule | None, seat: RunSlot = _ONLY_SLOT) -> CaseIndex:
+    def build(self, rule: SplitRule | None, slot: RunSlot = _ONLY_SLOT) -> CaseIndex:
         """Returns the index of all added cases, after split, limit and slot are applied."""
         holdout = None if rule is None else frozenset(holdout_positions(self._ids, self._categories, rule))
         positions, selected_count, trial_count = array("I"), 0, 0
@@ -163,7 +163,7 @@ class CaseIndexer:
                 break
             selected_count += 1
             special = self._special.get(position)
-            if special is None or _is_in_run(special, seat):
+            if special is None or _is_in_run(special, slot):
                 positions.append(position)
                 trial_count += repeats
         workspaces = not self._workspaces.isdisjoint(positions)

@@ -411,7 +411,7 @@ class Grader(Protocol):
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judges that it calls: names of targets, and None for the judges of the run."""
 
-    def grade(self, graded: GradingInput) -> GraderResult | Awaitable[GraderResult]:
+    def grade(self, grading_input: GradingInput) -> GraderResult | Awaitable[GraderResult]:
         """Grades an output.
 
         Raises:
@@ -480,7 +480,7 @@ class Environment(Protocol):
             WorkspaceError: the workspace could not be created, or a hook failed.
         """
 
-    async def leave(self, stay: WorkspaceVisit, *, passed: bool) -> None:
+    async def leave(self, visit: WorkspaceVisit, *, passed: bool) -> None:
         """Ends a visit: runs `after_each` and resets the folder; failures become warnings."""
 
     async def aclose(self) -> None:

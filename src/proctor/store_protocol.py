@@ -340,7 +340,7 @@ class Store(Protocol):
     def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved; call it before a holdout is shown."""
 
-    def add_holdout_access(self, look: HoldoutAccess) -> None:
+    def add_holdout_access(self, access: HoldoutAccess) -> None:
         """Saves an access to a holdout."""
 
     def holdout_accesses(self, suite_digest: str) -> list[HoldoutAccess]:

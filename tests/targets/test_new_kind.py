@@ -185,7 +185,7 @@ async def test_a_budget_an_embedder_and_the_limits_know_it(tmp_path: Path) -> No
     pool = TargetPool(
         {**KEYS, "PROCTOR_EMBEDDINGS": "cohere:embed-v4"},
         concurrency=1,
-        patience=RetryPolicy(timeout_s=1.0, retries=0),
+        retry_policy=RetryPolicy(timeout_s=1.0, retries=0),
         prices=load_prices({}, tmp_path),
         notify=lambda _message: None,
     )

@@ -194,7 +194,7 @@ class AsyncioEngine:
         """Runs a trial in a workspace, which stays as the target left it until the answer is graded."""
         worker, writer, passed = self._worker, self._writer, False
         try:
-            stay = await worker.enter(planned_trial)
+            visit = await worker.enter(planned_trial)
         except WorkspaceError as error:
             broken = Failure(stage="setup", kind="workspace", message=_error_text(error))
             trial = make_trial(planned_trial, started_at, None, broken)
@@ -207,9 +207,9 @@ class AsyncioEngine:
             if self._stop_event.is_set():
                 passed = True  # nothing happened in the workspace, so it need not be kept
                 return
-            output, failure = await self._call_target(planned_trial, stay.path)
+            output, failure = await self._call_target(planned_trial, visit.path)
             if output is not None:
-                output = replace(output, file_changes=await stay.diff() or output.file_changes)
+                output = replace(output, file_changes=await visit.diff() or output.file_changes)
             trial = make_trial(planned_trial, started_at, output, failure)
             if worker.grading_mode(planned_trial.case) is GradingMode.ACROSS_REPEATS:
                 passed = output is not None
@@ -217,10 +217,10 @@ class AsyncioEngine:
                 return
             if output is not None:
                 writer.store_answer(trial, planned_trial)
-                trial = replace(trial, scores=await worker.grade(planned_trial, output, stay.path))
+                trial = replace(trial, scores=await worker.grade(planned_trial, output, visit.path))
             passed = writer.store_trial(trial, planned_trial) is Verdict.PASS
         finally:
-            await worker.leave(stay, passed)
+            await worker.leave(visit, passed)
 
     def _queue_finish(self, answered_trial: _AnsweredTrial) -> None:
         self._answered_trials.append(answered_trial)

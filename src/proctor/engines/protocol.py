@@ -90,7 +90,7 @@ class TrialWorker(Protocol):
         """
         raise WorkspaceError(f"There is no workspace for case {planned_trial.case.id!r}.")
 
-    async def leave(self, stay: WorkspaceVisit, passed: bool) -> None:
+    async def leave(self, visit: WorkspaceVisit, passed: bool) -> None:
         """Leaves a workspace after its trial."""
         return
 

@@ -51,7 +51,7 @@ class RetryingTarget:
         self,
         target: Target,
         limit: AdaptiveLimit,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         *,
         name: str = "the target",
         price: Price | None = None,
@@ -62,7 +62,7 @@ class RetryingTarget:
         Args:
             target: the target to call; closing this one closes it.
             limit: shared by all targets at the same endpoint.
-            patience: time limit and retries.
+            retry_policy: time limit and retries.
             name: the target's name in notices.
             price: None if it is unknown; then costs are unknown, too.
             notify: called with a sentence when the endpoint asks for a long pause, or when the target reports
@@ -70,8 +70,8 @@ class RetryingTarget:
         """
         self._target = target
         self._limit = limit
-        self._policy = patience
-        self._timer = SharedTimer(patience.timeout_s)
+        self._policy = retry_policy
+        self._timer = SharedTimer(retry_policy.timeout_s)
         self._name = name
         self._price = price
         self._notify = notify

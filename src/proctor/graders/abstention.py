@@ -23,10 +23,12 @@ class Abstention(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     all_or_nothing: ClassVar[bool] = True
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; the reason quotes the deciding words."""
-        answer = graded.output.text
-        question = "\n".join(message.content for message in graded.case.input if message.role == "user")
+        answer = grading_input.output.text
+        question = "\n".join(
+            message.content for message in grading_input.case.input if message.role == "user"
+        )
         phrase = find_abstention(answer, question)
         if phrase is None:
             reason = f"The answer neither declines nor says that it does not know: {quote(answer)}."

@@ -33,11 +33,11 @@ class Choice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if len(self.value) != 1 or self.value not in self.options:
             raise ValueError(f"`value` is {self.value!r}; give one of the letters {self.options}.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; `details` has the letter."""
-        letter = find_chosen_letter(graded.output.text, self.options, anywhere=self.anywhere)
+        letter = find_chosen_letter(grading_input.output.text, self.options, anywhere=self.anywhere)
         if letter is None:
-            reason = f"The answer chooses none of {self.options}: {quote(graded.output.text)}."
+            reason = f"The answer chooses none of {self.options}: {quote(grading_input.output.text)}."
             return GraderResult(value=0.0, passed=False, reason=reason)
         right = letter == self.value
         reason = f"The answer chooses {letter}" + ("." if right else f"; expected {self.value}.")

@@ -54,7 +54,7 @@ class WeightedAverage(
         self,
         scores: Scores,
         weights: Mapping[str, float],
-        graded: GradingInput,  # noqa: ARG002
+        grading_input: GradingInput,  # noqa: ARG002
     ) -> GraderResult:
         """Returns the result for the mean."""
         total = math.fsum(weights[name] for name in scores)
@@ -80,7 +80,7 @@ class Threshold(
         self,
         scores: Scores,
         weights: Mapping[str, float],  # noqa: ARG002
-        graded: GradingInput,  # noqa: ARG002
+        grading_input: GradingInput,  # noqa: ARG002
     ) -> GraderResult:
         """Returns the result for the share."""
         failed = _failed_names(scores)
@@ -97,7 +97,7 @@ class ProgramAggregator(
     """A program decides; it reads `{"results": {NAME: {score, verdict, reason, assertions}}}`."""
 
     async def aggregate(
-        self, scores: Scores, weights: Mapping[str, float], graded: GradingInput
+        self, scores: Scores, weights: Mapping[str, float], grading_input: GradingInput
     ) -> GraderResult:
         """Returns the result that the program prints.
 
@@ -105,7 +105,7 @@ class ProgramAggregator(
             CannotScore: the program gave no result.
         """
         return await self.grade_payload(
-            {"results": _scores_to_dict(scores, weights), "config": self.config or {}}, graded
+            {"results": _scores_to_dict(scores, weights), "config": self.config or {}}, grading_input
         )
 
 
@@ -134,16 +134,18 @@ class JudgeAggregator(
         )
 
     async def aggregate(
-        self, scores: Scores, weights: Mapping[str, float], graded: GradingInput
+        self, scores: Scores, weights: Mapping[str, float], grading_input: GradingInput
     ) -> GraderResult:
         """Returns the judge's result.
 
         Raises:
             CannotScore: no judge gave a verdict.
         """
-        metadata = {**graded.case.metadata, "evaluator_results": _scores_to_dict(scores, weights)}
+        metadata = {**grading_input.case.metadata, "evaluator_results": _scores_to_dict(scores, weights)}
         judged = await score(
-            self.build_assertion(), replace(graded, case=replace(graded.case, metadata=metadata)), GRADERS.get
+            self.build_assertion(),
+            replace(grading_input, case=replace(grading_input.case, metadata=metadata)),
+            GRADERS.get,
         )
         if judged.outcome is Verdict.UNSCORED:
             raise CannotScore(judged.reason, judged.judgments)
@@ -217,7 +219,7 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Returns the judges that any member or the aggregator calls, each once."""
         return tuple(dict.fromkeys(name for grader in self._bind_graders() for name in grader.judges()))
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores what the aggregator says; the evidence is the members', and `details` has their scores.
 
         A gate of a member's grader, such as a required rubric item, also gates the whole.
@@ -226,13 +228,14 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             CannotScore: a member that counts, or the aggregator, gave no score.
         """
         # Two members may ask the same question, and a judgment does not say which member it belongs to.
-        graded = replace(graded, prior_judgments=())
+        grading_input = replace(grading_input, prior_judgments=())
         # Without the members' own gates: what a score still requires comes from its grader.
         pending = (
-            score(replace(member.assertion, required=None), graded, GRADERS.get) for member in self.members
+            score(replace(member.assertion, required=None), grading_input, GRADERS.get)
+            for member in self.members
         )
         own_gates = {member.name: member.assertion.required for member in self.members}
-        scores = dict(zip(own_gates, await graded.gather(pending), strict=True))
+        scores = dict(zip(own_gates, await grading_input.gather(pending), strict=True))
         judgments = tuple(judgment for result in scores.values() for judgment in result.judgments)
         weights = self._get_weights()
         counting = {name: result for name, result in scores.items() if weights[name]}
@@ -243,7 +246,7 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 f"Of the checks, {quote_list(silent)} could not be scored. {reasons}", judgments
             )
         try:
-            mark = await self.aggregator.aggregate(counting, weights, graded)
+            mark = await self.aggregator.aggregate(counting, weights, grading_input)
         except CannotScore as error:
             raise CannotScore(str(error), judgments + error.judgments) from error
         return _combine(mark, scores, counting, own_gates, judgments)

@@ -39,13 +39,13 @@ class Consistency(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
         if self.expected is not None and not self.expected.strip():
             raise ValueError("`expected` is blank; leave it out where no answer is expected.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the most frequent answer; 0 if that is empty or not the expected one.
 
         Raises:
             CannotScore: there are fewer than two answers.
         """
-        outputs = graded.outputs
+        outputs = grading_input.outputs
         if len(outputs) < 2:
             raise CannotScore(
                 f"Consistency needs at least two answers to a case and has {len(outputs)}; "

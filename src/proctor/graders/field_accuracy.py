@@ -84,7 +84,7 @@ class FieldAccuracy(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.fields:
             raise ValueError("`fields` is empty; give at least one field.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the weighted share of the fields that are right, with one entry per field.
 
         A field that the expected output does not have counts as right.
@@ -92,11 +92,11 @@ class FieldAccuracy(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
         Raises:
             CannotScore: the expected output is not JSON, or a compared field of it is not a number or date.
         """
-        expected = _expected_json(graded.case.expected)
+        expected = _expected_json(grading_input.case.expected)
         try:
-            answer = _answer_json(graded.output.text)
+            answer = _answer_json(grading_input.output.text)
         except NotJson as error:
-            reason = f"The answer has no JSON object: {error}: {quote(graded.output.text)}."
+            reason = f"The answer has no JSON object: {error}: {quote(grading_input.output.text)}."
             return GraderResult(value=0.0, passed=False, reason=reason)
         entries = tuple(
             _compare_field(field, get_value_at(answer, field.path), get_value_at(expected, field.path))

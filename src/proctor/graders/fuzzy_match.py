@@ -30,16 +30,18 @@ class FuzzyMatch(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             if not normalize_words(value):
                 raise ValueError(f"`values` has {value!r}, which has no word left to look for; remove it.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if one of the texts matches, else 0; the reason names the first match."""
-        answer = normalize_words(graded.output.text)
+        answer = normalize_words(grading_input.output.text)
         for value in self.values if answer else ():
             expected_words = normalize_words(value)
             if expected_words in answer or answer in expected_words:
                 return GraderResult(
                     value=1.0, passed=True, reason=f"The answer's words match {quote(value)}."
                 )
-        reason = f"The answer's words match none of {quote_list(self.values)}: {quote(graded.output.text)}."
+        reason = (
+            f"The answer's words match none of {quote_list(self.values)}: {quote(grading_input.output.text)}."
+        )
         return GraderResult(value=0.0, passed=False, reason=reason)
 
 

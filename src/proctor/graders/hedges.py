@@ -32,10 +32,10 @@ class Hedges(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.phrases is not None:
             require_texts("phrases", self.phrases)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; the reason quotes the phrase."""
-        phrase = find_hedge(graded.output.text, self.phrases or HEDGE_PHRASES)
+        phrase = find_hedge(grading_input.output.text, self.phrases or HEDGE_PHRASES)
         if phrase is not None:
             return GraderResult(value=1.0, passed=True, reason=f"The answer admits doubt: {quote(phrase)}.")
-        reason = f"The answer asserts without doubt: {quote(graded.output.text)}."
+        reason = f"The answer asserts without doubt: {quote(grading_input.output.text)}."
         return GraderResult(value=0.0, passed=False, reason=reason)

@@ -40,23 +40,23 @@ class ContainsJson(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         self._build_checks()
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if an object passes, else the score of the first object, with its entries.
 
         Raises:
             CannotScore: the answer has too many opening braces, or a pattern in the schema exceeded its time
                 limit.
         """
-        texts = find_json_objects(graded.output.text)
+        texts = find_json_objects(grading_input.output.text)
         if not texts:
-            reason = f"No JSON object stands in the answer: {quote(graded.output.text)}."
+            reason = f"No JSON object stands in the answer: {quote(grading_input.output.text)}."
             return GraderResult(value=0.0, passed=False, reason=reason)
         first: GraderResult | None = None
         for text in texts[-1:] if self.which == "last" else texts:
-            mark = self._grade_object(text, graded)
-            if mark.passed:
-                return mark
-            first = first or mark
+            result = self._grade_object(text, grading_input)
+            if result.passed:
+                return result
+            first = first or result
         assert first is not None
         return first
 
@@ -66,12 +66,12 @@ class ContainsJson(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
             return [*keys]
         return [*keys, JsonSchema(schema=self.schema, strip_fences=False, formats=self.formats)]
 
-    def _grade_object(self, text: str, graded: GradingInput) -> GraderResult:
-        alone = replace(graded, output=replace(graded.output, text=text))
+    def _grade_object(self, text: str, grading_input: GradingInput) -> GraderResult:
+        alone = replace(grading_input, output=replace(grading_input.output, text=text))
         marks = [check.grade(alone) for check in self._build_checks()]
         if not marks:
             return GraderResult(value=1.0, passed=True, reason="A JSON object stands in the answer.")
-        return min(marks, key=lambda mark: mark.value or 0.0)
+        return min(marks, key=lambda result: result.value or 0.0)
 
 
 def find_json_objects(text: str) -> list[str]:

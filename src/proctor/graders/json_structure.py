@@ -113,12 +113,12 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotJson(f"{name} is not JSON")
 
 
-def _parse_answer(graded: GradingInput, strip_fences: bool) -> tuple[Any, GraderResult | None]:
+def _parse_answer(grading_input: GradingInput, strip_fences: bool) -> tuple[Any, GraderResult | None]:
     """Returns the answer as JSON, or the result of an answer that is not JSON."""
     try:
-        return parse_json(graded.output.text, strip_fences=strip_fences), None
+        return parse_json(grading_input.output.text, strip_fences=strip_fences), None
     except NotJson as error:
-        reason = f"The answer is not JSON: {error}: {quote(graded.output.text)}."
+        reason = f"The answer is not JSON: {error}: {quote(grading_input.output.text)}."
         return None, GraderResult(value=0.0, passed=False, reason=reason)
 
 
@@ -130,9 +130,9 @@ class IsJson(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     strip_fences: bool = True
     """Whether to accept an answer that is a single fenced block."""
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0."""
-        _, failed = _parse_answer(graded, self.strip_fences)
+        _, failed = _parse_answer(grading_input, self.strip_fences)
         return failed or GraderResult(value=1.0, passed=True, reason="The answer is JSON.")
 
 
@@ -149,13 +149,13 @@ class JsonSchema(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         _get_validator(self.schema, self.formats)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; one entry per violation, with its JSON path.
 
         Raises:
             CannotScore: a pattern exceeded its time limit, or the schema refers to itself without end.
         """
-        value, failed = _parse_answer(graded, self.strip_fences)
+        value, failed = _parse_answer(grading_input, self.strip_fences)
         return failed or _grade_values(_get_validator(self.schema, self.formats), [("$", value)])
 
 
@@ -169,9 +169,9 @@ class JsonKeys(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not self.keys:
             raise ValueError("`keys` is empty; give at least one key.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the keys that are present, with one entry per key."""
-        value, failed = _parse_answer(graded, self.strip_fences)
+        value, failed = _parse_answer(grading_input, self.strip_fences)
         if failed is not None:
             return failed
         if not isinstance(value, dict):
@@ -211,13 +211,13 @@ class JsonArray(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if self.schema is not None:
             _get_validator(self.schema)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; one entry per violation of the schema.
 
         Raises:
             CannotScore: a pattern exceeded its time limit, or the schema refers to itself without end.
         """
-        value, failed = _parse_answer(graded, self.strip_fences)
+        value, failed = _parse_answer(grading_input, self.strip_fences)
         if failed is not None:
             return failed
         if not isinstance(value, list):

@@ -55,11 +55,11 @@ class Length(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     f"`min_{unit}` is {least} and `max_{unit}` is {most}; no answer can have both."
                 )
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the limits that the answer keeps, with one entry per limit."""
         entries: list[Evidence] = []
         for unit, least, most in self._get_limits():
-            count = _COUNTERS[unit](graded.output.text)
+            count = _COUNTERS[unit](grading_input.output.text)
             evidence = f"{count} {unit}"
             if least is not None:
                 entries.append(
@@ -109,10 +109,10 @@ def count_sentences(text: str) -> int:
 
 def _count_block_sentences(block: str) -> int:
     count = start = 0
-    for mark in _END.finditer(block):
-        if _ends_sentence(block, start, mark):
-            count += _has_alphanumeric(block[start : mark.start()])
-            start = mark.end()
+    for result in _END.finditer(block):
+        if _ends_sentence(block, start, result):
+            count += _has_alphanumeric(block[start : result.start()])
+            start = result.end()
     return count + _has_alphanumeric(block[start:])
 
 

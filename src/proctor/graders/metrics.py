@@ -31,13 +31,13 @@ class Latency(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def __post_init__(self) -> None:
         _build_limits(self, {"threshold_ms": _TIME})
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it passes, else 0.
 
         Raises:
             CannotScore: the duration is not known.
         """
-        return _grade_limits(graded.output, _build_limits(self, {"threshold_ms": _TIME}))
+        return _grade_limits(grading_input.output, _build_limits(self, {"threshold_ms": _TIME}))
 
 
 class Cost(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,13 +50,13 @@ class Cost(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         _build_limits(self, {"budget_usd": _MONEY})
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it passes, else 0.
 
         Raises:
             CannotScore: the cost is not known.
         """
-        return _grade_limits(graded.output, _build_limits(self, {"budget_usd": _MONEY}))
+        return _grade_limits(grading_input.output, _build_limits(self, {"budget_usd": _MONEY}))
 
 
 class TokenUsage(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,13 +74,13 @@ class TokenUsage(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not self._token_limits():
             raise ValueError("No limit is given; give `max_total`, `max_input` or `max_output`.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if every limit is kept, else 0; one entry per limit.
 
         Raises:
             CannotScore: the number of tokens is not known.
         """
-        return _grade_limits(graded.output, self._token_limits(), whole=True)
+        return _grade_limits(grading_input.output, self._token_limits(), whole=True)
 
     def _token_limits(self) -> list[_Limit]:
         figures = _TOKENS | {"max_total": _TOTAL_AND_CACHED} if self.add_cached else _TOKENS
@@ -116,7 +116,7 @@ class ExecutionMetrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fie
                 f"No limit is given; give one of {', '.join(_EXECUTION)}, target_exploration_ratio."
             )
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the limits that are kept, with one entry per limit.
 
         Raises:
@@ -127,7 +127,7 @@ class ExecutionMetrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fie
         if target is not None:
             around = self.exploration_tolerance
             limits.append(_Limit(_RATIO, highest=target + around, lowest=target - around))
-        return _grade_limits(graded.output, limits)
+        return _grade_limits(grading_input.output, limits)
 
 
 # --- figures -----------------------------------------------------------------------------------------------

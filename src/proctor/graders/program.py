@@ -75,50 +75,60 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Returns the judge of this check, else those of the run, if the program may call one."""
         return () if self.max_calls is None else (self.judge,)
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores what the program prints, cut to 0 to 1, with one entry per assertion of the program.
 
         Raises:
             CannotScore: the program could not be run, failed, or printed something else.
         """
         build = build_script_payload if self.output == "text" else build_payload
-        return await self.grade_payload(build(graded, self.config), graded)
+        return await self.grade_payload(build(grading_input, self.config), grading_input)
 
-    async def grade_payload(self, payload: dict[str, Any], graded: GradingInput) -> GraderResult:
+    async def grade_payload(self, payload: dict[str, Any], grading_input: GradingInput) -> GraderResult:
         """Runs the program with the payload as JSON, and returns its result.
 
         Raises:
             CannotScore: the program could not be run, failed, or printed something else.
         """
         if self.max_calls is None:
-            return await self._run(payload, graded, {})
-        judges = (*get_judges(graded, self.judge), *graded.judges, *graded.named_judges.values())
-        if graded.judge_provider is None or not judges:
+            return await self._run(payload, grading_input, {})
+        judges = (
+            *get_judges(grading_input, self.judge),
+            *grading_input.judges,
+            *grading_input.named_judges.values(),
+        )
+        if grading_input.judge_provider is None or not judges:
             raise CannotScore("This program may ask a judge and the run has none; give one with --judge.")
         try:
-            async with graded.judge_provider.serve_program(judges, graded.case, self.max_calls) as lent:
-                mark = await self._run(payload, graded, lent.variables)
+            async with grading_input.judge_provider.serve_program(
+                judges, grading_input.case, self.max_calls
+            ) as lent:
+                result = await self._run(payload, grading_input, lent.variables)
         except CannotScore as error:
             raise CannotScore(str(error), tuple(lent.judgments)) from error
-        return replace(mark, judgments=tuple(lent.judgments))
+        return replace(result, judgments=tuple(lent.judgments))
 
     async def _run(
-        self, payload: dict[str, Any], graded: GradingInput, lent: Mapping[str, str]
+        self, payload: dict[str, Any], grading_input: GradingInput, lent: Mapping[str, str]
     ) -> GraderResult:
-        if graded.programs is None:
+        if grading_input.programs is None:
             raise CannotScore("This check is a program, and no programs are run here.")
-        stdin = await run_isolated(graded, partial(_encode_stdin, payload), estimate_size(graded.output))
+        stdin = await run_isolated(
+            grading_input, partial(_encode_stdin, payload), estimate_size(grading_input.output)
+        )
         variables = dict(lent)
-        if graded.workspace is not None:
-            variables |= dict.fromkeys(("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH"), graded.workspace)
+        if grading_input.workspace is not None:
+            variables |= dict.fromkeys(
+                ("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH"), grading_input.workspace
+            )
         try:
-            finished = await graded.programs.run(
+            completed = await grading_input.programs.run(
                 self.command, stdin, timeout_s=self.timeout_s, cwd=self.cwd, variables=variables
             )
         except TargetError as error:
             raise CannotScore(f"The program could not tell: {error}") from error
-        work = partial(parse_result, finished, shlex.join(self.command))
-        return await run_isolated(graded, work, len(finished.stdout))
+        work = partial(parse_result, completed, shlex.join(self.command))
+        return await run_isolated(grading_input, work, len(completed.stdout))
 
 
 def _encode_stdin(payload: dict[str, Any]) -> bytes:
@@ -129,24 +139,24 @@ def _encode_stdin(payload: dict[str, Any]) -> bytes:
         raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
 
 
-def parse_result(finished: CompletedProgram, called: str) -> GraderResult:
+def parse_result(completed: CompletedProgram, called: str) -> GraderResult:
     """Parses the result that a program printed.
 
     Args:
-        finished: the exit code and output of the program.
+        completed: the exit code and output of the program.
         called: the name of the program in messages.
 
     Raises:
         CannotScore: the program failed, or did not print a valid object.
     """
     try:
-        if finished.exit_code != 0:
+        if completed.exit_code != 0:
             raise _UnreadableOutput(
-                f"{finished.ending}.{stream_end_sentence(finished.stdout, 'stdout', _MAX_OUTPUT_LENGTH)}"
+                f"{completed.ending}.{stream_end_sentence(completed.stdout, 'stdout', _MAX_OUTPUT_LENGTH)}"
             )
-        return _to_grader_result(_parse_output(finished.stdout))
+        return _to_grader_result(_parse_output(completed.stdout))
     except _UnreadableOutput as problem:
-        after = stream_end_sentence(finished.stderr, "stderr", _MAX_OUTPUT_LENGTH)
+        after = stream_end_sentence(completed.stderr, "stderr", _MAX_OUTPUT_LENGTH)
         raise CannotScore(f"The program {quote(called)} {problem}{after}") from None
 
 

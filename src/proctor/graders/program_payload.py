@@ -18,9 +18,9 @@ _TOOL_FIELDS: Final = {"tool": "name", "id": "call_id", "input": "input", "outpu
 """The fields of a tool call, with their names in events."""
 
 
-def build_payload(graded: GradingInput, config: dict[str, Any] | None = None) -> dict[str, Any]:
+def build_payload(grading_input: GradingInput, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns everything that a program may read, as plain data; milliseconds and US dollars."""
-    case, output = graded.case, graded.output
+    case, output = grading_input.case, grading_input.output
     messages = output_messages(output)
     return {
         "test_id": case.id,
@@ -44,18 +44,18 @@ def build_payload(graded: GradingInput, config: dict[str, Any] | None = None) ->
         "start_time": None,
         "end_time": None,
         "file_changes": output.file_changes,
-        "workspace_path": graded.workspace,
+        "workspace_path": grading_input.workspace,
         "metadata": case.metadata,
         "config": config or {},
     }
 
 
-def build_script_payload(graded: GradingInput, config: dict[str, Any] | None = None) -> dict[str, Any]:
+def build_script_payload(grading_input: GradingInput, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Returns the payload of AgentV 5: `output` is the answer, and `trace` includes messages and events."""
-    payload = build_payload(graded, config)
+    payload = build_payload(grading_input, config)
     messages, summary = payload["messages"], payload["trace"]
     trace = None if summary is None else {**summary, "messages": messages, "events": _build_events(messages)}
-    return {**payload, "output": graded.output.text, "trace": trace, "trace_summary": summary}
+    return {**payload, "output": grading_input.output.text, "trace": trace, "trace_summary": summary}
 
 
 def _build_events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

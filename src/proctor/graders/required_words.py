@@ -47,9 +47,9 @@ class RequiredWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         require_texts("words", self.words)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the words that are present, with one entry per word."""
-        answer = _normalize(graded.output.text, ignore_case=self.ignore_case)
+        answer = _normalize(grading_input.output.text, ignore_case=self.ignore_case)
         missing: list[str] = []
         entries: list[Evidence] = []
         for word in self.words:
@@ -79,9 +79,9 @@ class ForbiddenWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         require_texts("words", self.words)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the words that are absent; the entry of a present word shows where it is."""
-        original = graded.output.text
+        original = grading_input.output.text
         answer = _normalize(original, ignore_case=self.ignore_case)
         # Folding only ever lengthens, so equal lengths mean that places in both are the same.
         shown_text = original if len(original) == len(answer) else answer

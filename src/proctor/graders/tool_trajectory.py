@@ -103,7 +103,7 @@ class ToolTrajectory(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
                 raise ValueError(f"`minimums` has {count} for {tool!r}; give a count of 0 or more.")
         _check_paths(self.args_match)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the checks that hold, with one entry per check.
 
         Each expected call is a check, each call that is not allowed a failed one, and each known duration
@@ -112,7 +112,7 @@ class ToolTrajectory(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
         Raises:
             CannotScore: making no calls would pass, and the target reported nothing about its calls.
         """
-        calls = get_tool_calls(graded.output)
+        calls = get_tool_calls(grading_input.output)
         entries = self._check_calls(calls or ())
         results = [bool(entry.passed) for entry in entries if entry.passed is not None]
         right = all(results)
@@ -276,13 +276,13 @@ class SkillTrigger(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
         if not self.skill.strip():
             raise ValueError(f"`skill` is {self.skill!r}; give the name of a skill.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it passes, else 0; the entry shows the call that used the skill.
 
         Raises:
             CannotScore: the target reported neither messages nor tool calls.
         """
-        calls = get_tool_calls(graded.output)
+        calls = get_tool_calls(grading_input.output)
         if calls is None:
             raise CannotScore(
                 "The target reported neither messages nor tool calls, so whether it used the skill "

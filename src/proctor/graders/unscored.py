@@ -19,6 +19,6 @@ class Unscored(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not self.reason.strip():
             raise ValueError("`reason` is empty; say in a sentence why nothing can be measured.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:  # noqa: ARG002  # every grader is given the answer
+    def grade(self, grading_input: GradingInput) -> GraderResult:  # noqa: ARG002  # every grader is given the answer
         """Returns no value, with the reason."""
         return GraderResult(value=None, passed=None, reason=self.reason)

@@ -121,10 +121,10 @@ class Linter:
         self.remaining_s = SLOW_BUDGET_S
         """The remaining time for slow grading."""
 
-    def add(self, placed: CaseAtLine) -> None:
+    def add(self, case_at_line: CaseAtLine) -> None:
         """Adds the next case, which must have no error."""
-        case = placed.case
-        spot = CaseLocation(case.id, placed.path or self._path, placed.line)
+        case = case_at_line.case
+        spot = CaseLocation(case.id, case_at_line.path or self._path, case_at_line.line)
         self.files.setdefault(spot.path)
         self._count += 1
         if "lint" in case.metadata:
@@ -138,7 +138,7 @@ class Linter:
                 self._report(finding, spot)
         for finding in self._always_passing.add(case, spot, codes):
             self._report(finding, spot)
-        for finding in self._ids.add(spot, named=placed.has_own_id):
+        for finding in self._ids.add(spot, named=case_at_line.has_own_id):
             self._report(finding, spot)
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
 
@@ -172,8 +172,8 @@ class Linter:
         kind = self._graders(assertion.grader)
         if kind.needs or kind.grades_repeats:
             return None
-        graded = GradingInput(case=_EMPTY_CASE, output=Output(text=text))
-        scored = self._run_timed(lambda: _run_now(score(assertion, graded, self._graders)))
+        grading_input = GradingInput(case=_EMPTY_CASE, output=Output(text=text))
+        scored = self._run_timed(lambda: _run_now(score(assertion, grading_input, self._graders)))
         if scored is None or scored.outcome is Verdict.UNSCORED:
             return None
         return scored.outcome is Verdict.PASS
@@ -240,12 +240,12 @@ class ContaminationSearch:
         self._cases = QuestionIndex()
         self._is_closed = False
 
-    def add(self, placed: CaseAtLine) -> None:
+    def add(self, case_at_line: CaseAtLine) -> None:
         """Adds the next case."""
-        case = placed.case
+        case = case_at_line.case
         if "lint" in case.metadata:
             self._silenced_codes[case.id] = silenced_codes(case)
-        self._cases.add(case, CaseLocation(case.id, placed.path or self._path, placed.line))
+        self._cases.add(case, CaseLocation(case.id, case_at_line.path or self._path, case_at_line.line))
 
     def search(self, path: str, pieces: Iterator[str]) -> list[Problem]:
         """Returns a problem for each case that is found in a text.

@@ -153,7 +153,7 @@ def _facts(detail: SuiteDetail) -> Iterator[tuple[str, str]]:
     if detail.tags:
         yield "tags", _counts_text(detail.tags)
     if detail.looks:
-        rates = sum(look.kind == "rate" for look in detail.looks)
+        rates = sum(access.kind == "rate" for access in detail.looks)
         yield "looks", f"{rates:,} at the holdout's pass rate, {len(detail.looks) - rates:,} at its answers"
     yield "runs", f"{len(detail.runs):,}"
 
@@ -196,7 +196,9 @@ def render_detail_json(detail: SuiteDetail, cases: Iterable[StoredCase] | None =
         else {"dev": suite.case_count - len(detail.holdout), "holdout": len(detail.holdout)},
         "categories": dict(detail.categories),
         "tags": dict(detail.tags),
-        "looks": [{"kind": look.kind, "run": look.run, "at": format_utc(look.at)} for look in detail.looks],
+        "looks": [
+            {"kind": access.kind, "run": access.run, "at": format_utc(access.at)} for access in detail.looks
+        ],
     }
     if cases is not None:
         row["case_list"] = [case_row(detail, *numbered_case) for numbered_case in enumerate(cases)]

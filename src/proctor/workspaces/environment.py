@@ -18,9 +18,9 @@ class Workspaces:
     `expect` and `enter` take cases whose variables are substituted.
     """
 
-    def __init__(self, site: WorkspaceRoot) -> None:
+    def __init__(self, workspace_root: WorkspaceRoot) -> None:
         """Creates no workspace; all of them share `site`."""
-        self._root = site
+        self._root = workspace_root
         self._groups: dict[Workspace, WorkspaceGroup] = {}
         self._locks: dict[Path, asyncio.Lock] = {}
 
@@ -47,10 +47,10 @@ class Workspaces:
         assert case.workspace is not None
         return await self._group(case.workspace).enter(case, repeat)
 
-    async def leave(self, stay: WorkspaceVisit, *, passed: bool) -> None:
+    async def leave(self, visit: WorkspaceVisit, *, passed: bool) -> None:
         """Ends a visit: runs `after_each`, then resets the folder. Failures become warnings."""
-        assert isinstance(stay, TrialVisit)
-        await stay.group.leave(stay, passed=passed)
+        assert isinstance(visit, TrialVisit)
+        await visit.group.leave(visit, passed=passed)
 
     async def aclose(self) -> None:
         """Runs every `after_all` and removes the workspaces that are not kept. Safe to call twice."""

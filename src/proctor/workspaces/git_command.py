@@ -73,7 +73,7 @@ class Git:
             WorkspaceError: git is not installed, or the command failed.
         """
         try:
-            finished = await self._programs.run(
+            completed = await self._programs.run(
                 ["git", *_OPTIONS, *arguments],
                 stdin,
                 timeout_s=timeout_s,
@@ -82,10 +82,10 @@ class Git:
             )
         except TargetError as error:
             raise WorkspaceError(f"`git {arguments[0]}` could not be run: {error}") from error
-        if finished.exit_code not in accepted_codes:
-            message = stream_end(finished.stderr, _MAX_STDERR_LENGTH)
-            raise WorkspaceError(f"`git {arguments[0]}` {finished.ending}: {message}")
-        return finished.stdout
+        if completed.exit_code not in accepted_codes:
+            message = stream_end(completed.stderr, _MAX_STDERR_LENGTH)
+            raise WorkspaceError(f"`git {arguments[0]}` {completed.ending}: {message}")
+        return completed.stdout
 
     async def find_ignored(self, root: Path, paths: Collection[str], scratch: Path) -> frozenset[str]:
         """Returns the paths that the `.gitignore` files of a folder match.

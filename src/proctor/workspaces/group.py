@@ -49,16 +49,16 @@ class TrialVisit:
 class WorkspaceGroup:
     """The cases whose workspaces are equal."""
 
-    def __init__(self, workspace: Workspace, site: WorkspaceRoot, turn: asyncio.Lock) -> None:
+    def __init__(self, workspace: Workspace, workspace_root: WorkspaceRoot, turn: asyncio.Lock) -> None:
         """Creates nothing.
 
         Args:
             workspace: the workspace of all these cases.
-            site: creates its folders.
+            workspace_root: creates its folders.
             turn: held by the trial that uses the shared folder, or that prepares the folder for all.
         """
         self._workspace = workspace
-        self._root = site
+        self._root = workspace_root
         self._lock = turn
         self._folder: Path | None = None
         self._pristine: Snapshot | None = None

@@ -44,7 +44,7 @@ async def run_hook(hook: Hook | None, moment: HookName, scene: HookContext, prog
     values = _hook_input(moment, scene)
     argv = [_fill_placeholders(word, values) for word in hook.command]
     try:
-        finished = await programs.run(
+        completed = await programs.run(
             argv,
             json.dumps(values).encode(),
             timeout_s=hook.timeout_s or _TIMEOUTS[moment],
@@ -54,9 +54,9 @@ async def run_hook(hook: Hook | None, moment: HookName, scene: HookContext, prog
         )
     except TargetError as error:
         raise WorkspaceError(f"The {moment} hook failed: {error}") from error
-    if finished.exit_code != 0:
+    if completed.exit_code != 0:
         command = shlex.join(hook.command)
-        raise WorkspaceError(f"The {moment} hook failed: {command!r} {_describe_ending(finished)}")
+        raise WorkspaceError(f"The {moment} hook failed: {command!r} {_describe_ending(completed)}")
 
 
 def join_input_texts(messages: tuple[Message, ...]) -> str:
@@ -91,6 +91,6 @@ def _fill_placeholders(word: str, values: Mapping[str, Any]) -> str:
     return _PLACEHOLDER.sub(value, word)
 
 
-def _describe_ending(finished: CompletedProgram) -> str:
-    message = stream_end(finished.stderr, _MAX_ERROR) or stream_end(finished.stdout, _MAX_ERROR)
-    return f"{finished.ending}: {message}" if message else f"{finished.ending}."
+def _describe_ending(completed: CompletedProgram) -> str:
+    message = stream_end(completed.stderr, _MAX_ERROR) or stream_end(completed.stdout, _MAX_ERROR)
+    return f"{completed.ending}: {message}" if message else f"{completed.ending}."

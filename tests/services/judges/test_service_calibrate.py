@@ -114,7 +114,7 @@ def calibrate(
         reach = TargetPool(
             environ,
             concurrency=8,
-            patience=RetryPolicy(timeout_s=PATIENCE_S, retries=0),
+            retry_policy=RetryPolicy(timeout_s=PATIENCE_S, retries=0),
             prices=load_prices(environ, folder),
             notify=lambda _message: None,
         )

@@ -50,7 +50,7 @@ async def make(work, planned_trials):
     pool = TargetPool(
         os.environ,
         concurrency=work.max_concurrency,
-        patience=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
+        retry_policy=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
         prices=load_prices(os.environ, Path()),
         notify=print,
     )

@@ -76,7 +76,7 @@ async def reach(tmp_path: Path, told: list[str]) -> AsyncIterator[Callable[..., 
         made = TargetPool(
             environ or {},
             concurrency=32,
-            patience=RetryPolicy(timeout_s=10, retries=1),
+            retry_policy=RetryPolicy(timeout_s=10, retries=1),
             prices=Prices(shipped={"gpt-x": PRICE}, own=own),
             notify=told.append,
             open_cache=SqliteLocation(str(tmp_path / "proctor.db")).open_answer_cache,
@@ -399,7 +399,7 @@ async def test_a_program_that_may_take_longer_than_the_run_allows_does(
     opened = TargetPool(
         {},
         concurrency=1,
-        patience=RetryPolicy(timeout_s=0.05),
+        retry_policy=RetryPolicy(timeout_s=0.05),
         prices=Prices(shipped={}, own={}),
         notify=lambda _message: None,
     )
@@ -431,7 +431,9 @@ async def test_an_address_from_a_variable_is_told_as_it_is_written(
     file = TargetsFile(f"targets: [{{name: t, {entry}}}]", "targets.yaml", "/project")
     prices = Prices(shipped={}, own={})
     patience = RetryPolicy(timeout_s=5, retries=0)
-    reach = TargetPool(environ, concurrency=1, patience=patience, prices=prices, notify=lambda _message: None)
+    reach = TargetPool(
+        environ, concurrency=1, retry_policy=patience, prices=prices, notify=lambda _message: None
+    )
     target = await reach.open_target(file.get_spec("t", Params(), environ))
     with pytest.raises(TargetError) as caught:
         await target.answer(PROMPT)

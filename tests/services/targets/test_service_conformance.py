@@ -41,7 +41,7 @@ async def reach() -> AsyncIterator[TargetPool]:
     opened = TargetPool(
         os.environ,
         concurrency=4,
-        patience=RetryPolicy(timeout_s=5, retries=0),
+        retry_policy=RetryPolicy(timeout_s=5, retries=0),
         prices=NO_PRICES,
         notify=lambda _line: None,
     )

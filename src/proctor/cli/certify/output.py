@@ -51,7 +51,7 @@ def make_target_pool(options: Mapping[str, Any], progress: Progress) -> TargetPo
     return TargetPool(
         os.environ,
         concurrency=options["concurrency"],
-        patience=RetryPolicy(timeout_s=options["timeout_s"], retries=options["retries"]),
+        retry_policy=RetryPolicy(timeout_s=options["timeout_s"], retries=options["retries"]),
         prices=load_prices(os.environ, location.folder),
         notify=progress.notify,
         progress=progress.show_download,

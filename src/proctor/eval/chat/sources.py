@@ -79,7 +79,7 @@ class SpecSource:
                 self._target_pool = TargetPool(
                     self._environ,
                     concurrency=MAX_CONCURRENCY,
-                    patience=self._retry_policy,
+                    retry_policy=self._retry_policy,
                     prices=load_prices(self._environ, _PROJECT_FOLDER),
                     notify=logging.getLogger("proctor").warning,
                 )

@@ -69,13 +69,16 @@ class Classification(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
             if not 0 <= worth <= 1:
                 raise ValueError(f"The choice {choice!r} is worth {worth:g}; give a number from 0 to 1.")
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores what the choice is worth.
 
         Raises:
             CannotScore: there is no judge, or no majority of judges with readable replies.
         """
-        pieces, data = build_sections(graded.case, graded.output), {"metadata": graded.case.metadata}
+        pieces, data = (
+            build_sections(grading_input.case, grading_input.output),
+            {"metadata": grading_input.case.metadata},
+        )
         choices = list(self.choices)
         request = JudgeRequest(
             material=fill_prompt(self.prompt, pieces, data),
@@ -87,11 +90,11 @@ class Classification(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
                 "required": ["reason", "choice"],
                 "additionalProperties": False,
             },
-            read=partial(read_choice, choices=self.choices, pass_at=get_pass_at(graded)),
+            read=partial(read_choice, choices=self.choices, pass_at=get_pass_at(grading_input)),
             system=SUITE_SYSTEM_PROMPT,
             template=self.prompt,
         )
-        return await call_judges(graded, request)
+        return await call_judges(grading_input, request)
 
 
 def read_choice(

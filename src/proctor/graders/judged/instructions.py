@@ -101,22 +101,24 @@ class Instructions(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
         """Returns the judge of this check, else those of the run."""
         return (self.judge,)
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 for a pass and 0 for a fail, or their mean with `rule: mean`.
 
         Raises:
             CannotScore: the case has no instructions, there is no judge, or the readable replies do not
             decide.
         """
-        if not (graded.case.criteria or "").strip():
+        if not (grading_input.case.criteria or "").strip():
             raise CannotScore(
                 "The case has no instructions (`criteria`) by which its answer could be judged."
             )
-        pieces = _sections_for(graded.case, graded.output)
+        pieces = _sections_for(grading_input.case, grading_input.output)
         if not self.evaluators:
-            return await call_judges(graded, self._default_request(pieces, turned=graded.reverse_sections))
+            return await call_judges(
+                grading_input, self._default_request(pieces, turned=grading_input.reverse_sections)
+            )
         return await call_judges(
-            graded, *[self._evaluator_request(evaluator, pieces) for evaluator in self.evaluators]
+            grading_input, *[self._evaluator_request(evaluator, pieces) for evaluator in self.evaluators]
         )
 
     def _default_request(self, pieces: SectionsByName, *, turned: bool) -> JudgeRequest:

@@ -95,14 +95,18 @@ class JudgeRequest(Struct, frozen=True, kw_only=True):
         return codec.prompt_digest("\n\n".join(filter(None, fixed)))
 
 
-def get_judges(graded: GradingInput, name: str | None) -> tuple[JudgeTarget, ...]:
+def get_judges(grading_input: GradingInput, name: str | None) -> tuple[JudgeTarget, ...]:
     """Returns the judge of that name if there is one, else the judges of the run."""
-    return (graded.named_judges[name],) if name is not None and name in graded.named_judges else graded.judges
+    return (
+        (grading_input.named_judges[name],)
+        if name is not None and name in grading_input.named_judges
+        else grading_input.judges
+    )
 
 
-def get_pass_at(graded: GradingInput) -> float:
+def get_pass_at(grading_input: GradingInput) -> float:
     """Returns the lowest score with which a judgment passes the answer."""
-    return DEFAULT_PASS_AT if graded.pass_at is None else graded.pass_at
+    return DEFAULT_PASS_AT if grading_input.pass_at is None else grading_input.pass_at
 
 
 def check_judge(judge: str | None, temperature: float | None) -> None:
@@ -117,7 +121,7 @@ def check_judge(judge: str | None, temperature: float | None) -> None:
         raise ValueError(f"`temperature` is {temperature:g}; give a number from 0 to 2.")
 
 
-async def call_judges(graded: GradingInput, *requests: JudgeRequest) -> GraderResult:
+async def call_judges(grading_input: GradingInput, *requests: JudgeRequest) -> GraderResult:
     """Calls the judges and returns their combined result; an empty answer fails without a call.
 
     Every judge gets each request as often as the run says, each time with another `repeat`, so that seeds and
@@ -125,65 +129,67 @@ async def call_judges(graded: GradingInput, *requests: JudgeRequest) -> GraderRe
     or the assertion's own if the run has the default rule. Unreadable replies count for neither side.
 
     Args:
-        graded: the answer and the judges.
+        grading_input: the answer and the judges.
         requests: at least one, all for the same judges.
 
     Raises:
         CannotScore: there is no judge, or the readable replies do not decide.
     """
-    judges = get_judges(graded, requests[0].judge)
+    judges = get_judges(grading_input, requests[0].judge)
     if not judges:
         raise CannotScore("This check needs a judge and the run has none; give one with --judge.")
-    if is_empty(graded.output):
+    if is_empty(grading_input.output):
         return GraderResult(value=0.0, passed=False, reason="The answer is empty, so no judge was asked.")
-    if len(graded.output.text) > MAX_ANSWER_LENGTH:
+    if len(grading_input.output.text) > MAX_ANSWER_LENGTH:
         raise CannotScore(
-            f"The answer has {len(graded.output.text):,} characters, and a judge is shown at most "
+            f"The answer has {len(grading_input.output.text):,} characters, and a judge is shown at most "
             f"{MAX_ANSWER_LENGTH:,}; ask for shorter answers."
         )
-    opinions = await graded.gather(
+    opinions = await grading_input.gather(
         pending
         for judge in judges
         for request in requests
-        for pending in _request_votes(graded, judge, request)
+        for pending in _request_votes(grading_input, judge, request)
     )
-    own = requests[0].rule if graded.judge_rule == "majority" else None
-    return decide(opinions, own or graded.judge_rule)
+    own = requests[0].rule if grading_input.judge_rule == "majority" else None
+    return decide(opinions, own or grading_input.judge_rule)
 
 
 def _request_votes(
-    graded: GradingInput, judge: JudgeTarget, request: JudgeRequest
+    grading_input: GradingInput, judge: JudgeTarget, request: JudgeRequest
 ) -> Iterator[Awaitable[Vote]]:
     """Yields one vote per repeat, the recorded ones first."""
-    recorded = _recorded_votes(graded, judge, request)[: graded.judge_repeats]
+    recorded = _recorded_votes(grading_input, judge, request)[: grading_input.judge_repeats]
     yield from map(_return_vote, recorded)
-    if len(recorded) == graded.judge_repeats:
+    if len(recorded) == grading_input.judge_repeats:
         return
     prompt = Prompt(
-        messages=build_messages(graded.case, graded.output, request, turned=graded.reverse_sections),
-        case_id=graded.case.id,
+        messages=build_messages(
+            grading_input.case, grading_input.output, request, turned=grading_input.reverse_sections
+        ),
+        case_id=grading_input.case.id,
         response_schema=request.schema,
         temperature=request.temperature,
     )
-    for repeat in range(len(recorded), graded.judge_repeats):
-        yield _call_judge(judge, replace(prompt, repeat=repeat), request, graded)
+    for repeat in range(len(recorded), grading_input.judge_repeats):
+        yield _call_judge(judge, replace(prompt, repeat=repeat), request, grading_input)
 
 
 async def _return_vote(opinion: Vote) -> Vote:
     return opinion
 
 
-def _recorded_votes(graded: GradingInput, judge: JudgeTarget, request: JudgeRequest) -> list[Vote]:
+def _recorded_votes(grading_input: GradingInput, judge: JudgeTarget, request: JudgeRequest) -> list[Vote]:
     """Returns the judge's recorded votes, as far as they can be read."""
     call_key = (judge.name, request.evaluator, request.digest)
     same = [
         record
-        for record in graded.prior_judgments
+        for record in grading_input.prior_judgments
         if (record.judge, record.evaluator, record.prompt_digest) == call_key
     ]
     opinions = []
     for judgment in sorted(same, key=lambda record: record.nth):
-        reading, _ = _read_reply(request, judgment.raw, graded)
+        reading, _ = _read_reply(request, judgment.raw, grading_input)
         if reading is not None:
             readings = (_with_reading(replace(judgment, cached=True), reading),)
             opinions.append(_make_vote(judge, request, readings, reading))
@@ -215,7 +221,7 @@ def build_messages(
 
 
 async def _call_judge(
-    judge: JudgeTarget, prompt: Prompt, request: JudgeRequest, graded: GradingInput
+    judge: JudgeTarget, prompt: Prompt, request: JudgeRequest, grading_input: GradingInput
 ) -> Vote:
     """Calls one judge, and again with its earlier replies while they are unreadable."""
     judgments: list[Judgment] = []
@@ -226,7 +232,7 @@ async def _call_judge(
             reply = await judge.target.answer(prompt)
         except TargetError as error:
             return _make_vote(judge, request, judgments, None, f"{caller} did not answer: {error}")
-        reading, wrong = await _read_isolated(request, reply.text, graded)
+        reading, wrong = await _read_isolated(request, reply.text, grading_input)
         judgments.append(_with_reading(_make_judgment(judge, request, reply), reading))
         if reading is not None:
             return _make_vote(judge, request, judgments, reading)
@@ -264,41 +270,45 @@ def _make_vote(
 
 
 async def _read_isolated(
-    request: JudgeRequest, reply: str, graded: GradingInput
+    request: JudgeRequest, reply: str, grading_input: GradingInput
 ) -> tuple[JudgeReading | None, str]:
     if len(reply) > MAX_REPLY_LENGTH:
         return None, f"It has {len(reply):,} characters, and only {MAX_REPLY_LENGTH:,} are read."
     alone = GradingInput(
-        case=Case(id=graded.case.id, input=()), output=Output(text=graded.output.text), pass_at=graded.pass_at
+        case=Case(id=grading_input.case.id, input=()),
+        output=Output(text=grading_input.output.text),
+        pass_at=grading_input.pass_at,
     )
     try:
-        size = len(reply) + len(graded.output.text)
-        return await run_isolated(graded, partial(_read_reply, request, reply, alone), size)
+        size = len(reply) + len(grading_input.output.text)
+        return await run_isolated(grading_input, partial(_read_reply, request, reply, alone), size)
     except CannotScore as problem:
         return None, str(problem)
     except TimeLimitExceeded as limit:
         return None, f"Reading it did not end within {limit}."
 
 
-def _read_reply(request: JudgeRequest, reply: str, graded: GradingInput) -> tuple[JudgeReading | None, str]:
+def _read_reply(
+    request: JudgeRequest, reply: str, grading_input: GradingInput
+) -> tuple[JudgeReading | None, str]:
     """Reads a reply; returns the reading, or None and why it is unreadable, if known.
 
     An unreadable reply is read again without its quotes of the answer. That can only fail the answer, so that
     no answer gains by being quoted. A passing verdict that stands only in a quote does not count.
     """
-    reply, answer = unwrap_json_string(reply), graded.output.text
+    reply, answer = unwrap_json_string(reply), grading_input.output.text
 
     def passes(text: str) -> bool:
-        reading, _ = _read_text(request, text, graded.pass_at)
+        reading, _ = _read_text(request, text, grading_input.pass_at)
         return reading is not None and reading.passed
 
-    reading, wrong = _read_text(request, reply, graded.pass_at)
+    reading, wrong = _read_text(request, reply, grading_input.pass_at)
     if reading is not None:
         if reading.passed and is_only_quoted(reply, answer, request.form, passes):
             return None, f"Its verdict stands only in what it quotes. {NO_QUOTES}"
         return reading, ""
     for own in variants_without_quotes(reply, answer, request.form):
-        reading, _ = _read_text(request, own, graded.pass_at)
+        reading, _ = _read_text(request, own, grading_input.pass_at)
         if reading is not None:
             return (None, wrong) if reading.passed else (reading, "")
     return None, wrong

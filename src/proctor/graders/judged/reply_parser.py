@@ -49,8 +49,8 @@ def strip_thinking(reply: str) -> str:
 
     Only a single `</think>` is trusted: one of several may come from an answer that the judge quotes.
     """
-    start, mark, answer = reply.partition("</think>")
-    if not mark or not start.lstrip().startswith("<think>") or mark in answer:
+    start, result, answer = reply.partition("</think>")
+    if not result or not start.lstrip().startswith("<think>") or result in answer:
         return reply
     return answer
 

@@ -67,7 +67,7 @@ class RubricGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
                 f"`min_score` is {self.min_score:g}; give a number from {self.lowest} to {self.highest}."
             )
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the position between lowest (0) and highest (1); `details` has the judge's score.
 
         Raises:
@@ -86,7 +86,7 @@ class RubricGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
             },
             read=partial(read_score, rubric=self),
         )
-        return await call_judges(graded, request)
+        return await call_judges(grading_input, request)
 
 
 def read_score(reply: str, rubric: RubricGrader) -> JudgeReading | None:

@@ -110,8 +110,8 @@ class RubricItem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def title(self) -> str:
         """Id, operator and outcome, as judges and reports show them."""
-        mark = " (unless contradicted)" if self.operator == "contradiction" else ""
-        return f"[{self.id}]{mark} {self.outcome}".rstrip()
+        result = " (unless contradicted)" if self.operator == "contradiction" else ""
+        return f"[{self.id}]{result} {self.outcome}".rstrip()
 
     def get_meaning(self, score: int) -> str:
         """Returns what a score means by the item's ranges; empty if it has none."""
@@ -175,7 +175,7 @@ class Rubrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Whether items get scores from 0 to 10, because one of them has score ranges."""
         return any(item.score_ranges for item in self.items)
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the weighted share of the items, with one entry per item.
 
         If a required item is not met, the gate is 1, and the score 0 if the share would reach it. `details`
@@ -192,19 +192,22 @@ class Rubrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
             form += _CONTRADICTION_FORM
         request = JudgeRequest(
             material=(
-                *with_headings(build_sections(graded.case, graded.output), turned=graded.reverse_sections),
+                *with_headings(
+                    build_sections(grading_input.case, grading_input.output),
+                    turned=grading_input.reverse_sections,
+                ),
                 "The items to decide:",
                 PromptSection("RUBRICS", format_items(self.items)),
             ),
             heading=_HEADING,
             form=form.replace("ID", json.dumps(self.items[0].id, ensure_ascii=False), 1),
             schema=_build_schema([item.id for item in self.items], *kind),
-            read=partial(read_checks, rubrics=self, pass_at=get_pass_at(graded)),
+            read=partial(read_checks, rubrics=self, pass_at=get_pass_at(grading_input)),
             system=CRITERIA_SYSTEM_PROMPT,
             judge=self.judge,
             temperature=self.temperature,
         )
-        return await call_judges(graded, request)
+        return await call_judges(grading_input, request)
 
 
 def format_items(items: Sequence[RubricItem]) -> str:

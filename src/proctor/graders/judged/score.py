@@ -120,14 +120,17 @@ class LlmGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Returns the judge of this check, else those of the run."""
         return (self.judge,)
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores what the judge gives, with one entry for each of its first 8 assertions.
 
         Raises:
             CannotScore: there is no judge, or no majority of judges with readable replies.
         """
-        pieces = {**build_sections(graded.case, graded.output), **_rubric_sections(graded.case)}
-        data = {"metadata": graded.case.metadata, _CONFIG: self.config}
+        pieces = {
+            **build_sections(grading_input.case, grading_input.output),
+            **_rubric_sections(grading_input.case),
+        }
+        data = {"metadata": grading_input.case.metadata, _CONFIG: self.config}
         references = _VARIABLE.finditer(self.prompt or "")
         own = any(_resolve_variable(name, pieces, data) is not None for name in references)
         if self.prompt is not None and not own:
@@ -135,17 +138,17 @@ class LlmGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         request = JudgeRequest(
             material=fill_prompt(self.prompt or "", pieces, data)
             if own
-            else with_headings(pieces, turned=graded.reverse_sections),
+            else with_headings(pieces, turned=grading_input.reverse_sections),
             heading="" if own else _HEADING,
             form=_FORM,
             schema=_SCHEMA,
-            read=partial(read_grade, pass_at=get_pass_at(graded)),
+            read=partial(read_grade, pass_at=get_pass_at(grading_input)),
             system=CRITERIA_SYSTEM_PROMPT,
             template=self.prompt or "",
             judge=self.judge,
             temperature=self.temperature,
         )
-        return await call_judges(graded, request)
+        return await call_judges(grading_input, request)
 
 
 def fill_prompt(

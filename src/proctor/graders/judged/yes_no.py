@@ -45,7 +45,7 @@ class LlmJudge(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not self.prompt.strip():
             raise ValueError("`prompt` is empty; give a question that YES or NO answers.")
 
-    async def grade(self, graded: GradingInput) -> GraderResult:
+    async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 for YES, 0 for NO.
 
         Raises:
@@ -58,7 +58,7 @@ class LlmJudge(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
             schema=_SCHEMA,
             read=read_verdict,
         )
-        return await call_judges(graded, request)
+        return await call_judges(grading_input, request)
 
 
 def read_verdict(reply: str) -> JudgeReading | None:

@@ -45,11 +45,11 @@ class Number(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not 0 <= self.tolerance < math.inf:
             raise ValueError(f"`tolerance` is {self.tolerance}; give a finite number of 0 or more.")
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; `details` has the number if it is finite."""
-        got = (find_stated_number if self.which == "stated" else find_first_digits)(graded.output.text)
+        got = (find_stated_number if self.which == "stated" else find_first_digits)(grading_input.output.text)
         if got is None:
-            return _no_number_result(graded.output.text)
+            return _no_number_result(grading_input.output.text)
         number = float(got)
         details = {"found": number} if math.isfinite(number) else {}
         # `value` may have been written with more digits than a float keeps, and every share of 0 is 0.
@@ -82,9 +82,9 @@ class NumericMatch(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ValueError(f"`value` is {quote(self.value)}, which has no digit; give the right number.")
         to_fraction(self.rel_tolerance)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; `details` has the number if it is finite."""
-        answer = graded.output.text
+        answer = grading_input.output.text
         digits = find_first_digits(answer)
         if digits is None:
             return _no_number_result(answer)
@@ -115,9 +115,9 @@ class NumericEqual(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ValueError(f"`value` is {quote(self.value)}, {message}.")
         to_fraction(self.rel_tolerance)
 
-    def grade(self, graded: GradingInput) -> GraderResult:
+    def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; `details` has the quantity as the answer writes it."""
-        answer = graded.output.text
+        answer = grading_input.output.text
         expected = find_quantity(self.value)
         got = find_quantity(answer, like=expected)
         if got is None or expected is None:

@@ -192,10 +192,10 @@ def named_shares(calibration: Calibration) -> list[tuple[str, Proportion]]:
     return [(name, share) for name, share in shares if share.total]
 
 
-def _unchanged_share(sway: VerdictShift | None) -> Proportion:
-    if sway is None:
+def _unchanged_share(shift: VerdictShift | None) -> Proportion:
+    if shift is None:
         return Proportion(0, 0)
-    change_share = changed_share(sway)
+    change_share = changed_share(shift)
     return Proportion(change_share.total - change_share.hits, change_share.total)
 
 
@@ -243,30 +243,30 @@ def describe_calibration(calibration: Calibration) -> Iterator[str]:
 
 
 def _shift_sentences(
-    name: str, how: str, sway: VerdictShift | None, calibration: Calibration
+    name: str, how: str, shift: VerdictShift | None, calibration: Calibration
 ) -> Iterator[str]:
-    if sway is None:
+    if shift is None:
         yield f"{name}: not measured."
         return
-    by, test = net_shift(sway), probability(net_p_value(sway))
-    table = f"{sway.to_pass:,} to pass, {sway.to_fail:,} to fail"
+    by, test = net_shift(shift), probability(net_p_value(shift))
+    table = f"{shift.to_pass:,} to pass, {shift.to_fail:,} to fail"
     yield (
-        f"{name}: {how}, {_share_text(changed_share(sway))} change, {table}: net "
+        f"{name}: {how}, {_share_text(changed_share(shift))} change, {table}: net "
         f"{percentage_points(by.value)} "
         f"({percentage_points(by.low)} to {percentage_points(by.high)}), sign test {test}. "
-        f"{_bias_text(sway, calibration)}"
+        f"{_bias_text(shift, calibration)}"
     )
 
 
-def _bias_text(sway: VerdictShift, calibration: Calibration) -> str:
-    match bias(sway):
+def _bias_text(shift: VerdictShift, calibration: Calibration) -> str:
+    match bias(shift):
         case "pass":
             return "It is biased: more pass so."
         case "fail":
             return "It is biased: fewer pass so."
         case "change":
             return (
-                f"That is more than asking again changes ({probability(changed_p_value(sway))}): it is "
+                f"That is more than asking again changes ({probability(changed_p_value(shift))}): it is "
                 "biased."
             )
     if calibration.repeated:
@@ -318,17 +318,17 @@ def _share_row(share: Proportion) -> dict[str, Any]:
     return {"count": share.hits, "of": share.total, "rate": share.value, "ci95": round_interval(share.ci95)}
 
 
-def _shift_row(sway: VerdictShift | None) -> dict[str, Any] | None:
-    if sway is None:
+def _shift_row(shift: VerdictShift | None) -> dict[str, Any] | None:
+    if shift is None:
         return None
     return {
-        "to_pass": sway.to_pass,
-        "to_fail": sway.to_fail,
-        "changed": _share_row(changed_share(sway)),
-        "changed_p": changed_p_value(sway),
-        "net": _estimate_row(net_shift(sway)),
-        "net_p": net_p_value(sway),
-        "bias": bias(sway),
+        "to_pass": shift.to_pass,
+        "to_fail": shift.to_fail,
+        "changed": _share_row(changed_share(shift)),
+        "changed_p": changed_p_value(shift),
+        "net": _estimate_row(net_shift(shift)),
+        "net_p": net_p_value(shift),
+        "bias": bias(shift),
     }
 
 

@@ -168,7 +168,7 @@ def stream_run(
     counting = stream.counting
     claims = counting.claims
     # Later accesses to the holdout change no bundle of the run.
-    looks = [look.kind for look in store.holdout_accesses(run.suite.digest) if look.at < run.started_at]
+    looks = [access.kind for access in store.holdout_accesses(run.suite.digest) if access.at < run.started_at]
     passed_tests, failed_tests = counting.names(public=public)
     assert run.finished_at is not None
     return Statement(

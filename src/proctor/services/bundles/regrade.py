@@ -102,8 +102,8 @@ class ScoreChecker:
             if self._grades_repeats(assertion):
                 grades_repeats = True
             elif trial.output is not None:
-                graded = GradingInput(case=case, output=trial.output)
-                self._check(_score_place(place, trial, nth), assertion, trial.scores[nth], graded)
+                grading_input = GradingInput(case=case, output=trial.output)
+                self._check(_score_place(place, trial, nth), assertion, trial.scores[nth], grading_input)
         if grades_repeats:
             self._group.append((place, trial))
             if len(self._group) == count_repeats(case, self._run.settings.repeats):
@@ -124,8 +124,8 @@ class ScoreChecker:
                     )
                     self.graded_again += 1
                 else:
-                    graded = GradingInput(case=case, output=outputs[0], outputs=outputs)
-                    self._check(_score_place(place, trial, nth), assertion, recorded, graded)
+                    grading_input = GradingInput(case=case, output=outputs[0], outputs=outputs)
+                    self._check(_score_place(place, trial, nth), assertion, recorded, grading_input)
 
     def _grades_repeats(self, assertion: Assertion) -> bool:
         kind = self._grader_class(assertion)
@@ -140,10 +140,10 @@ class ScoreChecker:
                 self._grader_classes[assertion.grader] = None
         return self._grader_classes[assertion.grader]
 
-    def _check(self, place: str, assertion: Assertion, recorded: Score, graded: GradingInput) -> None:
+    def _check(self, place: str, assertion: Assertion, recorded: Score, grading_input: GradingInput) -> None:
         name = assertion.grader
         grader = None if self._grader_class(assertion) is None else self._bind_grader(place, assertion)
-        derived = None if grader is None else self._derive_score(assertion, grader, recorded, graded)
+        derived = None if grader is None else self._derive_score(assertion, grader, recorded, grading_input)
         if derived is None or (recorded.outcome is Verdict.UNSCORED and _TIMEOUT_PHRASE in recorded.reason):
             self.recounted[name] += 1
             self.unread_judgments += 0 if name == "program" else len(recorded.judgments)
@@ -159,7 +159,7 @@ class ScoreChecker:
             self._compare(place, recorded, derived, "grading the answer again gives")
 
     def _derive_score(
-        self, assertion: Assertion, grader: Grader, recorded: Score, graded: GradingInput
+        self, assertion: Assertion, grader: Grader, recorded: Score, grading_input: GradingInput
     ) -> Score | None:
         """Grades an answer again, with judges that return their recorded replies.
 
@@ -167,13 +167,13 @@ class ScoreChecker:
         where it takes too long.
         """
         wants = grader.requirements()
-        if "embedder" in wants or _runs_programs(assertion, grader) or self._is_masked(graded.case):
+        if "embedder" in wants or _runs_programs(assertion, grader) or self._is_masked(grading_input.case):
             return None
         judgments = recorded.judgments if "judge" in wants else None
-        size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), GRADERS.get) + sum(
-            len(judgment.raw) for judgment in judgments or ()
-        )
-        work = partial(_score_with_replies, assertion, graded, self._run, judgments)
+        size = uninterrupted_size(
+            (assertion,), grading_input.outputs or (grading_input.output,), GRADERS.get
+        ) + sum(len(judgment.raw) for judgment in judgments or ())
+        work = partial(_score_with_replies, assertion, grading_input, self._run, judgments)
         (derived,) = self._run_limited(assertion.grader, work, size) or (None,)
         if derived is None or (
             "judge" in wants and not have_same_replies(recorded.judgments, derived.judgments)
@@ -236,12 +236,12 @@ def _bind_or_defect(place: str, assertion: Assertion) -> Grader | BundleDefect:
 
 
 def _score_with_replies(
-    assertion: Assertion, graded: GradingInput, run: Run, judgments: Sequence[Judgment] | None
+    assertion: Assertion, grading_input: GradingInput, run: Run, judgments: Sequence[Judgment] | None
 ) -> tuple[Score | None]:
     """Scores an answer, with the replies of these judgments if any; None where its grader has to wait."""
     if judgments is not None:
-        graded = with_recorded_judges(graded, run, judgments)
-    return (_run_without_waiting(score(assertion, graded, GRADERS.get)),)
+        grading_input = with_recorded_judges(grading_input, run, judgments)
+    return (_run_without_waiting(score(assertion, grading_input, GRADERS.get)),)
 
 
 def _runs_programs(assertion: Assertion, grader: Grader) -> bool:

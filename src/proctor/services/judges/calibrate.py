@@ -214,9 +214,9 @@ class JudgeCalibrator:
             judge_provider=self._judge_proxy,
             reverse_sections=variant.is_reversed,
         )
-        graded = context.input_for(case, output)
+        grading_input = context.input_for(case, output)
         assertions = [assertion for assertion in case.assertions if is_judged(assertion)]
-        scores = tuple([await score(assertion, graded, GRADERS.get) for assertion in assertions])
+        scores = tuple([await score(assertion, grading_input, GRADERS.get) for assertion in assertions])
         self._count_usage(scores, usual=variant == PromptVariant())
         verdict = decide_verdict(replace(answer.trial, output=output, scores=scores), answer.rule)
         reasons = [

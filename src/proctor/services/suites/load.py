@@ -40,9 +40,9 @@ class LoadedSuite(Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
     """Errors and warnings in file order."""
 
-    def index(self, seat: RunSlot | None = None) -> CaseIndex:
+    def index(self, slot: RunSlot | None = None) -> CaseIndex:
         """Returns which cases one run of the suite has."""
-        return self.indexer.build(self.suite.split_rule, seat or RunSlot())
+        return self.indexer.build(self.suite.split_rule, slot or RunSlot())
 
     @property
     def errors(self) -> list[Problem]:

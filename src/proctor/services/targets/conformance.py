@@ -22,7 +22,7 @@ _LIMIT_REASONS = frozenset({"length", "max_tokens"})
 
 
 async def collect_replies(
-    reach: TargetPool,
+    pool: TargetPool,
     spec: TargetSpec,
     checks: Sequence[ConformanceCheck],
     *,
@@ -30,11 +30,11 @@ async def collect_replies(
 ) -> list[list[Reply]]:
     """Collects the replies to every question of every check, in order.
 
-    `reach` limits concurrent requests; the questions of a check that runs alone are sent one by one after all
+    `pool` limits concurrent requests; the questions of a check that runs alone are sent one by one after all
     others. Fallbacks of the target are not used.
 
     Args:
-        reach: opens the target.
+        pool: opens the target.
         spec: the target.
         checks: the checks.
         progress: called after each check with the number of finished checks and of all.
@@ -45,7 +45,7 @@ async def collect_replies(
     target_spec = replace(spec, fallbacks=(), judge=None)
     limits = {question.max_tokens for check in checks for question in check.questions}
     targets = {
-        limit: await reach.open_target(_with_limit(target_spec, limit)) for limit in sorted(limits, key=str)
+        limit: await pool.open_target(_with_limit(target_spec, limit)) for limit in sorted(limits, key=str)
     }
     finished_count = 0
 

@@ -49,11 +49,11 @@ class AnnotationTables(CaseQueries):
                 "the copy with --store."
             )
 
-    def add_holdout_access(self, look: HoldoutAccess) -> None:
+    def add_holdout_access(self, access: HoldoutAccess) -> None:
         """Saves an access to a holdout."""
         self.check_can_record_access()
         with as_store_errors(self.path):
-            self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
+            self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (access.suite, encode(access)))
 
     def holdout_accesses(self, suite_digest: str) -> list[HoldoutAccess]:
         """Returns the accesses to the holdout of a suite, oldest first, including those of deleted runs."""

@@ -314,8 +314,8 @@ class _Restoration:
     def _restore_looks(self) -> None:
         """Restores holdout accesses whose bodies are lost, without their time and run."""
         for key, suite in self._hints.looks.items():
-            look = HoldoutAccess(suite=suite, run="", kind="reveal", at=datetime.fromtimestamp(0, UTC))
-            self._db.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (key, suite, encode(look)))
+            access = HoldoutAccess(suite=suite, run="", kind="reveal", at=datetime.fromtimestamp(0, UTC))
+            self._db.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (key, suite, encode(access)))
 
     def _retire_incomplete_suites(self) -> Iterator[str]:
         """Keeps the cases of incomplete suites under a content that no suite refers to."""

@@ -156,7 +156,7 @@ class CliTarget:
         )
         process_input = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
         started = perf_counter()
-        finished = await self._shell.run(
+        completed = await self._shell.run(
             line,
             cwd=self._cwd,
             timeout_s=self._timeout_s,
@@ -166,9 +166,9 @@ class CliTarget:
         )
         latency_ms = (perf_counter() - started) * 1000
         name = repr(self._shell.name)
-        if finished.exit_code != 0:
-            raise program_error(name, finished)
-        data = finished.stdout
+        if completed.exit_code != 0:
+            raise program_error(name, completed)
+        data = completed.stdout
         if "OUTPUT_FILE" in places:
             data = read_answer(answer, name, self._shell.max_answer_bytes)
         return data, latency_ms
@@ -346,11 +346,11 @@ async def _check_health(
         what = f"`{health['command']}`"
         line = substitute(health["command"], context.environ)
         try:
-            finished = await runs.run(line, cwd=health.get("cwd", cwd), timeout_s=timeout_s)
+            completed = await runs.run(line, cwd=health.get("cwd", cwd), timeout_s=timeout_s)
         except TargetError as error:
             why = str(error)
         else:
-            why = str(program_error("it", finished)) if finished.exit_code else ""
+            why = str(program_error("it", completed)) if completed.exit_code else ""
     if why:
         why = runs.mask(why).rstrip(".")
         raise UsageError(f"Target {runs.name!r} is not ready. Its health check, {what}, failed: {why}.")

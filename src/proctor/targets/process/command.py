@@ -61,8 +61,8 @@ class CommandTarget:
         """
         text = format_messages(prompt.messages)
         if not self._answers_in_file:
-            finished, latency_ms = await self._run({"PROMPT": text}, prompt)
-            return Output(text=decode_text(finished.stdout), latency_ms=latency_ms)
+            completed, latency_ms = await self._run({"PROMPT": text}, prompt)
+            return Output(text=decode_text(completed.stdout), latency_ms=latency_ms)
         with tempfile.TemporaryDirectory(prefix="proctor-", ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "answer"
             words = {"PROMPT": text, "OUTPUT_FILE": str(path)}
@@ -81,7 +81,7 @@ class CommandTarget:
         cwd = prompt.workspace
         argv = [_PLACEHOLDER.sub(lambda match: words[match[1]], argument) for argument in self._argv]
         started = perf_counter()
-        finished = await run_process(
+        completed = await run_process(
             argv,
             b"" if self._prompt_is_argument else words["PROMPT"].encode("utf-8", "surrogatepass"),
             timeout_s=self._timeout_s,
@@ -91,9 +91,9 @@ class CommandTarget:
             limit_flag="--max-answer-bytes",
         )
         latency_ms = (perf_counter() - started) * 1000
-        if finished.exit_code != 0:
-            raise program_error(repr(self._argv[0]), finished)
-        return finished, latency_ms
+        if completed.exit_code != 0:
+            raise program_error(repr(self._argv[0]), completed)
+        return completed, latency_ms
 
 
 async def open_target(spec: TargetSpec, context: TargetContext) -> CommandTarget:

@@ -182,10 +182,10 @@ def _report_error(where: str, why: str) -> TargetError:
     return TargetError(f"The program's report cannot be read: {where}: {why}.", kind="protocol")
 
 
-def program_error(name: str, finished: CompletedProgram) -> TargetError:
+def program_error(name: str, completed: CompletedProgram) -> TargetError:
     """Returns the error for a program that failed, with the end of its output."""
-    message = stream_end(finished.stderr, _MAX_ERROR) or stream_end(finished.stdout, _MAX_ERROR)
-    ending = f"{name} {finished.ending}"
+    message = stream_end(completed.stderr, _MAX_ERROR) or stream_end(completed.stdout, _MAX_ERROR)
+    ending = f"{name} {completed.ending}"
     return TargetError(f"{ending}: {message}" if message else f"{ending}.", kind="program")
 
 

@@ -44,12 +44,12 @@ class OpenTargets:
         self.isolation = isolation
 
     @classmethod
-    async def open_for_run(cls, run: Run, reach: TargetPool, stop: Callable[[str], None]) -> OpenTargets:
+    async def open_for_run(cls, run: Run, pool: TargetPool, stop: Callable[[str], None]) -> OpenTargets:
         """Opens the targets and judges of a run.
 
         Args:
             run: the run.
-            reach: opens targets and judges.
+            pool: opens targets and judges.
             stop: called with the reason when a judge's endpoint was given up.
 
         Raises:
@@ -57,10 +57,10 @@ class OpenTargets:
         """
 
         async def open_judge(spec: TargetSpec) -> JudgeTarget:
-            target = await reach.open_target(spec, judging=True)
+            target = await pool.open_target(spec, judging=True)
             return JudgeTarget(name=spec.name, target=_StoppingJudge(spec.name, target, stop))
 
-        programs = SuiteProgramRunner(run.suite.folder, reach.environ)
+        programs = SuiteProgramRunner(run.suite.folder, pool.environ)
         judges = [await open_judge(spec) for spec in run.judges]
         named_judges = [await open_judge(spec) for spec in run.named_judges]
         isolation = EventLoopIsolation()
@@ -70,11 +70,11 @@ class OpenTargets:
             judge_repeats=run.settings.judge_repeats,
             judge_rule=run.settings.judge_rule,
             gather=gather_results,
-            embedder=reach.get_embedder,
+            embedder=pool.get_embedder,
             programs=programs,
             isolation=isolation,
         )
-        target = await reach.open_target(run.target) if run.regrade_of is None else NoTarget(run.regrade_of)
+        target = await pool.open_target(run.target) if run.regrade_of is None else NoTarget(run.regrade_of)
         cast = cls(run, target, programs, context, isolation)
         if run.judges:
             from proctor.services.runs.execution.judge_proxy import JudgeProxy
@@ -82,7 +82,7 @@ class OpenTargets:
             cast._judge_proxy = JudgeProxy()
             cast._grading_context = replace(context, judge_provider=cast._judge_proxy)
         for spec in run.named_targets:
-            cast._targets[spec.name] = await reach.open_target(spec) if run.regrade_of is None else target
+            cast._targets[spec.name] = await pool.open_target(spec) if run.regrade_of is None else target
             cast._judges[spec.name] = tuple(
                 [await open_judge(judge_spec) for judge_spec in judges_for_target(run, spec.name)]
             )

@@ -97,7 +97,7 @@ class RunSession:
         return TargetPool(
             self._environ,
             concurrency=max(planned_run.run.settings.concurrency for planned_run in planned_runs),
-            patience=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
+            retry_policy=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
             prices=prices,
             notify=lambda message: self._listen(events.StatusMessage(message)),
             progress=lambda name, count, total: self._listen(events.DownloadProgress(name, count, total)),

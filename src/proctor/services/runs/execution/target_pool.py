@@ -42,7 +42,7 @@ class TargetPool:
         environ: Mapping[str, str],
         *,
         concurrency: int,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         prices: Prices,
         notify: Callable[[str], None],
         progress: Callable[[str, int, int], None] = lambda _name, _count, _total: None,
@@ -54,7 +54,7 @@ class TargetPool:
         Args:
             environ: the environment, with keys and the paths of the user's own files.
             concurrency: the maximum concurrent requests per endpoint.
-            patience: the timeout and retries of each call.
+            retry_policy: the timeout and retries of each call.
             prices: what models cost.
             notify: called with sentences about slow operations.
             progress: called during downloads with the name, the bytes received and the total.
@@ -63,12 +63,12 @@ class TargetPool:
         """
         self.environ = environ
         self._notify = notify
-        self._retry_policy = patience
+        self._retry_policy = retry_policy
         self._concurrency = concurrency
         self._context = TargetContext(
             environ,
             connections=max(concurrency, 1),
-            timeout_s=patience.timeout_s,
+            timeout_s=retry_policy.timeout_s,
             max_answer_bytes=max_answer_bytes,
             notify=notify,
             progress=progress,
@@ -234,13 +234,15 @@ class TargetPool:
         return any(limit.breaker.failures for limit in self._limits.values())
 
     def _retry_policy_for(self, spec: TargetSpec) -> RetryPolicy:
-        patience = self._retry_policy
+        retry_policy = self._retry_policy
         if spec.retries is not None:
-            patience = replace(patience, retries=spec.retries)
+            retry_policy = replace(retry_policy, retries=spec.retries)
         timeout_s = spec.options.get("timeout_seconds")
         if timeout_s is None:
-            return patience
-        return replace(patience, timeout_s=timeout_s + _TIMEOUT_GRACE_S * (get_kind(spec).enforces_timeout))
+            return retry_policy
+        return replace(
+            retry_policy, timeout_s=timeout_s + _TIMEOUT_GRACE_S * (get_kind(spec).enforces_timeout)
+        )
 
     def _filled_options(self, spec: TargetSpec) -> dict[str, Any]:
         """Returns the options on which answers depend, with variables filled in; keys are left out."""
@@ -432,15 +434,15 @@ async def probe(
         UsageError: it cannot be opened.
         TargetError: the call failed.
     """
-    reach = TargetPool(
+    pool = TargetPool(
         environ,
         concurrency=1,
-        patience=RetryPolicy(timeout_s=calls.timeout_s, retries=0),
+        retry_policy=RetryPolicy(timeout_s=calls.timeout_s, retries=0),
         max_answer_bytes=calls.max_answer_bytes,
         prices=load_prices(environ, prices_folder),
         notify=lambda _message: None,
     )
     try:
-        return await (await reach.open_target(spec)).answer(prompt)
+        return await (await pool.open_target(spec)).answer(prompt)
     finally:
-        await reach.aclose()
+        await pool.aclose()

@@ -91,10 +91,10 @@ class RunWorker(TrialWorker):
         assert self._workspaces is not None
         return await self._workspaces.enter(planned_trial.case, planned_trial.repeat)
 
-    async def leave(self, stay: WorkspaceVisit, passed: bool) -> None:
+    async def leave(self, visit: WorkspaceVisit, passed: bool) -> None:
         """Leaves the workspace, and removes what need not be kept."""
         assert self._workspaces is not None
-        await self._workspaces.leave(stay, passed=passed)
+        await self._workspaces.leave(visit, passed=passed)
 
 
 async def open_worker(

@@ -117,22 +117,22 @@ def pair_with_targets(
         specs = [(resolve if request.targets else resolve_in_suite)(word, request.params) for word in words]
         _check_targets_of_cases(loaded_suite, specs)
         for number, spec in enumerate(specs):
-            seat = RunSlot(target=spec.name, first=number == 0, alone=len(specs) == 1)
-            yield _describe_run(loaded_suite, seat, spec, judges, resolve_in_suite, request, context)
+            slot = RunSlot(target=spec.name, first=number == 0, alone=len(specs) == 1)
+            yield _describe_run(loaded_suite, slot, spec, judges, resolve_in_suite, request, context)
 
 
 def _describe_run(
     loaded_suite: LoadedSuite,
-    seat: RunSlot,
+    slot: RunSlot,
     spec: TargetSpec,
     judges: tuple[TargetSpec, ...],
     resolve: TargetResolver,
     request: Request,
     context: PlanningContext,
 ) -> RequestedRun:
-    index = loaded_suite.index(seat)
+    index = loaded_suite.index(slot)
     # Cases with a target of their own are sent in the first run of a group.
-    required = loaded_suite.required if seat.first else replace(loaded_suite.required, targets=frozenset())
+    required = loaded_suite.required if slot.first else replace(loaded_suite.required, targets=frozenset())
     selection = select_judges(
         required, spec, judges, path=loaded_suite.path, params=request.params, resolve=resolve
     )
@@ -141,7 +141,7 @@ def _describe_run(
         context.warn(message)
     return RequestedRun(
         suite=loaded_suite.suite,
-        seat=seat,
+        seat=slot,
         target=spec,
         judge_selection=selection,
         settings=with_defaults(loaded_suite.suite.defaults, request),
