@@ -11,6 +11,7 @@ import click
 import pytest
 
 from proctor.cli.main import COMMANDS, cli
+from proctor.reports import REPORTS
 
 Proctor = Callable[..., Any]
 
@@ -40,6 +41,12 @@ def test_help_fits_a_terminal_of_80_columns(proctor: Proctor, words: tuple[str, 
     assert told.code == 0
     examples = [line for line in told.out.splitlines() if line.startswith("  proctor ")]
     assert [line for line in told.out.splitlines() if len(line) > 80 and line not in examples] == []
+
+
+@pytest.mark.parametrize("words", [("run",), ("runs", "export")], ids=" ".join)
+def test_the_flag_for_reports_names_every_ending(proctor: Proctor, words: tuple[str, ...]) -> None:
+    text = proctor(*words, "--help").out
+    assert [ending for ending in REPORTS.names() if ending not in text] == []
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -114,7 +114,7 @@ def test_an_interrupted_command_still_prints_its_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_json_of_an_interrupted_command_has_its_lists(command: str) -> None:
-    lists: dict[str, object] = {name: [] for name in JSON_LISTS.get(command, ("runs",))}
+    lists: dict[str, object] = {name: [] for name in JSON_LISTS.get(command, ())}
     expected = {**lists, "errors": [_make_problem_row("Interrupted.")], "exit_code": 2}
     assert json.loads(interrupted_json([command, "--json"])) == expected
 

@@ -23,13 +23,13 @@ STREAMING = [ending for ending in REPORTS.names() if ending != ".xml"]
 def some(
     trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
 ) -> Callable[..., RunReport]:
-    """A run of so many trials that failed, each with its number in its answer."""
+    """A run of so many trials that failed, each with its number in the id of its case."""
 
     def make(count: int, **fields: Any) -> RunReport:
         pairs = [
             (
-                trial(f"answer-{number}-", score(0.0, reason="wrong"), case_id=f"c{number}", position=number),
-                case(f"c{number}"),
+                trial("x", score(0.0, reason="wrong"), case_id=f"case-{number}-", position=number),
+                case(f"case-{number}-"),
             )
             for number in range(count)
         ]
@@ -62,7 +62,7 @@ def test_a_report_renders_no_run_an_empty_one_and_several(
         pieces = list(render(runs))
         assert all(type(piece) is str for piece in pieces)
         assert all(
-            f"answer-{number}-" in "".join(pieces) for run in runs for number in range(run.tally.all.total)
+            f"case-{number}-" in "".join(pieces) for run in runs for number in range(run.tally.all.total)
         )
 
 
@@ -88,7 +88,7 @@ def test_a_report_reads_the_trials_of_a_run_once(ending: str, some: Callable[...
 def test_a_report_holds_a_few_trials_at_a_time(ending: str, some: Callable[..., RunReport]) -> None:
     first, second = Counting(some(20)), Counting(some(20))
     for piece in REPORTS.get(ending)([first.run, second.run]):
-        if "answer-5-" in piece:
+        if "case-5-" in piece:
             break
     assert 6 <= first.taken <= 7
     assert second.readings == 0

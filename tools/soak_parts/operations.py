@@ -26,7 +26,9 @@ from tools.soak_parts.store_file import (
 )
 from tools.soak_parts.suites import PROGRAMS, SuiteFile, write_suite
 
-REPORTS = ("html", "md", "json", "jsonl", "csv", "xml")
+from proctor.reports import REPORTS
+
+REPORT_ENDINGS = tuple(name.removeprefix(".") for name in REPORTS.names())
 MAX_RUNS = 12
 """More runs than that in one store teach nothing new."""
 _MEASURED = frozenset({0, 1, 3})
@@ -395,7 +397,7 @@ def export(chapter: Chapter, random: Random) -> Step | None:
     if not runs:
         return None
     chosen = random.choice(runs)
-    ending = random.choice(REPORTS)
+    ending = random.choice(REPORT_ENDINGS)
     path = chapter.site.folder / f"export-{chapter.next_serial()}.{ending}"
 
     def check(_child: Child) -> Iterator[Fault]:

@@ -34,21 +34,19 @@ _REPEAT_S = 0.005
 """Delay before a lost signal is sent again."""
 
 JSON_LISTS: dict[str, tuple[str, ...]] = {
+    "run": ("runs",),
+    "regrade": ("runs",),
+    "runs": ("runs",),
     "validate": ("files",),
-    "suites": (),
     "compare": ("runs", "comparisons"),
-    "drift": (),
     "store": ("problems", "items"),
-    "attest": (),
     "verify": ("bundles",),
-    "replay": (),
-    "certify": (),
     "keys": ("keys",),
     "bench": ("benches",),
     "passk": ("passk",),
     "trajectories": ("trajectories",),
 }
-"""The lists in the JSON output of each command, empty after an error; other commands have `runs`."""
+"""The lists in the JSON output of each command, empty after an error; other commands have none."""
 
 _handled_signals: list[int] = []
 """The signals that end this process; empty if the command line was called from another program."""
@@ -99,7 +97,7 @@ def keep_exit_code(code: int) -> None:
 
 def interrupted_json(arguments: "Sequence[str]") -> str:
     """Returns the JSON output of an interrupted command; `json` may be half imported."""
-    lists = "".join(f'"{name}": [], ' for name in JSON_LISTS.get(arguments[0], ("runs",)))
+    lists = "".join(f'"{name}": [], ' for name in JSON_LISTS.get(arguments[0], ()))
     return (
         f'{{{lists}"errors": [{{"path": null, "line": null, "field": null, "case": null, "code": "usage", '
         f'"message": "Interrupted."}}], "exit_code": {_EXIT_CODE}}}'

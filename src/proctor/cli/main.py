@@ -209,7 +209,7 @@ def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code:
     """Prints the error as JSON where the caller asked for JSON."""
     if "--json" not in arguments:
         return
-    empty_lists: dict[str, Any] = {name: [] for name in JSON_LISTS.get(arguments[0], ("runs",))}
+    empty_lists: dict[str, Any] = {name: [] for name in JSON_LISTS.get(arguments[0], ())}
     echo_json(json.dumps({**empty_lists, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
 
 

@@ -42,6 +42,7 @@ _MEDIA_TYPES = {
     "csv": "text/csv",
     "xml": "application/xml",
 }
+"""Reports with other endings are sent as plain text."""
 
 
 @router.get("/runs/{run_id}")
@@ -75,7 +76,7 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
         chips=_filter_chips(request, address),
         sorted_by=lambda name: _sort_link(address, query, sort, name),
         failures=url(address, **query | {"verdict": ["fail", "error", "unscored"]}) + "#trials",
-        endings=list(_MEDIA_TYPES),
+        endings=_export_endings(),
     )
 
 
@@ -171,8 +172,8 @@ def send_chart(request: Request, run_id: str, name: str, dark: bool = False) -> 
 @router.get("/runs/{run_id}/export.{extension}")
 def export(request: Request, run_id: str, extension: str) -> Response:
     """Sends every trial of a run as a file; held-out content is hidden unless it was revealed."""
-    if extension not in _MEDIA_TYPES:
-        endings = ", ".join(_MEDIA_TYPES)
+    if extension not in _export_endings():
+        endings = ", ".join(_export_endings())
         raise PageNotFound(f"A run cannot be exported as {extension!r}. It can be as {endings}.")
     project, reveal = get_project(request), run_id in get_session(request).revealed
     with project.open_store() as store:
@@ -187,9 +188,13 @@ def export(request: Request, run_id: str, extension: str) -> Response:
     chunks = (chunk.encode("utf-8", "replace") for chunk in render_report())
     first_chunk = next(chunks, b"")  # an error becomes a page, not half a file
     headers = {"content-disposition": f'attachment; filename="{_file_name(stored_run)}.{extension}"'}
-    return StreamingResponse(
-        chain([first_chunk], chunks), media_type=_MEDIA_TYPES[extension], headers=headers
-    )
+    media_type = _MEDIA_TYPES.get(extension, "text/plain")
+    return StreamingResponse(chain([first_chunk], chunks), media_type=media_type, headers=headers)
+
+
+def _export_endings() -> list[str]:
+    """Returns the endings of all reports without their dots, those for reading first."""
+    return list(dict.fromkeys((*_MEDIA_TYPES, *(name.removeprefix(".") for name in REPORTS.names()))))
 
 
 def _file_name(run: Run) -> str:
