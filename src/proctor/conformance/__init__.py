@@ -1,7 +1,8 @@
-"""The 14 conformance checks of a target. In: a seed, and the replies to the questions. Out: a score. Pure.
+"""The 14 conformance checks of a target. Pure.
 
-`make_checks` has the questions, built from the words of `vocabulary`; `expectations` decides whether replies
-are right; `scoring` counts. Start with `make_checks.py`.
+In: a seed, and the replies to the questions. Out: the result of each check, and a score. `checks.py` has the
+questions, built from the words of `vocabulary.py`; `expectations.py` decides whether replies are right;
+`scoring.py` counts. Start reading with `checks.py`.
 """
 
 from proctor.conformance.checks import CHECKS, ConformanceCheck, make_checks

@@ -2,7 +2,7 @@
 
 In: a `SuiteSource`, the bytes of a suite and of the files it refers to. Out: a `Suite`, its cases and
 problems. `DIALECTS` is the table; a `Dialect` holds everything that other packages need to know about it.
-Start with `detection.py`, then the `dialect.py` of a format.
+Start reading with `detection.py`, then `proctor/dialect.py`.
 """
 
 from typing import Any

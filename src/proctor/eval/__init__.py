@@ -1,8 +1,8 @@
 """The verifier's toolbox: benches, judges, trajectories, pass@k, comparisons, scorers and graded checks.
 
 In: plain Python values or JSON Lines; no store and no suite is needed. Out: results with statistics, reports
-and charts. Each name is imported when it is first used; start with the module of the name in
-`_MODULE_BY_NAME`. Names and meanings are those of `fieldkit.eval`; additions have names of their own.
+and charts. Each name is imported when it is first used; `_MODULE_BY_NAME` has its module. Names and meanings
+are those of `fieldkit.eval`; additions have names of their own. Start reading with `bench/bench.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Graders: each turns an output into a result, one file per family. `GRADERS` maps names to classes."""
+"""Graders: `Output` to `GraderResult`, one file for each family. `GRADERS` maps names to classes.
+
+In: a `GradingInput`. Out: a `GraderResult` with value, reason and evidence, or `CannotScore`. `judged/` calls
+judges, `numbers/` reads numbers in prose, `lexicons/` knows words in six languages, `program.py` runs
+programs. Start reading with `text.py`, which has the simplest ones.
+"""
 
 from typing import Any
 

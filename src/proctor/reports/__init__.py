@@ -1,4 +1,9 @@
-"""Renders runs as text, one module for each format. `REPORTS` maps file endings to renderers."""
+"""Renders runs, comparisons, drift and certificates as text. `REPORTS` maps file endings to renderers.
+
+In: records and rows, never a store. Out: chunks of text. `runs/` has a module for each format of a run,
+`comparison/`, `drift/` and `certificates/` the others; `formatting.py` writes numbers for all of them.
+Start reading with `runs/serialize.py`, which has the rows that formats share.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 

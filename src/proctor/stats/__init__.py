@@ -1,6 +1,9 @@
 """Statistics on plain numbers. Pure, without any type of Proctor; needs only the standard library.
 
-Each name is imported from its file when it is first used.
+In: counts, differences or samples as numbers. Out: intervals, p-values and sizes; each function names its
+source. `proportions.py` has the intervals of rates, `paired.py` tests of pairs, `means.py` intervals of
+means, `power.py` sizes. Each name is imported from its file when it is first used. Start reading with
+`proportions.py`.
 """
 
 from __future__ import annotations

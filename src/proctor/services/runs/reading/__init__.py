@@ -1,4 +1,6 @@
 """Reads stored runs for lists, pages, reports and estimates.
 
-In: a store and the name of a run. Out: records for reports and pages.
+In: a store and the name of a run. Out: records for reports and pages. `report.py` reads a run with its
+trials, `case_detail.py` one case of it, `history.py` earlier runs of a target, `estimate.py` what a run will
+take; `catalogue_sync.py` keeps the catalogue of pages up to date. Start reading with `report.py`.
 """
