@@ -27,8 +27,9 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 # Every run tries other examples, so 30 of them each time find what hypothesis' hundred would. No deadline: on
 # a busy machine an example takes as long as it takes.
-settings.register_profile("proctor", max_examples=30, deadline=None)
-settings.load_profile("proctor")
+settings.register_profile("development", max_examples=10, deadline=None)
+settings.register_profile("ci", max_examples=30, deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "development")
 
 MEMORY = "/dev/shm"  # a folder here costs a test a tenth of what it costs on a disk
 
@@ -56,6 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     if in_memory(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that open a browser."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
 
 
 def pytest_collection_finish() -> None:

@@ -131,6 +131,7 @@ HEARD = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(HEARD, max_size=30), st.randoms())
 def test_every_count_is_within_its_whole_and_the_order_of_answers_is_nothing(
     heard: list[AnswerVerdicts], order: random.Random

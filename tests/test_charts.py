@@ -34,6 +34,7 @@ def test_an_interval_is_a_line_over_its_bar() -> None:
     assert [layer["mark"]["type"] for layer in without.spec["layer"]] == ["bar"]
 
 
+@pytest.mark.slow
 def test_series_have_a_legend_and_one_series_has_none() -> None:
     two = [Bar("a", 1.0, series="base"), Bar("a", 2.0, series="tuned")]
     assert {"base", "tuned"} <= words(bars(two, title="t", unit="u"))
@@ -50,6 +51,7 @@ def test_lines_have_bands_steps_and_dots() -> None:
     assert [row["y"] for row in spec["data"]["values"]] == [0.2, 0.4]
 
 
+@pytest.mark.slow
 def test_a_chart_is_saved_as_the_same_svg_every_time(tmp_path: Path) -> None:
     chart = lines([Point(1, 1.0), Point(2, 3.0)], title="Größe", x="step", y="score")
     path = chart.save(tmp_path / "chart.svg")
@@ -94,6 +96,7 @@ def drawn_width(chart: Chart) -> float:
     return float(found[1])
 
 
+@pytest.mark.slow
 def test_twelve_series_have_twelve_colours_and_a_legend_no_wider_than_the_chart() -> None:
     names = [f"checkpoint-{place:05}.jsonl" for place in range(12)]
     for chart in (

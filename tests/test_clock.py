@@ -47,6 +47,7 @@ def told(folder: Path, environ: dict[str, str]) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (which("cc") or os.environ.get("CI")), reason="There is no C compiler here.")
 def test_the_wall_clock_and_the_times_of_files_are_ahead_and_waits_take_as_long_as_ever(
     tmp_path: Path,

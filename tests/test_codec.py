@@ -110,6 +110,7 @@ def anything(kind: Any) -> st.SearchStrategy[Any]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
 @settings(max_examples=20)
 @given(data=st.data())

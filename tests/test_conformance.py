@@ -131,6 +131,7 @@ def test_no_constant_scores(text: str, seed: int) -> None:
     assert put(lambda _: text, seed).passed == 0
 
 
+@pytest.mark.slow
 @given(SEEDS, st.randoms(use_true_random=False), st.integers(0, 40))
 def test_no_constant_made_of_what_is_expected_scores(seed: int, drawn: Random, size: int) -> None:
     words = keywords(seed)
@@ -138,6 +139,7 @@ def test_no_constant_made_of_what_is_expected_scores(seed: int, drawn: Random, s
         assert put(lambda _, text=text: text, seed).passed <= 1  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @given(SEEDS)
 def test_each_answer_alone_is_right_for_no_check_that_counts_by_itself(seed: int) -> None:
     asked = [check for check in make_checks(seed) if not check.needs_guards]
@@ -178,6 +180,7 @@ ECHOES: dict[str, Answering] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ECHOES)
 @given(seed=SEEDS)
 def test_no_echo_scores_above_ten_per_cent(name: str, seed: int) -> None:

@@ -221,6 +221,7 @@ def test_a_page_is_short_and_begins_with_a_command(page: Path) -> None:
 CHECKED = [page for page in PAGES if "```console check\n" in page.read_text(encoding="utf-8")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", CHECKED, ids=lambda page: page.name)
 def test_what_a_page_shows_is_what_its_commands_print(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest

@@ -64,6 +64,7 @@ def test_ten_known_ids_are_held_out_in_the_order_of_their_ranks(ratio: float, he
     assert chosen("abcdefghij", SplitRule(ratio=ratio)) == set(held)
 
 
+@pytest.mark.slow
 def test_a_fifth_is_held_out_rounded_up_for_every_size() -> None:
     for count in range(501):
         ids = [f"case-{number}" for number in range(count)]

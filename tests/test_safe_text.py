@@ -85,6 +85,7 @@ def test_no_line_is_a_command_to_a_ci_system(text: str, shown: str) -> None:
     assert terminal_text(text) == shown
 
 
+@pytest.mark.slow
 @given(st.recursive(any_text, lambda inner: st.lists(inner) | st.dictionaries(any_text, inner)))
 def test_json_says_the_same_as_before(data: object) -> None:
     document = json_text(json.dumps(data, ensure_ascii=False))

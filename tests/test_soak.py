@@ -24,6 +24,8 @@ from tools.soak_parts.operations import Chapter
 from tools.soak_parts.questions import FIRST_SEED, prompt_for
 from tools.soak_parts.worker import Plan, Totals, Worker
 
+pytestmark = pytest.mark.slow
+
 UNDISTURBED = ((1, NOTHING),)
 
 

@@ -135,6 +135,7 @@ def test_a_trial_below_a_gate_that_weighs_nothing_counts_as_0(trial: Callable[..
     assert over_gates(trial, "lower_bound", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is FAIL
 
 
+@pytest.mark.slow
 @given(values=st.lists(st.floats(0, 1), min_size=1, max_size=6), threshold=st.none() | st.floats(0, 1))
 def test_a_case_whose_every_trial_passes_never_fails_by_their_mean(
     trial: Callable[..., Trial], values: list[float], threshold: float | None

@@ -121,6 +121,7 @@ def test_a_character_for_private_use_stays_also_beside_an_end_of_line(private: s
     assert found == {private: f"x\u2028{private}", "a": f"\x85{private}\u2029{private}"}
 
 
+@pytest.mark.slow
 def test_a_text_of_all_characters_for_private_use_is_refused_where_one_is_needed() -> None:
     every = "".join(map(chr, range(0xF0000, 0x110000)))
     with pytest.raises(YamlError, match="all characters for private use"):
@@ -240,6 +241,7 @@ def test_an_alias_inside_what_it_stands_for_is_refused(text: str) -> None:
     assert "alias" in str(refused(text))
 
 
+@pytest.mark.slow
 def test_aliases_that_stand_for_too_much_are_refused() -> None:
     levels = [f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 9)]
     bomb = "\n".join(["l0: &l0 [x]", *levels])
@@ -281,6 +283,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_json_is_yaml_and_means_the_same(value: Any) -> None:
     assert load(json.dumps(value, ensure_ascii=False)) == value

@@ -78,6 +78,7 @@ def test_many_that_sign_first_at_once_make_one_key(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 2  # nothing of those who came late is left
 
 
+@pytest.mark.slow
 def test_processes_that_sign_first_at_once_make_one_key(folder: Path) -> None:
     program = (
         "import sys, pathlib; from proctor.bundles.keys import get_signing_key; sys.stdin.readline(); "

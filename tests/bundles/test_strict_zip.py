@@ -71,6 +71,7 @@ def test_an_archive_by_another_program_is_read(path: Path, tmp_path: Path) -> No
     assert contents(path) == TEXTS
 
 
+@pytest.mark.slow
 def test_two_entries_are_read_in_step(path: Path) -> None:
     long = {
         name: random.Random(name).randbytes(10**6).replace(b"\n", b" ") + b"\nend\n" for name in BUNDLE_FILES
@@ -279,6 +280,7 @@ def test_an_entry_that_is_too_large_is_refused_unread(path: Path, monkeypatch: p
 # --- bombs and cuts ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_before_it_is_unpacked(path: Path) -> None:
     packing = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = b"".join(packing.compress(bytes(2**20)) for _ in range(40)) + packing.flush()
@@ -287,6 +289,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(path: Path) -> None:
     refused(path, "times its size (41943040 bytes), as no bundle does")
 
 
+@pytest.mark.slow
 def test_a_bomb_that_says_it_is_small_is_unpacked_no_further_than_it_says(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "node_modules"
 
 
+@pytest.mark.slow
 def test_graders_written_with_agentvs_sdk_score_as_under_agentv(
     sdk: Path, folder: Path, proctor: Callable[..., Any]
 ) -> None:

@@ -279,6 +279,7 @@ def test_a_bundle_that_cannot_be_written_loses_no_run(
     assert "is stored, and has no bundle. Case 't0'" in told.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent otherwise there")
 def test_a_run_that_was_cut_short_gets_none(
     start: Callable[..., subprocess.Popen[str]], half: str, folder: Path, proctor: Proctor

@@ -60,6 +60,7 @@ def test_json_has_every_percentile(proctor: Proctor) -> None:
     assert one["groups"]["odd"]["right"]["failed"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("files")
 def test_charts_and_tables_are_written(proctor: Proctor, folder: Path) -> None:
     pytest.importorskip("vl_convert")
@@ -133,6 +134,7 @@ def test_failed_calls_alone_still_have_a_table(proctor: Proctor, folder: Path) -
     assert "latency_ms  0" in told.out
 
 
+@pytest.mark.slow
 def test_halves_of_characters_and_numbers_beyond_a_float_break_nothing(
     process: Proctor, folder: Path
 ) -> None:

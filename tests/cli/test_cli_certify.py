@@ -151,6 +151,7 @@ def test_a_run_is_certified_in_all_forms_with_its_bundle_beside(proctor: Proctor
     assert "yours" not in markdown
 
 
+@pytest.mark.slow
 def test_certifying_twice_gives_the_same_bundle_and_one_look_more_each_time(
     proctor: Proctor, run: str
 ) -> None:
@@ -194,6 +195,7 @@ def test_a_run_without_a_holdout_says_so_on_its_certificate(proctor: Proctor, su
     assert "#55650f" in Path("b.svg").read_text(encoding="utf-8"), "olive, by the rate and not its interval"
 
 
+@pytest.mark.slow
 def test_the_documented_workflow_of_30_cases_is_told_what_it_takes(proctor: Proctor, suite: Proctor) -> None:
     proctor("run", suite(*((f"t{n}", "x", "x") for n in range(30))), "--target", "echo", "-q")
     told = proctor("certify", "last")
@@ -310,6 +312,7 @@ def endpoint() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_capable_endpoint_is_certified_with_14_of_14(proctor: Proctor, endpoint: str) -> None:
     told = proctor("certify", "--target", endpoint, "--json", "-o", "t.svg", "-o", "t.md", "-o", "t.json")
     certificate = told.json
@@ -335,6 +338,7 @@ def test_without_any_answer_nothing_was_measured(proctor: Proctor, function: Pro
     assert told.out.count("ERROR") == 14
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_a_certificate_and_without_one_each_asks_something_else(
     proctor: Proctor, folder: Path
 ) -> None:

@@ -53,6 +53,7 @@ def labels(folder: Path) -> Callable[..., str]:
     return write
 
 
+@pytest.mark.slow
 def test_a_judge_is_measured_printed_and_written(
     proctor: Proctor, judge: str, labels: Proctor, folder: Path
 ) -> None:
@@ -98,6 +99,7 @@ RUBRIC_JUDGE = JUDGE.replace(
 )
 
 
+@pytest.mark.slow
 def test_a_run_says_what_its_judge_is_worth_before_and_after(
     proctor: Proctor, function: Proctor, labels: Proctor, judged: tuple[str, str], folder: Path
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_run_that_asks_by_other_prompts_says_so(
     assert "Corrected" not in told.out
 
 
+@pytest.mark.slow
 def test_an_export_with_labels_is_judged_again(
     proctor: Proctor, function: Proctor, labels: Proctor, judged: tuple[str, str], folder: Path
 ) -> None:
@@ -235,6 +238,7 @@ def over_http() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_replies_are_taken_from_the_cache_where_that_is_asked_for(
     proctor: Proctor, over_http: str, labels: Proctor
 ) -> None:
@@ -244,6 +248,7 @@ def test_replies_are_taken_from_the_cache_where_that_is_asked_for(
     assert (second["calls"], second["cached"]) == (0, 20)
 
 
+@pytest.mark.slow
 def test_what_was_measured_before_a_stop_is_told_and_kept(
     process: Proctor, function: Proctor, labels: Proctor
 ) -> None:

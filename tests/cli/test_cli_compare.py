@@ -294,6 +294,7 @@ def test_a_gate_holds_or_not_and_says_why(
     assert (told.code, said in last(told)) == (code, True), last(told)
 
 
+@pytest.mark.slow
 def test_errors_are_3_unless_so_many_are_allowed(proctor: Proctor, asked: Proctor) -> None:
     first, second = asked(30), asked(30, error=2)
     told = proctor("compare", first, second, "--gate")
@@ -312,6 +313,7 @@ def test_a_run_that_is_not_finished_is_3_with_a_gate(proctor: Proctor, asked: Pr
     assert (told.code, "1 of 41 trials are missing" in last(told)) == (3, True)
 
 
+@pytest.mark.slow
 def test_a_candidate_that_asked_less_holds_no_gate_unless_that_is_said(
     proctor: Proctor, asked: Proctor
 ) -> None:
@@ -332,6 +334,7 @@ def test_a_candidate_that_asked_less_holds_no_gate_unless_that_is_said(
 # --- several runs ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_several_runs_are_ranked_and_those_that_cannot_be_told_apart_share_a_place(
     proctor: Proctor, asked: Proctor
 ) -> None:
@@ -384,6 +387,7 @@ def test_no_question_and_no_answer_is_shown(proctor: Proctor, asked: Proctor, fo
 # --- files -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_are_written_in_the_form_of_their_ending(
     proctor: Proctor, asked: Proctor, folder: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_file_that_is_there_is_not_replaced_unless_forced(
     assert digest(proctor, "x.jsonl") == digest(proctor, tides)
 
 
+@pytest.mark.slow
 def test_a_suite_of_many_files_needs_a_folder(proctor: Callable[..., Any], tides: str, folder: Path) -> None:
     told = proctor("convert", tides, "--to", "ai_tester", "--lossy")
     assert (told.code, told.out) == (4, "")
@@ -151,6 +152,7 @@ def test_a_suite_with_errors_is_not_converted(proctor: Callable[..., Any], folde
     assert "bad.jsonl:1: error: " in told.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no full disk here")
 @pytest.mark.parametrize(("ending", "code", "said"), [(">/dev/full", 4, b"No space left"), (">&-", 0, b"")])
 def test_a_full_disk_is_told_and_nobody_who_reads_is_no_fault(
@@ -206,6 +208,7 @@ tests:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "to", "path"),
     [
@@ -271,6 +274,7 @@ CHECKS: dict[str, tuple[str, list[dict[str, Any]]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["agentv", "meridian", "pramana"])
 @pytest.mark.parametrize("what", CHECKS)
 def test_no_answer_passes_a_case_that_has_lost_what_a_check_means(

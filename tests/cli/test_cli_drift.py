@@ -19,6 +19,8 @@ from msgspec.structs import replace
 
 from proctor.stores import open_store
 
+pytestmark = pytest.mark.slow
+
 Proctor = Callable[..., Any]
 Days = Callable[..., None]
 CASES = 20

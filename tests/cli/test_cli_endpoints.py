@@ -16,6 +16,8 @@ from aiohttp import web
 
 from patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 Proctor = Callable[..., Any]
 CASES = 300
 

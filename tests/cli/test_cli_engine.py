@@ -101,6 +101,7 @@ def test_a_run_is_resumed_by_its_engine_or_by_another_one(
     assert log() == ["a", "b", "c", "a"]
 
 
+@pytest.mark.slow
 def test_the_command_that_repeats_a_run_names_its_engine(
     proctor: Proctor, cases: str, folder: Path, log: Callable[[], list[str]]
 ) -> None:

@@ -57,6 +57,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG)
 @pytest.mark.parametrize("name", ["s.jsonl", "s.csv", "suite"])
 def test_a_file_that_is_no_suite_is_4_with_its_name_and_a_line_for_each_problem(
@@ -324,6 +325,7 @@ def test_a_folder_in_the_place_of_the_file_is_told_before_anything_is_asked(
 # --- readers that have gone, and terminals that know few characters ----------------------------------------
 
 
+@pytest.mark.slow
 def test_the_work_is_done_to_its_end_when_nobody_reads_it(start: Proctor, half: str, folder: Path) -> None:
     begun: subprocess.Popen[str] = start("run", half, "--target", "echo", "-o", "out.jsonl", "-o", "out.xml")
     assert begun.stdout is not None
@@ -335,6 +337,7 @@ def test_the_work_is_done_to_its_end_when_nobody_reads_it(start: Proctor, half: 
     assert (folder / "out.xml").is_file()
 
 
+@pytest.mark.slow
 def test_warnings_that_nobody_reads_do_not_end_a_run(start: Proctor, suite: Proctor, folder: Path) -> None:
     name = suite(*({"id": str(n), "input": "4", "expected": 4} for n in range(3)))
     begun: subprocess.Popen[str] = start("run", name, "--target", "echo", "-o", "out.jsonl")
@@ -345,6 +348,7 @@ def test_warnings_that_nobody_reads_do_not_end_a_run(start: Proctor, suite: Proc
     assert begun.wait(PATIENCE_S) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_json_stays_json_on_a_terminal_that_knows_few_characters(
     process: Proctor, suite: Proctor, encoding: str
@@ -357,6 +361,7 @@ def test_json_stays_json_on_a_terminal_that_knows_few_characters(
     assert "no-🦉" in told.json["errors"][0]["message"]
 
 
+@pytest.mark.slow
 def test_text_is_told_on_a_terminal_that_knows_few_characters(process: Proctor, suite: Proctor) -> None:
     name = suite(("é🦉", "é🦉—", "x"))
     told = process("run", name, "--target", "echo", environ={"PYTHONIOENCODING": "ascii"})
@@ -364,6 +369,7 @@ def test_text_is_told_on_a_terminal_that_knows_few_characters(process: Proctor, 
     assert "FAIL" in told.out
 
 
+@pytest.mark.slow
 def test_names_and_answers_are_utf_8_in_files_whatever_the_locale(
     process: Proctor, suite: Proctor, folder: Path
 ) -> None:
@@ -376,6 +382,7 @@ def test_names_and_answers_are_utf_8_in_files_whatever_the_locale(
         assert "é🦉" in (folder / f"out.{ending}").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_on_a_terminal_there_is_a_bar_and_colour_and_the_same_words(
     start: Proctor, suite: Proctor, function: Proctor
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_published_folder_with_wrong_estimates_runs_as_it_stands(proctor: Proc
     assert "cheap.jsonl:1: warning: `tokens_est` sums to 330; the manifest says 350." in told.err
 
 
+@pytest.mark.slow
 def test_a_path_a_bare_name_and_a_built_in_name_each_mean_what_they_say(
     proctor: Proctor, published: Path
 ) -> None:

@@ -79,6 +79,7 @@ def run_program(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [["--help"], ["runs", "list"], ["validate", "one.jsonl"], ["run", "one.jsonl", "--target", "echo", "-q"]],
@@ -156,6 +157,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "then", ["send()", "while True: send(); time.sleep(0.05)"], ids=["thread that ends", "thread that hangs"]
 )
@@ -167,6 +169,7 @@ def test_a_signal_does_not_change_an_exit_code_that_is_known(tmp_path: Path, num
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_signal_after_the_loop_has_ended_interrupts_what_follows(tmp_path: Path) -> None:
     ended = run_program(
         "import asyncio, os, signal, sys, time\n"
@@ -182,6 +185,7 @@ def test_a_signal_after_the_loop_has_ended_interrupts_what_follows(tmp_path: Pat
     assert (ended.returncode, ended.stderr) == (2, "")
 
 
+@pytest.mark.slow
 def test_an_interrupt_within_exec_does_not_change_how_the_process_ends(tmp_path: Path) -> None:
     """Python ends itself by the signal then, though the interrupt was caught; `namedtuple` uses `exec`."""
     (tmp_path / "t.py").write_text("exec('raise KeyboardInterrupt')\n", encoding="utf-8")

@@ -50,6 +50,7 @@ def test_charts_that_cannot_be_drawn_are_refused_before_anything_is_read(
     assert (told.code, "proctor[charts]" in told.err) == (4, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_stdin_and_pipes_are_read_like_files(
     process: Proctor, start: Callable[..., Any], folder: Path, command: str

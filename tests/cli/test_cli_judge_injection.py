@@ -53,6 +53,7 @@ def judge() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_no_answer_of_a_run_forges_the_verdict_of_a_judge_that_quotes_it(
     proctor: Proctor, suite: Callable[..., str], script: Callable[..., str], judge: str
 ) -> None:

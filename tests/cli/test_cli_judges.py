@@ -209,6 +209,7 @@ def test_an_answer_cannot_give_its_own_verdict(
     assert proctor("run", asked_yes_or_no, "--target", target, "--judge", judge).code == 1
 
 
+@pytest.mark.slow
 def test_answers_are_durable_while_their_judge_is_still_being_asked(
     start: Proctor, judged: str, function: Proctor, folder: Path
 ) -> None:
@@ -241,6 +242,7 @@ def _rows(folder: Path) -> list[tuple[str, str | None, int]]:
     return [(row["output"]["text"], verdict, len(row.get("scores", []))) for verdict, row in rows]
 
 
+@pytest.mark.slow
 def test_answers_that_waited_for_their_judge_are_judged_and_not_asked_again_when_resumed(
     start: Proctor, proctor: Proctor, judged: str, function: Proctor, folder: Path
 ) -> None:

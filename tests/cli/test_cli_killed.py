@@ -16,7 +16,10 @@ import pytest
 
 from patience import wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes live")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes live"),
+]
 
 Start = Callable[..., subprocess.Popen[str]]
 HOLD = """

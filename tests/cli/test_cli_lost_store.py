@@ -21,6 +21,8 @@ from lock_holder import LockHolder
 from patience import PATIENCE_S, wait_until
 from proctor.stores.sqlite import lock_wait, trial_writer
 
+pytestmark = pytest.mark.slow
+
 Proctor = Callable[..., Any]
 
 # Writes down every question; from `gate` on it waits for a file `go`, and from `last` on for ever.

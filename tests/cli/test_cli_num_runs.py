@@ -44,6 +44,7 @@ def suite(folder: Path) -> Callable[..., str]:
     return write
 
 
+@pytest.mark.slow
 def test_every_number_of_the_run_is_of_cases(proctor: Proctor, fifty: str) -> None:
     ran = proctor(
         "run", fifty, "--target", "echo", "-o", "j.xml", "-o", "r.md", "-o", "r.html", "-o", "r.json"

@@ -319,6 +319,7 @@ def test_completions_are_graded_by_running_them_whatever_they_say_of_themselves(
     ]
 
 
+@pytest.mark.slow
 def test_a_completion_that_never_ends_or_takes_too_much_fails_and_the_limits_are_the_callers(
     proctor: Proctor, folder: Path
 ) -> None:

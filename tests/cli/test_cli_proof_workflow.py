@@ -29,6 +29,7 @@ def before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _answers(folder / "better.jsonl", set(range(0, CASES, 10)))
 
 
+@pytest.mark.slow
 def test_from_a_suite_to_a_badge_that_somebody_else_verifies(
     proctor: Proctor, folder: Path, before: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

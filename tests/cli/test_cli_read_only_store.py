@@ -19,6 +19,8 @@ import pytest
 from patience import PATIENCE_S
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 
+pytestmark = pytest.mark.slow
+
 Proctor = Callable[..., Any]
 Results = dict[tuple[str, ...], tuple[int, str, str]]
 

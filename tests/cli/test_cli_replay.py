@@ -140,6 +140,7 @@ def test_a_broken_targets_file_is_told_with_its_line(proctor: Proctor, bundle: s
 # --- runs import -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_imported_run_is_shown_compared_and_graded(proctor: Proctor, bundle: str) -> None:
     other = ("--store", "other.db")
     told = proctor("runs", "import", bundle, *other)

@@ -23,6 +23,8 @@ from clock import moved
 from patience import PATIENCE_S, wait_until
 from proctor.engines.asyncio_engine import GRACE_S
 
+pytestmark = pytest.mark.slow
+
 Proctor = Callable[..., Any]
 
 NOTE = """

@@ -74,6 +74,7 @@ def test_the_cache_is_the_suites_until_a_flag_says_otherwise(
     assert ("came from the cache" in told.out + told.err) is cached
 
 
+@pytest.mark.slow
 def test_each_run_of_a_matrix_takes_the_time_that_it_takes(proctor: Proctor, write: Write) -> None:
     slow, quick = proctor("run", write("targets: [slow, quick]"), "--json").json["runs"]
     assert slow["group"] == quick["group"]
@@ -107,6 +108,7 @@ def test_a_suite_that_names_nobody_is_told(proctor: Proctor, write: Write) -> No
     assert "s.eval.yaml: error: Unknown target 'nobody'." in told.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "shown"), [("a", ["  target:    quick, as a fallback"]), ("b", ["  target:    echo"])]
 )
@@ -130,6 +132,7 @@ def test_several_targets_are_compared_at_the_end(proctor: Proctor, write: Write)
     assert proctor("run", "s.eval.yaml", "-t", "quick").out.count("95% interval") == 1
 
 
+@pytest.mark.slow
 def test_a_run_says_where_its_workspaces_still_are(
     proctor: Proctor, write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_a_list_can_be_of_one_suite_or_tag(proctor: Proctor, suite: Proctor, sto
     assert "No run" in proctor("runs", "list", "--tag", "none").out
 
 
+@pytest.mark.slow
 def test_a_list_as_json_has_the_facts_of_the_lines_and_takes_the_same_filters(
     proctor: Proctor, suite: Proctor, stored: str
 ) -> None:
@@ -419,6 +420,7 @@ def test_another_folder_can_be_named_and_is_made(proctor: Proctor, folder: Path)
 # --- the process -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_module_is_the_program(process: Proctor, half: str) -> None:
     told = process("run", half, "--target", "echo", "--json")
     assert told.code == told.json["exit_code"] == 1
@@ -432,6 +434,7 @@ def test_help_loads_nothing_that_a_command_needs(process: Proctor) -> None:
     assert not loaded & {"aiohttp", "sqlite3", "asyncio", "rich", "msgspec", "uvloop", "yaml", "jsonschema"}
 
 
+@pytest.mark.slow
 def test_where_a_fault_lies_is_shown_only_when_asked_for(start: Proctor, suite: Proctor) -> None:
     # `PROCTOR_PRICES` names a file that cannot be read: a sentence, also when faults are shown.
     for debug in ("0", "1"):

@@ -97,6 +97,7 @@ def test_a_key_that_an_endpoint_repeats_in_its_complaint_is_blotted_out_everywhe
     assert _holding(folder, SECRET) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [str, quote, lambda key: b64encode(f"user:{key}".encode()).decode()])
 def test_a_key_that_an_answer_and_a_judge_repeat_is_kept_nowhere(
     proctor: Proctor,
@@ -125,6 +126,7 @@ def test_a_key_that_an_answer_and_a_judge_repeat_is_kept_nowhere(
     assert _holding(folder, form(SECRET)) == []
 
 
+@pytest.mark.slow
 def test_another_services_key_is_never_sent(
     proctor: Proctor, half: str, endpoint: _Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +140,7 @@ def test_another_services_key_is_never_sent(
     assert set(endpoint.authorizations) == {None}
 
 
+@pytest.mark.slow
 def test_a_key_in_the_environment_is_in_no_store_and_in_no_answer_of_a_program(
     proctor: Proctor, half: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +186,7 @@ def test_a_price_of_the_users_own_makes_a_cost(
     assert told.run["cost_usd"] == 7.0
 
 
+@pytest.mark.slow
 def test_a_run_says_once_that_a_price_is_that_of_a_family(
     proctor: Proctor, suite: Proctor, endpoint: _Server, folder: Path
 ) -> None:
@@ -218,6 +222,7 @@ def test_an_endpoint_that_is_gone_is_3_and_says_where_it_was_looked_for(
     assert "connection: " in told.out
 
 
+@pytest.mark.slow
 def test_what_a_program_was_given_is_blotted_out_of_what_its_workspace_and_its_grader_say(
     proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +251,7 @@ def test_what_a_program_was_given_is_blotted_out_of_what_its_workspace_and_its_g
     assert "${{ DESK_KEY }}" in (folder / "out.jsonl").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("says", "after"), [("target", 480), ("grader", 1980), ("hook", 1980)])
 def test_of_a_secret_that_a_message_is_cut_in_nothing_is_left(
     proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch, says: str, after: int

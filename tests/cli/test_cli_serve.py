@@ -17,6 +17,8 @@ import pytest
 
 from patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Told
 

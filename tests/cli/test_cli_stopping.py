@@ -62,6 +62,7 @@ def _seconds_to_end(command: list[str], folder: Path) -> tuple[float, int, str]:
         return monotonic() - began, process.returncode, said
 
 
+@pytest.mark.slow
 def test_one_signal_ends_a_run_whose_grader_does_not_end(tmp_path: Path) -> None:
     command = ["run", _suite(tmp_path), "--target", "echo", "--quiet", "--store", "store.db"]
     seconds, code, said = _seconds_to_end(command, tmp_path)
@@ -73,6 +74,7 @@ def test_one_signal_ends_a_run_whose_grader_does_not_end(tmp_path: Path) -> None
     assert "Stopped: 1 of 2 trials are kept." in said
 
 
+@pytest.mark.slow
 def test_a_grader_that_does_not_end_is_unscored_with_its_name_and_the_limit(
     proctor: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_grader_that_does_not_end_is_unscored_with_its_name_and_the_limit(
     assert reason in (folder / "all.jsonl").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_signal_ends_code_that_holds_the_loop(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"

@@ -170,6 +170,7 @@ for position in range(10, 60_000):
 """
 
 
+@pytest.mark.slow
 def test_a_backup_during_a_run_has_its_trials_without_a_gap(
     proctor: Proctor, folder: Path, run_id: str
 ) -> None:
@@ -448,6 +449,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_without_room_for_the_backup_the_store_stays_as_it_is(folder: Path) -> None:
     before = _make_older(folder / "s.db", 5)
     done = subprocess.run([sys.executable, "-c", _FULL], capture_output=True, encoding="utf-8", check=False)

@@ -82,6 +82,7 @@ def test_where_nobody_is_to_be_asked_the_names_of_the_file_are_told(
     assert "`default` in targets.yaml. It has: near, far." in told.err
 
 
+@pytest.mark.slow
 def test_a_line_finds_what_lies_beside_its_own_targets_file_however_it_is_asked(
     proctor: Proctor, folder: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_line_finds_what_lies_beside_its_own_targets_file_however_it_is_asked(
     assert proctor("run", f"--retry-errors={failed['run']}").code == 0
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_wrong_is_told_with_its_line(
     proctor: Proctor, targets: Callable[[str], None]
 ) -> None:

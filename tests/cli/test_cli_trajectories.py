@@ -226,6 +226,7 @@ def test_a_long_search_has_a_short_curve(proctor: Proctor, folder: Path) -> None
     assert curve.endswith("▁")
 
 
+@pytest.mark.slow
 def test_a_long_search_has_a_small_chart(proctor: Proctor, folder: Path) -> None:
     lines = (json.dumps({"iter": place, "val_bpb": 1 + place % 7}) for place in range(1, 9001))
     (folder / "x.jsonl").write_text("\n".join(lines), encoding="utf-8")

@@ -180,6 +180,7 @@ def test_other_text_may_be_utf_8_or_latin_1(
     assert "contaminated" in codes(proctor("validate", name, "--json", "--against", "text"))
 
 
+@pytest.mark.slow
 def test_a_large_file_is_looked_through_in_pieces(proctor: Proctor, folder: Path, ferry: str) -> None:
     filler = "the tide comes and the tide goes, and nobody counts the waves\n" * 10_000
     (folder / "large.txt").write_text(f"{filler}{QUESTION}\n{filler}{GUID}", encoding="utf-8")

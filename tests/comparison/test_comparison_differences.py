@@ -184,6 +184,7 @@ def test_a_run_is_no_different_from_itself(of: Make, cases: Any) -> None:
     assert found.whole.direction == "unclear"
 
 
+@pytest.mark.slow
 @given(RUNS, RUNS, st.randoms())
 def test_the_order_of_cases_and_trials_does_not_matter(
     of: Make, first: Any, second: Any, chance: Any
@@ -198,6 +199,7 @@ def test_the_order_of_cases_and_trials_does_not_matter(
     assert outcome(compare_runs(shuffled(one), shuffled(other))) == outcome(compare_runs(one, other))
 
 
+@pytest.mark.slow
 @given(st.tuples(*[st.integers(0, 40)] * 4))
 def test_nothing_is_claimed_that_the_interval_does_not_show(of: Make, counts: tuple[int, ...]) -> None:
     both, fixed, broken, neither = counts

@@ -24,6 +24,7 @@ def test_every_grader_has_a_worst_input() -> None:
     assert sorted({worst.grader for worst in tool.inputs.WORST}) == GRADERS.names()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no alarm, so that workers do all of it")
 @pytest.mark.parametrize("name", GRADERS.names())
 async def test_no_grader_holds_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,7 @@ def test_a_report_does_nothing_before_its_first_piece_is_wanted(
     assert counting.readings == 0
 
 
+@pytest.mark.slow
 @every_report
 @settings(max_examples=25)
 @given(text=st.text(max_size=30))

@@ -30,6 +30,7 @@ DIGEST = "sha256:" + "ab" * 32
 # --- suites ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cases_come_back_as_they_were_and_in_their_order(
     store: Store, cases: list[Case], saved: Make
 ) -> None:

@@ -76,6 +76,7 @@ def test_other_runs_are_not_followed(store: Store, begun: Make, trial: Make) -> 
     assert list(store.trials_since("r1", 0, others)) == list(store.trials_since("r1"))
 
 
+@pytest.mark.slow
 def test_many_trials_are_read_in_order_and_each_once(
     store: Store, saved: Make, begun: Make, case: Make, trial: Make
 ) -> None:

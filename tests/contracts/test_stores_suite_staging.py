@@ -33,6 +33,7 @@ def test_a_version_that_is_there_keeps_its_content(store: Store, case: Make) -> 
     assert [stored.case.id for stored in store.cases(theirs.content)] == ["theirs"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(DIGESTS), st.booleans()), max_size=8))
 def test_the_current_version_is_the_last_that_was_not_saved_aside(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, bool]]

@@ -138,6 +138,7 @@ def test_a_run_can_be_read_while_its_trials_are_written(
     assert len(positions) >= 600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["save_output", "save_trial"])
 def test_what_is_handed_over_is_durable_within_a_tenth_of_a_second(
     store: Store, begun: Make, trial: Make, open_another: Callable[[], Store], method: str
@@ -181,6 +182,7 @@ def test_flushing_makes_everything_seen_by_others(
     assert other.count_verdicts("r1") == {Verdict.PASS: 10_000}
 
 
+@pytest.mark.slow
 def test_closing_keeps_everything_and_can_be_done_twice(
     store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
 ) -> None:
@@ -257,6 +259,7 @@ def test_the_first_record_of_a_trial_counts_and_until_then_the_last_output(
     assert found == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(), case_id=st.text(min_size=1))
 def test_every_text_and_every_id_comes_back(

@@ -53,6 +53,7 @@ def test_other_content_is_the_next_version_and_what_was_there_is_its_old_one(
     assert [one.suite.version for one in kept if one.current] == [versions[-1]]
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from([A, B, C])), max_size=8))
 def test_numbers_follow_the_first_saving_of_each_digest_under_its_name(
@@ -120,6 +121,7 @@ def test_when_a_version_was_saved_is_when_that_was_last(store: Store, cases: lis
     assert before <= first < at() <= datetime.now(UTC)
 
 
+@pytest.mark.slow
 def test_saving_the_same_again_leaves_its_cases_alone(store: Store, case: Make, saved: Make) -> None:
     many = [case(str(number)) for number in range(2500)]
     assert saved(store, many) == saved(store, many)

@@ -92,6 +92,7 @@ def test_a_file_without_evals_is_an_error(value: Any) -> None:
     assert [problem.level for problem in problems] == ["error"]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["id", "prompt", "files", "assertions", "should_trigger"]), VALUES))
 def test_an_eval_is_a_case_or_an_error(row: dict[str, Any]) -> None:
     _, placed, problems = read({"skill_name": "s", "evals": [row]})

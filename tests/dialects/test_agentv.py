@@ -204,6 +204,7 @@ ABOVE: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @given(st.lists(TESTS, min_size=1, max_size=3), st.sampled_from(["s_yaml", "s_eval_yaml"]))
 def test_json_lines_with_a_sidecar_say_what_yaml_says(tests: list[dict[str, Any]], sidecar: str) -> None:
     tests = [{"id": f"t{at}", **test} for at, test in enumerate(tests)]

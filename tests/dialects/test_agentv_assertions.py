@@ -751,6 +751,7 @@ EVERY = [
 NAMES = sorted({name for row in EVERY for name in row} | {"required", "min_score", "negate"})
 
 
+@pytest.mark.slow
 @given(st.sampled_from(EVERY), st.sampled_from(NAMES), ANY)
 @example({"type": "regex", "value": "("}, "flags", "i")
 def test_any_value_in_any_field_is_an_assertion_that_its_grader_takes_or_an_error_at_that_assertion(

@@ -185,6 +185,7 @@ def test_ranges_that_do_not_cover_0_to_10_once_are_an_error(
     assert says in problem.message
 
 
+@pytest.mark.slow
 @given(st.sets(st.integers(1, 10)), st.randoms())
 def test_every_set_of_least_points_covers_0_to_10_once(cuts: set[int], chance: Any) -> None:
     lows = [0, *cuts]
@@ -197,6 +198,7 @@ def test_every_set_of_least_points_covers_0_to_10_once(cuts: set[int], chance: A
     build_grader(made, GRADERS.get)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(-1, 11), st.integers(-1, 11)), min_size=1, max_size=4))
 def test_ranges_are_taken_exactly_when_they_cover_0_to_10_once(pairs: list[tuple[int, int]]) -> None:
     _, problems = lowered(

@@ -275,6 +275,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, VALUES), st.dictionaries(st.sampled_from(["vars", "assert", "run"]), VALUES))
 def test_whatever_stands_there_is_read_or_refused(row: dict[str, Any], test: dict[str, Any]) -> None:
     text = json.dumps({"threshold": 0.5, **row, "tests": [{"id": "a", "input": "i", **test}]})

@@ -271,6 +271,7 @@ def test_files_are_looked_for_beside_the_test_that_names_them_first() -> None:
     assert far[1]["a"].input[0].parts[0].text == "far"
 
 
+@pytest.mark.slow
 def test_a_shape_that_no_field_may_have_is_an_error_and_never_a_crash() -> None:
     wrong: list[Any] = [
         None,

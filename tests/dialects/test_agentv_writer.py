@@ -376,6 +376,7 @@ def counted(draw: st.DrawFn) -> Assertion:
     )
 
 
+@pytest.mark.slow
 @given(assertions=st.lists(counted(), min_size=1, max_size=3))
 def test_every_assertion_that_it_has_a_type_for_is_said(assertions: list[Assertion]) -> None:
     variables = ("WHO",) if b"${{ WHO }}" in encode(assertions) else ()
@@ -425,6 +426,7 @@ def without_conflicts(messages: list[Message]) -> bool:
     return all(found.setdefault(one.path, one) == one for one in every)
 
 
+@pytest.mark.slow
 @given(
     messages=st.lists(PLAIN | with_files(), min_size=1, max_size=3).filter(without_conflicts),
     expected=TEXTS | OBJECTS | st.lists(VALUES, min_size=1, max_size=2),
@@ -462,6 +464,7 @@ WORKSPACES = st.builds(
 ) | st.builds(Workspace, path=PATHS)
 
 
+@pytest.mark.slow
 @given(
     fields=some(
         workspace=WORKSPACES,
@@ -479,6 +482,7 @@ def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]
     assert_same(make(**fields))
 
 
+@pytest.mark.slow
 @given(
     fields=some(
         description=TEXTS,

@@ -362,6 +362,7 @@ LINES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(LINES, max_size=14).map("\n".join))
 def test_any_lines_give_one_suite_and_cases_or_the_reason_why_there_is_none(text: str) -> None:
     _, placed, problems = read(text)

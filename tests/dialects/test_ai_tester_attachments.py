@@ -102,6 +102,7 @@ def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> Non
 PIECES = st.sampled_from(["`{{_file:a.txt}}`", "x", "(", "), ", "\n", "  - ", " ", "`code`"])
 
 
+@pytest.mark.slow
 @given(st.lists(PIECES).map("".join))
 def test_a_running_text_with_its_references_put_back_is_the_turn(tmp_path_factory: Any, middle: str) -> None:
     folder = tmp_path_factory.mktemp("t")

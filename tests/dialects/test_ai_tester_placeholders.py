@@ -121,11 +121,13 @@ def test_lists_inside_a_map_combine_among_themselves_only() -> None:
 # --- laws --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(GROUPS)
 def test_a_map_makes_as_many_versions_as_the_product_of_its_lists(group: ReplacementGroup) -> None:
     assert len(list(expand_versions([group]))) == prod(map(len, group.values.values()))
 
 
+@pytest.mark.slow
 @given(GROUPS)
 def test_the_versions_of_a_map_are_in_the_order_of_counting(group: ReplacementGroup) -> None:
     places = product(*(range(len(values)) for values in group.values.values()))
@@ -137,6 +139,7 @@ def test_the_versions_of_a_map_are_in_the_order_of_counting(group: ReplacementGr
     assert all(list(values) == list(group.values) for values in made)
 
 
+@pytest.mark.slow
 @given(st.lists(GROUPS, max_size=3), st.lists(GROUPS, max_size=3))
 def test_the_versions_of_two_lists_of_maps_are_those_of_one_and_then_of_the_other(
     first: list[ReplacementGroup], second: list[ReplacementGroup]
@@ -144,11 +147,13 @@ def test_the_versions_of_two_lists_of_maps_are_those_of_one_and_then_of_the_othe
     assert list(expand_versions(first + second)) == [*expand_versions(first), *expand_versions(second)]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, VALUES), st.text(max_size=40))
 def test_a_text_without_braces_stays_as_it_is(values: dict[str, str], text: str) -> None:
     assert fill(text.replace("{", "("), values) == text.replace("{", "(")
 
 
+@pytest.mark.slow
 @given(NAMES, st.text(max_size=30), VALUES, VALUES)
 def test_a_value_is_put_in_as_it_is(name: str, value: str, before: str, after: str) -> None:
     assert fill(f"{before}{{{{{name}}}}}{after}", {name: value}) == before + value + after
@@ -219,6 +224,7 @@ def test_scalars_are_those_of_yaml_1_2_and_numbers_print_as_in_javascript(text: 
     assert filled("<{{a}}>", f"replacements: {{a: [{text}, b]}}") == [f"<{made}>", "<b>"]
 
 
+@pytest.mark.slow
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_printed_number_is_the_number(number: float) -> None:
     text = format_number(number)
@@ -248,6 +254,7 @@ def test_keys_that_lead_back_to_themselves_are_errors_and_end() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_long_chain_of_values_is_followed() -> None:
     rows = "".join(f"  k{at}: '{{{{k{at + 1}}}}}'\n" for at in range(3000))
     assert filled("{{k0}}", f"replacements:\n{rows}  k3000: end\n") == ["end"]

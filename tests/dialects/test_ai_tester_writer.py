@@ -234,6 +234,7 @@ def sayable(draw: st.DrawFn) -> list[Case]:
     ]
 
 
+@pytest.mark.slow
 @given(cases=sayable().filter(without_conflicts))
 def test_everything_that_a_test_can_say_is_said(home: Path, cases: list[Case]) -> None:
     assert_same(home, cases)
@@ -256,6 +257,7 @@ EVALUATORS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(evaluators=EVALUATORS)
 def test_evaluators_are_said_in_their_order(home: Path, evaluators: list[dict[str, str]]) -> None:
     check = Assertion(grader="instructions", params={"evaluators": evaluators, "rule": "mean"})

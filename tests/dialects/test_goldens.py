@@ -100,6 +100,7 @@ def test_every_shape_of_the_full_schema_loads_but_the_number_without_a_value() -
     assert {case.rpartition("-")[0] for case in unscored} == {*UNSCORED_TYPES, "format", "length"}
 
 
+@pytest.mark.slow
 def test_every_assertion_of_the_goldens_is_what_its_grader_takes() -> None:
     for path in FILES:
         for entry in read(path)["cases"]:

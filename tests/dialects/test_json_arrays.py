@@ -72,6 +72,7 @@ def test_an_array_is_the_suite_that_its_json_lines_are(
     assert of_array.suite.case_count == len(ROWS[name]) - (name == "proctor")
 
 
+@pytest.mark.slow
 @given(
     rows=st.lists(st.dictionaries(st.text(), st.text() | st.integers(0, 9) | st.none()), min_size=1),
     layout=st.sampled_from(LAYOUTS),

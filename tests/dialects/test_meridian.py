@@ -73,6 +73,7 @@ def check_one_or_the_other(data: bytes) -> None:
     assert all(item.case.assertions for item in placed)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.sampled_from(NAMES), ANY, max_size=3),
     st.sampled_from(["exact", "llm_judge", "json_schema", "numeric_equal"]),
@@ -84,6 +85,7 @@ def test_any_value_in_any_field_is_a_case_that_is_checked_or_an_error(
     check_one_or_the_other(line(whole | values))
 
 
+@pytest.mark.slow
 @given(st.sampled_from(TYPES), st.dictionaries(st.sampled_from(INNER), ANY, max_size=2), st.none() | ANY)
 def test_any_value_in_any_expected_object_is_a_case_that_is_checked_or_an_error(
     kind: str, values: dict[str, Any], scoring: object
@@ -93,6 +95,7 @@ def test_any_value_in_any_expected_object_is_a_case_that_is_checked_or_an_error(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 @given(
     table=st.lists(

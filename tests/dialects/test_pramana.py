@@ -78,6 +78,7 @@ def problems(data: bytes, **neighbours: bytes) -> list[Problem]:
     return [item for item in read(data, **neighbours) if isinstance(item, Problem)]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(FIELDS), st.sampled_from(TYPES), ANY)
 def test_any_value_in_any_field_is_a_case_or_an_error_that_names_the_field(
     field: tuple[str, ...], kind: str, value: object

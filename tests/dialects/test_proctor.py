@@ -240,6 +240,7 @@ CASES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(case=CASES)
 def test_any_case_comes_back_with_its_digests(case: Case) -> None:
     _, (found,), problems = read(written(SUITE, case))

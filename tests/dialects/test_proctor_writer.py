@@ -240,6 +240,7 @@ ANY_CASE = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(case=ANY_CASE, to=st.sampled_from(["meridian", "pramana"]))
 def test_a_renderer_names_by_itself_whatever_it_cannot_say_and_lossily_says_the_rest(
     case: Case, to: str

@@ -29,6 +29,7 @@ def codes(*lines: bytes) -> list[str | dict[str, Any]]:
     return [item.code if isinstance(item, Problem) else item[1] for item in found]
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=5), st.booleans())
 def test_a_line_that_json_wrote_gives_the_same_object(row: dict[str, Any], escaped: bool) -> None:
     assert parse_object(json.dumps(row, ensure_ascii=escaped).encode()) == row

@@ -170,6 +170,7 @@ def as_said(one: Read, to: str) -> Read:
 # --- for all pairs -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_renderer
 @every_suite
 def test_a_suite_comes_back_as_it_was_or_each_case_that_does_not_is_named(
@@ -206,6 +207,7 @@ def test_a_suite_comes_back_as_it_was_or_each_case_that_does_not_is_named(
         assert found.digest == wanted.digest
 
 
+@pytest.mark.slow
 @every_renderer
 @every_suite
 def test_what_is_lost_is_told_and_kept_and_no_case_disappears(name: str, to: str, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one) == json.dumps(other)
 
 
+@pytest.mark.slow
 @given(value=VALUES, indent=st.sampled_from([0, 2, 5]))
 def test_all_data_is_read_as_it_was_by_either_version_of_yaml(value: Any, indent: int) -> None:
     text = dump_yaml(value, indent)

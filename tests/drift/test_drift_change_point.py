@@ -137,6 +137,7 @@ def test_two_runs_have_no_change_point_in_their_answers(series: Series) -> None:
     assert detect_drift(series(["yes"] * 9, ["yes!"] * 9)).change_point is None
 
 
+@pytest.mark.slow
 def test_a_target_that_has_not_changed_seldom_has_one_and_one_that_has_is_caught(
     figures: dict[str, Any],
 ) -> None:

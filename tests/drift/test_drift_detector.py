@@ -68,6 +68,7 @@ def test_a_shown_drop_is_drift_whatever_is_identical(series: Series) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_small_drop_late_in_a_long_series_is_shown_and_stays_shown(series: Series) -> None:
     """A tenth of forty cases, after two hundred nights: far too few to be told from one night alone."""
     for after in (2, 30):
@@ -135,6 +136,7 @@ def test_verdicts_are_compared_only_where_judges_are_the_same(series: Series) ->
 # --- the promise, by simulation ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_unchanged_target_seldom_alarms_on_any_night(figures: dict[str, Any]) -> None:
     assert figures["unchanged"](cases=20, flaky=0.5, series=20, nights=60).adjusted <= 2
 
@@ -148,6 +150,7 @@ def test_a_drop_of_ten_points_is_shown_within_days_however_long_the_watch(
     assert within[7] == 10
 
 
+@pytest.mark.slow
 def test_the_page_has_the_figures_of_now(figures: dict[str, Any]) -> None:
     """Those that take no time; tools/drift_figures.py writes all of them."""
     assert figures["power_row"](40, 0.1, 10, 100) in PAGE.read_text(encoding="utf-8").splitlines()

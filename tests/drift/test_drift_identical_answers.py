@@ -195,6 +195,7 @@ def test_one_run_has_not_drifted(series: Series) -> None:
 # --- the promise, by simulation ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cases", "share"), [(10, 0.05), (10, 0.2), (40, 0.2), (40, 1.0)])
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_a_target_that_words_its_answers_anew_does_not_alarm_in_thirty_nights(
@@ -258,6 +259,7 @@ def test_more_than_the_noise_is_drift(series: Series) -> None:
     assert like.state == "noisy"
 
 
+@pytest.mark.slow
 def test_a_change_of_a_noisy_target_is_dated_and_a_small_one_is_not_drift(series: Series) -> None:
     """Sixty of a hundred answers are always the same; then a third of these are others, or a tenth."""
 

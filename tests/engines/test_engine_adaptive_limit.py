@@ -209,6 +209,7 @@ def test_one_who_is_cancelled_during_a_pause_takes_no_place(jumping: Virtually) 
     jumping(go())
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 6), st.lists(st.sampled_from(["enter", "leave", "well", "busy", "cancel"]), max_size=60)
 )

@@ -124,6 +124,7 @@ def test_a_server_that_only_fails_is_asked_by_probes_that_grow_rare_and_then_giv
     assert 60 <= endpoint.asked_at[-1] <= 100
 
 
+@pytest.mark.slow
 def test_calls_wait_for_a_server_that_comes_back_and_none_fails(jumping: Virtually) -> None:
     endpoint = Endpoint(broken, lambda: 1 < now() < 40)
     outputs, errors = jumping(ask_all(patient_for(endpoint), cases=5_000))
@@ -159,6 +160,7 @@ def test_a_server_that_refuses_every_request_as_one_too_many_is_given_up(jumping
     assert len(endpoint.asked_at) <= 32 + 12
 
 
+@pytest.mark.slow
 def test_a_server_that_fails_three_calls_of_ten_trips_nothing(
     jumping: Virtually, monkeypatch: pytest.MonkeyPatch
 ) -> None:

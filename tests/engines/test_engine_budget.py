@@ -52,6 +52,7 @@ def calls(draw: st.DrawFn) -> list[Call]:
     return [one() for _ in range(draw(st.integers(1, 16)))]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 120), calls())
 def test_a_run_costs_at_most_its_budget_and_one_call(

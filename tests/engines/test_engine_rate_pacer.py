@@ -16,6 +16,8 @@ from proctor.errors import EndpointFault, TargetError
 from proctor.model import Output, Prompt
 from proctor.protocols import Quota
 
+pytestmark = pytest.mark.slow
+
 Virtually = Callable[[Any], Any]
 PROMPT = Prompt(messages=())
 

@@ -89,6 +89,7 @@ async def asking(endpoint: Endpoint) -> AsyncIterator[Callable[..., Awaitable[Re
 PROMPT = Prompt(messages=(Message(role="user", content="well?"),))
 
 
+@pytest.mark.slow
 async def test_what_can_pass_is_asked_again_and_what_cannot_never_is(
     endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
 ) -> None:
@@ -101,6 +102,7 @@ async def test_what_can_pass_is_asked_again_and_what_cannot_never_is(
     assert endpoint.asked == expected
 
 
+@pytest.mark.slow
 async def test_an_answer_after_a_passing_failure_counts(
     endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
 ) -> None:
@@ -119,6 +121,7 @@ async def test_no_retries_means_one_request(
     assert endpoint.asked == {model: 1}
 
 
+@pytest.mark.slow
 async def test_a_lost_connection_is_tried_again(
     endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
 ) -> None:
@@ -142,6 +145,7 @@ async def test_where_nobody_listens_the_error_says_so(
     assert caught.value.transient
 
 
+@pytest.mark.slow
 async def test_a_timeout_is_told_as_one_and_not_tried_again(
     endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
 ) -> None:
@@ -150,6 +154,7 @@ async def test_a_timeout_is_told_as_one_and_not_tried_again(
     assert endpoint.asked["slow-3600"] <= 1  # on a busy machine the time is over before it is asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 async def test_retry_after_is_waited_for_and_is_no_latency(
     asking: Callable[..., Awaitable[RetryingTarget]], status: int
@@ -162,6 +167,7 @@ async def test_retry_after_is_waited_for_and_is_no_latency(
     assert output.queue_ms + output.latency_ms <= (monotonic() - began) * 1000
 
 
+@pytest.mark.slow
 async def test_everybody_at_a_busy_endpoint_waits_and_nobody_elsewhere(
     asking: Callable[..., Awaitable[RetryingTarget]],
 ) -> None:

@@ -145,6 +145,7 @@ def test_waiting_for_a_place_does_not_count_as_the_call(virtually: Virtually) ->
     assert [output.text for output in virtually(go())] == ["done"] * 4
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the fixture holds nothing
 @given(
     calls=st.lists(

@@ -208,6 +208,7 @@ def test_messages_that_cannot_be_sent(messages: Any, complaint: str) -> None:
 # --- what goes wrong ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_busy_endpoint_is_asked_again(endpoint: Endpoint) -> None:
     endpoint.refuses(429, "Slow down.", retry_after="0")
     endpoint.says("Nine metres.")
@@ -318,6 +319,7 @@ def test_closing_ends_what_is_under_way(endpoint: Endpoint) -> None:
     assert ours() == []
 
 
+@pytest.mark.slow
 def test_a_client_that_nobody_closes_ends_with_its_last_name(endpoint: Endpoint) -> None:
     endpoint.says("Nine metres.")
     client = ChatClient(endpoint.url, "deep")
@@ -329,6 +331,7 @@ def test_a_client_that_nobody_closes_ends_with_its_last_name(endpoint: Endpoint)
     assert not thread.is_alive()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_process_that_was_forked_off_is_told_to_make_its_own(endpoint: Endpoint) -> None:
@@ -441,6 +444,7 @@ def test_what_is_no_target() -> None:
         ChatClient.over(4)
 
 
+@pytest.mark.slow
 def test_a_long_pause_is_told(endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
     endpoint.refuses(429, "Slow down.", retry_after="30")
     client = ChatClient(endpoint.url, "deep")

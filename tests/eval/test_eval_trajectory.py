@@ -141,6 +141,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         Trajectory.from_jsonl(tmp_path / "none.jsonl")
 
 
+@pytest.mark.slow
 @given(st.lists(st.text() | st.binary().map(repr) | st.from_type(type(None)).map(str), max_size=6))
 def test_no_text_stops_the_reading(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     path = tmp_path_factory.mktemp("t") / "t.jsonl"
@@ -172,6 +173,7 @@ def test_menu_coverage_counts_what_is_on_the_menu() -> None:
         search.menu_coverage("lr")
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from("abcdef")), st.lists(st.sampled_from("defghi")))
 def test_coverage_of_a_menu_is_a_share(knobs: list[str], menu: list[str]) -> None:
     found = tried(*((knob, 1) for knob in knobs)).menu_coverage(menu)
@@ -203,6 +205,7 @@ def test_values_of_different_types_are_two_modes(one: Any, other: Any) -> None:
     assert Mode("k", one) != Mode("k", other)
 
 
+@pytest.mark.slow
 def test_a_repeat_counts_at_any_distance_and_a_window_forgets_nothing() -> None:
     search = tried(("a", 1), ("b", 1), ("a", 1), ("a", 2), ("b", 1))
     assert search.repeat_rate() == 0.4
@@ -269,6 +272,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), JSON), min_size=1))
 def test_shares_of_all_modes_add_up_to_1(modes: list[tuple[str, Any]]) -> None:
     assert math.fsum(tried(*modes).mode_dominance().values()) == pytest.approx(1)
@@ -379,6 +383,7 @@ def test_the_chart_of_knobs_says_when_there_are_more() -> None:
     assert "of" not in whole.spec["title"].removeprefix("How often")
 
 
+@pytest.mark.slow
 def test_of_nothing_no_chart_is_drawn_and_of_odd_names_one_is() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         tried().chart()

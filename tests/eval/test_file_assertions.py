@@ -201,6 +201,7 @@ def test_a_link_that_leads_nowhere_is_as_good_as_none(root: Path, target: str) -
     assert one(root, "file_contents_contain", "loop", must_contain=["x"]) == (False, "file missing")
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(root: Path) -> None:
     outside = root.parent / "outside"
     outside.mkdir()
@@ -331,6 +332,7 @@ def test_a_file_over_the_limit_is_told_and_not_read(root: Path) -> None:
     assert not AssertionGrader(size_limit=18).grade([found], root).passed
 
 
+@pytest.mark.slow
 def test_a_search_that_does_not_end_is_ended(root: Path) -> None:
     (root / "trap").write_text("a" * 40 + "!")
     passed, detail = one(root, "file_contents_match_regex", "trap", regex="(a|aa)+$")

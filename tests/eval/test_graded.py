@@ -88,6 +88,7 @@ def test_an_answer_is_checked_and_told_why(
     assert score_answer(answer, spec) == CheckResult(*expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "says"),
     [("(", "is not valid"), ("(x+x+)+y", "did not end"), ("x{40000}", "repeats too much")],
@@ -207,6 +208,7 @@ def test_the_last_object_of_a_text(text: str | None, found: Any) -> None:
     assert extract_last_json(text) == found
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.dictionaries(
@@ -218,6 +220,7 @@ def test_any_object_comes_back_whole(value: dict[str, Any], before: str) -> None
     assert extract_last_json(f"{before}{json.dumps(value)}\nDone.") == value
 
 
+@pytest.mark.slow
 def test_a_text_that_is_made_to_take_for_ever_does_not() -> None:
     assert extract_last_json('{"a":[' * 60_000) is None
     assert extract_last_json('{"a":[' * 60_000 + '{"b": 1}') == {"b": 1}

@@ -103,6 +103,7 @@ def test_both_judge_an_answer_alike(suite: GradedPromptSuite, cases: list[Case],
     assert_same(suite, cases, answer)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(PIECES), min_size=2, max_size=5).map(" ".join))
 def test_both_judge_any_answer_alike(suite: GradedPromptSuite, cases: list[Case], answer: str) -> None:

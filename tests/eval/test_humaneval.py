@@ -80,6 +80,7 @@ def test_a_wrong_answer_fails(text: str) -> None:
     assert not humaneval_run(text, PROBLEM)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_a_prompt_in_prose_and_a_body_over_lines_are_understood() -> None:
     prose = PROBLEM | {"prompt": "Write a function that halves a text."}

@@ -84,6 +84,7 @@ def test_what_is_nested_without_end_can_be_written() -> None:
     json.dumps(to_plain(copy_data(deep)))
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

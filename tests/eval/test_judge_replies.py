@@ -213,6 +213,7 @@ def test_half_a_character_in_a_rationale_can_be_written_to_a_file() -> None:
     assert Judge.parse(r'{"score": 4, "rationale": "so \ud83d"}').rationale == "so ?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deeper", range(-20, 20))
 def test_what_nests_too_deeply_breaks_nothing(deeper: int) -> None:
     depth = sys.getrecursionlimit() - len(inspect.stack(0)) + deeper
@@ -227,6 +228,7 @@ def test_what_is_no_reply_at_all() -> None:
 PLAIN = st.text(st.characters(exclude_characters="{}<>", exclude_categories=["Cs"]))
 
 
+@pytest.mark.slow
 @given(PLAIN, st.floats(0, 5), st.text(st.characters(exclude_categories=["Cs"])), PLAIN)
 def test_an_object_is_read_whatever_stands_around(before: str, score: float, why: str, after: str) -> None:
     assume('"score"' not in after.lower())
@@ -241,6 +243,7 @@ def test_a_reply_never_breaks_the_reading(raw: str) -> None:
     assert score is None or 0 <= score <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "raw",
     ["score " * 50_000, '"score":' * 50_000, "{" * 90_000, '{"score": ' * 20_000, "score: " + " " * 300_000],

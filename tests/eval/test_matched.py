@@ -234,6 +234,7 @@ def test_ids_that_are_numbers_are_ids() -> None:
 IDS = st.lists(st.integers(0, 6).map(lambda number: f"t{number}"), max_size=10)
 
 
+@pytest.mark.slow
 @given(IDS, IDS)
 def test_every_row_is_told_of_once(old: list[str], new: list[str]) -> None:
     paired = compared([row(name) for name in old], [row(name) for name in new]).paired()
@@ -244,6 +245,7 @@ def test_every_row_is_told_of_once(old: list[str], new: list[str]) -> None:
     json.dumps(paired.to_dict(), allow_nan=False)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=12))
 def test_the_difference_is_that_of_the_shares_and_within_its_interval(pairs: list[tuple[bool, bool]]) -> None:
     old = [row(place, first) for place, (first, _) in enumerate(pairs)]

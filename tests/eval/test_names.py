@@ -59,6 +59,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         _ = toolbox.Benches
 
 
+@pytest.mark.slow
 def test_all_names_together_load_nothing_heavy() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-c", EVERY_NAME],

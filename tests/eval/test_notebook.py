@@ -123,6 +123,7 @@ def test_a_result_is_tables_in_a_notebook(result: Any) -> None:
     assert "<img" not in html
 
 
+@pytest.mark.slow
 @given(st.text(), st.lists(st.tuples(st.text(), st.none() | st.integers() | st.floats())))
 def test_any_cell_is_text_and_prints(title: str, rows: list[tuple[Any, ...]]) -> None:
     html = html_table(title, ["name", "<b>"], rows)

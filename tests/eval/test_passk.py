@@ -360,6 +360,7 @@ MIXED = PassAtK(ks=(1, 4)).from_rows(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=12), st.integers(1, 6))
 def test_an_interval_holds_its_value_whatever_the_order_of_the_tasks(passes: list[int], k: int) -> None:
     result = PassAtK().from_rows([(place, 6, passed) for place, passed in enumerate(passes)])
@@ -375,6 +376,7 @@ def test_an_interval_holds_its_value_whatever_the_order_of_the_tasks(passes: lis
         assert value - 1e-12 <= bounds[1] <= 1 + 1e-12
 
 
+@pytest.mark.slow
 def test_an_interval_is_of_the_tasks_and_not_of_the_answers() -> None:
     few = PassAtK().from_rows([("a", 1000, 200), ("b", 1000, 700)])
     many = PassAtK().from_rows([(place, 10, passed) for place, passed in enumerate([2, 7] * 100)])
@@ -391,6 +393,7 @@ def test_tasks_that_are_all_alike_still_leave_doubt() -> None:
     assert PassAtK().from_rows([("a", 5, 5)]).interval(1) is None
 
 
+@pytest.mark.slow
 def test_so_many_tasks_that_a_bootstrap_would_take_seconds_have_an_interval_as_well() -> None:
     result = PassAtK().from_rows([(place, 2, place % 3) for place in range(12_000)])
     assert result.interval(1) == pytest.approx((0.5 - 0.0073, 0.5 + 0.0073), abs=2e-4)
@@ -408,6 +411,7 @@ def test_any_k_can_be_asked_of_a_result_up_to_its_answers() -> None:
             ask(1.5)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_statistics_have_both_measures_with_their_intervals() -> None:
     told = MIXED.statistics()
     assert list(told) == ["tasks", "answers", "ungraded", "ungraded_tasks", "pass_at", "pass_hat"]
@@ -429,6 +433,7 @@ def points(result: Any) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_chart_has_both_curves_over_every_k_with_their_bands() -> None:
     drawn = points(MIXED.chart())
     assert [(one["series"], one["x"]) for one in drawn if one["series"] == "pass^k"] == [
@@ -444,6 +449,7 @@ def test_a_chart_of_many_answers_has_few_points_and_both_ends() -> None:
     assert {1, 5000} <= {one["x"] for one in drawn}
 
 
+@pytest.mark.slow
 def test_several_results_stand_in_one_chart_under_their_names() -> None:
     empty = PassAtK().from_rows([])
     drawn = points(draw_curves({"old": MIXED, "new": PassAtK().from_rows([("a", 3, 1)]), "none": empty}))

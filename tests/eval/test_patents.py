@@ -55,6 +55,7 @@ def test_no_answer_has_no_parts() -> None:
     assert irac_structure(None) == 0.0  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [" ", "MPEP ", "35 ", "under ", "the ", "for the ", "35 U.S.C. \n"])
 def test_a_long_argument_takes_time_in_proportion(unit: str) -> None:
     assert irac_structure("MPEP" + unit * 200_000 + "x") in (0.0, 0.25)
@@ -193,6 +194,7 @@ def test_a_ranking_agrees_with_itself_and_not_with_its_reverse(names: list[str])
     assert prior_art_relevance(names[::-1], names) == ranking_agreement(names[::-1], names).rho == -1.0
 
 
+@pytest.mark.slow
 @given(NAMED, st.randoms(use_true_random=False), st.data())
 def test_new_names_for_the_same_documents_change_nothing(names: list[str], random: Any, data: Any) -> None:
     predicted = data.draw(st.lists(st.sampled_from([*names, "other"]), max_size=15))

@@ -94,6 +94,7 @@ def test_what_is_no_text_is_an_error() -> None:
         is_refusal(7)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_a_refusal_in_a_paragraph_of_its_own_is_seen_after_any_text(text: str) -> None:
     assert is_refusal(f"{text}\n\nI DO NOT KNOW.")
@@ -116,6 +117,7 @@ def test_threads_agree() -> None:
 # --- the catalogues ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_patterns_are_compiled_and_work_on_texts_as_they_are_written() -> None:
     assert isinstance(REFUSAL_PATTERNS, tuple)
     assert all(isinstance(pattern, re.Pattern) for pattern in REFUSAL_PATTERNS)
@@ -131,6 +133,7 @@ def test_the_patterns_are_compiled_and_work_on_texts_as_they_are_written() -> No
     assert not any(pattern.search("The sky is blue.") for pattern in REFUSAL_PATTERNS)
 
 
+@pytest.mark.slow
 def test_the_patterns_are_a_tuple_in_every_use() -> None:
     copy = tuple(REFUSAL_PATTERNS)
     assert len(REFUSAL_PATTERNS) == len(copy) > 100
@@ -148,6 +151,7 @@ def test_the_patterns_are_a_tuple_in_every_use() -> None:
     assert pickle.loads(pickle.dumps(REFUSAL_PATTERNS)) == copy
 
 
+@pytest.mark.slow
 def test_the_function_and_the_patterns_agree_where_nothing_is_left_aside(tool: Any) -> None:
     rows = tool.rows_of("development")
     plain = ("decline", "polite-decline", "not-known", "not-in-context", "answer")
@@ -243,6 +247,7 @@ def test_the_sentences_are_as_many_as_the_page_says(tool: Any) -> None:
     assert f"{len(rows)} sentences" in PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_has_the_figures_of_now(tool: Any) -> None:
     for part in tool.parts():
         assert "\n".join(tool.table(part)) in PAGE.read_text(encoding="utf-8"), (
@@ -250,6 +255,7 @@ def test_the_page_has_the_figures_of_now(tool: Any) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "precision", "recall"),
     [("`is_refusal`", 0.95, 0.95), ("grader `refusal`", 0.95, 0.95), ("grader `hedges`", 0.88, 0.95)],

@@ -367,6 +367,7 @@ def sentences(language: str) -> list[str]:
     return [text.format(*gaps) for text, *fill in TEMPLATES[language] for gaps in product(*fill)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", TEMPLATES)
 def test_ordinary_sentences_are_hardly_ever_taken_for_refusals(language: str) -> None:
     texts = sentences(language)

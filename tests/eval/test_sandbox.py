@@ -29,6 +29,7 @@ def run(program: str, stdin: str = "", **limits: Any) -> SandboxResult:
 # --- what a program may do ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_program_reads_stdin_and_writes_both_outputs() -> None:
     result = run("import sys\nprint(input() * 2)\nprint('to err', file=sys.stderr)", stdin="é\n")
     assert (result.status, result.exit_code, result.stdout, result.stderr) == (
@@ -60,6 +61,7 @@ def test_ordinary_programs_run(program: str) -> None:
     assert result.passed, result.stderr
 
 
+@pytest.mark.slow
 def test_the_folder_is_empty_at_first_and_gone_afterwards() -> None:
     result = run("import os; assert os.listdir() == []; open('left', 'w'); print(os.getcwd())")
     assert result.passed, result.stderr
@@ -99,6 +101,7 @@ def test_what_is_no_python_fails() -> None:
 # --- limits ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["while True: pass", "import os; os.kill(os.getpid(), 19)"])
 def test_wall_time_is_limited(program: str) -> None:
     result = run(program, timeout_s=0.1)
@@ -106,6 +109,7 @@ def test_wall_time_is_limited(program: str) -> None:
     assert result.reason == "it did not end within 0.1 s"
 
 
+@pytest.mark.slow
 def test_what_was_written_before_a_timeout_is_kept() -> None:
     for limit_s in (0.5, 4, 32, PATIENCE_S):  # long enough for this machine to have written it
         result = run("import time\nprint('so far', flush=True)\ntime.sleep(3600)", timeout_s=limit_s)
@@ -153,6 +157,7 @@ def test_a_large_file_cannot_be_written() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
     [
@@ -172,6 +177,7 @@ def test_files_that_are_nowhere_to_be_seen_are_noticed_on_the_disk(tmp_path: Pat
     assert not folder_exceeds_limit(tmp_path)
 
 
+@pytest.mark.slow
 def test_threads_are_limited() -> None:
     result = run("""
         import _thread, threading, time
@@ -183,10 +189,12 @@ def test_threads_are_limited() -> None:
     assert (result.status, result.reason) == ("failed", "it started too many threads")
 
 
+@pytest.mark.slow
 def test_open_files_are_limited() -> None:
     assert "Too many open files" in run("all = [open('a', 'w') for _ in range(1000)]").reason
 
 
+@pytest.mark.slow
 def test_a_deep_and_closed_folder_is_removed_too(tmp_path: Path) -> None:
     (tmp_path / "left" / "closed").mkdir(parents=True)
     (tmp_path / "left" / "closed").chmod(0)
@@ -217,6 +225,7 @@ def test_what_a_link_leads_to_is_not_removed(tmp_path: Path) -> None:
 # --- limits only -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_isolation_a_grandchild_in_a_session_of_its_own_is_killed() -> None:
     result = run(
         """
@@ -248,6 +257,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["process", "seccomp"])
 def test_the_weaker_isolations_keep_the_limits_and_the_verdict(isolation: str) -> None:
     limits: dict[str, Any] = {"memory_mb": 100, "isolation": isolation}
@@ -285,6 +295,7 @@ def test_another_system_is_never_silently_weaker(monkeypatch: pytest.MonkeyPatch
     assert CodeSandbox.lack("process") == ""
 
 
+@pytest.mark.slow
 def test_a_kernel_that_refuses_a_part_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = job.compute_grants(1, 512, False, "kernel") | {"filter": b"\xff" * 8}
     monkeypatch.setattr("proctor.eval.sandbox.sandbox.compute_grants", lambda *_: wrong)
@@ -295,6 +306,7 @@ def test_a_kernel_that_refuses_a_part_is_told(monkeypatch: pytest.MonkeyPatch) -
         CodeSandbox().check("def double(n): return n", DOUBLE, "double")
 
 
+@pytest.mark.slow
 def test_many_run_at_once_and_come_in_order() -> None:
     batch = CodeSandbox(**LIMITS).run_many([f"print({n})" if n % 4 else "1/0" for n in range(12)], workers=4)
     assert [one.stdout for one in batch.results] == ["" if n % 4 == 0 else f"{n}\n" for n in range(12)]
@@ -303,6 +315,7 @@ def test_many_run_at_once_and_come_in_order() -> None:
     assert batch.results[0].to_dict()["status"] == "failed"
 
 
+@pytest.mark.slow
 def test_nothing_is_left_open_or_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     handles = len(list(Path("/proc/self/fd").iterdir()))

@@ -34,6 +34,7 @@ def test_a_program_that_ends_before_its_last_line_has_not_passed(end: str) -> No
     assert result.reason == "it ended itself before its last line"
 
 
+@pytest.mark.slow
 def test_a_function_that_is_right_passes() -> None:
     assert check("def double(n):\n    print('called')\n    return n + n").stdout == "called\ncalled\n"
     assert check("def double(n): return n + n").status == "passed"
@@ -118,6 +119,7 @@ def test_a_forged_frame_does_not_pass(forged: str) -> None:
     assert check(f"{FRAMES}\ndef double(n):\n    send({forged})\n    return 0").status == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["os._exit(0)", "send(b'V', b'x')"])
 def test_a_test_that_takes_every_error_does_not_take_the_programs_end(end: str) -> None:
     test = "def check(candidate):\n    try: candidate(-1)\n    except: pass"
@@ -125,6 +127,7 @@ def test_a_test_that_takes_every_error_does_not_take_the_programs_end(end: str) 
     assert check("def double(n): raise ValueError", test).passed
 
 
+@pytest.mark.slow
 def test_what_a_program_gives_is_never_the_tests_fault() -> None:
     result = check("def double(n): return b'x' * 17_000_000", "assert double(double(1) * 2)")
     assert result.reason == "OverflowError: a value of more than 33,554,432 bytes (line 1 of the tests)"
@@ -141,6 +144,7 @@ def test_a_program_that_breaks_its_own_side_does_not_pass() -> None:
     assert check(program, timeout_s=0.2).status in ("failed", "timeout")
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_in_its_test_says_how() -> None:
     assert (
         check(CHEATS["hard exit inside"]).reason
@@ -154,6 +158,7 @@ def test_a_program_that_ends_in_its_test_says_how() -> None:
     assert check("while True: print('x' * 1000)").status == "output"
 
 
+@pytest.mark.slow
 def test_the_line_of_the_test_that_failed_is_told() -> None:
     assert check("def double(n): return 8").reason == "AssertionError (line 3 of the tests)"
     assert check("def double(n): return nothing").reason == (
@@ -164,6 +169,7 @@ def test_the_line_of_the_test_that_failed_is_told() -> None:
 # --- what a test can do -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tests_see_changes_errors_helpers_and_keywords() -> None:
     program = """
         class Own(KeyError): pass
@@ -212,6 +218,7 @@ def test_what_is_changed_in_place_is_changed_wherever_it_stands() -> None:
     assert result.passed, result.reason
 
 
+@pytest.mark.slow
 def test_functions_and_classes_cross_both_ways() -> None:
     program = """
         class Refused(Exception): pass
@@ -246,6 +253,7 @@ def test_functions_and_classes_cross_both_ways() -> None:
     assert result.passed, result.reason
 
 
+@pytest.mark.slow
 def test_a_function_of_the_tests_may_be_called_by_threads() -> None:
     program = """
         from concurrent.futures import ThreadPoolExecutor
@@ -257,6 +265,7 @@ def test_a_function_of_the_tests_may_be_called_by_threads() -> None:
     assert result.passed, result.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("test", "says"),
     [

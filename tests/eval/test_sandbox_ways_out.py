@@ -116,6 +116,7 @@ def test_a_call_in_the_manner_of_another_architecture_kills(code: bytes) -> None
     assert (result.status, result.exit_code) == ("crashed", -31)
 
 
+@pytest.mark.slow
 def test_a_fork_bomb_is_no_bomb() -> None:
     result = run("""
         import os, threading
@@ -136,6 +137,7 @@ def test_no_secret_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert result.stdout == "['HOME', 'LANG', 'TMPDIR']\nNone\n"
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_from_the_callers_packages_or_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +148,7 @@ def test_nothing_is_imported_from_the_callers_packages_or_folder(
     assert "No module named 'proctor" in run("import proctor.eval.sandbox.seccomp").reason
 
 
+@pytest.mark.slow
 def test_network_is_there_only_for_who_asks() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = f"import socket; socket.create_connection({server.getsockname()})"
@@ -162,6 +165,7 @@ def test_who_may_use_the_network_sees_certificates_and_no_private_keys() -> None
         assert [path for path in readable if Path(keys).is_relative_to(path)] == []
 
 
+@pytest.mark.slow
 def test_a_program_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     script = "from proctor.eval import CodeSandbox as C; C(timeout_s=3600).run('while True: pass')"
     starter = subprocess.Popen([sys.executable, "-c", script], env=os.environ | {"TMPDIR": str(tmp_path)})

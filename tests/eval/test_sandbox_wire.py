@@ -48,6 +48,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES)
 def test_plain_values_arrive_as_they_were(value: object) -> None:
     arrived = unpacked(packed(value))
@@ -77,6 +78,7 @@ def test_what_stands_in_several_places_is_one_thing_there_too() -> None:
     assert second[0] is third["a"] is first
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60) | VALUES.map(lambda value: packed(value)[:-1]))
 def test_bytes_of_a_hostile_writer_make_a_plain_value_or_a_value_error(content: bytes) -> None:
     with suppress(ValueError):

@@ -49,6 +49,7 @@ def test_contains_looks_for_a_part(predicted: str, expected: str, score: float) 
     assert contains(predicted, expected) == score
 
 
+@pytest.mark.slow
 @given(st.text(), st.text(min_size=1), st.text())
 def test_what_stands_between_two_texts_is_contained(before: str, part: str, after: str) -> None:
     # a capital sigma has two small letters, by what stands around it
@@ -181,6 +182,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scorer", [exact_match, contains, numeric_match, numeric_equal, mcq_letter])
 def test_long_hostile_answers_take_time_in_proportion(scorer: Scorer) -> None:
     """Each of 100,000 characters would take an hour if it were by the square."""
@@ -188,12 +190,14 @@ def test_long_hostile_answers_take_time_in_proportion(scorer: Scorer) -> None:
         assert (scorer(text, "B"), scorer(text, "77")) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_threads_get_what_one_thread_gets() -> None:
     pairs = [(f"It is {number} million, up from 3.", f"{number}M") for number in range(200)]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda pair: numeric_equal(*pair), pairs)) == [1.0] * 200
 
 
+@pytest.mark.slow
 def test_the_scorers_import_nothing_heavy() -> None:
     program = """if True:
         import sys

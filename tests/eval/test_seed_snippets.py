@@ -167,6 +167,7 @@ def test_bench_can_stop_at_the_first_failure() -> None:
 # --- Judge -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_judge_over_a_client(endpoint: tuple[type[Endpoint], str]) -> None:
     from proctor.eval import ChatClient, Judge
 
@@ -298,6 +299,7 @@ def test_pass_at_k() -> None:
         pak.score([{"task_id": "a"}, {"task_id": "b"}], [["1"], ["1", "2"]], lambda *_: True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_pass_at_k_of_programs() -> None:
     from proctor.eval import PassAtK, humaneval_run
@@ -468,6 +470,7 @@ def test_scorers() -> None:
     assert numeric_equal("In FY2023 it was $4,500 million", "$4.5B") == 1.0
 
 
+@pytest.mark.slow
 def test_patent_scorers(endpoint: tuple[type[Endpoint], str]) -> None:
     from proctor.eval import (
         RUBRIC_PATENT_CLAIM_VALIDITY,

@@ -271,6 +271,7 @@ NAMED = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(NAMED, ANYTHING, max_size=4), max_size=6))
 def test_every_row_is_a_question_or_listed(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
     path = tmp_path_factory.getbasetemp() / "rows.jsonl"

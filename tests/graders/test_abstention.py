@@ -125,11 +125,13 @@ def test_half_of_the_answers_give_what_was_asked(tool: Any) -> None:
         assert labels[True] == labels[False]
 
 
+@pytest.mark.slow
 def test_the_page_has_the_figures_of_now(tool: Any) -> None:
     page = (ROOT / "docs" / "graders-abstention.md").read_text(encoding="utf-8")
     assert "\n".join(tool.abstention_table()) in page, "run: python tools/refusal_figures.py abstention"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "precision", "recall"),
     [("first", 0.95, 1.0), ("development", 0.95, 0.95), ("blind", 0.85, 0.75)],
@@ -143,11 +145,13 @@ def test_it_is_right_at_least_so_often(tool: Any, part: str, precision: float, r
 # --- hostile answers ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.text(), st.text())
 def test_no_text_breaks_it(answer: str, question: str) -> None:
     assert mark_of(answer, question).reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
     """These 200,000 characters would take hours if it were by the square."""

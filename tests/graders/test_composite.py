@@ -76,6 +76,7 @@ async def test_the_weighted_mean_passes_from_four_fifths(
     assert came.passed is passed
 
 
+@pytest.mark.slow
 @given(
     parts=st.lists(st.tuples(st.booleans(), st.floats(0, 1e6)), min_size=1, max_size=5).filter(
         lambda parts: any(weight for _, weight in parts)
@@ -198,6 +199,7 @@ print(json.dumps({"score": score, "assertions": checks, "details": results}))
 """
 
 
+@pytest.mark.slow
 async def test_a_program_gets_the_results_and_prints_the_score(tmp_path: Path) -> None:
     programs = SuiteProgramRunner(str(tmp_path), {"PATH": os.environ["PATH"]})
     command = ["python", "-S", "-c", MEAN]
@@ -218,6 +220,7 @@ async def test_a_program_gets_the_results_and_prints_the_score(tmp_path: Path) -
     assert [entry.text for entry in came.entries][-2:] == ["words", "two"]
 
 
+@pytest.mark.slow
 async def test_a_program_that_cannot_tell_leaves_the_whole_unscored(tmp_path: Path) -> None:
     programs = SuiteProgramRunner(str(tmp_path), {"PATH": os.environ["PATH"]})
     grader = composite(says("one"), type="program", command=["python", "-S", "-c", "1"])

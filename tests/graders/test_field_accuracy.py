@@ -70,6 +70,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON, JSON)
 def test_equal_is_what_equal_text_is(one: Any, other: Any) -> None:
     assert json_equal(one, json.loads(json.dumps(one)))
@@ -114,6 +115,7 @@ def test_a_number_may_be_off_by_the_tolerance(
 DECIMALS = st.decimals(-10000, 10000, places=3)
 
 
+@pytest.mark.slow
 @given(DECIMALS, st.decimals(0, 100, places=3), st.sampled_from([str, float]), st.sampled_from([str, float]))
 def test_the_tolerance_ends_where_decimals_say(
     wanted: Decimal, off: Decimal, got_as: Callable[..., Any], wanted_as: Callable[..., Any]
@@ -342,6 +344,7 @@ def test_all_or_nothing_wants_every_field_whatever_it_weighs(
     assert (mark.value, mark.passed) == (value, value == 1)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 1)), st.lists(st.floats(0.1, 9), min_size=4))
 def test_the_value_stays_in_range_and_is_one_exactly_when_it_passes(
     answer: dict[str, int], weights: list[float]

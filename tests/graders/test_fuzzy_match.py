@@ -48,6 +48,7 @@ def test_values_without_words_are_refused(values: tuple[str, ...]) -> None:
         FuzzyMatch(values=values)
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_words_have_no_capitals_or_double_spaces(text: str) -> None:
     words = normalize_words(text)

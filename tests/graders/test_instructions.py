@@ -315,6 +315,7 @@ def skeleton(judge: Judging) -> list[str]:
     return [pattern.sub(r"\1\2", text).replace(code, "CODE") for text in (judge.system, judge.shown)]
 
 
+@pytest.mark.slow
 @given(answer=st.text(), criteria=st.text(min_size=1), system=st.text(), user=st.text(min_size=1))
 async def test_no_text_has_the_code_that_stands_around_it(
     answer: str, criteria: str, system: str, user: str

@@ -41,6 +41,7 @@ def test_the_objects_in_an_answer(answer: str, objects: list[str]) -> None:
     assert find_json_objects(answer) == objects
 
 
+@pytest.mark.slow
 @given(st.lists(st.dictionaries(st.text(), st.none() | st.text() | st.integers()), max_size=4))
 def test_objects_between_words_are_all_found(objects: list[dict[str, Any]]) -> None:
     written = [json.dumps(each) for each in objects]
@@ -78,6 +79,7 @@ def test_a_schema_that_is_none_is_refused() -> None:
         ContainsJson(schema={"type": "objekt"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["{", '{"', '{"a":', '{"a": [', "{ }", '{"a" '])
 def test_a_long_answer_takes_no_time(piece: str) -> None:
     begin = time.process_time()

@@ -25,6 +25,8 @@ from proctor.model import Case, GraderResult, Message, Output, Prompt
 from proctor.protocols import GradingInput, JudgeTarget
 from quoting import HARMLESS, ODD_STYLES, QUOTES, STYLES, Form, QuotingJudge, corpus
 
+pytestmark = pytest.mark.fuzz
+
 CASE = Case(
     id="capital",
     input=(Message(role="user", content="What is the capital of France?"),),

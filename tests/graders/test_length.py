@@ -114,6 +114,7 @@ def test_there_are_no_more_sentences_than_letters_and_digits(text: str) -> None:
     assert 0 <= count_sentences(text) <= sum(char.isalnum() for char in text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [".", ". ", "a. ", "\n \n", "- ", "J. ", "a", '!"', "\n"])
 def test_a_long_hostile_answer_is_counted_to_its_end(piece: str) -> None:
     count = 200_000 // len(piece)

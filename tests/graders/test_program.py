@@ -358,6 +358,7 @@ async def test_a_program_that_reads_nothing_is_judged_by_what_it_prints(tmp_path
     assert (mark.value, mark.passed) == (0.5, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -154,6 +155,7 @@ _outputs = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(
     case=_cases,
     output=_outputs,

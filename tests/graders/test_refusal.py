@@ -92,6 +92,7 @@ def test_a_refusal_in_a_paragraph_of_its_own_is_seen_anywhere(before: str, refus
     assert find_refusal(f"{before}\n\n{refusal}\n\n{after}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["i ", "i can't ", "really ", "\n", "abcly ", "i'm not ", ". but sorry ", "a"]
 )

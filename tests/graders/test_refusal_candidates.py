@@ -64,6 +64,7 @@ def _written(kind: Any, value: Any, random: Random) -> str:
     return "x" if kind in (_constants.ANY, _constants.IN, _constants.NOT_LITERAL) else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_pattern_is_searched_for_in_what_it_matches(kind: Kind, name: str) -> None:
@@ -81,6 +82,7 @@ def test_every_pattern_is_searched_for_in_what_it_matches(kind: Kind, name: str)
     assert matched > 15 * len(patterns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_a_pattern_matches_lacks_all_telltales(kind: Kind, name: str) -> None:

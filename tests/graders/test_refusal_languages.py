@@ -107,6 +107,7 @@ def test_the_patterns_find_what_the_functions_find(text: str) -> None:
     assert any(pattern.search(text) for pattern in REFUSAL_PATTERNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["ich kann nicht ", "je ne peux ", "no puedo ", "non posso ", "我不能", "not specified but is ", '"'],

@@ -34,6 +34,7 @@ def test_a_pattern_that_is_not_valid_is_a_value_error(pattern: str) -> None:
         compile_pattern(pattern)
 
 
+@pytest.mark.slow
 def test_a_search_is_stopped_near_its_budget() -> None:
     began = time.process_time()
     with pytest.raises(CannotScore, match="rewrite it"):

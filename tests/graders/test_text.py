@@ -180,6 +180,7 @@ def test_regex_searches_as_python_does(params: dict[str, Any], answer: str, pass
     assert mark_of(Regex(**params), answer).passed is passed
 
 
+@pytest.mark.slow
 def test_a_search_that_does_not_end_is_unscored() -> None:
     with pytest.raises(CannotScore, match="did not end within"):
         mark_of(Regex(pattern=r"(?:a|a|aa)+$"), "a" * 60 + "b")

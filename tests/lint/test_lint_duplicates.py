@@ -127,6 +127,7 @@ class Counting(DuplicateRule):
         return super()._are_alike(position, earlier)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("beginning", "vocabulary"),
     [("", 500), ("", 40), (LONG, 500), (LONG, 40)],

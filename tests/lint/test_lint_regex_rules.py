@@ -86,6 +86,7 @@ def test_a_full_match_can_fail_after_its_last_repeat() -> None:
     assert is_ambiguous("(a+)+", full=True)
 
 
+@pytest.mark.slow
 def test_all_of_a_suites_slow_patterns_take_no_longer_than_their_budget(case: Make) -> None:
     rule = BacktrackingRule()
     found = [

@@ -194,6 +194,7 @@ def suite_of(count: int) -> list[Case]:
     ]
 
 
+@pytest.mark.slow
 def test_many_cases_are_linted_in_little_memory() -> None:
     cases = suite_of(500)
     tracemalloc.start()
@@ -204,6 +205,7 @@ def test_many_cases_are_linted_in_little_memory() -> None:
     assert peak < 6 * 2**20  # ten thousand may take 80 MiB
 
 
+@pytest.mark.slow
 def test_slow_grading_uses_up_patience_and_then_nothing_is_graded() -> None:
     schema = {"type": "string", "pattern": "^(a|a|aa)*$"}
     slow = Case(
@@ -233,6 +235,7 @@ class Waits(BaseGrader, frozen=True, kw_only=True):
         return GraderResult(value=1.0, passed=True)
 
 
+@pytest.mark.slow
 def test_time_that_a_busy_machine_gives_to_others_uses_up_no_patience() -> None:
     linter = Linter("s", {"waits": Waits}.__getitem__, ("too-few-cases",))
     message = Message(role="user", content="Describe the wall.")

@@ -115,6 +115,7 @@ plain = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(plain)
 def test_plain_data_are_written_as_the_package_writes_them(data: Any) -> None:
     assert canonical_json(data) == rfc8785.dumps(data)

@@ -104,6 +104,7 @@ cases = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(trials, st.sampled_from(Verdict), st.integers(0, 2**40))
 def test_a_trial_is_read_back(trial: Trial, verdict: Verdict, index: int) -> None:
     read = parse_trial_line(trial_line(index, SALT, trial, verdict))
@@ -115,6 +116,7 @@ def test_a_case_is_read_back(case: Case) -> None:
     assert parse_case_line(case_line(3, SALT, case, "sha256:1")) == CaseLine(3, SALT, case, "sha256:1")
 
 
+@pytest.mark.slow
 @given(cases)
 def test_a_case_is_read_back_with_its_keys_in_the_order_in_which_they_are_sent(case: Case) -> None:
     read = parse_case_line(case_line(3, SALT, case, sent_digest(case)))
@@ -149,6 +151,7 @@ def test_an_order_that_is_not_that_of_what_the_case_sends_is_refused(written: st
         parse_case_line(edited(line, written=written))
 
 
+@pytest.mark.slow
 @given(trials, st.sampled_from(Verdict))
 def test_a_line_is_json_that_any_reader_knows(trial: Trial, verdict: Verdict) -> None:
     line = json.loads(trial_line(0, SALT, trial, verdict))

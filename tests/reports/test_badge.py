@@ -43,6 +43,7 @@ def texts(drawn: str) -> list[str]:
     return [one.text or "" for one in root.iter(f"{SVG}text")]
 
 
+@pytest.mark.slow
 @given(HOSTILE, HOSTILE, HOSTILE, st.none() | HOSTILE)
 def test_whatever_is_on_it_a_badge_is_xml_with_six_kinds_of_elements(
     label: str, message: str, title: str, link: str | None

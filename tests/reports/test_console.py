@@ -158,6 +158,7 @@ def test_a_tag_on_one_case_tells_no_more_than_the_case_and_is_only_counted(tagge
     assert "\n…and 1 more tag: proctor runs show 20260301-120000-abc123 --json\n\n" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("", ""), ("a", "a"), ("ab", "ab")])
 def test_tags_that_tell_no_more_than_the_whole_are_not_shown(tagged: Any, words: tuple[str, ...]) -> None:
     made = tagged(*words, failed=words[:1])

@@ -131,6 +131,7 @@ WITHOUT_ANSWERS: frozenset[str] = frozenset()
 """What shows no answers at all."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_of_a_sealed_answer_is_shown_and_its_case_and_verdict_are(
     form: str, shut: RunReport, whole: RunReport
@@ -144,6 +145,7 @@ def test_nothing_of_a_sealed_answer_is_shown_and_its_case_and_verdict_are(
     assert (SECRET in displayed(whole)[form]) == (form not in WITHOUT_ANSWERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_not_held_out_is_shown_as_ever(form: str, shut: RunReport, whole: RunReport) -> None:
     (row,) = (row for row in shut.rows() if row.trial.split == "dev")
@@ -251,6 +253,7 @@ def test_junit_counts_what_is_sealed_and_says_so(shut: RunReport) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_case_with_several_answers_is_sealed_as_one(
     trial: Callable[..., Trial], reported: Callable[..., RunReport], score: Callable[..., Any]
 ) -> None:

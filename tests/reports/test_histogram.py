@@ -34,6 +34,7 @@ def test_classes_have_round_bounds_and_the_last_has_what_is_far_above_the_rest()
     assert make_bins([]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [[0.0], list(range(5000))])
 def test_a_drawing_has_always_the_same_size_so_that_a_page_can_keep_its_place(values: list[float]) -> None:
     svg = draw_histogram(make_bins(values), title="T <b>", unit="u", write=format_usd).svg()

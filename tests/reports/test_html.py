@@ -152,6 +152,7 @@ def carrying(text: str, trial: Callable[..., Trial], reported: Callable[..., Run
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_becomes_an_element_an_attribute_or_a_comment(
     text: str, trial: Callable[..., Trial], reported: Callable[..., RunReport]
@@ -212,6 +213,7 @@ def test_what_did_not_pass_is_a_sheet_and_what_passed_a_line(mixed: RunReport) -
     assert "größer als 日本 😀" in found.text
 
 
+@pytest.mark.slow
 def test_a_sealed_trial_tells_its_verdict_only(mixed: RunReport) -> None:
     shut = replace(mixed, rows=lambda: map(seal, mixed.rows()))
     text = " ".join(read(shut).text.split())
@@ -239,6 +241,7 @@ def many(count: int, row: TrialResult, run: RunReport) -> RunReport:
     return replace(run, rows=rows)
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_counted(mixed: RunReport, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_DETAILED_TRIALS", 2)
     monkeypatch.setattr(html, "MAX_LISTED_TRIALS", 3)
@@ -252,6 +255,7 @@ def test_what_is_left_out_is_counted(mixed: RunReport, monkeypatch: pytest.Monke
     assert "…and 6 more that passed" in passed.text
 
 
+@pytest.mark.slow
 def test_a_long_text_is_cut_with_a_word_on_the_rest(
     mixed: RunReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import re
 
+import pytest
+
 from proctor.reports.runs.html import render
 from proctor.reports.runs.serialize import RunReport
 
 
+@pytest.mark.slow
 def test_charts_are_pictures_inside_the_file_for_a_light_and_a_dark_page(mixed: RunReport) -> None:
     text = "".join(render([mixed]))
     urls = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', text)

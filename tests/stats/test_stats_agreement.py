@@ -90,6 +90,7 @@ def test_alpha_has_its_published_values(level: Level, value: float) -> None:
     assert alpha(PUBLISHED, level) == pytest.approx(value, abs=5e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @given(ratings=RATINGS, data=st.data())
 def test_alpha_does_not_depend_on_any_order(

@@ -222,6 +222,7 @@ def test_bca_of_values_that_do_not_vary_is_none(values: list[float]) -> None:
     assert bca(values) is None
 
 
+@pytest.mark.slow
 def test_bca_of_many_values_is_near_the_normal_interval() -> None:
     found = bca([float(place % 3 == 0) for place in range(3000)], draws=500)
     assert found == pytest.approx((1 / 3 - 0.01687, 1 / 3 + 0.01687), abs=0.0025)

@@ -153,6 +153,7 @@ def test_of_verdicts_the_permutation_test_is_mcnemars(first: int, second: int) -
     assert permutation([1.0] * first + [-1.0] * second + [0.0] * 5) == mcnemar(first, second)
 
 
+@pytest.mark.slow
 def test_many_unlike_differences_are_tried_at_random_and_the_same_way_again() -> None:
     differences = [(place**0.5 - 3.5) / 7 for place in range(30)]
     assert permutation(differences) == permutation(differences)
@@ -190,6 +191,7 @@ def test_the_resampled_interval_is_around_the_mean_difference(rows: list[tuple[i
     assert sum(differences) / len(rows) - 1e-9 <= found[1] <= max(differences)
 
 
+@pytest.mark.slow
 def test_repeats_in_their_groups_tell_no_more_than_one_of_them() -> None:
     first, second, cases = [1.0, 0.0, 1.0, 1.0, 0.5], [0.0, 0.0, 1.0, 0.5, 0.0], list("abcde")
     once = paired_bootstrap(first, second)

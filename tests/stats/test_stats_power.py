@@ -38,6 +38,7 @@ def test_power_is_the_probability_of_what_is_significant(
     assert found == pytest.approx(every_outcome(cases, difference, discordant), abs=1e-10)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 300), SHARES)
 def test_power_is_even_and_that_of_no_difference_at_most_the_level(
     cases: int, shares: tuple[float, float]
@@ -50,6 +51,7 @@ def test_power_is_even_and_that_of_no_difference_at_most_the_level(
     assert power_paired(cases, discordant, discordant) >= found - 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=12)
 @given(st.integers(0, 300), SHARES.filter(lambda found: 0.3 * found[1] < found[0] < 0.6 * found[1] < 0.4))
 def test_more_cases_have_more_power(cases: int, shares: tuple[float, float]) -> None:
@@ -65,6 +67,7 @@ def test_the_approximation_for_many_joins_the_exact_sum(discordant: float, size:
     assert near == pytest.approx(exact, abs=0.005)
 
 
+@pytest.mark.slow
 @settings(max_examples=8)  # each is a search
 @given(st.integers(6, 150))
 def test_the_smallest_difference_is_the_first_one_with_that_power(cases: int) -> None:
@@ -77,6 +80,7 @@ def test_the_smallest_difference_is_the_first_one_with_that_power(cases: int) ->
     )
 
 
+@pytest.mark.slow
 def test_the_smallest_difference_of_known_flips() -> None:
     found, unknown = smallest_difference(100, 0.2), smallest_difference(100)
     assert found == pytest.approx(0.1277, abs=5e-5)

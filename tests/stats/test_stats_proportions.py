@@ -117,6 +117,7 @@ def test_the_exact_interval_has_its_closed_form_when_none_or_all_passed(total: i
     assert exact(total, total) == pytest.approx((1 - high, 1), rel=1e-9)
 
 
+@pytest.mark.slow
 @given(COUNTS)
 def test_the_exact_interval_contains_the_share_and_mirrors_the_failures(counts: tuple[int, int]) -> None:
     passed, total = counts

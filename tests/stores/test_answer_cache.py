@@ -242,6 +242,7 @@ cache.close()
 """
 
 
+@pytest.mark.slow
 def test_several_processes_fill_one_new_file(path: Path, opened: Open) -> None:
     words = [[str(path), str(first), "1000"] for first in (0, 500, 1000)]
     processes = [
@@ -257,6 +258,7 @@ def test_several_processes_fill_one_new_file(path: Path, opened: Open) -> None:
     assert all(cache.get(_key(number)) == (b"v" * 300, "") for number in range(2000))
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_file_that_can_be_read(path: Path, opened: Open, told: list[str]) -> None:
     process = subprocess.Popen([sys.executable, "-c", _WRITES, str(path), "0", "100000000"])
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ def in_order(found: list[CatalogueEntry], sort: str, *, down: bool, revealed: bo
     return [(line.position, line.repeat) for line in ordered]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(entries(), wants, sorts, st.booleans(), st.booleans(), st.integers(1, 5))
 def test_pages_forth_and_back_are_those_of_a_plain_list(

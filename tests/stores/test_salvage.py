@@ -126,6 +126,7 @@ def _damage(path: Path, pages: set[int], dice: random.Random) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_page", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_with_40_overwritten_pages_every_row_elsewhere_is_kept(
@@ -172,6 +173,7 @@ def _check_that_nothing_misleads(path: Path, marked: tuple[tuple[str, int, int],
             assert len(list(store.cases(saved.suite.content))) == 1500
 
 
+@pytest.mark.slow
 def test_what_waits_in_the_log_of_a_killed_process_is_kept(
     store_path: Path, tmp_path: Path, trial: Callable[..., Any]
 ) -> None:
@@ -190,6 +192,7 @@ def test_what_waits_in_the_log_of_a_killed_process_is_kept(
     assert not check_store(str(store_path)).problems
 
 
+@pytest.mark.slow
 def test_a_truncated_store_keeps_what_is_left(store_path: Path, tmp_path: Path) -> None:
     cut = tmp_path / "cut.db"
     cut.write_bytes(store_path.read_bytes()[: 200 * PAGE + 1234])
@@ -198,6 +201,7 @@ def test_a_truncated_store_keeps_what_is_left(store_path: Path, tmp_path: Path) 
     assert done.lost or done.runs
 
 
+@pytest.mark.slow
 def test_a_new_run_in_a_repaired_store_gets_no_trials_of_a_lost_one(
     store_path: Path, pages_of: Rows, tmp_path: Path, begin: Callable[..., Run]
 ) -> None:

@@ -19,6 +19,8 @@ from proctor.errors import StoreError
 from proctor.model import Run, Verdict
 from proctor.stores.sqlite.store import SqliteStore
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[[Path], SqliteStore]
 Begin = Callable[..., Run]
 

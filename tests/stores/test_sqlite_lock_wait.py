@@ -20,6 +20,8 @@ from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
 from proctor.stores.sqlite.connection import open_database as opened_file
 from proctor.stores.sqlite.store import SqliteStore
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[[Path], SqliteStore]
 Begin = Callable[..., Run]
 Make = Callable[..., Any]

@@ -124,6 +124,7 @@ def test_a_store_that_was_cut_short_is_refused(kept: Path, share: float, whole_p
         _refused(cut)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(100, 200_000), junk=st.binary(min_size=1, max_size=2000))
 def test_damage_anywhere_in_a_store_is_told_in_a_sentence_or_does_no_harm(
@@ -226,6 +227,7 @@ def test_a_name_with_a_meaning_for_sqlite_is_the_name_of_a_file(
     assert Path(name).is_file()
 
 
+@pytest.mark.slow
 def test_one_store_can_be_made_by_many_at_the_same_moment(tmp_path: Path) -> None:
     for attempt in range(5):
         path, problems = tmp_path / f"{attempt}.db", list[Any]()
@@ -246,6 +248,7 @@ def test_one_store_can_be_made_by_many_at_the_same_moment(tmp_path: Path) -> Non
         assert problems == []
 
 
+@pytest.mark.slow
 def test_a_log_that_others_make_and_remove_makes_no_store_read_only(tmp_path: Path) -> None:
     path, log, is_over = tmp_path / "s.db", tmp_path / "s.db-wal", threading.Event()
     path.touch()
@@ -277,6 +280,7 @@ for number in range(400):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_that_open_and_close_a_store_all_the_time_lose_no_label(tmp_path: Path) -> None:
     path = str(tmp_path / "s.db")
     SqliteStore.open_file(path).close()

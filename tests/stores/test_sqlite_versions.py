@@ -183,6 +183,7 @@ store.close()
 """
 
 
+@pytest.mark.slow
 def test_processes_that_save_at_once_agree_on_the_versions(path: Path, opened: Open) -> None:
     words = [("aa", "bb", "cc", "aa"), ("bb", "dd", "aa", "cc"), ("aa", "ee", "dd", "ee")]
     processes = [

@@ -76,6 +76,7 @@ def _count(store: SqliteStore, table: str, which: str = "1") -> int:
     return int(count)
 
 
+@pytest.mark.slow
 def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_before_its_end(
     tmp_path: Path, store: SqliteStore, begin: Begin, trial: Make
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_bef
     assert store.count_verdicts("r1") == {Verdict.PASS: 30}
 
 
+@pytest.mark.slow
 def test_a_save_that_was_killed_leaves_no_suite_and_the_next_one_cleans_up(
     store: SqliteStore, case: Make
 ) -> None:
@@ -130,6 +132,7 @@ def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(
     assert _count(store, "contents") == _count(store, "suite_cases") == _count(store, "cases") == 1
 
 
+@pytest.mark.slow
 def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStore, case: Make) -> None:
     kept = _save(store, [case("old")], "old")
     process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path])

@@ -154,6 +154,7 @@ def in_pieces(text: str, sent: list[int], *, packed: bool = False) -> Callable[.
     return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 async def test_a_reply_of_unknown_size_is_read_up_to_the_limit(
     opening: Make, spec: Make, ask: Make, packed: bool
@@ -173,6 +174,7 @@ async def test_a_limit_under_a_mebibyte_holds_for_every_reply(opening: Make, spe
         await served(spec, limited(opening, 100), ask("hello"), in_pieces(SMALL, [0]))
 
 
+@pytest.mark.slow
 async def test_of_a_large_error_its_first_words_are_read(
     service: Service, opening: Make, spec: Make, ask: Make
 ) -> None:

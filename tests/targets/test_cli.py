@@ -296,6 +296,7 @@ async def test_a_prompt_for_whose_files_there_is_no_place_is_an_error(
     assert caught.value.kind == "program"
 
 
+@pytest.mark.slow
 async def test_a_line_that_takes_too_long_is_killed_with_all_it_started(run: Make) -> None:
     with pytest.raises(TargetTimeout, match=r"0\.2 s"):
         await asyncio.wait_for(run("sleep 3600 & sleep 3600", timeout_seconds=0.2), PATIENCE_S)

@@ -199,6 +199,7 @@ def _pids(path: Path) -> list[int]:
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see which processes live")
 
 
+@pytest.mark.slow
 @linux
 async def test_a_timeout_kills_the_program_and_its_grandchildren(
     opening: Make, spec: Make, ask: Make, tmp_path: Path
@@ -250,6 +251,7 @@ async def test_too_much_output_is_an_error_and_not_kept() -> None:
     assert (caught.value.kind, caught.value.transient) == ("program", False)
 
 
+@pytest.mark.slow
 def test_programs_run_under_the_fast_event_loop_as_well() -> None:
     async def main() -> tuple[Output, str]:
         opening = TargetContext(HERE, timeout_s=PATIENCE_S)

@@ -331,6 +331,7 @@ def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(key: str) 
     assert key not in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_a_small_reply_that_unfolds_to_more_than_any_answer_is_cut_off(
     opening: Make, spec: Make, ask: Make
 ) -> None:

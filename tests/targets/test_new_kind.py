@@ -261,6 +261,7 @@ def test_a_kind_that_is_not_installed_any_more_has_no_properties(spec: Make) -> 
 # --- cheap records -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_record_is_read_without_a_client() -> None:
     script = (
         "import sys\n"

@@ -140,6 +140,7 @@ def test_ollama_host_is_read_in_all_its_forms(host: str, endpoint: str) -> None:
     assert _parse("ollama:m", OLLAMA_HOST=host).endpoint == endpoint
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_any_word_names_a_target_or_is_refused_in_words(word: str) -> None:
     try:

@@ -107,6 +107,7 @@ async def test_the_death_of_the_watcher_breaks_no_program() -> None:
     assert not GUARD._groups
 
 
+@pytest.mark.slow
 def test_a_watcher_that_does_not_read_holds_nobody(program: subprocess.Popen[bytes]) -> None:
     guard = ProcessGuard()
     guard.new_mark()
@@ -140,6 +141,7 @@ def test_many_threads_share_one_watcher() -> None:
     assert watcher.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_forked_child_has_a_guard_of_its_own(program: subprocess.Popen[bytes]) -> None:
     script = (
         "import os, sys\n"
@@ -159,6 +161,7 @@ def test_a_forked_child_has_a_guard_of_its_own(program: subprocess.Popen[bytes])
     assert b"ResourceWarning" not in process.stderr
 
 
+@pytest.mark.slow
 def test_the_end_of_a_process_waits_for_its_watcher_and_warns_of_nothing() -> None:
     script = "from proctor.targets.process.guard import GUARD\nGUARD.new_mark()\nprint(GUARD._watcher.pid)"
     process = subprocess.run(

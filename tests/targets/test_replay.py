@@ -126,6 +126,7 @@ async def test_a_missing_recording_is_a_usage_error() -> None:
         await _open(Path("nowhere.jsonl"))
 
 
+@pytest.mark.slow
 async def test_a_long_recording_is_not_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "r"
     with path.open("w", encoding="utf-8") as file:
@@ -141,6 +142,7 @@ async def test_a_long_recording_is_not_held_in_memory(tmp_path: Path) -> None:
     assert held < 2_000_000
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(
     st.dictionaries(st.text(max_size=8), st.lists(st.text(max_size=30), min_size=1, max_size=3), max_size=5)

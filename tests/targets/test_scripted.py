@@ -96,6 +96,7 @@ async def test_looking_up_is_trying_every_key_in_order(rules: list[str], case_id
             await _text(target, case_id)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=20), min_size=1))
 def test_any_text_can_be_an_answer(answers: dict[str, str]) -> None:
     decoded = json.loads(json.dumps(answers))

@@ -178,6 +178,7 @@ async def family(tmp_path: Path) -> AsyncIterator[Path]:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @linux
 async def test_a_program_that_is_late_dies_with_those_who_left_its_group(family: Path) -> None:
     error, limit_s = await _late(
@@ -222,6 +223,7 @@ async def test_a_program_that_writes_too_much_dies_with_those_who_left_its_group
     assert await _living(family, 0) == []
 
 
+@pytest.mark.slow
 @linux
 async def test_only_a_server_in_a_session_of_its_own_outlives_a_program_that_ended(family: Path) -> None:
     finished = await run(family, "python", "-S", "-c", FAMILY, "0")
@@ -230,6 +232,7 @@ async def test_only_a_server_in_a_session_of_its_own_outlives_a_program_that_end
     assert await _living(family, 1) == [server]
 
 
+@pytest.mark.slow
 @linux
 def test_programs_run_under_the_fast_event_loop_as_well(family: Path) -> None:
     async def main() -> bytes:

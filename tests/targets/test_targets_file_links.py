@@ -302,6 +302,7 @@ def test_an_agent_is_asked_by_its_command_line_and_keeps_nobody_else_from_being_
     assert said in str(caught.value)
 
 
+@pytest.mark.slow
 @given(st.text(alphabet=" -:\n{}[]'\"abctargetsnameprovidermockuse_$", max_size=120))
 def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     try:

@@ -21,6 +21,8 @@ from proctor.cli.main import _invoke
 from proctor.web.api.responses import encode_json
 from proctor.web.project import Project
 
+pytestmark = pytest.mark.slow
+
 Ask = Callable[..., Any]
 SECRET = "kestrel"
 

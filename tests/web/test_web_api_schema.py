@@ -16,6 +16,8 @@ from proctor.cli.main import _invoke
 from proctor.web.app import make_app
 from proctor.web.project import Project
 
+pytestmark = pytest.mark.fuzz
+
 STARTING = ["start_run", "resume_run", "make_certificate", "verify_bundle"]
 """What starts processes when it is asked rightly; `test_web_api` asks that."""
 OF_THE_WORLD = ["save_suite", "validate_suite", "export_suite", "estimate_run", *STARTING]

@@ -20,6 +20,8 @@ from proctor.web.browser_sessions import BrowserSession, BrowserSessions
 from proctor.web.project import Project
 from proctor.web.security import MAX_ANONYMOUS_BYTES, MAX_FIELDS
 
+pytestmark = pytest.mark.fuzz
+
 if TYPE_CHECKING:
     from tests.web.conftest import Served
 

@@ -21,6 +21,8 @@ from playwright.sync_api import expect
 from proctor.model import Run, Settings
 from proctor.web.project import Project
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
     from tests.web.conftest import Served

@@ -100,6 +100,7 @@ def link(text: str, rel: str) -> str | None:
     return None if found is None else unescape(found[1])
 
 
+@pytest.mark.slow
 def test_the_first_line_says_what_decided(world: World) -> None:
     failed, passed = (next(n for n in world.dev if n % 2 == odd) for odd in (0, 1))
     said = heading(world.page(failed))
@@ -108,6 +109,7 @@ def test_the_first_line_says_what_decided(world: World) -> None:
     assert heading(world.page(passed)) == "passed: all 2 checks, score 1.00"
 
 
+@pytest.mark.slow
 def test_the_conversation_and_the_sheet_are_there_and_all_of_it_is_text(world: World) -> None:
     text = world.page(next(n for n in world.dev if n % 2))
     assert "Be brief." in text
@@ -240,6 +242,7 @@ def test_what_is_not_there_is_a_sentence(world: World, address: str, said: str) 
     assert said in unescape(answer.text)
 
 
+@pytest.mark.slow
 def test_a_word_where_a_number_belongs_is_refused(world: World) -> None:
     assert world.server.get(f"/runs/{world.run.id}/cases/first").status == 400
     assert world.server.get(f"/runs/{world.run.id}/cases/0?repeat=x").status == 400

@@ -19,6 +19,8 @@ from proctor.stores import open_store
 from proctor.web import bundle_checks
 from proctor.web.pages import certificates
 
+pytestmark = pytest.mark.slow
+
 Server = Any
 STORE = ".proctor/proctor.db"
 CERTIFICATES = Path(".proctor/certificates")

@@ -93,6 +93,7 @@ def heading(text: str) -> str:
     return " ".join(unescape(found[1]).split())
 
 
+@pytest.mark.slow
 def test_the_first_line_is_the_verdict_of_the_command_line(world: World) -> None:
     with world.server.site.open_store() as store:
         facts = comparing.load_outcomes(store, [world.worse, world.better])
@@ -106,6 +107,7 @@ def test_the_first_line_is_the_verdict_of_the_command_line(world: World) -> None
     assert HOSTILE not in text
 
 
+@pytest.mark.slow
 def test_flips_lead_to_the_two_answers_with_what_differs_marked(world: World) -> None:
     text = world.compare(world.worse, world.better)
     assert re.search(r'id="broken">[^<]*<span class="quiet">1<', text)
@@ -125,6 +127,7 @@ def test_flips_lead_to_the_two_answers_with_what_differs_marked(world: World) ->
     assert "It is <ins>Paris</ins>, I <ins>better</ins> say." in dev
 
 
+@pytest.mark.slow
 def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +145,7 @@ def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
     assert (shown, more.startswith("…and 7 more: proctor compare")) == (5, True)
 
 
+@pytest.mark.slow
 def test_of_very_long_answers_the_beginnings_are_compared_which_is_said(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +173,7 @@ def test_the_split_and_the_parts_are_in_the_address(world: World) -> None:
     assert world.compare(world.worse, world.better, more="&split=other", status=400)
 
 
+@pytest.mark.slow
 def test_a_look_at_the_holdout_is_counted_once_a_visitor_and_run(world: World) -> None:
     def looks() -> list[str]:
         with world.server.site.open_store() as store:
@@ -194,6 +199,7 @@ def test_several_runs_are_ranked_and_each_pair_is_told(world: World) -> None:
     assert world.server.page("/compare?" + "&".join(["run=last"] * 13), 400)
 
 
+@pytest.mark.slow
 def test_different_suites_are_refused_with_what_differs_and_a_way_on(world: World) -> None:
     text = world.compare(world.better, world.other, status=400)
     assert heading(text) == "These runs are of different suites"
@@ -219,6 +225,7 @@ def test_a_single_run_is_chosen_and_the_other_is_asked_for(world: World) -> None
     assert 'role="alert"' not in text
 
 
+@pytest.mark.slow
 def test_the_answers_of_a_held_out_case_are_sealed_until_both_runs_are_revealed(world: World) -> None:
     visitor = world.server.another()
     text = visitor.get(address(world.worse, world.better)).text
@@ -245,6 +252,7 @@ def test_answers_of_one_run_or_of_no_place_are_not_there(world: World) -> None:
     assert heading(world.server.page(sent_otherwise))
 
 
+@pytest.mark.slow
 def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +286,7 @@ def test_the_events_of_an_unknown_task_say_that_it_is_done(world: World) -> None
     assert world.server.page("/compare/events?task=nothing") == "event: done\ndata: \n\n"
 
 
+@pytest.mark.slow
 def test_an_empty_folder_says_what_the_page_is_for_and_makes_no_store(server: Served) -> None:
     answer = server.get("/compare")
     assert answer.status == 200
@@ -287,6 +296,7 @@ def test_an_empty_folder_says_what_the_page_is_for_and_makes_no_store(server: Se
     assert not server.site.location.exists()
 
 
+@pytest.mark.slow
 def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +317,7 @@ def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(
     assert int(_invoke(compare)) == ExitCode.OK
 
 
+@pytest.mark.slow
 def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
     memory, reads = OutcomesCache(max_trials=2 * CASES), []
 
@@ -324,6 +335,7 @@ def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
     assert renewed[0].cases is not first[1].cases
 
 
+@pytest.mark.slow
 def test_the_same_is_done_once_and_an_error_is_raised_where_it_is_asked_for() -> None:
     runner, made = TaskRunner(), list[int]()
 

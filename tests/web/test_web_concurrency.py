@@ -13,11 +13,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from proctor.cli.main import _invoke
 from proctor.model import Run
 from proctor.services.suites.save_upload import save_draft
 from proctor.services.suites.upload import upload_from_text
 from proctor.web.project import Project
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from tests.web.conftest import Gate, Served

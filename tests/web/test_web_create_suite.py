@@ -14,6 +14,8 @@ import pytest
 from patience import PATIENCE_S
 from proctor.services.suites.zip_upload import pack
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
     from tests.web.conftest import Served

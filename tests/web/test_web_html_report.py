@@ -14,6 +14,8 @@ from proctor.model import Case, Evidence, Score, Trial
 from proctor.reports.runs.html import render
 from proctor.reports.runs.serialize import RunReport
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 

@@ -22,6 +22,8 @@ from proctor.model import Label, Settings
 from proctor.safe_text import escape_invisible
 from proctor.web.project import Project
 
+pytestmark = pytest.mark.fuzz
+
 if TYPE_CHECKING:
     from playwright.sync_api import Dialog, Page, Route
 

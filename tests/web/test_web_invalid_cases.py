@@ -16,6 +16,8 @@ from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.request import Request
 from proctor.web.project import Project
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from tests.web.conftest import Served
 

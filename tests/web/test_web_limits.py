@@ -21,6 +21,8 @@ from proctor.web.project import Project
 from proctor.web.run_status import LiveSection
 from proctor.web.security import RequestRefused
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from tests.web.conftest import Gate, Served
 

@@ -21,6 +21,8 @@ from proctor.web.runs.form import FormErrors, validate_form
 from proctor.web.runs.processes import get_run_processes
 from proctor.web.runs.start import load_run_context, make_estimate
 
+pytestmark = pytest.mark.slow
+
 Save = Callable[..., str]
 
 TARGETS = """

@@ -132,6 +132,7 @@ def share(counts: dict[str, Any]) -> str:
     return f"{percent(counts['pass_rate'])} · n {counts['cases']} · {exactly(counts)}"
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) -> None:
     run = world.runs[0]
     (row,) = told("runs", "show", run.id)["runs"]
@@ -214,6 +215,7 @@ def test_compare_says_what_compare_says(world: World, told: Json) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_trends_says_what_drift_says(world: World, told: Json) -> None:
     run = world.runs[-1]
     drift = told("drift", "caps", "--target", run.target.name)["drift"]

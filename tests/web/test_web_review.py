@@ -16,6 +16,8 @@ from proctor.cli.main import _invoke
 from proctor.services.judges.label_files import read_labels
 from proctor.stores import open_store
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 

@@ -30,6 +30,8 @@ from proctor.web.run_status import LiveSection
 from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
 from proctor.web.sse import format_event
 
+pytestmark = pytest.mark.slow
+
 Follow = Callable[..., "Stream"]
 
 # Answers three cases at once, and the others when there is a file `go`; ends when whoever asks was killed.

@@ -19,6 +19,8 @@ from proctor.protocols import Store
 from proctor.stores import open_store
 from proctor.web.project import Project
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
     from tests.web.conftest import Served

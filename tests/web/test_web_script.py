@@ -14,6 +14,8 @@ import pytest
 from proctor.web.project import Project
 from proctor.web.security import SECURITY_HEADERS
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
     from tests.web.conftest import Served

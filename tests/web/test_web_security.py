@@ -15,6 +15,8 @@ from proctor.web.project import Project
 from proctor.web.security import MAX_BODY_BYTES, MAX_BYTES_BY_TYPE, SECURITY_HEADERS
 from proctor.web.server import allowed_hosts, bind_socket, is_loopback
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from tests.web.conftest import Served
 

@@ -17,6 +17,8 @@ from proctor.services.suites.zip_upload import unpack
 from proctor.web.pages import suite as suite_page
 from proctor.web.project import Project
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
     from tests.web.conftest import Served

@@ -75,6 +75,7 @@ def heading(text: str) -> str:
     return " ".join(unescape(found[1]).split())
 
 
+@pytest.mark.slow
 def test_targets_with_two_runs_of_a_suite_are_offered(world: World) -> None:
     text = world.server.page("/trends")
     assert heading(text) == "2 targets were asked the same suite more than once"
@@ -83,6 +84,7 @@ def test_targets_with_two_runs_of_a_suite_are_offered(world: World) -> None:
     assert HOSTILE not in text
 
 
+@pytest.mark.slow
 def test_the_first_line_is_what_the_command_line_says(world: World) -> None:
     with world.server.site.open_store() as store:
         drifting = DriftQuery(store, {}, Config())
@@ -149,6 +151,7 @@ def test_no_word_of_the_address_is_looked_for_on_the_disk(world: World, word: st
     assert "There is no run" in unescape(world.server.page(f"{world.address}&baseline={word}", 400))
 
 
+@pytest.mark.slow
 def test_a_suite_may_be_named_and_the_only_pair_is_shown_at_once(world: World, server: Served) -> None:
     assert heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
     empty = server.get("/trends")

@@ -153,6 +153,7 @@ def test_a_folder_that_became_a_link_is_removed_as_a_link(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
+@pytest.mark.slow
 def test_folders_deeper_than_a_path_may_be_long_are_removed(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     for _ in range(3):  # each on top of the ones before, as no path leads to the deepest

@@ -164,6 +164,7 @@ async def test_of_what_is_too_large_only_the_name_is_told(folder: Folder) -> Non
     )
 
 
+@pytest.mark.slow
 async def test_of_what_lies_very_deep_only_the_name_is_told(folder: Folder) -> None:
     deep = folder.path
     for _ in range(1_200):
@@ -177,6 +178,7 @@ async def test_of_what_lies_very_deep_only_the_name_is_told(folder: Folder) -> N
     assert text.endswith("/d/d/file differ (too large, too deep or closed)\n")
 
 
+@pytest.mark.slow
 async def test_a_long_diff_is_cut_at_a_line_and_says_so(folder: Folder) -> None:
     folder.write("long", "12345678\n" * 150_000)
     text = await folder.changes() or ""
@@ -186,6 +188,7 @@ async def test_a_long_diff_is_cut_at_a_line_and_says_so(folder: Folder) -> None:
     assert lines[-1] == "(The diff is cut here: 500,120 more characters are left out.)"
 
 
+@pytest.mark.slow
 async def test_many_files_at_once_are_told_or_named(folder: Folder) -> None:
     for number in range(2_010):
         folder.write(f"{number:04}", "x\n")
@@ -199,6 +202,7 @@ LINES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(old=st.dictionaries(st.sampled_from("xyz"), LINES), new=st.dictionaries(st.sampled_from("xyz"), LINES))
 async def test_the_diff_applied_to_the_old_files_gives_the_new_ones(

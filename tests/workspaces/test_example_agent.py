@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from msgspec.structs import replace
 
 from proctor.dialects.agentv.dialect import AgentV
@@ -21,6 +22,8 @@ from proctor.targets.process.suite_programs import SuiteProgramRunner
 from proctor.targets.targets_file import TargetsFile
 from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.run_shared import WorkspaceRoot
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from tests.workspaces.conftest import Ground

@@ -54,6 +54,7 @@ async def test_the_commit_that_is_asked_for_is_checked_out(
     assert ground.run_git(repo, "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("fields", [{}, {"depth": 1, "ancestor": 1}, {"depth": 1, "ref": "v2"}])
 async def test_a_repository_of_another_user_can_be_cloned(
@@ -64,6 +65,7 @@ async def test_a_repository_of_another_user_can_be_cloned(
     assert (await _placed(ground, workspace, **fields) / "n").is_file()
 
 
+@pytest.mark.slow
 async def test_a_digest_and_an_address_do_as_well(ground: Ground, origin: Path, workspace: Path) -> None:
     digest = ground.run_git(origin, "rev-parse", "v2")
     for fields in ({"path": "a", "ref": digest}, {"path": "b", "ref": digest, "depth": 1}):

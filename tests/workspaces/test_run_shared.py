@@ -57,6 +57,7 @@ async def test_a_reset_goes_back_to_what_before_all_left(
     assert ground.warnings == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reset", ["fast", "strict"])
 async def test_a_reset_takes_back_commits_and_knows_what_each_repository_ignores(
     ground: Ground, origin: Path, reset: Any

@@ -230,6 +230,7 @@ def _seen(root: Path) -> dict[str, object]:
     return seen
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(TREE, TREE)
 def test_the_way_back_leads_back_whatever_was_done(

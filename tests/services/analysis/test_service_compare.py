@@ -152,6 +152,7 @@ async def test_a_run_that_is_named_twice_is_read_once(make: Make, store: SqliteS
     assert one is other
 
 
+@pytest.mark.slow
 async def test_how_far_reading_is_is_told(make: Make, store: SqliteStore, suite: WRITE) -> None:
     run = await made(make, suite(*((f"c{n}", "a", "a") for n in range(2100))))
     told: list[tuple[int, int]] = []

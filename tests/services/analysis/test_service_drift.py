@@ -114,6 +114,7 @@ async def test_fewer_than_two_measured_runs_are_too_few(
         drifting.read(drifting.find(DriftRequest()))
 
 
+@pytest.mark.slow
 async def test_no_answer_is_held(
     scripted: Callable[..., Any], suite: Callable[..., str], drifting: DriftQuery
 ) -> None:

@@ -766,6 +766,7 @@ def judged(path: Path) -> VerifiedBundle | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bundle", "public"])
 def test_no_mutation_breaks_the_reader_or_moves_the_claim(
     kind: str, request: pytest.FixtureRequest, folder: Path
@@ -812,6 +813,7 @@ OTHERS: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bundle", "public"])
 def test_no_other_value_anywhere_breaks_the_reader_or_moves_the_claim(
     kind: str, request: pytest.FixtureRequest, folder: Path

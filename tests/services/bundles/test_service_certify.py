@@ -169,6 +169,7 @@ def test_too_few_cases_are_refused_and_forced_ones_say_so(store: SqliteStore, ru
     assert badge_message(certified).endswith(" · forced: 24 cases")
 
 
+@pytest.mark.slow
 async def test_errors_are_refused_unless_so_many_are_allowed(
     make: Make, plain: str, store: SqliteStore, module: Any
 ) -> None:
@@ -184,6 +185,7 @@ async def test_errors_are_refused_unless_so_many_are_allowed(
     assert badge_message(forced).endswith("forced: 5 errors")
 
 
+@pytest.mark.slow
 async def test_errors_of_dev_cases_count_too(make: Make, suite: Any, store: SqliteStore, module: Any) -> None:
     name = module(
         "def f(text):\n    if text.endswith('1'):\n        raise ValueError('no')\n    return text\n"

@@ -455,6 +455,7 @@ async def test_replies_to_prompts_of_another_version_are_counted_and_named(judge
 # --- what takes too long -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_pattern_that_does_not_end_is_given_up(
     make: Make, folder: Path, store: SqliteStore, verified: Verify, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -478,6 +479,7 @@ async def test_a_pattern_that_does_not_end_is_given_up(
     assert any("Not every check by regex ended in time" in line for line in found.unverified)
 
 
+@pytest.mark.slow
 async def test_a_schema_that_does_not_end_is_given_up(
     make: Make, folder: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

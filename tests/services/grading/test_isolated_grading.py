@@ -52,6 +52,7 @@ def test_a_process_gives_what_a_function_gives(process: GradingProcess) -> None:
     assert process.is_alive
 
 
+@pytest.mark.slow
 @needs_timer
 def test_c_code_that_does_not_return_is_ended_at_the_limit(process: GradingProcess) -> None:
     with pytest.raises(TimeLimitExceeded, match=r"^0\.2 s of processor time$"):
@@ -75,6 +76,7 @@ def test_what_a_grader_prints_is_no_reply(process: GradingProcess) -> None:
     assert process.call(partial(len, "a")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
 def test_a_worker_in_a_long_computation_ends_with_its_parent() -> None:
     program = (
@@ -164,6 +166,7 @@ async def test_stopping_ends_what_takes_long_and_nothing_comes_of_it() -> None:
         isolation.close()
 
 
+@pytest.mark.slow
 @needs_timer
 async def test_others_are_served_while_one_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.5)
@@ -194,6 +197,7 @@ class _Slow(BaseGrader, frozen=True):
         return GraderResult(value=float(value), passed=True, reason="It ended.")
 
 
+@pytest.mark.slow
 @needs_timer
 async def test_a_part_of_a_grader_that_does_not_end_is_told_with_its_name_and_the_limit(
     monkeypatch: pytest.MonkeyPatch,

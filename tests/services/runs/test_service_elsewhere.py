@@ -119,6 +119,7 @@ def elsewhere() -> Iterator[None]:
         del table["elsewhere"]
 
 
+@pytest.mark.slow
 async def test_another_process_gives_the_same_verdicts_in_workspaces_of_its_own(
     make: Make,
     folder: Path,

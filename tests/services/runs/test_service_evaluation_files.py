@@ -406,6 +406,7 @@ tests:
 # --- workspaces --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_each_test_gets_the_hook_that_is_its_own_and_the_metadata(evaluate: Evaluate) -> None:
     came = await evaluate(
         """

@@ -258,6 +258,7 @@ async def test_a_token_is_worth_nothing_once_its_grading_has_ended(grade: Grade)
     assert [score.details["seen"] for score in came.scores] == [[200, 200], [200, 401]]
 
 
+@pytest.mark.slow
 async def test_what_a_late_program_still_asks_is_given_up(grade: Grade, module: Callable[[str], str]) -> None:
     name = module("import asyncio\nasync def f(prompt):\n    await asyncio.sleep(60)\n")
     came = await grade(

@@ -167,6 +167,7 @@ async def test_an_answer_without_tokens_is_charged_and_told(
     assert note.startswith("2 calls did not tell the cost, and the budget counts for each the most that ")
 
 
+@pytest.mark.slow
 async def test_of_a_program_the_first_call_goes_alone(
     reach: Callable[..., TargetPool], tmp_path: Path
 ) -> None:
@@ -379,6 +380,7 @@ async def test_a_target_has_no_more_places_than_its_workers(
     assert server.most_under_way == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("retries", "asked"), [(None, 2), (0, 1)])
 async def test_a_targets_own_retries_count(
     server: Server, reach: Callable[..., TargetPool], retries: int | None, asked: int
@@ -393,6 +395,7 @@ async def test_a_targets_own_time_limit_counts(server: Server, reach: Callable[.
     assert await ask(target, "a") == ["timeout"]
 
 
+@pytest.mark.slow
 async def test_a_program_that_may_take_longer_than_the_run_allows_does(
     reach: Callable[..., TargetPool], tmp_path: Path
 ) -> None:

@@ -369,6 +369,7 @@ def five_hundred(tests: Folder) -> Folder:
     return tests
 
 
+@pytest.mark.slow
 async def test_of_500_cases_only_what_an_edit_touches_is_asked_or_graded(five_hundred: Folder) -> None:
     first = await five_hundred.run()
     assert numbers(first) == {"asked": 500, "graded": 500, "reused": 0, "total": 500}

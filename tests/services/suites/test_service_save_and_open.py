@@ -257,6 +257,7 @@ def test_an_unknown_word_is_told_with_what_is_in_the_store(suites: Suites, suite
 # --- opening -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_store", [True, False])
 def test_a_file_is_opened_without_being_saved(suite: Make, store: SqliteStore, with_store: bool) -> None:
     path = suite(*((f"c{number}", f"{number}?", "x") for number in range(1500)))

@@ -178,6 +178,7 @@ def test_a_name_that_a_user_gives_is_no_files_own(write: Write, store: SqliteSto
     assert saved.suite.title == "tests v1"
 
 
+@pytest.mark.slow
 def test_processes_that_save_at_once_give_no_two_files_one_name(write: Write) -> None:
     command = [sys.executable, "-m", "proctor", "suites", "save", "--store", "kept.db"]
     files = [write(f"{letter}/tests.jsonl", letter) for letter in "abc"]

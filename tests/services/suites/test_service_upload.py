@@ -325,6 +325,7 @@ def test_globs_match_as_on_a_disk(tmp_path: Path) -> None:
 # --- deleting and having back ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_having_back_what_was_deleted_leaves_all_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -13,6 +13,7 @@ from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.services.suites.validate import validate_suite
 
 
+@pytest.mark.slow
 def test_how_far_reading_and_searching_are_is_told(tmp_path: Path) -> None:
     suite, other = tmp_path / "s.jsonl", tmp_path / "other.txt"
     rows = ({"id": f"c{n}", "input": f"Which ship is {n}?", "expected": "Ida"} for n in range(2100))

@@ -14,6 +14,8 @@ from proctor.protocols import MAX_LINE_BYTES
 from proctor.services.suites.load import load_suite
 from proctor.targets.replay import first_case
 
+pytestmark = pytest.mark.slow
+
 ROW = json.dumps({"id": "a", "input": "q", "expected": "x"})
 HEADS = {
     "s.jsonl": (ROW + "\n").encode(),

@@ -102,6 +102,7 @@ async def test_a_target_by_case_ids_knows_which_question_is_which(probe: Probe, 
     assert [one.check.name for one in found.outcomes if one.verdict is CheckVerdict.PASS] == ["arithmetic"]
 
 
+@pytest.mark.slow
 async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: TargetPool, module: Any) -> None:
     name = module(
         "import threading\nnow = most = alone = 0\nlock = threading.Lock()\n"
