@@ -1,7 +1,9 @@
-"""Reads ZIP archives strictly: every byte of the file belongs to one entry or to the central directory.
+"""Reads ZIP archives that anybody may have made, without unpacking anything to disk.
 
-Nothing is unpacked to disk. A bundle's archive needs only a small part of the format. Everything else is
-refused, as two programs could read it in different ways, or it could hide something.
+In an exact archive every byte belongs to one entry or to the central directory. A bundle's archive is exact
+and needs only a small part of the format. Everything else is refused, as two programs could read it in
+different ways, or it could hide something. The archive of an uploaded suite may come from any archiver, and
+`services/suites/zip_upload.py` says what it refuses.
 
 Source: PKWARE, "APPNOTE.TXT: .ZIP File Format Specification", version 6.3.10, sections 4.3 and 4.4.
 """
@@ -15,11 +17,14 @@ from struct import Struct as Layout
 from typing import BinaryIO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 MAGIC = b"PK"
 """How every archive begins."""
-_LOCAL_HEADER = Layout("<4s5H3I2H")
-_CENTRAL_HEADER = Layout("<4s6H3I5H2I")
+_LOCAL_HEADER = Layout("<6x2H4x3I2H")
+"""Flags, method, checksum, packed size, size; then the lengths of its name and extra fields."""
+_CENTRAL_HEADER = Layout("<5xB2x2H4x3I4H2x2I")
+"""The system; the fields of a local header; the length of its comment, its part, its mode, its offset."""
 _END_RECORD = Layout("<4s4H2IH")
 _METHOD_STORED, _METHOD_DEFLATED = 0, 8
 _UTF8_FLAG = 0x800
@@ -36,58 +41,61 @@ _CHUNK_BYTES = 2**18
 
 
 class BadArchive(Exception):
-    """The file is not an archive of a bundle; the message is a clause that follows its name."""
+    """The file is not such an archive; the message is a clause that follows its name."""
 
 
-class ZipMember(Struct, frozen=True, kw_only=True):
-    """One entry of an archive: the position of its data and their compression."""
+class ZipMember(Struct, frozen=True):
+    """One entry of an archive as the central directory describes it, and the position of its data."""
 
-    name: str
-    start: int
-    """The offset of its data in the file."""
-    packed_size: int
-    """The size of its data in the file."""
-    size: int
-    crc: int
-    method: int
-
-
-class _DirectoryEntry(Struct, frozen=True, kw_only=True):
-    """An entry in the central directory at the end of an archive."""
-
-    raw: bytes
+    mode: int
+    """The file type and permissions, in the upper half, and the DOS attributes in the lower."""
+    offset: int
+    """The offset of its local header in the file."""
+    raw_name: bytes
     flags: int
     method: int
     crc: int
     packed_size: int
+    """The size of its data in the file."""
     size: int
-    offset: int
+    start: int = 0
+    """The offset of its data in the file."""
+
+    @property
+    def name(self) -> str:
+        """Its path, in UTF-8 or code page 437; bytes that are wrong in it are shown with backslashes."""
+        return self.raw_name.decode("utf-8" if self.flags & _UTF8_FLAG else "cp437", "backslashreplace")
 
 
-def read_members(file: BinaryIO, count: int) -> list[ZipMember]:
+def read_members(file: BinaryIO, count: int, *, exact: bool = True) -> list[ZipMember]:
     """Returns the entries of an archive with `count` entries, in the order of their data.
+
+    Args:
+        file: the archive, without a comment at its end.
+        count: the number of its entries.
+        exact: whether it must be as a bundle is. If False, as from any archiver, it may have folders, links,
+            comments, extra fields, streamed entries and bytes between entries.
 
     Raises:
         BadArchive: the file is not exactly such an archive.
     """
-    length = file.seek(0, 2)
-    start, entries = _read_directory(file, length, count)
+    start, entries = _read_directory(file, file.seek(0, 2), count, exact)
     place, result = 0, []
     for entry in sorted(entries, key=lambda item: item.offset):
-        if entry.offset != place:
+        if entry.offset < place or (exact and entry.offset > place):
             what = "overlaps another one" if entry.offset < place else "has hidden bytes before it"
-            raise BadArchive(f"is damaged: the entry {_entry_name(entry)!a} {what}")
-        member = _read_member(file, entry)
+            raise BadArchive(f"is damaged: the entry {entry.name!a} {what}")
+        member = _read_local_header(file, entry, exact)
         place = member.start + member.packed_size
         if place > start:
             raise BadArchive(f"is damaged: the entry {member.name!a} is longer than the archive")
         result.append(member)
-    if place != start:
+    if exact and place != start:
         raise BadArchive("has hidden bytes behind its last entry")
     return result
 
 
-def _read_directory(file: BinaryIO, length: int, count: int) -> tuple[int, list[_DirectoryEntry]]:
+def _read_directory(file: BinaryIO, length: int, count: int, exact: bool) -> tuple[int, list[ZipMember]]:
     """Returns the offset of the central directory, and its entries."""
     if length < _END_RECORD.size:
         raise BadArchive("is cut off: it is too short for an archive")
@@ -97,7 +105,7 @@ def _read_directory(file: BinaryIO, length: int, count: int) -> tuple[int, list[
     )
     if magic != b"PK\x05\x06" or comment:
         raise BadArchive("is cut off, or has bytes behind its end")
-    if (
+    if exact and (
         disk
         or first_disk
         or entries_here != total
@@ -110,58 +118,36 @@ def _read_directory(file: BinaryIO, length: int, count: int) -> tuple[int, list[
     if start + size + _END_RECORD.size != length:
         raise BadArchive("has hidden bytes, or its list of entries is not where it should be")
     file.seek(start)
-    remaining = file.read(size)
-    entries = []
+    data = file.read(size)
+    place, entries = 0, []
     for _ in range(count):
-        entry, entry_size = _parse_entry(remaining)
+        entry, place = _parse_entry(data, place, exact)
         entries.append(entry)
-        remaining = remaining[entry_size:]
-    if remaining:
+    if place != size:
         raise BadArchive("has hidden bytes in its list of entries")
     return start, entries
 
 
-def _parse_entry(data: bytes) -> tuple[_DirectoryEntry, int]:
-    """Parses the first entry of a directory; returns it and its size in bytes."""
-    if len(data) < _CENTRAL_HEADER.size:
+def _parse_entry(data: bytes, place: int, exact: bool) -> tuple[ZipMember, int]:
+    """Parses the entry at an offset of a directory; returns it and the offset of the next one."""
+    header = data[place : place + _CENTRAL_HEADER.size]
+    if len(header) < _CENTRAL_HEADER.size or not header.startswith(b"PK\x01\x02"):
         raise BadArchive("is damaged: its list of entries breaks off")
-    (
-        magic,
-        made_by,
-        _,
-        flags,
-        method,
-        _,
-        _,
-        crc,
-        packed_size,
-        size,
-        name_length,
-        extra,
-        comment,
-        disk,
-        _,
-        mode,
-        offset,
-    ) = _CENTRAL_HEADER.unpack_from(data)
-    end = _CENTRAL_HEADER.size + name_length + extra + comment
-    if magic != b"PK\x01\x02" or len(data) < end:
+    system, *common, name_length, extra_length, comment, disk, mode, offset = _CENTRAL_HEADER.unpack(header)
+    name_start = place + _CENTRAL_HEADER.size
+    extra_start = name_start + name_length
+    end = extra_start + extra_length + comment
+    if len(data) < end:
         raise BadArchive("is damaged: its list of entries breaks off")
-    raw = data[_CENTRAL_HEADER.size : _CENTRAL_HEADER.size + name_length]
-    entry = _DirectoryEntry(
-        raw=raw, flags=flags, method=method, crc=crc, packed_size=packed_size, size=size, offset=offset
-    )
-    name = ascii(_entry_name(entry))
-    if comment or disk:
-        raise BadArchive(f"has a comment at the entry {name}, or is in several parts, as no bundle is")
-    _check_extra(name, data[_CENTRAL_HEADER.size + name_length : end])
-    _check_kind(name, made_by >> 8, mode)
-    _check_packing(name, entry)
+    entry = ZipMember(mode, offset, data[name_start:extra_start], *common)
+    if exact:
+        name = ascii(entry.name)
+        if comment or disk:
+            raise BadArchive(f"has a comment at the entry {name}, or is in several parts, as no bundle is")
+        _check_extra(name, data[extra_start:end])
+        _check_kind(name, system, mode)
+        _check_packing(name, entry)
     return entry, end
-
-
-def _entry_name(entry: _DirectoryEntry) -> str:
-    return entry.raw.decode("utf-8", "backslashreplace")
 
 
 def _check_kind(name: str, system: int, mode: int) -> None:
@@ -179,7 +165,7 @@ def _check_extra(name: str, extra: bytes) -> None:
         extra = extra[4 + size :]
 
 
-def _check_packing(name: str, entry: _DirectoryEntry) -> None:
+def _check_packing(name: str, entry: ZipMember) -> None:
     if entry.flags & ~(_UTF8_FLAG | _SPEED_FLAGS):
         raise BadArchive(f"has the entry {name} encrypted or streamed, as no bundle has it")
     if entry.method not in (_METHOD_STORED, _METHOD_DEFLATED):
@@ -196,29 +182,22 @@ def _check_packing(name: str, entry: _DirectoryEntry) -> None:
         )
 
 
-def _read_member(file: BinaryIO, entry: _DirectoryEntry) -> ZipMember:
-    """Reads an entry's local header, which must agree with the directory."""
-    name = ascii(_entry_name(entry))
+def _read_local_header(file: BinaryIO, entry: ZipMember, exact: bool) -> ZipMember:
+    """Reads an entry's local header, which must agree with the directory; adds the offset of its data."""
+    name = ascii(entry.name)
     file.seek(entry.offset)
-    head = file.read(_LOCAL_HEADER.size)
-    if len(head) < _LOCAL_HEADER.size or not head.startswith(b"PK\x03\x04"):
+    header = file.read(_LOCAL_HEADER.size)
+    if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\x03\x04"):
         raise BadArchive(f"is damaged: the entry {name} is not where the list says")
-    _, _, flags, method, _, _, crc, packed_size, size, name_length, extra = _LOCAL_HEADER.unpack(head)
-    raw, more = file.read(name_length), file.read(extra)
-    if (raw, flags, method, crc, packed_size, size) != (
-        *(entry.raw, entry.flags, entry.method),
-        *(entry.crc, entry.packed_size, entry.size),
-    ):
+    *common, name_length, extra_length = _LOCAL_HEADER.unpack(header)
+    raw_name, extra = file.read(name_length), file.read(extra_length)
+    listed = [entry.flags, entry.method, entry.crc, entry.packed_size, entry.size]
+    other_name = raw_name != entry.raw_name or (common[0] ^ entry.flags) & _UTF8_FLAG
+    if other_name or (exact and common != listed):
         raise BadArchive(f"is damaged: the entry {name} is described in two ways")
-    _check_extra(name, more)
-    return ZipMember(
-        name=_entry_name(entry),
-        start=entry.offset + _LOCAL_HEADER.size + name_length + extra,
-        packed_size=packed_size,
-        size=size,
-        crc=crc,
-        method=method,
-    )
+    if exact:
+        _check_extra(name, extra)
+    return replace(entry, start=entry.offset + _LOCAL_HEADER.size + name_length + extra_length)
 
 
 def read_chunks(file: BinaryIO, member: ZipMember) -> Iterator[bytes]:

@@ -104,6 +104,46 @@ def test_what_no_suite_needs_is_refused_with_a_sentence(what: str) -> None:
     assert str(raised.value).endswith(".")
 
 
+class Pipe(BytesIO):
+    """A file that cannot go back, so that sizes follow the data."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        raise OSError
+
+    def seek(self, *_: int) -> int:
+        raise OSError
+
+
+def test_streamed_entries_comments_and_extra_fields_are_read() -> None:
+    streamed = Pipe()
+    with ZipFile(streamed, "w", ZIP_DEFLATED) as made:
+        entry = ZipInfo("b.md")
+        entry.comment, entry.extra = b"of a file", struct.pack("<HH4s", 0xCAFE, 4, b"more")
+        made.writestr("a.md", b"1")
+        made.writestr(entry, b"2")
+        made.comment = b"of all"
+    assert streamed.getvalue()[6] & 0x08
+    assert unpack(streamed.getvalue()) == {"a.md": b"1", "b.md": b"2"}
+
+
+def test_a_name_that_is_written_in_two_ways_is_refused() -> None:
+    data = bytearray(archive(("\u00e9.md", b"x")))
+    data[7] ^= 0x08  # the local header no longer says that its name is UTF-8
+    with pytest.raises(UsageError, match="described in two ways"):
+        unpack(bytes(data))
+
+
+def test_entries_that_share_their_data_are_refused() -> None:
+    data = bytearray(archive(("a", b"x"), ("b", b"x")))
+    second = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 1)
+    struct.pack_into("<L", data, second + 42, 0)
+    with pytest.raises(UsageError, match="overlaps another one"):
+        unpack(bytes(data))
+
+
 def test_a_size_that_lies_is_found() -> None:
     data = bytearray(archive(("a", b"x" * 100), how=ZIP_STORED))
     at = data.index(b"PK\x01\x02") + 24

@@ -6,18 +6,17 @@ them. Nothing is written to disk.
 
 from __future__ import annotations
 
-import lzma
 import re
 import struct
 import unicodedata
-import zlib
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from posixpath import dirname
 from stat import S_IFMT, S_IFREG
 from typing import Final
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
+from proctor.bundles.strict_zip import BadArchive, ZipMember, read_chunks, read_members
 from proctor.errors import UsageError
 from proctor.validation import quote_value
 
@@ -47,11 +46,6 @@ _OFFICE_SUFFIXES: Final = (".docx", ".xlsx", ".pptx")
 """Files that are zip archives and are attached as they are."""
 _FIXED_DATE: Final = (2000, 1, 1, 0, 0, 0)
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
-_DAMAGE_ERRORS: Final = (
-    *(BadZipFile, zlib.error, lzma.LZMAError, struct.error),
-    *(EOFError, NotImplementedError, RuntimeError, OSError, ValueError, OverflowError, KeyError, IndexError),
-)
-"""What reading a damaged archive raises."""
 
 
 def is_zip(data: bytes) -> bool:
@@ -65,41 +59,34 @@ def unpack(data: bytes) -> dict[str, bytes]:
     Raises:
         UsageError: it is damaged, too large, or has something that no suite needs; says what.
     """
-    _check_directory(data)
+    end, count = _find_end(data)
+    file = BytesIO(data[: end + _END_SIZE - 2] + b"\0\0")  # without a comment
     try:
-        with ZipFile(BytesIO(data)) as archive:
-            entries = archive.infolist()
-            _check_all(entries, len(data))
-            wanted_entries = [
-                entry for entry in entries if not entry.is_dir() and not _is_system_file(entry.filename)
-            ]
-            check_paths([entry.filename for entry in wanted_entries])
-            files = {entry.filename: _read_entry(archive, entry) for entry in wanted_entries}
-    except _DAMAGE_ERRORS as error:
-        raise UsageError(f"The zip archive is damaged: {_reason(error)}. Make it again.") from None
-    return files
+        members = read_members(file, count, exact=False)
+        _check_all(members, len(data))
+        wanted = [member for member in members if not _is_folder(member) and not _is_system_file(member.name)]
+        check_paths([member.name for member in wanted])
+        return {member.name: _read_file(file, member) for member in wanted}
+    except BadArchive as error:
+        reason = quote_value(str(error).removeprefix("is damaged: "))
+        raise UsageError(f"The zip archive is damaged: {reason}. Make it again.") from None
 
 
-def _reason(error: Exception) -> str:
-    return quote_value(str(error).rstrip(".") or type(error).__name__)
-
-
-def _check_directory(data: bytes) -> None:
-    """Refuses a directory that is too large, before it is read."""
-    at = data.rfind(_END, max(0, len(data) - _END_SIZE - 0xFFFF))
-    if at < 0 or len(data) < at + _END_SIZE:
+def _find_end(data: bytes) -> tuple[int, int]:
+    """Returns the offset of the end record and the number of entries; refuses a large directory unread."""
+    end = data.rfind(_END, max(0, len(data) - _END_SIZE - 0xFFFF))
+    if end < 0 or len(data) < end + _END_SIZE:
         raise UsageError("The zip archive is cut off: its end is missing. Make it again.")
-    count, size = struct.unpack_from("<HL", data, at + 10)
-    if data[max(0, at - _LOCATOR_SIZE) : at].startswith(_LOCATOR):
+    count, size = struct.unpack_from("<HL", data, end + 10)
+    if data[max(0, end - _LOCATOR_SIZE) : end].startswith(_LOCATOR):
         raise UsageError(
             "The zip archive is of the kind for more than 4 GB. Pack the suite again, by itself."
         )
     if count > MAX_FILES or size > MAX_FILES * _MAX_DIRECTORY_ENTRY_BYTES:
-        raise UsageError(_too_many_message(count))
-
-
-def _too_many_message(count: int) -> str:
-    return f"The zip archive has too many files ({count:,}); {MAX_FILES:,} are read. Pack the suite alone."
+        raise UsageError(
+            f"The zip archive has too many files ({count:,}); {MAX_FILES:,} are read. Pack the suite alone."
+        )
+    return end, count
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
@@ -117,12 +104,10 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 # --- before it is unpacked ---------------------------------------------------------------------------------
 
 
-def _check_all(entries: list[ZipInfo], packed_size: int) -> None:
-    if len(entries) > MAX_FILES:
-        raise UsageError(_too_many_message(len(entries)))
-    for entry in entries:
-        _check_entry(entry)
-    total = sum(entry.file_size for entry in entries)
+def _check_all(members: list[ZipMember], packed_size: int) -> None:
+    for member in members:
+        _check_member(member)
+    total = sum(member.size for member in members)
     if total > MAX_BYTES:
         raise UsageError(
             f"Unpacked the zip archive is {_megabytes(total)}, and {_megabytes(MAX_BYTES)} are read. "
@@ -135,17 +120,16 @@ def _check_all(entries: list[ZipInfo], packed_size: int) -> None:
         )
 
 
-def _check_entry(entry: ZipInfo) -> None:
-    name = entry.orig_filename
-    _check_path(name.removesuffix("/") if entry.is_dir() else name)
-    if entry.flag_bits & 0x41:
+def _check_member(member: ZipMember) -> None:
+    name = member.name
+    _check_path(name.removesuffix("/"))
+    if member.flags & 0x41:
         raise UsageError(f"{quote_value(name)} in the zip archive is encrypted. Pack it without a password.")
-    kind = S_IFMT(entry.external_attr >> 16)
-    if kind not in (0, S_IFREG) and not entry.is_dir():
+    if S_IFMT(member.mode >> 16) not in (0, S_IFREG) and not _is_folder(member):
         raise UsageError(
             f"{quote_value(name)} in the zip archive is a link or no file. Pack what it leads to."
         )
-    if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+    if member.method not in (ZIP_STORED, ZIP_DEFLATED):
         raise UsageError(
             f"{quote_value(name)} is packed in an unusual way. Pack the suite as a plain zip archive."
         )
@@ -155,18 +139,18 @@ def _megabytes(size: int) -> str:
     return f"{size / 2**20:,.0f} MB"
 
 
+def _is_folder(member: ZipMember) -> bool:
+    return member.name.endswith("/")
+
+
 def _is_system_file(path: str) -> bool:
     return not _SYSTEM_FILES.isdisjoint(path.lower().split("/"))
 
 
-def _read_entry(archive: ZipFile, entry: ZipInfo) -> bytes:
-    """Reads a file; checks its size and its checksum."""
-    with archive.open(entry) as file:
-        data = file.read(entry.file_size + 1)
-        if len(data) != entry.file_size or file.read(1):
-            raise BadZipFile(f"{entry.filename} is not as long as it says")
-    if is_zip(data) and not entry.filename.lower().endswith(_OFFICE_SUFFIXES):
-        raise UsageError(f"{quote_value(entry.filename)} is an archive in the archive. Unpack it first.")
+def _read_file(file: BytesIO, member: ZipMember) -> bytes:
+    data = b"".join(read_chunks(file, member))
+    if is_zip(data) and not member.name.lower().endswith(_OFFICE_SUFFIXES):
+        raise UsageError(f"{quote_value(member.name)} is an archive in the archive. Unpack it first.")
     return data
 
 
