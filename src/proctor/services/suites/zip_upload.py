@@ -64,9 +64,11 @@ def unpack(data: bytes) -> dict[str, bytes]:
     try:
         members = read_members(file, count, exact=False)
         _check_all(members, len(data))
-        wanted = [member for member in members if not _is_folder(member) and not _is_system_file(member.name)]
-        check_paths([member.name for member in wanted])
-        return {member.name: _read_file(file, member) for member in wanted}
+        suite_members = [
+            member for member in members if not _is_folder(member) and not _is_system_file(member.name)
+        ]
+        check_paths([member.name for member in suite_members])
+        return {member.name: _read_file(file, member) for member in suite_members}
     except BadArchive as error:
         reason = quote_value(str(error).removeprefix("is damaged: "))
         raise UsageError(f"The zip archive is damaged: {reason}. Make it again.") from None
