@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from proctor.dialects.agentv.read.assertion_fields import AssertionFields
-from proctor.dialects.agentv.shared import get_folder, search_in_folder
+from proctor.dialects.agentv.shared import search_in_folder
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import ProblemLog, json_type, quote_value
 from proctor.yaml12 import YamlError, load
@@ -116,7 +116,7 @@ def _expand_file(
             if list_name is None:
                 inner.report_missing("assertions", "a list of assertions")
             else:
-                near = search_in_folder(fields.source, get_folder(file.path))
+                near = search_in_folder(fields.source, posixpath.dirname(file.path))
                 yield from expand_includes(inner.pop(list_name), list_name, notes, near, chain)
             for name in _TEMPLATE_FIELDS[len(_LIST_FIELDS) :]:
                 inner.pop(name)
