@@ -116,7 +116,8 @@ class ReferencedFiles:
         for match in _FILE_PLACEHOLDER.finditer(text):
             parts.append(text[end : match.start()])
             attachment = self._get_attachment((match[1] or match[2] or "").strip(), notes, line)
-            parts += [] if attachment is None else [attachment]
+            if attachment is not None:
+                parts.append(attachment)
             end = match.end()
         parts.append(text[end:])
         if not inline:
@@ -152,8 +153,7 @@ class ReferencedFiles:
         if file is None:
             message = (
                 f"The attached file {quote_value(path)} is not in the suite's folder, a folder above it in "
-                "its "
-                "repository, or the working directory."
+                "its repository, or the working directory."
             )
             return Problem(code="missing-file", message=message)
         self.attached_paths.add(file.path)

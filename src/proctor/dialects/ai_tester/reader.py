@@ -154,8 +154,7 @@ class _FolderReader:
         if text is not None and not has_user_turn(text):
             message = (
                 f"The file is no test: it has no line that begins with `{USER_MARKER}`. Begin a turn with "
-                "one, or "
-                "move the file out of the folder with the tests."
+                "one, or move the file out of the folder with the tests."
             )
             row = UnreadableRow(path=where, line=1)
             self._not_tests[path] = Problem(code="not-a-test", message=message, path=where, line=1, row=row)

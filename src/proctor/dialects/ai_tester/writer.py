@@ -84,9 +84,8 @@ def _render_files(files: Iterable[tuple[str, bytes]]) -> Iterator[RenderedFile]:
 
 
 def _get_evaluators(case: Case) -> list[Any]:
-    evaluators: Any = next(
-        (assertion.params for assertion in case.assertions if assertion.grader == GRADER_NAME), {}
-    ).get("evaluators")
+    params = next((assertion.params for assertion in case.assertions if assertion.grader == GRADER_NAME), {})
+    evaluators = params.get("evaluators")
     return evaluators if isinstance(evaluators, list) else []
 
 
@@ -259,11 +258,10 @@ def _split_turns(messages: tuple[Message, ...]) -> tuple[str, tuple[tuple[str, s
     """Returns the system text, and the role and text of each turn."""
     system = messages[0].content if messages and messages[0].role == "system" else ""
     others = messages[1:] if system else messages
-    return system, tuple([(_get_role(message), _render_text(message)) for message in others])
-
-
-def _get_role(message: Message) -> str:
-    return "assistant" if message.role == "assistant" else "user"
+    turns = [
+        ("assistant" if message.role == "assistant" else "user", _render_text(message)) for message in others
+    ]
+    return system, tuple(turns)
 
 
 def _render_text(message: Message) -> str:

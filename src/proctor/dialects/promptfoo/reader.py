@@ -44,8 +44,6 @@ UNUSED_EVALUATE_FIELDS: Final = (
     "generateSuggestions",
 )
 
-_DEFAULT_STEM: Final = "promptfooconfig"
-
 
 def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
@@ -124,7 +122,7 @@ def _get_suite_name(source: SuiteSource) -> str:
     """Returns the file's name, or its folder's if the file is named `promptfooconfig`."""
     name = file_name(source.path).name
     stem = name.rpartition(".")[0] or name
-    if stem.lower() == _DEFAULT_STEM:
+    if stem.lower() == "promptfooconfig":
         return basename(source.folder.replace("\\", "/")) or stem
     return stem or "suite"
 
