@@ -133,14 +133,11 @@ def _build_message(prompt: str, fields: FieldReader, source: SuiteSource) -> Mes
 
     files: list[Attachment] = []
     for place, path in enumerate(fields.texts("files")):
-        field = f"files[{place}]"
-        line = fields.line_for("files")
-        file = (
-            read_attachment("file", path, fields.problem_log, field, line, source)
-            if isinstance(path, str)
-            else None
-        )
-        files += [] if file is None else [file]
+        if isinstance(path, str):
+            field, line = f"files[{place}]", fields.line_for("files")
+            file = read_attachment("file", path, fields.problem_log, field, line, source)
+            if file is not None:
+                files.append(file)
     return Message(role="user", content=prompt, parts=(*files, prompt) if files else ())
 
 

@@ -222,10 +222,6 @@ def _parse_regex(check: _CheckReader) -> GraderCalls:
     return [("regex", {"pattern": pattern}) for pattern in patterns]
 
 
-def _parse_honesty(_check: _CheckReader) -> GraderCalls:
-    return [("hedges", {})]
-
-
 def _parse_numeric(check: _CheckReader) -> GraderCalls:
     fields = check.fields
     if "value" not in fields:
@@ -250,9 +246,8 @@ def _number_parser(grader: str) -> Callable[[_CheckReader], GraderCalls]:
         tolerance = fields.number("rel_tolerance")
         if tolerance is not None and tolerance < 0:
             fields.error("bad-number", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
-        return [
-            (grader, {"value": text} | ({} if tolerance is None else {"rel_tolerance": float(tolerance)}))
-        ]
+        more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
+        return [(grader, {"value": text, **more})]
 
     return to_assertion
 
@@ -261,7 +256,7 @@ _PARSERS: Final[dict[str, Callable[[_CheckReader], GraderCalls]]] = {
     "substring": _parse_substring,
     "json_keys": _parse_json_keys,
     "regex": _parse_regex,
-    "honesty": _parse_honesty,
+    "honesty": lambda _check: [("hedges", {})],
     "numeric": _parse_numeric,
     "numeric_match": _number_parser("numeric_match"),
     "numeric_equal": _number_parser("numeric_equal"),

@@ -294,10 +294,6 @@ def _number_parser(grader: str) -> Callable[[AssertionFields], GraderSpec]:
     return read
 
 
-def _parse_is_json(_fields: AssertionFields) -> GraderSpec:
-    return "is_json", {"strip_fences": False}, ""
-
-
 _JUDGE_FIELDS: Final = ("target", "temperature")
 _UNUSED_JUDGE_FIELDS: Final = ("model", "max_steps", "preprocessors")
 _PROGRAM_FIELDS: Final = ("command", "cwd", "timeout_seconds", "config")
@@ -321,7 +317,9 @@ _VERSION_4_TYPES: Final[dict[str, _AssertionType]] = {
     "regex": _AssertionType(_parse_regex, ("value", "flags")),
     "numeric-match": _AssertionType(_number_parser("numeric_match"), ("value", "rel_tolerance")),
     "numeric-equal": _AssertionType(_number_parser("numeric_equal"), ("value", "rel_tolerance")),
-    "is-json": _AssertionType(_parse_is_json, unused_fields=("value", "flags")),
+    "is-json": _AssertionType(
+        lambda _fields: ("is_json", {"strip_fences": False}, ""), unused_fields=("value", "flags")
+    ),
     "llm-grader": _AssertionType(
         graders.parse_llm_grader,
         ("prompt", "rubrics", "config", *_JUDGE_FIELDS),
