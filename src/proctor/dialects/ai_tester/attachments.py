@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from itertools import chain
 from pathlib import PurePosixPath
-from posixpath import basename, splitext
+from posixpath import splitext
 from typing import Any, Final
 
 from msgspec import Struct
@@ -74,11 +74,6 @@ def _count_levels_above(source: SuiteSource) -> int:
         if source.expand_glob(f"{up}.git/") or source.expand_glob(f"{up}.git"):
             return level
     return min(depth, _MAX_LEVELS_ABOVE)
-
-
-def is_readme(path: str) -> bool:
-    """Whether a file is a README, which is neither a test nor a prompt."""
-    return basename(path).lower() == "readme.md"
 
 
 # --- what is read ------------------------------------------------------------------------------------------

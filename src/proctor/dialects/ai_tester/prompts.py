@@ -17,7 +17,6 @@ from proctor.dialects.ai_tester.attachments import (
     UNREADABLE_MESSAGE,
     find_nearest,
     has_file_placeholder,
-    is_readme,
 )
 from proctor.dialects.ai_tester.markdown import (
     MarkdownDocument,
@@ -37,14 +36,13 @@ from proctor.dialects.ai_tester.placeholders import (
     make_brackets,
     parse_groups,
 )
-from proctor.dialects.ai_tester.syntax import ENDING, USER_MARKER
+from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, USER_MARKER, is_readme
 from proctor.dialects.shared.yaml_files import display_path
 from proctor.errors import suggestion
 from proctor.model import Problem
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
-PROMPTS_FOLDER: Final = "prompts"
 PROMPT_FIELDS: Final = ("id", "tags", "replacements")
 EVALUATOR_TAG: Final = "_evaluator"
 SPECIAL_TAGS: Final = ("_evaluator", "_has_tools", "_json_mode", "_tools_only")

@@ -13,9 +13,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest, encode
-from proctor.dialects.ai_tester.prompts import PROMPTS_FOLDER
 from proctor.dialects.ai_tester.reader import LOSSES_FIELD, make_assertion
-from proctor.dialects.ai_tester.syntax import ENDING
+from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, is_readme
 from proctor.dialects.ai_tester.writer_files import (
     NO_PROMPTS_TEXT,
     README,
@@ -288,5 +287,5 @@ def _is_valid_path(path: str) -> bool:
     return (
         not any(_BAD_PATH_PART.match(part) or len(part.encode()) > _MAX_NAME_BYTES for part in parts)
         and PROMPTS_FOLDER not in folders
-        and name.lower() != "readme.md"
+        and not is_readme(name)
     )

@@ -45,15 +45,15 @@ class Fieldkit(Dialect):
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.shared.yaml_files import parse_json  # most runs use another dialect
+        from proctor.dialects.shared.yaml_files import (  # most runs use another dialect
+            parse_json,
+            require_object,
+        )
 
         notes = ProblemLog(source.path, 1, "Prompt")
-        value = parse_json(read_all(source), notes)
-        if not isinstance(value, dict) and not notes.has_errors:
-            actual_kind = "empty" if value is None else json_type(value)
-            notes.error("not-a-suite", f"The file is {actual_kind}; it must be an object with `prompts`.")
+        row = require_object(parse_json(read_all(source), notes), notes, "an object with `prompts`")
         readable = not notes.has_errors
-        fields = FieldReader(value if isinstance(value, dict) else {}, notes)
+        fields = FieldReader(row, notes)
         fields.drop_null("notes")
         name = fields.required_text("suite").strip() if "suite" in fields else ""
         yield Suite(

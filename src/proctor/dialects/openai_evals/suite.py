@@ -25,13 +25,13 @@ from proctor.dialects.openai_evals.classes import (
 from proctor.dialects.openai_evals.registry import Eval, find_data_file, find_evals, parse_evals
 from proctor.dialects.pramana.reader import parse_ideal, parse_input
 from proctor.dialects.shared.jsonl import file_name, read_all, read_rows
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, parse_yaml
 from proctor.errors import suggestion
 from proctor.model import Case, Message, Problem, Suite, UnreadableRow
 from proctor.protocols import CaseAtLine, SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
-_YAML_ENDINGS: Final = (".yaml", ".yml")
 _GENERIC_NAMES: Final = frozenset(("samples", "test", "data"))
 """File names that say nothing about the suite."""
 
@@ -48,7 +48,7 @@ class Layout(Struct, frozen=True, kw_only=True):
 
 def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
-    if file_name(source.path).suffix.lower() in _YAML_ENDINGS:
+    if file_name(source.path).suffix.lower() in YAML_ENDINGS:
         yield from _read_registry(source)
     else:
         yield from _read_rows(source)

@@ -17,6 +17,7 @@ from proctor.dialects.promptfoo.prompts import PromptTemplate
 from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.dialects.promptfoo.templates import BadTemplate, as_text, resolve_values
 from proctor.dialects.promptfoo.test_files import RawPromptfooTest
+from proctor.dialects.shared.yaml_files import ignore_fields
 from proctor.model import Assertion, Case, Message, PassRule, Problem
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
@@ -149,10 +150,7 @@ def _parse_options(fields: FieldReader) -> dict[str, Any]:
         if name in inner:
             inner.pop(name)
             inner.error("unsupported", name, why)
-    for name in UNUSED_OPTIONS:
-        if name in inner:
-            inner.pop(name)
-            inner.warn("no-effect", name, "has no effect here.")
+    ignore_fields(inner, UNUSED_OPTIONS, {})
     options: dict[str, Any] = {name: inner.text(name) for name in ("prefix", "suffix") if name in inner}
     for name in ("disableVarExpansion", "disableDefaultAsserts"):
         if name in inner:

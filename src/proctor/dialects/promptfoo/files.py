@@ -9,13 +9,13 @@ import re
 from posixpath import basename, splitext
 from typing import Any, Final
 
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, find_file, parse_json, parse_yaml
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import ProblemLog, quote_value
 
 FILE_SCHEME: Final = "file://"
 JSON_ENDINGS: Final = (".json",)
-YAML_ENDINGS: Final = (".yaml", ".yml")
 DATA_ENDINGS: Final = (*JSON_ENDINGS, *YAML_ENDINGS)
 CODE_ENDINGS: Final = (
     *(".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".py", ".rb", ".go", ".sh", ".bash", ".pl", ".ps1"),

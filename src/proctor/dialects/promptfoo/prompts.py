@@ -22,7 +22,7 @@ from proctor.dialects.promptfoo.files import (
     refuse_reference,
 )
 from proctor.dialects.promptfoo.templates import BadTemplate, fill_template, parse_template
-from proctor.dialects.shared.yaml_files import display_path, find_file
+from proctor.dialects.shared.yaml_files import display_path, find_file, ignore_fields
 from proctor.model import Message
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
@@ -126,10 +126,7 @@ def _read_entry(
         fields = FieldReader(item, notes, entry.field + ".")
         fields.drop_null(*ENTRY_FIELDS)
         label = fields.text("label")
-        for name in ("description", "config"):
-            if name in fields:
-                fields.pop(name)
-                fields.warn("no-effect", name, "has no effect here.")
+        ignore_fields(fields, ("description", "config"), {})
         name = "raw" if "raw" in fields else "id"
         inner: Any = fields.pop(name)
         if name == "raw":

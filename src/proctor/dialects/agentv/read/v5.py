@@ -20,7 +20,7 @@ from proctor.dialects.agentv.read.case_vars import (
 )
 from proctor.dialects.agentv.read.v5_prompts import Version5Prompt, read_prompts
 from proctor.dialects.agentv.shared import with_fields
-from proctor.dialects.shared.yaml_files import find_file, parse_yaml
+from proctor.dialects.shared.yaml_files import find_file, ignore_fields, parse_yaml
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import YamlList, YamlMap, empty_like, map_strings
@@ -188,10 +188,7 @@ def _with_options(execution: YamlMap, row: dict[str, Any], notes: ProblemLog) ->
             notes,
             _get_line(value, "filter_range"),
         )
-    for name in _UNUSED_OPTION_FIELDS:
-        if name in fields:
-            fields.pop(name)
-            fields.warn("no-effect", name, "has no effect here.")
+    ignore_fields(fields, _UNUSED_OPTION_FIELDS, {})
     options = {
         "budget_usd": fields.number("budget_usd"),
         "workers": fields.integer("max_concurrency", least=1),
