@@ -83,11 +83,8 @@ def resolve_references(
                     variable, notes, *(find_reference(value, variable, field) or (field, None))
                 )
         resolved_text = REFERENCE.sub(lambda match: source.environ.get(match[1], match[0]), text)
-        return (
-            parse_scalar(resolved_text)
-            if name in _SCALAR_FIELDS and REFERENCE.fullmatch(text)
-            else resolved_text
-        )
+        is_scalar = name in _SCALAR_FIELDS and REFERENCE.fullmatch(text)
+        return parse_scalar(resolved_text) if is_scalar else resolved_text
 
     return map_strings(value, fill, keep)
 

@@ -342,14 +342,16 @@ def _parse_tags(fields: FieldReader) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tags))
 
 
+def is_lint(value: Any) -> bool:
+    """Whether a value may be `lint`: `ignore`, or codes of rules to silence for a test."""
+    return value == "ignore" or (isinstance(value, list) and all(isinstance(code, str) for code in value))
+
+
 def _parse_lint(fields: FieldReader) -> Any:
-    """Parses `lint`: `ignore`, or codes of rules to silence for this test; None if it is absent."""
     if "lint" not in fields:
         return None
     value: Any = fields.pop("lint")
-    if value == "ignore":
-        return value
-    if isinstance(value, list) and all(isinstance(code, str) for code in value):
-        return list(value)
+    if is_lint(value):
+        return to_plain(value)
     fields.report_wrong_type("lint", value, "'ignore' or a list of codes of rules")
     return None

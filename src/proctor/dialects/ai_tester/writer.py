@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest, encode
-from proctor.dialects.ai_tester.reader import LOSSES_FIELD, make_assertion
+from proctor.dialects.ai_tester.reader import LOSSES_FIELD, is_lint, make_assertion
 from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, is_readme
 from proctor.dialects.ai_tester.writer_files import (
     NO_PROMPTS_TEXT,
@@ -243,7 +243,7 @@ class _MarkdownDraft:
             if name in _PROVENANCE_FIELDS:
                 why = "each version is a file of its own, which has its prompt and its values in its texts."
                 (self.losses.note if self._lossy else self.losses.warn)(f"metadata.{name}", why)
-            elif name == "lint" and not _is_lint(self._case.metadata[name]):
+            elif name == "lint" and not is_lint(self._case.metadata[name]):
                 self.losses.note("metadata.lint", "`lint` is `ignore` or a list of codes of rules.")
                 self._front.pop(name, None)
             elif name not in ("file", "lint", LOSSES_FIELD):
@@ -275,10 +275,6 @@ def _strip_markup(case: Case) -> str:
     """Returns all texts of a case as one text without markup."""
     text = "\n\n".join(message.content.strip() for message in case.input).strip() or case.id
     return _TURN_START.sub("> ", text.replace("{{", "{ {")).strip()
-
-
-def _is_lint(value: Any) -> bool:
-    return value == "ignore" or (isinstance(value, list) and all(isinstance(code, str) for code in value))
 
 
 def _is_valid_path(path: str) -> bool:

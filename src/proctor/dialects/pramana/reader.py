@@ -77,8 +77,7 @@ class Pramana(Dialect):
             line, row = item
             notes = ProblemLog(source.path, line, of_case=True)
             case = _parse_case(FieldReader(row, notes), notes)
-            if notes.problems:
-                yield from notes.problems
+            yield from notes.problems
             if notes.has_errors:
                 failed = True
                 continue

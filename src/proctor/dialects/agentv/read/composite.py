@@ -85,7 +85,9 @@ def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, An
         return {}
     row = fields.peek("aggregator")
     type_name = row.get("type") if isinstance(row, dict) else None
-    kind = _normalize_type(type_name)
+    kind = type_name.replace("_", "-") if isinstance(type_name, str) else ""
+    if kind == "weighted-average":
+        kind = "weighted_average"
     inner = fields.child("aggregator", _AGGREGATOR_FIELDS.get(kind, ("type",)))
     if inner is None:
         return {}
@@ -107,12 +109,6 @@ def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, An
     aggregator = _parse_aggregator_params(kind, inner, names)
     inner.close()
     return aggregator
-
-
-def _normalize_type(type_name: Any) -> str:
-    """Returns a type spelled with hyphens, except `weighted_average`."""
-    kind = type_name.replace("_", "-") if isinstance(type_name, str) else ""
-    return "weighted_average" if kind == "weighted-average" else kind
 
 
 def _parse_aggregator_params(kind: str, inner: AssertionFields, names: list[str]) -> dict[str, Any]:
