@@ -41,15 +41,14 @@ class AgentSkills(Dialect):
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.shared.yaml_files import parse_json  # most runs use another dialect
+        from proctor.dialects.shared.yaml_files import (  # most runs use another dialect
+            parse_json,
+            require_object,
+        )
 
         notes = ProblemLog(source.path, 1)
-        value = parse_json(read_all(source), notes)
-        readable = not notes.has_errors
-        if readable and not isinstance(value, dict):
-            actual = "empty" if value is None else json_type(value)
-            notes.error("not-a-suite", f"The file is {actual}; it must be an object with `evals`.")
-        fields = FieldReader(value if isinstance(value, dict) else {}, notes)
+        row = require_object(parse_json(read_all(source), notes), notes, "an object with `evals`")
+        fields = FieldReader(row, notes)
         fields.drop_null(*fields.remaining_names())
         skill = fields.required_text("skill_name").strip() if "skill_name" in fields else ""
         version: Any = fields.pop("version")
@@ -133,14 +132,11 @@ def _build_message(prompt: str, fields: FieldReader, source: SuiteSource) -> Mes
 
     files: list[Attachment] = []
     for place, path in enumerate(fields.texts("files")):
-        field = f"files[{place}]"
-        line = fields.line_for("files")
-        file = (
-            read_attachment("file", path, fields.problem_log, field, line, source)
-            if isinstance(path, str)
-            else None
-        )
-        files += [] if file is None else [file]
+        if isinstance(path, str):
+            field, line = f"files[{place}]", fields.line_for("files")
+            file = read_attachment("file", path, fields.problem_log, field, line, source)
+            if file is not None:
+                files.append(file)
     return Message(role="user", content=prompt, parts=(*files, prompt) if files else ())
 
 

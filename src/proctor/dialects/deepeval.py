@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from proctor.dialects.shared.jsonl import file_name
+from proctor.dialects.shared.report_once import report_once
 from proctor.dialects.shared.signatures import is_deepeval
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
@@ -25,7 +26,6 @@ _DEFAULT_METRIC_MESSAGE: Final = (
     "Goldens name no metric, so a judge decides whether an answer has the content of `expected_output`. "
     "For other checks write the cases in another format with `proctor convert`."
 )
-_REPORTED_ONCE: Final = frozenset(("default-metric", "not-graded"))
 _EMBEDDED_FILE: Final = re.compile(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
 
 
@@ -40,28 +40,27 @@ class DeepEval(Dialect):
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.shared.csv_rows import read_table  # most runs use another dialect
-
         yield Suite(name=file_name(source.path).stem or "suite", dialect="deepeval")
-        noted: set[tuple[str, str | None]] = set()
-        for item in read_table(source):
-            if isinstance(item, Problem):
-                yield item
-                continue
-            line, number, row = item
-            notes = ProblemLog(source.path, line, of_case=True)
-            case = _parse_case(FieldReader(row, notes), f"golden-{number}")
-            for problem in notes.problems:
-                key = (problem.code, problem.field)
-                if problem.code not in _REPORTED_ONCE or key not in noted:
-                    yield problem
-                noted.add(key)
-            if not notes.has_errors:
-                yield CaseAtLine(case, line, has_own_id="id" in row)
+        yield from report_once(_read_cases(source), ("default-metric", "not-graded"))
 
     def assertion_types(self) -> Collection[str]:
         """Returns the types of the format's assertions."""
         return TYPES
+
+
+def _read_cases(source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
+    from proctor.dialects.shared.csv_rows import read_table  # most runs use another dialect
+
+    for item in read_table(source):
+        if isinstance(item, Problem):
+            yield item
+            continue
+        line, number, row = item
+        notes = ProblemLog(source.path, line, of_case=True)
+        case = _parse_case(FieldReader(row, notes), f"golden-{number}")
+        yield from notes.problems
+        if not notes.has_errors:
+            yield CaseAtLine(case, line, has_own_id="id" in row)
 
 
 def _parse_case(fields: FieldReader, default_id: str) -> Case:

@@ -46,10 +46,11 @@ def detect_folder(source: SuiteSource, dialects: Mapping[str, Dialect]) -> str:
 
 
 def _has_tests(source: SuiteSource, dialect: Dialect) -> bool:
-    for path in (path for ending in dialect.endings for path in source.expand_glob(f"**/*{ending}")):
-        file = source.find_file(path)
-        if file is not None and dialect.marks_suite_folder(path, partial(getattr, file, "data")):
-            return True
+    for ending in dialect.endings:
+        for path in source.expand_glob(f"**/*{ending}"):
+            file = source.find_file(path)
+            if file is not None and dialect.marks_suite_folder(path, partial(getattr, file, "data")):
+                return True
     return False
 
 
@@ -82,8 +83,7 @@ def _unknown_message(head: FileHead, names: list[str]) -> str:
     return (
         f"No suite format fits the file: {_describe(head)}. A suite is JSON Lines or a JSON array of cases, "
         "YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as `input` and "
-        "`expected`. "
-        f"Name the format with --dialect; known are: {', '.join(names)}."
+        f"`expected`. Name the format with --dialect; known are: {', '.join(names)}."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from proctor.dialects.agentv.syntax import TESTS_NAMES, YAML_ENDINGS
 from proctor.dialects.shared.jsonl import read_all
 from proctor.dialects.shared.non_suite_yaml import detect_non_suite
+from proctor.dialects.shared.report_once import report_once
 from proctor.dialects.shared.signatures import (
     is_agent_skills,
     is_deepeval,
@@ -28,8 +29,6 @@ _OWN_FIELDS: Final = (
     *("expected_messages", "rubrics", *TESTS_NAMES),
 )
 """Fields that only this dialect has."""
-_REPORTED_ONCE: Final = frozenset(("no-effect", "deprecated"))
-_LIST_INDEX: Final = re.compile(r"\[\d+\]")
 _TESTS_LINE: Final = re.compile(
     rf"^(\{{\s*)?[\"']?({'|'.join(TESTS_NAMES)})[\"']?[ \t]*:".encode(), re.MULTILINE
 )
@@ -61,14 +60,7 @@ class AgentV(Dialect):
         """Yields the header, the cases in file order, and each problem where it occurs."""
         from proctor.dialects.agentv.read.document import parse_suite  # most runs use another dialect
 
-        reported_keys: set[tuple[str, str, str]] = set()
-        for item in parse_suite(source):
-            if isinstance(item, Problem) and item.code in _REPORTED_ONCE:
-                key = (item.path, item.code, _LIST_INDEX.sub("", item.field or ""))
-                if key in reported_keys:
-                    continue
-                reported_keys.add(key)
-            yield item
+        yield from report_once(parse_suite(source), ("no-effect", "deprecated"))
 
     def may_be_suite(self, source: SuiteSource) -> bool:
         """Returns False for YAML without a field of tests, which may belong to any program."""

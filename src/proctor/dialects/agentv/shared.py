@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from posixpath import dirname, join, normpath
+from posixpath import join, normpath
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -83,11 +83,8 @@ def resolve_references(
                     variable, notes, *(find_reference(value, variable, field) or (field, None))
                 )
         resolved_text = REFERENCE.sub(lambda match: source.environ.get(match[1], match[0]), text)
-        return (
-            parse_scalar(resolved_text)
-            if name in _SCALAR_FIELDS and REFERENCE.fullmatch(text)
-            else resolved_text
-        )
+        is_scalar = name in _SCALAR_FIELDS and REFERENCE.fullmatch(text)
+        return parse_scalar(resolved_text) if is_scalar else resolved_text
 
     return map_strings(value, fill, keep)
 
@@ -99,12 +96,9 @@ def resolve_row(
     referring = [name for name in names if _has_reference(row.get(name))]
     if not referring:
         return row
-    resolved_values = empty_like(row)
-    resolved_values.update(row)
-    resolved_values.update(
-        {name: resolve_references(row[name], source, notes, name, PROSE_FIELDS) for name in referring}
+    return with_fields(
+        row, {name: resolve_references(row[name], source, notes, name, PROSE_FIELDS) for name in referring}
     )
-    return resolved_values
 
 
 def note_unset_variable(name: str, notes: ProblemLog, field: str, line: int | None = None) -> None:
@@ -119,11 +113,6 @@ def note_unset_variable(name: str, notes: ProblemLog, field: str, line: int | No
 
 
 # --- files -------------------------------------------------------------------------------------------------
-
-
-def get_folder(path: str) -> str:
-    """Returns the folder of a file, relative to the suite's folder; empty for that folder itself."""
-    return dirname(path)
 
 
 def search_in_folder(source: SuiteSource, folder: str) -> SuiteSource:
@@ -144,6 +133,13 @@ def parse_scalar(text: str) -> Any:
     if text in ("true", "false") or _NUMBER.fullmatch(text):
         return decode(text, object)
     return text
+
+
+def with_fields(row: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the object with these fields set; its line numbers stay."""
+    copy = empty_like(row)
+    copy.update({**row, **values})
+    return copy
 
 
 def to_snake_case(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from itertools import chain
 from pathlib import PurePosixPath
-from posixpath import basename, splitext
+from posixpath import splitext
 from typing import Any, Final
 
 from msgspec import Struct
@@ -76,11 +76,6 @@ def _count_levels_above(source: SuiteSource) -> int:
     return min(depth, _MAX_LEVELS_ABOVE)
 
 
-def is_readme(path: str) -> bool:
-    """Whether a file is a README, which is neither a test nor a prompt."""
-    return basename(path).lower() == "readme.md"
-
-
 # --- what is read ------------------------------------------------------------------------------------------
 
 
@@ -116,7 +111,8 @@ class ReferencedFiles:
         for match in _FILE_PLACEHOLDER.finditer(text):
             parts.append(text[end : match.start()])
             attachment = self._get_attachment((match[1] or match[2] or "").strip(), notes, line)
-            parts += [] if attachment is None else [attachment]
+            if attachment is not None:
+                parts.append(attachment)
             end = match.end()
         parts.append(text[end:])
         if not inline:
@@ -152,8 +148,7 @@ class ReferencedFiles:
         if file is None:
             message = (
                 f"The attached file {quote_value(path)} is not in the suite's folder, a folder above it in "
-                "its "
-                "repository, or the working directory."
+                "its repository, or the working directory."
             )
             return Problem(code="missing-file", message=message)
         self.attached_paths.add(file.path)

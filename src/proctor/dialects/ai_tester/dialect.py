@@ -8,15 +8,10 @@ error, and so is a placeholder without a value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
-from proctor.dialects.ai_tester.syntax import ENDING, USER_MARKER, has_user_turn
+from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, USER_MARKER, has_user_turn, is_readme
 from proctor.model import PassRule, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
-
-_PROMPTS_FOLDER: Final = "prompts"
-"""The folder of system prompts, which contains no tests."""
-_README_NAME: Final = "readme.md"
 
 
 class AiTester(Dialect):
@@ -46,7 +41,7 @@ class AiTester(Dialect):
     def marks_suite_folder(self, path: str, read: Callable[[], bytes]) -> bool:
         """Whether a file is Markdown with a turn, and neither a prompt nor a README."""
         *folders, name = path.split("/")
-        if not name.lower().endswith(ENDING) or name.lower() == _README_NAME or _PROMPTS_FOLDER in folders:
+        if not name.lower().endswith(ENDING) or is_readme(name) or PROMPTS_FOLDER in folders:
             return False
         return has_user_turn(read().decode("utf-8-sig", "replace"))
 

@@ -264,8 +264,7 @@ def _check_rule_in_turn(document: MarkdownDocument, last: re.Match[str], notes: 
         if len(_CODE_FENCE.findall(body, begin, rule.start())) % 2 == 0:
             message = (
                 f"The instructions begin below the last `---`, on line {_get_line(document, last.start())}, "
-                "so "
-                "what stands between this line and that one is sent to the target. If it belongs to the "
+                "so what stands between this line and that one is sent to the target. If it belongs to the "
                 "instructions, remove every `---` below this line. If it is to be sent, write `***` here."
             )
             notes.warn("rule-in-turn", message, line=_get_line(document, rule.start()))

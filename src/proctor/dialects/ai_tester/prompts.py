@@ -17,7 +17,6 @@ from proctor.dialects.ai_tester.attachments import (
     UNREADABLE_MESSAGE,
     find_nearest,
     has_file_placeholder,
-    is_readme,
 )
 from proctor.dialects.ai_tester.markdown import (
     MarkdownDocument,
@@ -37,14 +36,13 @@ from proctor.dialects.ai_tester.placeholders import (
     make_brackets,
     parse_groups,
 )
-from proctor.dialects.ai_tester.syntax import ENDING, USER_MARKER
+from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, USER_MARKER, is_readme
 from proctor.dialects.shared.yaml_files import display_path
 from proctor.errors import suggestion
 from proctor.model import Problem
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
-PROMPTS_FOLDER: Final = "prompts"
 PROMPT_FIELDS: Final = ("id", "tags", "replacements")
 EVALUATOR_TAG: Final = "_evaluator"
 SPECIAL_TAGS: Final = ("_evaluator", "_has_tools", "_json_mode", "_tools_only")
@@ -170,8 +168,7 @@ def _enabled_evaluators(source: SuiteSource, ids: list[str], problems: list[Prob
         if name not in ids:
             message = (
                 f"`evaluators` of proctor.toml names {quote_value(name)}, and no evaluator prompt has that "
-                "id. "
-                f"{suggestion(str(name)[:60], ids)}"
+                f"id. {suggestion(str(name)[:60], ids)}"
             )
             problems.append(Problem(code="unknown-evaluator", message=message, path=source.path, line=1))
     return [str(name) for name in selection]
@@ -275,20 +272,18 @@ def _read_versions(
     for number, (values, bracket) in enumerate(zip(rows, words, strict=True), 1):
         texts = tuple([fill(section.text, values).strip() for section in sections])
         if evaluator:
-            texts = tuple(
-                [
-                    _EVALUATOR_PLACEHOLDER.sub(
-                        lambda match: f"{{{{ {EVALUATOR_VARIABLES[match[1]]} }}}}", text
-                    )
-                    for text in texts
-                ]
-            )
+            texts = tuple([_EVALUATOR_PLACEHOLDER.sub(_rename_placeholder, text) for text in texts])
         _check_texts(f"{name}{bracket}", texts, sections, evaluator, notes)
         if texts in labels_by_text:
             message = f"Version {number} of the prompt is the same as one before it. Remove one of them."
             notes.error("duplicate-version", message, "replacements", line=get_first_line(groups))
         labels_by_text[texts] = f"{name}{bracket}"
     return tuple([(word, *texts) for texts, word in labels_by_text.items()])
+
+
+def _rename_placeholder(match: re.Match[str]) -> str:
+    """Returns the placeholder with the grader's name."""
+    return f"{{{{ {EVALUATOR_VARIABLES[match[1]]} }}}}"
 
 
 def _check_texts(
@@ -312,7 +307,6 @@ def _check_texts(
     if not any("{{ instructions }}" in text for text in texts):
         message = (
             f"The evaluator prompt {quote_value(word)} never shows a test's instructions, so they go to its "
-            "end. "
-            "Write `{{_evaluationInstructions}}` where they are to stand."
+            "end. Write `{{_evaluationInstructions}}` where they are to stand."
         )
         notes.warn("no-instructions", message, line=sections[0].line)

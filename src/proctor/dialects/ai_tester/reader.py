@@ -14,7 +14,6 @@ from proctor.dialects.ai_tester.attachments import (
     UNREADABLE_MESSAGE,
     ReferencedFiles,
     has_file_placeholder,
-    is_readme,
 )
 from proctor.dialects.ai_tester.markdown import Conversation, decode_text, parse_conversation, parse_document
 from proctor.dialects.ai_tester.placeholders import (
@@ -34,7 +33,7 @@ from proctor.dialects.ai_tester.prompts import (
     read_prompts,
     warn_of_special_tag,
 )
-from proctor.dialects.ai_tester.syntax import ENDING, USER_MARKER, has_user_turn
+from proctor.dialects.ai_tester.syntax import ENDING, USER_MARKER, has_user_turn, is_readme
 from proctor.dialects.shared.jsonl import file_name, read_all
 from proctor.dialects.shared.yaml_files import display_path
 from proctor.errors import suggestion
@@ -154,8 +153,7 @@ class _FolderReader:
         if text is not None and not has_user_turn(text):
             message = (
                 f"The file is no test: it has no line that begins with `{USER_MARKER}`. Begin a turn with "
-                "one, or "
-                "move the file out of the folder with the tests."
+                "one, or move the file out of the folder with the tests."
             )
             row = UnreadableRow(path=where, line=1)
             self._not_tests[path] = Problem(code="not-a-test", message=message, path=where, line=1, row=row)
@@ -344,14 +342,16 @@ def _parse_tags(fields: FieldReader) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tags))
 
 
+def is_lint(value: Any) -> bool:
+    """Whether a value may be `lint`: `ignore`, or codes of rules to silence for a test."""
+    return value == "ignore" or (isinstance(value, list) and all(isinstance(code, str) for code in value))
+
+
 def _parse_lint(fields: FieldReader) -> Any:
-    """Parses `lint`: `ignore`, or codes of rules to silence for this test; None if it is absent."""
     if "lint" not in fields:
         return None
     value: Any = fields.pop("lint")
-    if value == "ignore":
-        return value
-    if isinstance(value, list) and all(isinstance(code, str) for code in value):
-        return list(value)
+    if is_lint(value):
+        return to_plain(value)
     fields.report_wrong_type("lint", value, "'ignore' or a list of codes of rules")
     return None

@@ -13,9 +13,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest, encode
-from proctor.dialects.ai_tester.prompts import PROMPTS_FOLDER
-from proctor.dialects.ai_tester.reader import LOSSES_FIELD, make_assertion
-from proctor.dialects.ai_tester.syntax import ENDING
+from proctor.dialects.ai_tester.reader import LOSSES_FIELD, is_lint, make_assertion
+from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, is_readme
 from proctor.dialects.ai_tester.writer_files import (
     NO_PROMPTS_TEXT,
     README,
@@ -84,9 +83,8 @@ def _render_files(files: Iterable[tuple[str, bytes]]) -> Iterator[RenderedFile]:
 
 
 def _get_evaluators(case: Case) -> list[Any]:
-    evaluators: Any = next(
-        (assertion.params for assertion in case.assertions if assertion.grader == GRADER_NAME), {}
-    ).get("evaluators")
+    params = next((assertion.params for assertion in case.assertions if assertion.grader == GRADER_NAME), {})
+    evaluators = params.get("evaluators")
     return evaluators if isinstance(evaluators, list) else []
 
 
@@ -245,7 +243,7 @@ class _MarkdownDraft:
             if name in _PROVENANCE_FIELDS:
                 why = "each version is a file of its own, which has its prompt and its values in its texts."
                 (self.losses.note if self._lossy else self.losses.warn)(f"metadata.{name}", why)
-            elif name == "lint" and not _is_lint(self._case.metadata[name]):
+            elif name == "lint" and not is_lint(self._case.metadata[name]):
                 self.losses.note("metadata.lint", "`lint` is `ignore` or a list of codes of rules.")
                 self._front.pop(name, None)
             elif name not in ("file", "lint", LOSSES_FIELD):
@@ -259,11 +257,10 @@ def _split_turns(messages: tuple[Message, ...]) -> tuple[str, tuple[tuple[str, s
     """Returns the system text, and the role and text of each turn."""
     system = messages[0].content if messages and messages[0].role == "system" else ""
     others = messages[1:] if system else messages
-    return system, tuple([(_get_role(message), _render_text(message)) for message in others])
-
-
-def _get_role(message: Message) -> str:
-    return "assistant" if message.role == "assistant" else "user"
+    turns = [
+        ("assistant" if message.role == "assistant" else "user", _render_text(message)) for message in others
+    ]
+    return system, tuple(turns)
 
 
 def _render_text(message: Message) -> str:
@@ -280,15 +277,11 @@ def _strip_markup(case: Case) -> str:
     return _TURN_START.sub("> ", text.replace("{{", "{ {")).strip()
 
 
-def _is_lint(value: Any) -> bool:
-    return value == "ignore" or (isinstance(value, list) and all(isinstance(code, str) for code in value))
-
-
 def _is_valid_path(path: str) -> bool:
     *folders, name = path.split("/")
     parts = (*folders, name)
     return (
         not any(_BAD_PATH_PART.match(part) or len(part.encode()) > _MAX_NAME_BYTES for part in parts)
         and PROMPTS_FOLDER not in folders
-        and name.lower() != "readme.md"
+        and not is_readme(name)
     )

@@ -45,15 +45,15 @@ class Fieldkit(Dialect):
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.shared.yaml_files import parse_json  # most runs use another dialect
+        from proctor.dialects.shared.yaml_files import (  # most runs use another dialect
+            parse_json,
+            require_object,
+        )
 
         notes = ProblemLog(source.path, 1, "Prompt")
-        value = parse_json(read_all(source), notes)
-        if not isinstance(value, dict) and not notes.has_errors:
-            actual_kind = "empty" if value is None else json_type(value)
-            notes.error("not-a-suite", f"The file is {actual_kind}; it must be an object with `prompts`.")
+        row = require_object(parse_json(read_all(source), notes), notes, "an object with `prompts`")
         readable = not notes.has_errors
-        fields = FieldReader(value if isinstance(value, dict) else {}, notes)
+        fields = FieldReader(row, notes)
         fields.drop_null("notes")
         name = fields.required_text("suite").strip() if "suite" in fields else ""
         yield Suite(
@@ -222,10 +222,6 @@ def _parse_regex(check: _CheckReader) -> GraderCalls:
     return [("regex", {"pattern": pattern}) for pattern in patterns]
 
 
-def _parse_honesty(_check: _CheckReader) -> GraderCalls:
-    return [("hedges", {})]
-
-
 def _parse_numeric(check: _CheckReader) -> GraderCalls:
     fields = check.fields
     if "value" not in fields:
@@ -250,9 +246,8 @@ def _number_parser(grader: str) -> Callable[[_CheckReader], GraderCalls]:
         tolerance = fields.number("rel_tolerance")
         if tolerance is not None and tolerance < 0:
             fields.error("bad-number", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
-        return [
-            (grader, {"value": text} | ({} if tolerance is None else {"rel_tolerance": float(tolerance)}))
-        ]
+        more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
+        return [(grader, {"value": text, **more})]
 
     return to_assertion
 
@@ -261,7 +256,7 @@ _PARSERS: Final[dict[str, Callable[[_CheckReader], GraderCalls]]] = {
     "substring": _parse_substring,
     "json_keys": _parse_json_keys,
     "regex": _parse_regex,
-    "honesty": _parse_honesty,
+    "honesty": lambda _check: [("hedges", {})],
     "numeric": _parse_numeric,
     "numeric_match": _number_parser("numeric_match"),
     "numeric_equal": _number_parser("numeric_equal"),

@@ -63,15 +63,11 @@ class FieldkitQa(Dialect):
         """Yields the header, the cases in file order, and each problem where it occurs."""
         yield Suite(name=file_name(source.path).stem or "suite", dialect="fieldkit_qa")
         items = read_table(source)
-        before: list[Problem] = []
-        first: tuple[int, int, dict[str, Any]] | None = None
-        for item in items:
-            if not isinstance(item, Problem):
-                first = item
+        for first in items:
+            if not isinstance(first, Problem):
                 break
-            before.append(item)
-        yield from before
-        if first is None:
+            yield first
+        else:
             return
         form = detect_form(first[2]) or GENERIC
         for item in chain((first,), items):
@@ -303,10 +299,6 @@ def _patent_check(row: QuestionRow) -> tuple[str, dict[str, Any]]:
 # --- LegalBench, and any other -----------------------------------------------------------------------------
 
 
-def _get_question(row: QuestionRow) -> str:
-    return row.question
-
-
 def _make_exact_check(row: QuestionRow) -> tuple[str, dict[str, Any]]:
     return "exact", {"value": row.expected, "ignore_case": True, "any_space": True}
 
@@ -337,7 +329,7 @@ LEGAL_BENCH: Final = QuestionForm(
     id_prefix="lb-",
     question_fields=("text", "input", "question"),
     expected_fields=("answer", "label"),
-    build_prompt=_get_question,
+    build_prompt=lambda row: row.question,
     build_check=_make_exact_check,
     category_field="task",
 )

@@ -20,7 +20,6 @@ PART_TYPES: Final = ("text", "image", "document")
 _UNSENT_FIELDS: Final = ("id", "source", "metadata", "model")
 """Fields of a message that a model never sees."""
 _ATTACHMENT_KINDS: Final[dict[str, Literal["file", "image"]]] = {"image": "image", "document": "file"}
-_URL_PREFIXES: Final = ("http://", "https://")
 _DATA_PREFIX: Final = "data:"
 
 
@@ -81,18 +80,16 @@ def _parse_part(item: Any, place: str, row: FieldReader, source: SuiteSource) ->
     value = part.required_text(kind)
     if kind == "text":
         return value
-    if value.startswith(_URL_PREFIXES):
+    if value.startswith(("http://", "https://")):
         part.error(
             "not-fetched", kind, "is an address, and none is opened; save the file beside the dataset."
         )
         return None
     if value.startswith(_DATA_PREFIX):
         return _parse_data_url(value, kind, part)
-    return (
-        read_attachment(_ATTACHMENT_KINDS[kind], value, row.problem_log, part.path_to(kind), None, source)
-        if value
-        else None
-    )
+    if not value:
+        return None
+    return read_attachment(_ATTACHMENT_KINDS[kind], value, row.problem_log, part.path_to(kind), None, source)
 
 
 def _parse_data_url(url: str, kind: str, part: FieldReader) -> Attachment | None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from proctor.dialects.inspect.messages import parse_messages
 from proctor.dialects.shared.csv_rows import read_table
 from proctor.dialects.shared.jsonl import file_name
+from proctor.dialects.shared.report_once import report_once
 from proctor.dialects.shared.yaml_files import ignore_fields
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.protocols import CaseAtLine, SuiteSource
@@ -39,8 +40,6 @@ _DEFAULT_SCORER_MESSAGE: Final = (
     "The dataset names no scorer, so an answer passes when it contains a target in any case, as Inspect's "
     "`includes` asks. Set `inspect-scorer` in proctor.toml to choose one."
 )
-_REPORTED_ONCE: Final = frozenset(("default-scorer", "no-effect"))
-_LIST_INDEX: Final = re.compile(r"\[\d+\]")
 _MAX_CHOICES: Final = len(ascii_uppercase)
 _IGNORED_ENDS: Final = r"[\s!-/:-@\[-`{-~]*"
 """The white space and punctuation that Inspect's `match` ignores at both ends."""
@@ -66,8 +65,11 @@ or more of {letters}.
 def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
     yield Suite(name=file_name(source.path).stem or "suite", dialect="inspect")
+    yield from report_once(_read_cases(source), ("default-scorer", "no-effect"))
+
+
+def _read_cases(source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
     several: bool | None = None
-    noted: set[tuple[str, str]] = set()
     for item in read_table(source):
         if isinstance(item, Problem):
             yield item
@@ -79,11 +81,7 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         elif not row.get("choices") and SCORER_OPTION not in source.options:
             notes.warn("default-scorer", _DEFAULT_SCORER_MESSAGE)
         case = _parse_case(FieldReader(row, notes), f"sample-{number}", source, several=several is True)
-        for problem in notes.problems:
-            key = (problem.code, _LIST_INDEX.sub("", problem.field or ""))
-            if problem.code not in _REPORTED_ONCE or key not in noted:
-                yield problem
-            noted.add(key)
+        yield from notes.problems
         if not notes.has_errors:
             yield CaseAtLine(case, line, has_own_id=row.get("id") is not None)
 
@@ -114,8 +112,11 @@ def _parse_case(fields: FieldReader, default_id: str, source: SuiteSource, *, se
     if choices:
         messages = _with_choices(messages, choices, fields, several=several)
         assertion = _make_choice_assertion(targets, choices, fields, several=several)
+    elif notes.has_errors:
+        assertion = Assertion(grader="")
     else:
-        assertion = Assertion(grader="") if notes.has_errors else _make_scorer_assertion(targets, source)
+        scorer = source.options.get(SCORER_OPTION, DEFAULT_SCORER)
+        assertion = replace(SCORERS[scorer](targets), label=scorer)
     return Case(
         id=case_id,
         input=messages,
@@ -267,8 +268,3 @@ SCORERS: Final[dict[str, Callable[[list[str]], Assertion]]] = {
 }
 """How each of Inspect's scorers compares an answer with the targets."""
 TYPES: Final = ("choice", *SCORERS)
-
-
-def _make_scorer_assertion(targets: list[str], source: SuiteSource) -> Assertion:
-    name = source.options.get(SCORER_OPTION, DEFAULT_SCORER)
-    return replace(SCORERS[name](targets), label=name)

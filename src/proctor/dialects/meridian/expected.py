@@ -85,6 +85,13 @@ class ExpectedReader:
         limits = {param: self.fields.integer(name) for param, name in names_by_param.items()}
         return {param: value for param, value in limits.items() if value is not None}
 
+    def tolerance(self, name: str) -> dict[str, Any]:
+        """Returns a tolerance as a parameter of that name, if present; a negative one is an error."""
+        value = self.fields.number(name)
+        if value is not None and value < 0:
+            self.fields.error("wrong-type", name, f"is {value}; it must not be negative.")
+        return {} if value is None else {name: float(value)}
+
     def note_missing(self, *names: str) -> None:
         """Notes that none of these fields is present, unless one of them has an error."""
         if not any(self.notes.has_error_at(f"expected.{name}") for name in names):
@@ -123,11 +130,9 @@ def parse_number(text: str) -> float | None:
 
 def _parse_contains(expected: ExpectedReader) -> Iterator[GraderCheck]:
     expected.known_fields = ("required_words", "value", "forbidden_words")
-    required, forbidden, value = (
-        expected.words("required_words"),
-        expected.words("forbidden_words"),
-        expected.text("value"),
-    )
+    required = expected.words("required_words")
+    forbidden = expected.words("forbidden_words")
+    value = expected.text("value")
     if required is None and forbidden is None and value is None:
         expected.note_missing("required_words", "value", "forbidden_words")
     if required is not None:
@@ -176,19 +181,14 @@ def _parse_regex(expected: ExpectedReader) -> Iterator[GraderCheck]:
         yield "regex", {"pattern": regex}
 
 
-def _parse_length(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = LIMIT_FIELDS
-    yield _make_length_check(expected, expected.numbers(**{name: name for name in LIMIT_FIELDS}))
+def _limits_parser(**names_by_param: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
+    """Returns a parser for a type with limits on the length: the field for each parameter."""
 
+    def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
+        expected.known_fields = tuple(names_by_param.values())
+        yield _make_length_check(expected, expected.numbers(**names_by_param))
 
-def _parse_format(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("min_bullets", "max_bullets")
-    yield _make_length_check(expected, expected.numbers(min_bullets="min_bullets", max_bullets="max_bullets"))
-
-
-def _parse_word_count(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("min", "max")
-    yield _make_length_check(expected, expected.numbers(min_words="min", max_words="max"))
+    return lower
 
 
 def _parse_sentence_count(expected: ExpectedReader) -> Iterator[GraderCheck]:
@@ -251,14 +251,12 @@ def _parse_numeric(expected: ExpectedReader) -> Iterator[GraderCheck]:
         number = parse_number(text) if isinstance(text, str) else None
         if number is None:
             expected.fields.report_wrong_type("value", value, "a number")
-    tolerance = expected.fields.number("tolerance")
-    if tolerance is not None and tolerance < 0:
-        expected.fields.error("wrong-type", "tolerance", f"is {tolerance}; it must not be negative.")
+    tolerance = expected.tolerance("tolerance")
     if text is None:
         expected.note_missing("value")
     elif number is not None:
         expected.answer = text
-        yield "number", {"value": number} | ({} if tolerance is None else {"tolerance": float(tolerance)})
+        yield "number", {"value": number, **tolerance}
 
 
 def _numeric_text_parser(grader: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
@@ -267,16 +265,11 @@ def _numeric_text_parser(grader: str) -> Callable[[ExpectedReader], Iterator[Gra
     def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
         expected.known_fields = ("value", "rel_tolerance")
         expected.answer = value = expected.text("value")
-        tolerance = expected.fields.number("rel_tolerance")
-        if tolerance is not None and tolerance < 0:
-            expected.fields.error("wrong-type", "rel_tolerance", f"is {tolerance}; it must not be negative.")
+        tolerance = expected.tolerance("rel_tolerance")
         if value is None:
             expected.note_missing("value")
         else:
-            yield (
-                grader,
-                {"value": value} | ({} if tolerance is None else {"rel_tolerance": float(tolerance)}),
-            )
+            yield grader, {"value": value, **tolerance}
 
     return lower
 
@@ -301,12 +294,12 @@ _PARSERS: Final[dict[str, Callable[[ExpectedReader], Iterator[GraderCheck]]]] = 
     "contains": _parse_contains,
     "exact": _parse_exact,
     "regex": _parse_regex,
-    "length": _parse_length,
+    "length": _limits_parser(**{name: name for name in LIMIT_FIELDS}),
     "json_schema": _parse_json,
     "json": _parse_json,
     "json_array": _parse_json_array,
-    "format": _parse_format,
-    "word_count": _parse_word_count,
+    "format": _limits_parser(min_bullets="min_bullets", max_bullets="max_bullets"),
+    "word_count": _limits_parser(min_words="min", max_words="max"),
     "sentence_count": _parse_sentence_count,
     "refusal": _parse_refusal,
     "forbidden": _word_list_parser("value", "forbidden_words"),

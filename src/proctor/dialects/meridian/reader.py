@@ -66,16 +66,8 @@ _TEST_FIELDS: Final = (
     *("num_runs", "category", "metadata", *_METADATA_FIELDS),
 )
 _HEADER_FIELDS: Final = (
-    *(
-        "suite_name",
-        "description",
-        "version",
-        "task_type",
-        "license",
-        "categories",
-        "created_at",
-        HOLDOUT_FIELD,
-    ),
+    *("suite_name", "description", "version", "task_type", "license", "categories", "created_at"),
+    HOLDOUT_FIELD,
 )
 _SCORING_FIELDS: Final = ("method", "weight", "params")
 _OWN_FIELDS: Final = ("scorer", "expected", "answer", "rubric", "suite_name", "scoring", "prompt")
@@ -303,7 +295,7 @@ def _parse_grading(fields: FieldReader, notes: ProblemLog) -> tuple[Any, tuple[A
     rubric = fields.pop("rubric")
     if notes.has_errors and (notes.has_error_at("scorer") or notes.has_error_at("scoring")):
         return None, ()
-    if isinstance(expected, dict) and not _is_schema(expected, scorer):
+    if isinstance(expected, dict) and (scorer != "json_schema" or expected.get("type") in EXPECTED_TYPES):
         if scorer is not None:
             fields.error(
                 "conflicting-fields", "scorer", f"has no place beside an object as `{name}`; remove it."
@@ -366,20 +358,13 @@ def _parse_scoring(fields: FieldReader, notes: ProblemLog) -> tuple[str | None, 
     return method, None if weight is None or weight == 1 else float(weight)
 
 
-def _is_schema(expected: dict[str, Any], scorer: str | None) -> bool:
-    return scorer == "json_schema" and expected.get("type") not in EXPECTED_TYPES
-
-
 def _choose_scorer(method: str | None, fields: FieldReader) -> str:
-    if method is None:
-        return "exact"
-    scorer = METHODS[method]
+    scorer = "exact" if method is None else METHODS[method]
     if scorer is None:
         fields.error(
             "conflicting-fields", "scoring", f"{method!r} needs an object with a `type` as `expected`."
         )
-        return "exact"
-    return scorer
+    return scorer or "exact"
 
 
 def _parse_simple(

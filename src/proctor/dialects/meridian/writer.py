@@ -110,7 +110,12 @@ def _render_grading(case: Case, unsaid: LossReport) -> dict[str, Any]:
     if (loses_checks or len(supported) < len(case.assertions)) and not unsaid.is_refused:
         supported, shape = [], UNSCORED_SHAPE  # the rest would pass other answers
     if shape.expected != case.expected:
-        unsaid.note("expected", _expected_reason(shape))
+        why = (
+            "a test with such a check has no other answer beside it."
+            if shape.expected is None
+            else "what its check looks for is the answer that it expects."
+        )
+        unsaid.note("expected", why)
     unsaid.note_labels(case.assertions, renderable=(shape.label,))
     row = dict(shape.row)
     weight = next(iter(weights), 1.0) if len(weights) == 1 else 1.0
@@ -134,9 +139,3 @@ def _select_assertions(case: Case, unsaid: LossReport) -> tuple[list[Assertion],
         else:
             unsaid.note(f"assertions[{place}]", "it has no test with these checks together, in this order.")
     return fitting, best or UNSCORED_SHAPE
-
-
-def _expected_reason(shape: Shape) -> str:
-    if shape.expected is None:
-        return "a test with such a check has no other answer beside it."
-    return "what its check looks for is the answer that it expects."

@@ -93,10 +93,6 @@ def _compare_includes(ideals: list[str], _fields: FieldReader, args: dict[str, A
     return "contains_any", {"values": ideals, **params}
 
 
-def _compare_fuzzy(ideals: list[str], _fields: FieldReader, _args: dict[str, Any]) -> GraderParams:
-    return "fuzzy_match", {"values": ideals}
-
-
 def _compare_json(ideals: list[str], fields: FieldReader, _args: dict[str, Any]) -> GraderParams:
     values: list[Any] = []
     for ideal in ideals:
@@ -112,7 +108,7 @@ def _number_comparison(grader: str) -> Callable[[list[str], FieldReader, dict[st
     """Returns a comparison of numbers; with several ideals, one must match."""
 
     def compare(ideals: list[str], _fields: FieldReader, args: dict[str, Any]) -> GraderParams:
-        own = {name: args[name] for name in ("rel_tolerance",) if name in args}
+        own = {"rel_tolerance": args["rel_tolerance"]} if "rel_tolerance" in args else {}
         checks = [{"grader": grader, "params": {"value": ideal, **own}} for ideal in ideals]
         if len(checks) == 1:
             return grader, {"value": ideals[0], **own}
@@ -126,7 +122,7 @@ def _number_comparison(grader: str) -> Callable[[list[str], FieldReader, dict[st
 _TEXT_CLASSES: Final[dict[str, Callable[[list[str], FieldReader, dict[str, Any]], GraderParams]]] = {
     "Match": _compare_match,
     "Includes": _compare_includes,
-    "FuzzyMatch": _compare_fuzzy,
+    "FuzzyMatch": lambda ideals, _fields, _args: ("fuzzy_match", {"values": ideals}),
     "JsonMatch": _compare_json,
     "NumericMatch": _number_comparison("numeric_match"),
     "NumericEqual": _number_comparison("numeric_equal"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
+from itertools import islice
 from posixpath import basename
 from typing import Any, Final
 
@@ -24,13 +25,13 @@ from proctor.dialects.openai_evals.classes import (
 from proctor.dialects.openai_evals.registry import Eval, find_data_file, find_evals, parse_evals
 from proctor.dialects.pramana.reader import parse_ideal, parse_input
 from proctor.dialects.shared.jsonl import file_name, read_all, read_rows
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, parse_yaml
 from proctor.errors import suggestion
 from proctor.model import Case, Message, Problem, Suite, UnreadableRow
 from proctor.protocols import CaseAtLine, SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
-_YAML_ENDINGS: Final = (".yaml", ".yml")
 _GENERIC_NAMES: Final = frozenset(("samples", "test", "data"))
 """File names that say nothing about the suite."""
 
@@ -47,7 +48,7 @@ class Layout(Struct, frozen=True, kw_only=True):
 
 def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
-    if file_name(source.path).suffix.lower() in _YAML_ENDINGS:
+    if file_name(source.path).suffix.lower() in YAML_ENDINGS:
         yield from _read_registry(source)
     else:
         yield from _read_rows(source)
@@ -161,8 +162,7 @@ def _read_examples(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> 
     if type(count) is not int or count < 0 or (count and evaluation.kind != "Match"):
         message = (
             f"`num_few_shot` of {evaluation.name} is {quote_value(count)}; it must be a whole number of 0 "
-            "or more, "
-            "and only the class Match has it."
+            "or more, and only the class Match has it."
         )
         notes.error("few-shot", message, "num_few_shot")
         return ()
@@ -171,11 +171,8 @@ def _read_examples(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> 
         return ()
     path = display_path(source, file.path)
     messages: list[Message] = []
-    number = 0
-    for item in read_rows(BytesIO(file.data), path):
-        if number == count:
-            break
-        number += 1
+    items = list(islice(read_rows(BytesIO(file.data), path), count))
+    for item in items:
         if isinstance(item, Problem):
             notes.problems.append(replace(item, row=None))  # it keeps no case from being read
             notes.has_errors = True
@@ -185,8 +182,8 @@ def _read_examples(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> 
         messages += parse_input(FieldReader(row, inner), inner, "sample")
         notes.problems += inner.problems
         notes.has_errors |= inner.has_errors
-    if number < count:
-        message = f"`num_few_shot` of {evaluation.name} is {count}, and {path} has {number} examples."
+    if len(items) < count:
+        message = f"`num_few_shot` of {evaluation.name} is {count}, and {path} has {len(items)} examples."
         notes.warn("few-shot", message, "num_few_shot")
     return tuple(messages)
 

@@ -77,8 +77,7 @@ class Pramana(Dialect):
             line, row = item
             notes = ProblemLog(source.path, line, of_case=True)
             case = _parse_case(FieldReader(row, notes), notes)
-            if notes.problems:
-                yield from notes.problems
+            yield from notes.problems
             if notes.has_errors:
                 failed = True
                 continue
@@ -304,28 +303,12 @@ def _parse_assertion(fields: FieldReader, ideal: Ideal, notes: ProblemLog) -> As
     return Assertion(grader=grader, params=params, label=kind)
 
 
-def _parse_exact(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
-    return "exact", {"value": reader.get_ideals()[0]}
-
-
-def _parse_contains(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
-    return "contains", {"value": reader.get_ideals()[0]}
-
-
-def _parse_contains_any(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
-    return "contains_any", {"values": reader.get_ideals()}
-
-
 def _parse_number(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
     tolerance = reader.rel_tolerance
     if tolerance is not None and tolerance < 0:
         reader.fields.error("bad-tolerance", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
     more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
     return reader.kind, {"value": reader.get_ideals()[0], **more}
-
-
-def _parse_is_json(_reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
-    return "is_json", {}
 
 
 def _parse_llm_judge(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
@@ -355,11 +338,11 @@ def _parse_semantic_similarity(reader: _AssertionReader) -> tuple[str, dict[str,
 _FIRST_IDEAL_TYPES: Final = frozenset(("exact_match", "contains", *NUMERIC_TYPES))
 _TEXT_TYPES: Final = frozenset(("exact_match", "contains", "contains_any"))
 _PARSERS: Final[dict[str, Callable[[_AssertionReader], tuple[str, dict[str, Any]]]]] = {
-    "exact_match": _parse_exact,
-    "contains": _parse_contains,
-    "contains_any": _parse_contains_any,
+    "exact_match": lambda reader: ("exact", {"value": reader.get_ideals()[0]}),
+    "contains": lambda reader: ("contains", {"value": reader.get_ideals()[0]}),
+    "contains_any": lambda reader: ("contains_any", {"values": reader.get_ideals()}),
     **dict.fromkeys(NUMERIC_TYPES, _parse_number),
-    "is_json": _parse_is_json,
+    "is_json": lambda _reader: ("is_json", {}),
     "llm_judge": _parse_llm_judge,
     "semantic_similarity": _parse_semantic_similarity,
 }

@@ -13,17 +13,8 @@ from proctor.protocols import RenderedFile
 
 _UNSUPPORTED_SUITE_FIELDS: Final = ("description", "pass_rule", "repeats_rule", "notes")
 _UNSUPPORTED_CASE_FIELDS: Final = (
-    *(
-        "criteria",
-        "repeats",
-        "pass_rule",
-        "target",
-        "only_targets",
-        "workspace",
-        "form",
-        "variables",
-        "notes",
-    ),
+    *("criteria", "repeats", "pass_rule", "target", "only_targets", "workspace", "form", "variables"),
+    "notes",
 )
 _METADATA_FIELDS: Final = ("difficulty", "tokens_est")
 _IMPOSSIBLE_JUDGE_PROMPT: Final = (
@@ -124,10 +115,8 @@ def _render_grading(case: Case, unsaid: LossReport) -> tuple[dict[str, Any], Any
         field = f"assertions[{place}]"
         check_and_ideal = None if check is not None else _render_check(assertion, ideal)
         if check_and_ideal is None:
-            unsaid.note(
-                field,
-                "it has one check a case." if check is not None else unsupported_check_message(assertion),
-            )
+            why = "it has one check a case." if check is not None else unsupported_check_message(assertion)
+            unsaid.note(field, why)
             loses_checks = True
             continue
         check, new_ideal = check_and_ideal
@@ -176,6 +165,10 @@ def _is_non_blank(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _are_non_blank(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(map(_is_non_blank, values))
+
+
 _CheckAndIdeal = tuple[dict[str, Any], Any] | None
 
 
@@ -192,12 +185,7 @@ def _single_value_renderer(kind: str) -> Callable[[dict[str, Any], Any], _CheckA
 
 def _render_contains_any(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
     values = params.get("values")
-    if (
-        params.keys() != {"values"}
-        or not values
-        or not isinstance(values, list)
-        or not all(map(_is_non_blank, values))
-    ):
+    if params.keys() != {"values"} or not _are_non_blank(values):
         return None
     ideals = [ideal] if isinstance(ideal, str) else ideal
     return {"type": "contains_any"}, ideal if ideals == values else values
@@ -230,7 +218,7 @@ def _render_similarity(params: dict[str, Any], _ideal: Any) -> _CheckAndIdeal:
     texts = [value] if isinstance(value, str) else value
     if params.keys() != {"value", "threshold"} or type(threshold) is not float or not 0 <= threshold <= 1:
         return None
-    if not texts or not isinstance(texts, list) or not all(map(_is_non_blank, texts)):
+    if not _are_non_blank(texts):
         return None
     return {"type": "semantic_similarity", "threshold": threshold}, value
 

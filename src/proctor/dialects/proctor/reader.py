@@ -118,8 +118,7 @@ def _read_attachment(
     if file is None:
         message = (
             f"`{field}` is {quote_value(path)}, and there is no such file in the suite's folder, outside of "
-            "which "
-            "none is read. Put it there, or write its content in `text`, or as base64 in `data`."
+            "which none is read. Put it there, or write its content in `text`, or as base64 in `data`."
         )
         notes.error("missing-file", message, field)
         return None

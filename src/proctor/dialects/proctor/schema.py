@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
@@ -257,7 +257,7 @@ class _SchemaErrors:
         properties = kind["properties"]
         for name in kind["required"]:
             if name not in value:
-                (expected,) = set(self._describe_expected(properties[name]))
+                expected = self._describe_expected(properties[name])
                 self._note_error("missing-field", prefix + name, f"is missing; it must be {expected}.")
         for name, item in value.items():
             if name in properties:
@@ -267,12 +267,11 @@ class _SchemaErrors:
                 hint = suggestion(name[:60], list(properties))
                 self._notes.error("unknown-field", f"Unknown field {quote_value(field)}. {hint}", field)
 
-    def _describe_expected(self, schema: dict[str, Any]) -> Iterator[str]:
+    def _describe_expected(self, schema: dict[str, Any]) -> str:
         kind = self._resolve(schema)
         if "enum" in kind:
-            yield " or ".join(map(quote_value, kind["enum"]))
-        else:
-            yield _TYPE_CHECKS[kind["type"]][1]
+            return " or ".join(map(quote_value, kind["enum"]))
+        return _TYPE_CHECKS[kind["type"]][1]
 
     def _note_error(self, code: str, place: str, what: str) -> None:
         self._notes.error(code, f"`{place}` {what}", place)

@@ -17,7 +17,7 @@ from proctor.dialects.promptfoo.templates import BadTemplate, as_text, fill_temp
 from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, quote_value
-from proctor.yaml12 import map_strings, to_plain
+from proctor.yaml12 import YamlError, load, map_strings, to_plain
 
 RUBRIC_QUESTION: Final = "Does the answer do all that this rubric asks of it?\n\n"
 CRITERION_QUESTION: Final = "Does the answer meet this criterion in full?\n\n"
@@ -120,7 +120,7 @@ def text_list_parser(grader: str, **more: Any) -> Callable[[AssertionReader], Gr
 
 
 def parse_equals(reader: AssertionReader) -> GraderCall:
-    """Parses `parse_equals`: the text itself, or the same JSON."""
+    """Parses `equals`: the text itself, or the same JSON."""
     value = reader.required_value("what the answer must be")
     if isinstance(value, dict | list):
         return GraderCall("json_schema", {"schema": {"const": value}, "strip_fences": False})
@@ -128,7 +128,7 @@ def parse_equals(reader: AssertionReader) -> GraderCall:
 
 
 def parse_regex(reader: AssertionReader) -> GraderCall:
-    """Parses `parse_regex`: a pattern of JavaScript's."""
+    """Parses `regex`: a pattern of JavaScript's."""
     regex_text = reader.text("a regular expression")
     try:
         pattern, _ = to_python(regex_text, "")
@@ -173,11 +173,6 @@ def parse_word_count(reader: AssertionReader) -> GraderCall:
     return GraderCall("length", {f"{name}_words": limit for name, limit in limits.items()})
 
 
-def parse_refusal(_reader: AssertionReader) -> GraderCall:
-    """Parses `is-refusal`: the answer declines."""
-    return GraderCall("refusal", {})
-
-
 # --- JSON --------------------------------------------------------------------------------------------------
 
 
@@ -204,8 +199,6 @@ def _format_params(schema: Any) -> dict[str, Any]:
 
 def _parse_schema(reader: AssertionReader) -> Any:
     """Returns the schema in `value`: an object, or JSON or YAML text; None if there is none."""
-    from proctor.yaml12 import YamlError, load
-
     schema = reader.optional_value()
     if isinstance(schema, str) and schema.strip():
         try:
@@ -242,7 +235,7 @@ def limit_parser(grader: str, param: str, expected: str) -> Callable[[AssertionR
 
 
 def parse_similar(reader: AssertionReader) -> GraderCall:
-    """Parses `parse_similar`: close enough in meaning to one of the texts."""
+    """Parses `similar`: close enough in meaning to one of the texts."""
     value = reader.required_value("a text, or a list of texts")
     threshold = reader.share()
     references = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
@@ -257,12 +250,7 @@ def parse_similar(reader: AssertionReader) -> GraderCall:
 
 def question_parser(before: str) -> Callable[[AssertionReader], GraderCall]:
     """Returns a parser for a type that asks a judge for yes or no, with this text before the value."""
-
-    def to_call(reader: AssertionReader) -> GraderCall:
-        value = reader.text("what the judge goes by")
-        return GraderCall("llm_judge", {"prompt": before + value})
-
-    return to_call
+    return lambda reader: GraderCall("llm_judge", {"prompt": before + reader.text("what the judge goes by")})
 
 
 def parse_llm_rubric(reader: AssertionReader) -> GraderCall:

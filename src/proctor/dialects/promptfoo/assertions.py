@@ -79,10 +79,7 @@ def _parse_assertion(
     if not type_name or not _check_type(kind, negated, fields, inside=inside):
         return None
     reader = AssertionReader(fields=fields, kind=kind, values=context.values, source=context.source)
-    if kind == ASSERT_SET:
-        call: GraderCall = _parse_assert_set(reader, context)
-    else:
-        call = _PARSERS[kind](reader)
+    call = _parse_assert_set(reader, context) if kind == ASSERT_SET else _PARSERS[kind](reader)
     weight = fields.number("weight")
     if weight is not None and weight < 0:
         fields.error("bad-number", "weight", f"is {weight}; it must be 0 or more.")
@@ -179,22 +176,14 @@ def _parse_assert_set(reader: AssertionReader, context: AssertionContext) -> Gra
         if assertion is not None:
             members.append(_make_member(assertion, number + 1))
     threshold = reader.share()
+    all_pass: dict[str, Any] = {"type": "threshold", "threshold": 1.0}
+    aggregator = all_pass if threshold is None else {"type": "weighted_average"}
     if members and not threshold and not any(member["assertion"].get("weight", 1.0) for member in members):
         # Members of weight 0 pass in any case, and so does the set.
         for member in members:
             member["assertion"].pop("weight")
-        return GraderCall(
-            "composite", _make_composite_params(members, {"type": "threshold", "threshold": 1.0}), 0.0
-        )
-    if threshold is None:
-        return GraderCall(
-            "composite", _make_composite_params(members, {"type": "threshold", "threshold": 1.0})
-        )
-    return GraderCall("composite", _make_composite_params(members, {"type": "weighted_average"}), threshold)
-
-
-def _make_composite_params(members: list[dict[str, Any]], aggregator: dict[str, Any]) -> dict[str, Any]:
-    return {"members": members, "aggregator": aggregator}
+        aggregator, threshold = all_pass, 0.0
+    return GraderCall("composite", {"members": members, "aggregator": aggregator}, threshold)
 
 
 def _make_member(read_assertion: Assertion, number: int) -> dict[str, Any]:
@@ -220,7 +209,7 @@ _PARSERS: Final[dict[str, Callable[[AssertionReader], GraderCall]]] = {
     "icontains-all": kinds.text_list_parser("contains_all", ignore_case=True),
     "icontains-any": kinds.text_list_parser("contains_any", ignore_case=True),
     "is-json": kinds.parse_is_json,
-    "is-refusal": kinds.parse_refusal,
+    "is-refusal": lambda _reader: GraderCall("refusal", {}),
     "latency": kinds.limit_parser(
         "latency", "threshold_ms", "the most that an answer may take, in milliseconds"
     ),

@@ -12,11 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.promptfoo.assertions import AssertionContext, parse_assertions
-from proctor.dialects.promptfoo.files import FILE_SCHEME, read_value, strip_scheme
+from proctor.dialects.promptfoo.files import FILE_SCHEME, expand_reference, read_value
 from proctor.dialects.promptfoo.prompts import PromptTemplate
 from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.dialects.promptfoo.templates import BadTemplate, as_text, resolve_values
 from proctor.dialects.promptfoo.test_files import RawPromptfooTest
+from proctor.dialects.shared.yaml_files import ignore_fields
 from proctor.model import Assertion, Case, Message, PassRule, Problem
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
@@ -43,7 +44,6 @@ MAX_CASES: Final = 10_000
 _NON_WORD: Final = re.compile(r"[^\w.]+")
 _SHORT_VALUE: Final = re.compile(r"[^\s,=\[\]]([^\n,=\[\]]{0,38}[^\s,=\[\]])?")
 _MAX_ID_LENGTH: Final = 60
-_GLOB_CHARACTERS: Final = frozenset("*?[")
 
 
 UNSCORED_ASSERTION: Final = Assertion(
@@ -150,10 +150,7 @@ def _parse_options(fields: FieldReader) -> dict[str, Any]:
         if name in inner:
             inner.pop(name)
             inner.error("unsupported", name, why)
-    for name in UNUSED_OPTIONS:
-        if name in inner:
-            inner.pop(name)
-            inner.warn("no-effect", name, "has no effect here.")
+    ignore_fields(inner, UNUSED_OPTIONS, {})
     options: dict[str, Any] = {name: inner.text(name) for name in ("prefix", "suffix") if name in inner}
     for name in ("disableVarExpansion", "disableDefaultAsserts"):
         if name in inner:
@@ -210,14 +207,9 @@ def _parse_values(
         if not isinstance(item, str) or not item.startswith(FILE_SCHEME):
             values.append(to_plain(item))
             continue
-        path = strip_scheme(item)
-        paths = source.expand_glob(path) if _GLOB_CHARACTERS.intersection(path) else [path]
-        if not paths:
-            notes.error(
-                "empty-glob", f"`{field}` is {quote_value(path)}, which matches no file.", field, line=line
-            )
         values += [
-            to_plain(read_value(FILE_SCHEME + file_path, source, notes, field, line)) for file_path in paths
+            to_plain(read_value(FILE_SCHEME + path, source, notes, field, line))
+            for path in expand_reference(item, source, notes, field, line)
         ]
     return values
 
@@ -274,19 +266,15 @@ def _count_cases(test: ParsedTest, common: ConfigurationLevel) -> int:
 
 def _combine_values(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields each combination of values, the first variable slowest, with a suffix for its id."""
-    places = [range(len(options)) for options in values.values()]
-    for indexes in product(*places):
-        at = dict(zip(values, indexes, strict=True))
-        suffixes = [
-            f"{name}={_format_id_value(values[name][at[name]], at[name])}"
-            for name in at
-            if len(values[name]) > 1
-        ]
+    several = [name for name, options in values.items() if len(options) > 1]
+    for choice in product(*map(enumerate, values.values())):
+        chosen = dict(zip(values, choice, strict=True))
+        suffixes = [f"{name}={_format_id_value(*chosen[name])}" for name in several]
         suffix = f"[{','.join(suffixes)}]" if suffixes else ""
-        yield suffix, {name: values[name][place] for name, place in at.items()}
+        yield suffix, {name: value for name, (_, value) in chosen.items()}
 
 
-def _format_id_value(value: Any, place: int) -> str:
+def _format_id_value(place: int, value: Any) -> str:
     """Returns a value for an id: the value itself if it is short, else its number."""
     text = as_text(value)
     return text if _SHORT_VALUE.fullmatch(text) else f"#{place + 1}"

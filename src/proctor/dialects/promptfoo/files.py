@@ -9,13 +9,13 @@ import re
 from posixpath import basename, splitext
 from typing import Any, Final
 
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, find_file, parse_json, parse_yaml
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import ProblemLog, quote_value
 
 FILE_SCHEME: Final = "file://"
 JSON_ENDINGS: Final = (".json",)
-YAML_ENDINGS: Final = (".yaml", ".yml")
 DATA_ENDINGS: Final = (*JSON_ENDINGS, *YAML_ENDINGS)
 CODE_ENDINGS: Final = (
     *(".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".py", ".rb", ".go", ".sh", ".bash", ".pl", ".ps1"),
@@ -23,6 +23,7 @@ CODE_ENDINGS: Final = (
 )
 
 _CODE_PATH: Final = re.compile(r"^(.*(\.\w+))(?::[A-Za-z_$][\w$.]*)?$")
+_GLOB_CHARACTERS: Final = frozenset("*?[")
 _ADDRESS: Final = re.compile(r"(?!file:)([A-Za-z][\w+.-]*)://")
 
 
@@ -63,6 +64,18 @@ def refuse_reference(reference: str, notes: ProblemLog, field: str, line: int | 
     return False
 
 
+def expand_reference(
+    reference: str, source: SuiteSource, notes: ProblemLog, field: str, line: int | None = None
+) -> list[str]:
+    """Returns the path in a reference, or those that it matches as a glob; an error if it matches none."""
+    path = strip_scheme(reference)
+    paths = source.expand_glob(path) if _GLOB_CHARACTERS.intersection(path) else [path]
+    if not paths:
+        message = f"`{field}` is {quote_value(path)}, which matches no file."
+        notes.error("empty-glob", message, field, line=line)
+    return paths
+
+
 def read_text(file: SourceFile, source: SuiteSource, notes: ProblemLog, field: str, line: int | None) -> str:
     """Decodes a text file and normalizes its line endings; an error if it is not UTF-8."""
     try:
@@ -70,8 +83,7 @@ def read_text(file: SourceFile, source: SuiteSource, notes: ProblemLog, field: s
     except UnicodeDecodeError as error:
         message = (
             f"`{field}` is {display_path(source, file.path)}, whose byte {error.start + 1} is not UTF-8. "
-            "Only "
-            "files of text are read."
+            "Only files of text are read."
         )
         notes.error("bad-encoding", message, field, line=line)
         return ""

@@ -15,14 +15,14 @@ from proctor.dialects.promptfoo.files import (
     CODE_ENDINGS,
     DATA_ENDINGS,
     FILE_SCHEME,
+    expand_reference,
     get_ending,
     read_data,
     read_text,
     refuse_reference,
-    strip_scheme,
 )
 from proctor.dialects.promptfoo.templates import BadTemplate, fill_template, parse_template
-from proctor.dialects.shared.yaml_files import display_path, find_file
+from proctor.dialects.shared.yaml_files import display_path, find_file, ignore_fields
 from proctor.model import Message
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
@@ -37,7 +37,6 @@ _FILE_ENDINGS: Final = frozenset((*TEXT_ENDINGS, *DATA_ENDINGS, *CODE_ENDINGS, "
 _ADVICE: Final = "Write the prompt as text or as a list of messages."
 _PROMPT_SEPARATOR: Final = re.compile(r"^---[ \t]*$\n?", re.MULTILINE)
 _NON_WORD: Final = re.compile(r"[^\w.]+")
-_GLOB_CHARACTERS: Final = frozenset("*?[")
 
 
 class PromptTemplate(Struct, frozen=True, kw_only=True):
@@ -71,7 +70,7 @@ class PromptTemplate(Struct, frozen=True, kw_only=True):
 
 
 _UNREADABLE_PROMPT: Final = PromptTemplate(
-    label="unreadable", field="prompts", messages=(Message(role="user", content="?"),), is_chat=False
+    label="unreadable", field="prompts", messages=(Message(role="user", content="?"),)
 )
 """Replaces an invalid prompt; its error keeps every case from running."""
 
@@ -127,10 +126,7 @@ def _read_entry(
         fields = FieldReader(item, notes, entry.field + ".")
         fields.drop_null(*ENTRY_FIELDS)
         label = fields.text("label")
-        for name in ("description", "config"):
-            if name in fields:
-                fields.pop(name)
-                fields.warn("no-effect", name, "has no effect here.")
+        ignore_fields(fields, ("description", "config"), {})
         name = "raw" if "raw" in fields else "id"
         inner: Any = fields.pop(name)
         if name == "raw":
@@ -165,17 +161,12 @@ def _read_files(
 ) -> Iterator[tuple[_PromptEntry, Any]]:
     if refuse_reference(reference, notes, entry.field, entry.line, _ADVICE):
         return
-    path = strip_scheme(reference)
-    paths = source.expand_glob(path) if _GLOB_CHARACTERS.intersection(path) else [path]
-    if not paths:
-        message = f"`{entry.field}` is {quote_value(path)}, which matches no file."
-        notes.error("empty-glob", message, entry.field, line=entry.line)
-    for file_path in paths:
-        file = find_file(file_path, source, notes, entry.field, entry.line)
+    for path in expand_reference(reference, source, notes, entry.field, entry.line):
+        file = find_file(path, source, notes, entry.field, entry.line)
         if file is not None:
-            path = display_path(source, file.path)
+            shown_path = display_path(source, file.path)
             for line, raw in _read_file(file, entry, source, notes):
-                yield replace(entry, path=path, line=line), raw
+                yield replace(entry, path=shown_path, line=line), raw
 
 
 def _read_file(

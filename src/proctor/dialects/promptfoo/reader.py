@@ -12,10 +12,10 @@ from proctor.dialects.promptfoo.prompts import read_prompts
 from proctor.dialects.promptfoo.providers import parse_target_names
 from proctor.dialects.promptfoo.test_files import read_tests
 from proctor.dialects.shared.jsonl import file_name, read_all
-from proctor.dialects.shared.yaml_files import ignore_fields, parse_json, parse_yaml
+from proctor.dialects.shared.yaml_files import ignore_fields, parse_json, parse_yaml, require_object
 from proctor.model import Problem, Suite, SuiteDefaults
 from proctor.protocols import CaseAtLine, SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type
+from proctor.validation import FieldReader, ProblemLog
 
 CONFIGURATION_FIELDS: Final = (
     *("description", "prompts", "providers", "targets", "tests", "defaultTest", "evaluateOptions"),
@@ -37,20 +37,15 @@ REFUSED_FIELDS: Final = {
 """Unsupported fields, each with error code and message. Code may change every test; the others add tests."""
 EVALUATE_FIELDS: Final = ("maxConcurrency", "repeat", "cache")
 UNUSED_EVALUATE_FIELDS: Final = (
-    "delay",
-    "showProgressBar",
-    "timeoutMs",
-    "maxEvalTimeMs",
-    "generateSuggestions",
+    *("delay", "showProgressBar", "timeoutMs", "maxEvalTimeMs", "generateSuggestions"),
 )
-
-_DEFAULT_STEM: Final = "promptfooconfig"
 
 
 def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases in file order, and each problem where it occurs."""
     notes = ProblemLog(source.path, 1, "Test")
-    row = _read_configuration(source, notes)
+    read = parse_json if source.path.lower().endswith(".json") else parse_yaml
+    row = require_object(read(read_all(source), notes), notes, "an object with `prompts` and `tests`")
     readable = not notes.has_errors
     fields = FieldReader(row, notes)
     fields.drop_null(*fields.remaining_names())
@@ -66,19 +61,6 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         else:
             number += 1
             yield from build_cases(item, number, common)
-
-
-def _read_configuration(source: SuiteSource, notes: ProblemLog) -> dict[str, Any]:
-    read = parse_json if source.path.lower().endswith(".json") else parse_yaml
-    value = read(read_all(source), notes)
-    if isinstance(value, dict):
-        return value
-    if not notes.has_errors:
-        actual_kind = "empty" if value is None else json_type(value)
-        notes.error(
-            "not-a-suite", f"The file is {actual_kind}; it must be an object with `prompts` and `tests`."
-        )
-    return {}
 
 
 def _parse_heading(
@@ -124,7 +106,7 @@ def _get_suite_name(source: SuiteSource) -> str:
     """Returns the file's name, or its folder's if the file is named `promptfooconfig`."""
     name = file_name(source.path).name
     stem = name.rpartition(".")[0] or name
-    if stem.lower() == _DEFAULT_STEM:
+    if stem.lower() == "promptfooconfig":
         return basename(source.folder.replace("\\", "/")) or stem
     return stem or "suite"
 
@@ -158,9 +140,6 @@ def _parse_defaults(fields: FieldReader) -> tuple[SuiteDefaults, int | None]:
     inner.drop_null(*inner.remaining_names())
     concurrency, repeats = inner.integer("maxConcurrency", least=1), inner.integer("repeat", least=1)
     cache = inner.boolean("cache", True) if "cache" in inner else None
-    for unused in UNUSED_EVALUATE_FIELDS:
-        if unused in inner:
-            inner.pop(unused)
-            inner.warn("no-effect", unused, "has no effect here.")
+    ignore_fields(inner, UNUSED_EVALUATE_FIELDS, {})
     inner.finish((*EVALUATE_FIELDS, *UNUSED_EVALUATE_FIELDS))
     return SuiteDefaults(targets=targets, concurrency=concurrency, cache=cache), repeats

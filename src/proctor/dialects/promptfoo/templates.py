@@ -63,8 +63,7 @@ def parse_template(text: str) -> TemplateParts:
             raise BadTemplate(
                 "template-code",
                 f"has {quote_value(excerpt)}. Only plain names such as `{{{{ city }}}}` are filled in; "
-                "filters, "
-                "loops, conditions and comments are not read. Write the text out.",
+                "filters, loops, conditions and comments are not read. Write the text out.",
                 line,
             )
         parts += (text[end : tag.start()], TemplatePlaceholder(name[1], line))

@@ -11,11 +11,11 @@ from msgspec import Struct
 from proctor.dialects.promptfoo.csv import read_csv_tests
 from proctor.dialects.promptfoo.files import (
     DATA_ENDINGS,
+    expand_reference,
     get_ending,
     read_data,
     read_text,
     refuse_reference,
-    strip_scheme,
 )
 from proctor.dialects.shared.jsonl import read_rows
 from proctor.dialects.shared.yaml_files import display_path, find_file
@@ -25,9 +25,7 @@ from proctor.validation import ProblemLog, json_type, quote_value
 
 JSON_LINES_ENDINGS: Final = (".jsonl", ".ndjson")
 CSV_ENDING: Final = ".csv"
-_TEST_FILE_ENDINGS: Final = (CSV_ENDING, *JSON_LINES_ENDINGS, *DATA_ENDINGS)
 _ADVICE: Final = "Write the tests out, in the configuration or in a file of data."
-_GLOB_CHARACTERS: Final = frozenset("*?[")
 
 
 class RawPromptfooTest(Struct, frozen=True, kw_only=True):
@@ -44,7 +42,6 @@ def read_tests(value: Any, line: int, source: SuiteSource) -> Iterator[RawPrompt
 
     Without any tests there is one, with only the defaults.
     """
-    notes = ProblemLog(source.path, line)
     if value is None:
         yield RawPromptfooTest(row={}, line=line)
     elif isinstance(value, str | dict):
@@ -57,6 +54,7 @@ def read_tests(value: Any, line: int, source: SuiteSource) -> Iterator[RawPrompt
         message = (
             f"`tests` is {quote_value(value)}, {json_type(value)}; it must be a list of tests, or a file."
         )
+        notes = ProblemLog(source.path, line)
         notes.error("wrong-type", message, "tests")
         yield from notes.problems
 
@@ -82,14 +80,10 @@ def _read_reference(
     reference: str, field: str, notes: ProblemLog, source: SuiteSource
 ) -> Iterator[RawPromptfooTest | Problem]:
     """Yields the tests of the files that a path or a glob matches."""
-    path = strip_scheme(reference)
     files: list[SourceFile | None] = []
     if not refuse_reference(reference, notes, field, None, _ADVICE):
-        wild = bool(_GLOB_CHARACTERS.intersection(path))
-        matches = source.expand_glob(path) if wild else [path]
-        if not matches:
-            notes.error("empty-glob", f"`{field}` is {quote_value(path)}, which matches no file.", field)
-        files = [find_file(match, source, notes, field) for match in matches]
+        paths = expand_reference(reference, source, notes, field)
+        files = [find_file(path, source, notes, field) for path in paths]
     yield from notes.problems
     for file in files:
         if file is not None:
@@ -114,7 +108,7 @@ def _read_file(
     elif ending in DATA_ENDINGS:
         yield from _read_data_file(file, path, source)
     else:
-        endings = ", ".join(_TEST_FILE_ENDINGS)
+        endings = ", ".join((CSV_ENDING, *JSON_LINES_ENDINGS, *DATA_ENDINGS))
         message = f"`{field}` is {quote_value(file.path)}; tests are read from files that end in {endings}."
         notes.error("unknown-ending", message, field)
         yield from notes.problems

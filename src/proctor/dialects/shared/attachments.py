@@ -28,7 +28,6 @@ DOCUMENT_MEDIA_TYPES: Final = {
     ".mkv": "video/x-matroska",
 }
 """The same for other files. Not `mimetypes`, which differs by machine: digests include the type."""
-_DEFAULT_MEDIA_TYPE: Final = "application/octet-stream"
 _SIGNATURES: Final = (
     (b"%PDF-", "application/pdf"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -52,10 +51,9 @@ def build_attachment(kind: Literal["file", "image"], path: str, data: bytes) -> 
             return Attachment(kind=kind, path=path, text=text)
         except UnicodeDecodeError:
             pass
-    ending = splitext(path)[1].lower()
-    media_type = (
-        media_type or IMAGE_MEDIA_TYPES.get(ending) or DOCUMENT_MEDIA_TYPES.get(ending, _DEFAULT_MEDIA_TYPE)
-    )
+    if media_type is None:
+        types = IMAGE_MEDIA_TYPES | DOCUMENT_MEDIA_TYPES
+        media_type = types.get(splitext(path)[1].lower(), "application/octet-stream")
     return Attachment(kind=kind, path=path, media_type=media_type, data=data)
 
 

@@ -20,9 +20,6 @@ array, which may span many lines each."""
 
 _MAX_BYTES: Final = 8 * 2**20
 """Fewer lines are read if they are long."""
-_PROCTOR_KEY: Final = "proctor"
-"""The key of a first line that only dialect proctor reads."""
-_MARKDOWN_ENDING: Final = ".md"
 _JSON_KEY = re.compile(r'"(\w+)"\s*:')
 _YAML_START = re.compile(
     r"([ \t\r]*(#[^\n]*|---[^\n]*|%YAML[^\n]*)?\n)*[\"']?[A-Za-z_$][\w$-]*[\"']?[ \t]*:(\s|$)"
@@ -43,7 +40,7 @@ def read_head(path: str, lines: Iterable[bytes]) -> FileHead:
     first = list(_take_lines(lines, MAX_LINES))
     data = b"".join(first)
     text = data.decode("utf-16" if data.startswith(UTF_16_BOMS) else "utf-8-sig", "replace")
-    if path.lower().endswith(_MARKDOWN_ENDING):
+    if path.lower().endswith(".md"):
         return FileHead(path=path, text=text)
     if _YAML_START.match(text):
         remainder = b"".join(_take_lines(lines, _MAX_MORE_LINES)).decode("utf-8", "replace")
@@ -54,7 +51,7 @@ def read_head(path: str, lines: Iterable[bytes]) -> FileHead:
     else:
         objects = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
         rows = tuple(row for row in objects if isinstance(row, dict))
-    if rows and _PROCTOR_KEY in rows[0]:  # its other lines may look like any dialect's
+    if rows and "proctor" in rows[0]:  # dialect proctor; its other lines may look like any dialect's
         rows = rows[:1]
     if not rows and text.lstrip().startswith(("{", "[")):
         keys = dict.fromkeys(_JSON_KEY.findall(text))

@@ -64,8 +64,9 @@ class LossReport:
 
     def note_fields(self, names: Iterable[str]) -> None:
         """Notes those of the fields that are not at their defaults, as the format does not have them."""
+        blank = Case(id="", input=()) if isinstance(self._record, Case) else Suite(name="", dialect="")
         for name in names:
-            if getattr(self._record, name) != _get_defaults(type(self._record))[name]:
+            if getattr(self._record, name) != getattr(blank, name):
                 self.note(name, "it has no such field.")
 
     def note_labels(self, assertions: Iterable[Assertion], renderable: Collection[str | None] = ()) -> None:
@@ -110,11 +111,6 @@ class LossReport:
                 case=case,
             )
         )
-
-
-def _get_defaults(kind: type[Any]) -> dict[str, Any]:
-    blank = kind(id="", input=()) if kind is Case else kind(name="", dialect="")
-    return {name: getattr(blank, name) for name in kind.__struct_fields__}
 
 
 @cache

@@ -73,7 +73,8 @@ def collect_attached_files(messages: Iterable[Message]) -> dict[str, bytes] | No
     for message in messages:
         for part in message.parts:
             if isinstance(part, Attachment):
-                path, data = normpath(part.path), _attachment_bytes(part)
+                path = normpath(part.path)
+                data = part.data if part.text is None else encode_text(part.text)
                 if _OUTSIDE_PATH.match(part.path) or files.setdefault(path, data) != data:
                     return None
     return files
@@ -83,10 +84,6 @@ def encode_text(text: str) -> bytes:
     """Encodes a text so that it reads back unchanged; reading drops a byte order mark and the CR of CRLF."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     return (mark + text.replace("\r\n", "\r\r\n")).encode("utf-8")
-
-
-def _attachment_bytes(attachment: Attachment) -> bytes:
-    return attachment.data if attachment.text is None else encode_text(attachment.text)
 
 
 def _iter_parent_folders(path: str) -> Iterator[str]:

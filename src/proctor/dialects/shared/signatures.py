@@ -110,7 +110,7 @@ def is_openai_evals(head: FileHead) -> bool:
 
 def is_evals_registry(head: FileHead) -> bool:
     """Whether a file is YAML of OpenAI's registry: entries with a class and data."""
-    is_yaml = head.path.lower().endswith((".yaml", ".yml"))
+    is_yaml = head.path.lower().endswith(YAML_ENDINGS)
     return is_yaml and bool(_EVAL_CLASS.search(head.text) and _EVAL_SAMPLES.search(head.text))
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from proctor.dialects.shared.jsonl import BOM, file_name
 from proctor.protocols import SourceFile, SuiteSource
-from proctor.validation import FieldReader, ProblemLog
+from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import YamlError, load, to_plain
 
 _SURROGATE_PAIR: Final = re.compile(
@@ -73,6 +73,22 @@ def parse_json(data: bytes, notes: ProblemLog) -> Any:
     except (ValueError, RecursionError):  # yaml_of describes these better
         pass
     return parse_yaml(_SURROGATE_PAIR.sub(_join_surrogates, data), notes)
+
+
+def require_object(value: Any, notes: ProblemLog, expected: str) -> dict[str, Any]:
+    """Returns the parsed content of a suite; an empty object and an error if it is not an object.
+
+    Args:
+        value: the content; None if it could not be parsed.
+        notes: takes the error, unless it has one already.
+        expected: what the file must be, for the message.
+    """
+    if isinstance(value, dict):
+        return value
+    if not notes.has_errors:
+        actual = "empty" if value is None else json_type(value)
+        notes.error("not-a-suite", f"The file is {actual}; it must be {expected}.")
+    return {}
 
 
 def _join_surrogates(match: re.Match[bytes]) -> bytes:

@@ -27,33 +27,14 @@ SHARE: Final[NumberLimit] = ("from 0 to 1", lambda value: 0 <= value <= 1)
 
 _UNFILLED_FIELDS: Final = frozenset(
     (
-        "value",
-        "prompt",
-        "outcome",
-        "criteria",
-        "rubrics",
-        "command",
-        "script",
-        "config",
-        "args",
-        "description",
+        *("value", "prompt", "outcome", "criteria", "rubrics"),
+        *("command", "script", "config", "args", "description"),
     )
 )
 _TEXT_FIELDS: Final = frozenset(
     (
-        "type",
-        "name",
-        "id",
-        "target",
-        "judge",
-        "cwd",
-        "skill",
-        "tool",
-        "path",
-        "mode",
-        "match",
-        "aggregation",
-        "args_match",
+        *("type", "name", "id", "target", "judge", "cwd", "skill", "tool"),
+        *("path", "mode", "match", "aggregation", "args_match"),
     )
 )
 
@@ -201,8 +182,6 @@ class AssertionFields(FieldReader):
             if near:
                 self.warn("passed-on", name, f"is passed on to the grader. Did you mean `{near[0]}`?")
             others[name] = to_plain(self.pop(name))
-        return (
-            others
-            if inner is None
-            else others | {name: to_plain(inner.pop(name)) for name in inner.remaining_names()}
-        )
+        if inner is not None:
+            others |= {name: to_plain(inner.pop(name)) for name in inner.remaining_names()}
+        return others

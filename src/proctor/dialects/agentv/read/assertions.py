@@ -7,6 +7,7 @@ the path of their field; nothing is dropped silently. Graders are known here by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from proctor.dialects.agentv.read import graders as graders
@@ -14,7 +15,7 @@ from proctor.dialects.agentv.read import v5_assertions as v5
 from proctor.dialects.agentv.read.assertion_fields import GATE, NOT_NEGATIVE, AssertionFields, as_text
 from proctor.dialects.agentv.read.composite import MEMBER_LIST_NAMES, parse_composite
 from proctor.dialects.agentv.read.graders import OLD_TYPES, GraderSpec
-from proctor.dialects.agentv.read.includes import AssertionItem, expand_includes
+from proctor.dialects.agentv.read.includes import expand_includes
 from proctor.dialects.agentv.read.rubrics import DEFAULT_PASS_AT, make_rubrics_assertion, make_text_item
 from proctor.dialects.agentv.read.rubrics import parse_test_rubrics as parse_test_rubrics
 from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
@@ -47,8 +48,12 @@ def parse_assertions(items: Any, field: str, notes: ProblemLog, source: SuiteSou
     first = 0
     for item in expand_includes(items, field, notes, source):
         if isinstance(item.raw, str):
-            first = first if texts else len(assertions)
-            texts.append(_parse_text_item(item, len(texts) + 1))
+            if not item.raw.strip():
+                message = f"`{item.place}` is blank; write what the answer must do, or remove it."
+                item.notes.error("empty-value", message, item.place, line=item.line)
+            if not texts:
+                first = len(assertions)
+            texts.append(make_text_item(len(texts) + 1, item.raw))
         else:
             assertions.append(_parse_assertion(item.raw, item.place + ".", item.notes, item.source))
     if texts:
@@ -64,17 +69,10 @@ def reads_criteria(assertions: Iterable[Assertion]) -> bool:
 def _grader_reads_criteria(grader: str, params: dict[str, Any]) -> bool:
     if grader != "composite":
         return grader in _CRITERIA_GRADERS
-    inside = [(member["assertion"]["grader"], member["assertion"]["params"]) for member in params["members"]]
+    members = [member["assertion"] for member in params["members"]]
     return params["aggregator"].get("type") in _CRITERIA_GRADERS or any(
-        _grader_reads_criteria(*inside_member) for inside_member in inside
+        _grader_reads_criteria(member["grader"], member["params"]) for member in members
     )
-
-
-def _parse_text_item(item: AssertionItem, number: int) -> dict[str, Any]:
-    if not item.raw.strip():
-        message = f"`{item.place}` is blank; write what the answer must do, or remove it."
-        item.notes.error("empty-value", message, item.place, line=item.line)
-    return make_text_item(number, item.raw)
 
 
 # --- one assertion -----------------------------------------------------------------------------------------
@@ -180,12 +178,8 @@ def _find_own_grader(
             fields.error("unknown-type", "type", f"is {quote_value(type_name)}. {error}")
             return None
         if command is not None:
-            kind = _AssertionType(
-                _own_program_parser(command),
-                ("timeout_seconds", "config"),
-                pass_at=DEFAULT_PASS_AT,
-                aliases=(),
-            )
+            parse, own_fields = _own_program_parser(command), ("timeout_seconds", "config")
+            kind = _AssertionType(parse, own_fields, pass_at=DEFAULT_PASS_AT, aliases=())
             return kind, kind.field_names
     if kebab.removeprefix(v5.NEGATION_PREFIX) in v5.REFUSED_TYPES:
         instead = v5.REFUSED_TYPES[kebab.removeprefix(v5.NEGATION_PREFIX)]
@@ -300,24 +294,9 @@ def _number_parser(grader: str) -> Callable[[AssertionFields], GraderSpec]:
     return read
 
 
-def _parse_is_json(_fields: AssertionFields) -> GraderSpec:
-    return "is_json", {"strip_fences": False}, ""
-
-
-def _parse_composite(fields: AssertionFields) -> GraderSpec:
-    return parse_composite(fields, _parse_assertion)
-
-
-def _parse_assert_set(fields: AssertionFields) -> GraderSpec:
-    return v5.parse_assert_set(fields, parse_assertions)
-
-
 _JUDGE_FIELDS: Final = ("target", "temperature")
 _UNUSED_JUDGE_FIELDS: Final = ("model", "max_steps", "preprocessors")
 _PROGRAM_FIELDS: Final = ("command", "cwd", "timeout_seconds", "config")
-_TOKEN_LIMIT_MISSPELLINGS: Final = tuple(
-    (f"max_{what}_tokens", f"max_{what}") for what in ("total", "input", "output")
-)
 _RUBRICS_TYPE: Final = _AssertionType(
     graders.parse_rubrics,
     ("criteria", "rubrics", *_JUDGE_FIELDS),
@@ -338,7 +317,9 @@ _VERSION_4_TYPES: Final[dict[str, _AssertionType]] = {
     "regex": _AssertionType(_parse_regex, ("value", "flags")),
     "numeric-match": _AssertionType(_number_parser("numeric_match"), ("value", "rel_tolerance")),
     "numeric-equal": _AssertionType(_number_parser("numeric_equal"), ("value", "rel_tolerance")),
-    "is-json": _AssertionType(_parse_is_json, unused_fields=("value", "flags")),
+    "is-json": _AssertionType(
+        lambda _fields: ("is_json", {"strip_fences": False}, ""), unused_fields=("value", "flags")
+    ),
     "llm-grader": _AssertionType(
         graders.parse_llm_grader,
         ("prompt", "rubrics", "config", *_JUDGE_FIELDS),
@@ -356,7 +337,9 @@ _VERSION_4_TYPES: Final[dict[str, _AssertionType]] = {
         aliases=(),
     ),
     "composite": _AssertionType(
-        _parse_composite, (*MEMBER_LIST_NAMES, "aggregator"), pass_at=DEFAULT_PASS_AT
+        partial(parse_composite, lower_one=_parse_assertion),
+        (*MEMBER_LIST_NAMES, "aggregator"),
+        pass_at=DEFAULT_PASS_AT,
     ),
     "tool-trajectory": _AssertionType(
         graders.parse_tool_trajectory,
@@ -369,7 +352,9 @@ _VERSION_4_TYPES: Final[dict[str, _AssertionType]] = {
     "latency": _AssertionType(graders.parse_latency, ("threshold",), misspellings=(("max_ms", "threshold"),)),
     "cost": _AssertionType(graders.parse_cost, ("budget",), misspellings=(("max_usd", "budget"),)),
     "token-usage": _AssertionType(
-        graders.parse_token_usage, graders.TOKEN_LIMITS, misspellings=_TOKEN_LIMIT_MISSPELLINGS
+        graders.parse_token_usage,
+        graders.TOKEN_LIMITS,
+        misspellings=tuple((f"{limit}_tokens", limit) for limit in graders.TOKEN_LIMITS),
     ),
     "execution-metrics": _AssertionType(
         graders.parse_execution_metrics,
@@ -387,7 +372,7 @@ _VERSION_5_TYPES: Final[dict[str, _AssertionType]] = {
     ),
     "script": _AssertionType(v5.parse_script, (*_PROGRAM_FIELDS, "target"), pass_at=DEFAULT_PASS_AT),
     "assert-set": _AssertionType(
-        _parse_assert_set,
+        partial(v5.parse_assert_set, lower=parse_assertions),
         ("assert", "config"),
         pass_at=1.0,
         aliases=(*_NAME_ALIASES, ("threshold", "min_score")),

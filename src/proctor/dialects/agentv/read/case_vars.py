@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from proctor.yaml12 import map_strings
@@ -28,7 +28,14 @@ def fill_value(value: Any, variables: dict[str, Any], keep: Collection[str] = ()
 
 def fill_text(text: str, variables: dict[str, Any]) -> str:
     """Replaces every `{{name}}` in a text; values other than texts are written as JSON."""
-    return PLACEHOLDER.sub(lambda match: _to_text(get_value(variables, match[1]), match[0]), text)
+
+    def fill(match: re.Match[str]) -> str:
+        value = get_value(variables, match[1])
+        if value is None:
+            return match[0]
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    return PLACEHOLDER.sub(fill, text)
 
 
 def find_missing_names(texts: Iterable[str], variables: dict[str, Any]) -> list[str]:
@@ -45,7 +52,14 @@ def get_value(variables: dict[str, Any], path: str) -> Any:
     return value
 
 
-def _to_text(value: Any, placeholder: str) -> str:
-    if value is None or isinstance(value, str):
-        return placeholder if value is None else value
-    return json.dumps(value, ensure_ascii=False)
+def iter_texts(value: Any, keep: Collection[str] = ()) -> Iterator[str]:
+    """Yields every text in a value, except field names and the fields in `keep`."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name not in keep:
+                yield from iter_texts(item, keep)
+    elif isinstance(value, list):
+        for item in value:
+            yield from iter_texts(item, keep)

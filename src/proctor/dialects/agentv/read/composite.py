@@ -20,7 +20,6 @@ MEMBER_LIST_NAMES: Final = ("assertions", "assert", "evaluators")
 """The names that the list of members may have."""
 
 _EXPECTED_MEMBERS: Final = "a list of assertions, each with a `name`"
-_UNUSED_MEMBER_FIELDS: Final = ("weight",)
 _UNUSED_MEMBER_MESSAGE: Final = (
     "has no effect on a member of a composite; put it into the aggregator's `weights`."
 )
@@ -60,11 +59,12 @@ def _parse_member(
 ) -> dict[str, Any]:
     prefix = fields.path_to(place) + "."
     outer = AssertionFields(row, fields.problem_log, prefix, fields.source, ())
-    outer.ignore_fields(_UNUSED_MEMBER_FIELDS, _UNUSED_MEMBER_MESSAGE)
+    outer.ignore_fields(("weight",), _UNUSED_MEMBER_MESSAGE)
     if "name" not in outer:
         outer.report_missing("name", "a text that no other member has")
-    inside = _without(row, _UNUSED_MEMBER_FIELDS)
-    assertion = lower_one(inside, prefix, fields.problem_log, fields.source)
+    row = copy(row)  # with its line numbers
+    row.pop("weight", None)
+    assertion = lower_one(row, prefix, fields.problem_log, fields.source)
     return {"name": assertion.label or "", "assertion": to_member_row(assertion)}
 
 
@@ -78,14 +78,6 @@ def to_member_row(assertion: Assertion) -> dict[str, Any]:
     return row
 
 
-def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns a copy of the row without the named fields; line numbers are preserved."""
-    remaining = copy(row)
-    for name in names:
-        remaining.pop(name, None)
-    return remaining
-
-
 def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
     expected = f"an object whose `type` is one of {', '.join(_AGGREGATOR_FIELDS)}"
     if "aggregator" not in fields:
@@ -93,7 +85,9 @@ def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, An
         return {}
     row = fields.peek("aggregator")
     type_name = row.get("type") if isinstance(row, dict) else None
-    kind = _normalize_type(type_name)
+    kind = type_name.replace("_", "-") if isinstance(type_name, str) else ""
+    if kind == "weighted-average":
+        kind = "weighted_average"
     inner = fields.child("aggregator", _AGGREGATOR_FIELDS.get(kind, ("type",)))
     if inner is None:
         return {}
@@ -115,12 +109,6 @@ def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, An
     aggregator = _parse_aggregator_params(kind, inner, names)
     inner.close()
     return aggregator
-
-
-def _normalize_type(type_name: Any) -> str:
-    """Returns a type spelled with hyphens, except `weighted_average`."""
-    kind = type_name.replace("_", "-") if isinstance(type_name, str) else ""
-    return "weighted_average" if kind == "weighted-average" else kind
 
 
 def _parse_aggregator_params(kind: str, inner: AssertionFields, names: list[str]) -> dict[str, Any]:

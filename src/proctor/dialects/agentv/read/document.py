@@ -57,8 +57,9 @@ def _parse_cases(
         test = replace(raw, row=translate_test(raw.row, shared, prompt, notes))
         items = list(_parse_case(test, heading, notes))
         for item in items:
-            is_known = isinstance(item, Problem) and (item.line, item.field, item.code) in reported_keys
-            yield replace(item, repeated=True) if is_known and isinstance(item, Problem) else item
+            if isinstance(item, Problem) and (item.line, item.field, item.code) in reported_keys:
+                item = replace(item, repeated=True)
+            yield item
         reported_keys |= {(item.line, item.field, item.code) for item in items if isinstance(item, Problem)}
 
 

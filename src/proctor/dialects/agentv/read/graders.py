@@ -353,11 +353,8 @@ def _parse_field(fields: AssertionFields) -> dict[str, Any]:
 
 def parse_latency(fields: AssertionFields) -> GraderSpec:
     """Parses `latency`: a maximum number of milliseconds."""
-    return (
-        "latency",
-        {"threshold_ms": _parse_required_limit(fields, "threshold", "a number of milliseconds")},
-        "",
-    )
+    limit = _parse_required_limit(fields, "threshold", "a number of milliseconds")
+    return "latency", {"threshold_ms": limit}, ""
 
 
 def parse_cost(fields: AssertionFields) -> GraderSpec:

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from proctor.dialects.agentv.read.assertion_fields import AssertionFields
-from proctor.dialects.agentv.shared import get_folder, search_in_folder
+from proctor.dialects.agentv.shared import search_in_folder
+from proctor.dialects.agentv.syntax import YAML_ENDINGS
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import ProblemLog, json_type, quote_value
 from proctor.yaml12 import YamlError, load
@@ -17,7 +18,6 @@ MAX_DEPTH: Final = 3
 """How many files may include each other in a chain."""
 
 _TEMPLATE_FOLDERS: Final = (".proctor/templates", ".agentv/templates")
-_YAML_ENDINGS: Final = (".yaml", ".yml")
 _LIST_FIELDS: Final = ("assertions", "assert")
 _TEMPLATE_FIELDS: Final = (*_LIST_FIELDS, "name", "description", "$schema")
 
@@ -116,7 +116,7 @@ def _expand_file(
             if list_name is None:
                 inner.report_missing("assertions", "a list of assertions")
             else:
-                near = search_in_folder(fields.source, get_folder(file.path))
+                near = search_in_folder(fields.source, posixpath.dirname(file.path))
                 yield from expand_includes(inner.pop(list_name), list_name, notes, near, chain)
             for name in _TEMPLATE_FIELDS[len(_LIST_FIELDS) :]:
                 inner.pop(name)
@@ -133,7 +133,7 @@ def _find_template(name: str, source: SuiteSource) -> SourceFile | None:
     if _is_path(name):
         return source.find_file(name)
     for folder in _TEMPLATE_FOLDERS:
-        for ending in _YAML_ENDINGS:
+        for ending in YAML_ENDINGS:
             file = source.find_file(f"{folder}/{name}{ending}")
             if file is not None:
                 return file
@@ -141,7 +141,7 @@ def _find_template(name: str, source: SuiteSource) -> SourceFile | None:
 
 
 def _is_path(name: str) -> bool:
-    return "/" in name or name.endswith(_YAML_ENDINGS)
+    return "/" in name or name.endswith(YAML_ENDINGS)
 
 
 @lru_cache(maxsize=32)

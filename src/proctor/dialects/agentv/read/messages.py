@@ -97,7 +97,7 @@ def _parse_message(row: dict[str, Any], place: str, notes: ProblemLog, source: S
     parts: MessageParts = ()
     if text is None and isinstance(content, list):
         parts = _parse_blocks(content, fields, source)
-        text = _join_texts(parts)
+        text = "\n\n".join(part for part in parts if isinstance(part, str))
         if all(isinstance(part, str) for part in parts):
             parts = ()
     elif text is None and isinstance(content, dict):
@@ -222,10 +222,6 @@ def read_attachment(
         notes.error("unknown-image", message, field, line=line)
         return None
     return result
-
-
-def _join_texts(parts: MessageParts) -> str:
-    return "\n\n".join(part for part in parts if isinstance(part, str))
 
 
 def to_pretty_json(value: Any) -> str:

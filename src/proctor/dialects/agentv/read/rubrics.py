@@ -25,14 +25,8 @@ _OPERATORS: Final = ("correctness", "contradiction")
 
 _EXPECTED_ITEMS: Final = "a list of texts or of objects with `outcome`"
 _ITEM_FIELDS: Final = (
-    "id",
-    "outcome",
-    "weight",
-    "required",
-    "min_score",
-    "required_min_score",
-    "score_ranges",
-    "operator",
+    *("id", "outcome", "weight", "required", "min_score", "required_min_score"),
+    *("score_ranges", "operator"),
 )
 _RANGE_FIELDS: Final = ("score_range", "outcome")
 _EXPECTED_RANGES: Final = "a list of objects with `score_range` and `outcome`, or an object of least points"
@@ -72,14 +66,9 @@ def parse_rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any
                 fields.error("empty-value", place, "is blank; write what the answer must do, or remove it.")
             items.append(make_text_item(number, row))
         elif isinstance(row, dict):
-            items.append(
-                _parse_item(
-                    AssertionFields(
-                        row, fields.problem_log, fields.path_to(place) + ".", fields.source, _ITEM_FIELDS
-                    ),
-                    number,
-                )
-            )
+            prefix = fields.path_to(place) + "."
+            inner = AssertionFields(row, fields.problem_log, prefix, fields.source, _ITEM_FIELDS)
+            items.append(_parse_item(inner, number))
         else:
             fields.report_wrong_type(place, row, "text or an object with `outcome`")
     _check_ids(fields, name, items)

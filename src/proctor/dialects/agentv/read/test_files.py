@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from io import BytesIO
-from posixpath import basename, normpath
+from posixpath import basename, dirname, normpath
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.agentv.shared import get_folder, resolve_references, search_in_folder
+from proctor.dialects.agentv.shared import resolve_references, search_in_folder, with_fields
 from proctor.dialects.agentv.syntax import YAML_ENDINGS
 from proctor.dialects.shared.jsonl import read_rows
 from proctor.dialects.shared.yaml_files import display_path, find_file, parse_yaml
@@ -120,7 +120,7 @@ def _read_matching_file(path: str, field: str, line: int, source: SuiteSource) -
 
 def _read_file(file: SourceFile, source: SuiteSource) -> Iterator[RawTest | Problem]:
     path = display_path(source, file.path)
-    near = search_in_folder(source, get_folder(file.path))
+    near = search_in_folder(source, dirname(file.path))
     if file.path.lower().endswith(JSON_LINES_ENDINGS):
         yield from read_json_lines(BytesIO(file.data), path, near, path)
         return
@@ -160,9 +160,7 @@ def _read_folder(path: str, field: str, line: int, source: SuiteSource) -> Itera
     """Yields a test for each subfolder with a `case.yaml`; the default id is the folder's name."""
     expand = source.expand_glob
     files = {
-        get_folder(file): file
-        for ending in reversed(YAML_ENDINGS)
-        for file in expand(f"{path}/*/case{ending}")
+        dirname(file): file for ending in reversed(YAML_ENDINGS) for file in expand(f"{path}/*/case{ending}")
     }
     if not files:
         message = (
@@ -175,11 +173,9 @@ def _read_folder(path: str, field: str, line: int, source: SuiteSource) -> Itera
             yield replace(_make_problem("no-tests", message, source.path, line, field), level="warning")
             continue
         for raw in _read_matching_file(files[folder], field, line, source):
-            yield (
-                _with_folder_defaults(raw, folder, expand(f"{folder}/workspace/"))
-                if isinstance(raw, RawTest)
-                else raw
-            )
+            if isinstance(raw, RawTest):
+                raw = _with_folder_defaults(raw, folder, expand(f"{folder}/workspace/"))
+            yield raw
 
 
 def _with_folder_defaults(raw: RawTest, folder: str, workspace: list[str]) -> RawTest:
@@ -187,8 +183,7 @@ def _with_folder_defaults(raw: RawTest, folder: str, workspace: list[str]) -> Ra
     row.update({"id": basename(folder), **raw.row})
     own: Any = row.get("workspace", {})
     if workspace and isinstance(own, dict) and "template" not in own:
-        row["workspace"] = empty_like(own)
-        row["workspace"].update({**own, "template": normpath(workspace[0])})
+        row["workspace"] = with_fields(own, {"template": normpath(workspace[0])})
     return replace(raw, row=row)
 
 

@@ -31,13 +31,14 @@ from proctor.dialects.agentv.shared import (
     resolve_alias,
     resolve_row,
     to_snake_case,
+    with_fields,
 )
 from proctor.dialects.shared.yaml_files import ignore_fields
 from proctor.env_substitution import names_in
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Workspace
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog
-from proctor.yaml12 import empty_like, to_plain
+from proctor.yaml12 import to_plain
 
 TEST_FIELDS: Final = (
     *("id", "criteria", "input", "input_files", "expected_output", "execution", "workspace", "metadata"),
@@ -142,8 +143,12 @@ def _prepare_test(raw: RawTest, common: SuiteLevel, notes: ProblemLog) -> tuple[
     row = resolve_row(raw.row, _RESOLVED_FIELDS, raw.source, notes)
     variables: Any = row.get("vars")
     if isinstance(variables, dict):
-        row = _fill_templates(row, variables)
-        common = _with_input(common, variables, notes, raw.source)
+        # Unknown names stay.
+        filled = {name: fill_value(row[name], variables) for name in _TEMPLATED_FIELDS if name in row}
+        row = with_fields(row, filled)
+        if common.raw_input is not None:
+            shared_input = FieldReader({"input": fill_value(common.raw_input, variables)}, notes)
+            common = replace(common, messages=parse_input(shared_input, "input", raw.source))
     fields = FieldReader(row, notes)
     fields.drop_null(*fields.remaining_names())
     notes.case = fields.required_text("id") or None
@@ -168,23 +173,6 @@ def _parse_messages(
         return ()
     messages = parse_input(fields, name, source, files)
     return messages if execution.skip_defaults else (*common.messages, *messages)
-
-
-def _fill_templates(row: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-    """Replaces `{{name}}` in a test by the values of its `vars`; unknown names stay."""
-    filled_row = empty_like(row)
-    filled_row.update(row)
-    filled_row.update({name: fill_value(row[name], variables) for name in _TEMPLATED_FIELDS if name in row})
-    return filled_row
-
-
-def _with_input(
-    common: SuiteLevel, variables: dict[str, Any], notes: ProblemLog, source: SuiteSource
-) -> SuiteLevel:
-    if common.raw_input is None:
-        return common
-    fields = FieldReader({"input": fill_value(common.raw_input, variables)}, notes)
-    return replace(common, messages=parse_input(fields, "input", source))
 
 
 # --- how it is run and judged ------------------------------------------------------------------------------
@@ -249,19 +237,15 @@ def read_assertion_list(
     """Returns the assertions of a suite or a test, under any of their names."""
     name = resolve_alias(fields, "assertions", *OLD_NAMES["assertions"])
     if execution is not None and "evaluators" in execution:
-        value = execution.pop("evaluators")
         if name in fields:
             fields.pop(name)
             execution.error("conflicting-fields", "evaluators", f"and `{name}` mean the same; keep `{name}`.")
         else:
             execution.warn("deprecated", "evaluators", "is an old place; write `assertions` outside.")
-        return _parse_assertion_list(value, "evaluators", execution, source)
-    return _parse_assertion_list(fields.pop(name), name, fields, source) if name in fields else ()
-
-
-def _parse_assertion_list(
-    value: Any, name: str, fields: FieldReader, source: SuiteSource
-) -> tuple[Assertion, ...]:
+        fields, name = execution, "evaluators"
+    if name not in fields:
+        return ()
+    value = fields.pop(name)
     if isinstance(value, list):
         return parse_assertions(value, fields.path_to(name), fields.problem_log, source)
     fields.report_wrong_type(name, value, "a list of assertions")

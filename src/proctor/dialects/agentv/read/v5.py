@@ -6,14 +6,21 @@ Version 5 has prompts above the tests, fills them in with the `vars` of each tes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv.read.case_vars import PLACEHOLDER, fill_text, fill_value, find_missing_names
+from proctor.dialects.agentv.read.case_vars import (
+    PLACEHOLDER,
+    fill_text,
+    fill_value,
+    find_missing_names,
+    iter_texts,
+)
 from proctor.dialects.agentv.read.v5_prompts import Version5Prompt, read_prompts
-from proctor.dialects.shared.yaml_files import find_file, parse_yaml
+from proctor.dialects.agentv.shared import with_fields
+from proctor.dialects.shared.yaml_files import find_file, ignore_fields, parse_yaml
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import YamlList, YamlMap, empty_like, map_strings
@@ -98,7 +105,7 @@ def translate_heading(
         own = row.get("metadata")
         suite_row["metadata"] = {**default["metadata"], **(own if isinstance(own, dict) else {})}
     assertions = _concatenate(_group_texts(row.get("assert")), _group_texts(default.get("assert")))
-    if any(PLACEHOLDER.search(text) for item in assertions for text in _iter_texts(item)):
+    if any(PLACEHOLDER.search(text) for text in iter_texts(assertions, _UNFILLED_FIELDS)):
         shared_list = assertions
     else:
         suite_row |= {"assert": assertions} if assertions or "assert" in row else {}
@@ -181,10 +188,7 @@ def _with_options(execution: YamlMap, row: dict[str, Any], notes: ProblemLog) ->
             notes,
             _get_line(value, "filter_range"),
         )
-    for name in _UNUSED_OPTION_FIELDS:
-        if name in fields:
-            fields.pop(name)
-            fields.warn("no-effect", name, "has no effect here.")
+    ignore_fields(fields, _UNUSED_OPTION_FIELDS, {})
     options = {
         "budget_usd": fields.number("budget_usd"),
         "workers": fields.integer("max_concurrency", least=1),
@@ -290,20 +294,13 @@ def _with_assertions(
     if not assertions:
         return
     expected = values.get("expected_output")
-    values = (
-        values | {"expected_output": _get_expected_text(expected)} if "expected_output" in values else values
-    )
-    for name in find_missing_names([text for item in assertions for text in _iter_texts(item)], values):
+    if isinstance(expected, list) and len(expected) == 1 and isinstance(expected[0], dict):
+        # A single message stands for its text.
+        values = {**values, "expected_output": expected[0].get("content", expected)}
+    for name in find_missing_names(iter_texts(assertions, _UNFILLED_FIELDS), values):
         message = f"`vars` has no {name!r}, which an assertion of the test names. Add it."
         notes.error("missing-variable", message, "vars")
     test["assert"] = map_strings(assertions, lambda text, _name: fill_text(text, values), _UNFILLED_FIELDS)
-
-
-def _get_expected_text(expected: Any) -> Any:
-    """Returns the text of an expected output, also of a single assistant message."""
-    if isinstance(expected, list) and len(expected) == 1 and isinstance(expected[0], dict):
-        return expected[0].get("content", expected)
-    return expected
 
 
 # --- lists of assertions -----------------------------------------------------------------------------------
@@ -322,9 +319,7 @@ def _group_texts(items: Any) -> YamlList:
                 continue
             item = _make_checklist(texts, line)
         elif isinstance(item, dict) and isinstance(item.get("assert"), list):
-            inner = empty_like(item)
-            inner.update({**item, "assert": _group_texts(item["assert"])})
-            item = inner
+            item = with_fields(item, {"assert": _group_texts(item["assert"])})
         groups.append(item)
         groups.lines.append(line)
     return groups
@@ -358,17 +353,6 @@ def _translate_references(text: str, _name: str) -> str:
 def _translate_reference(value: Any) -> str:
     space, _, name = str(value[1]).partition(".")
     return f"${{{{ {name} }}}}" if space == "env" and "." not in name and name else str(value[0])
-
-
-def _iter_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            yield from () if name in _UNFILLED_FIELDS else _iter_texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _iter_texts(item)
 
 
 def _note_refused(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv.read.case_vars import fill_value, find_missing_names
+from proctor.dialects.agentv.read.case_vars import fill_value, find_missing_names, iter_texts
 from proctor.dialects.shared.yaml_files import find_file, parse_yaml
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
@@ -34,7 +33,7 @@ class Version5Prompt(Struct, frozen=True, kw_only=True):
 
     def fill(self, values: dict[str, Any], notes: ProblemLog) -> Any:
         """Returns the `input` of a test; a name without a value is an error."""
-        for name in find_missing_names(_iter_texts(self.template), values):
+        for name in find_missing_names(iter_texts(self.template), values):
             message = f"`vars` has no {name!r}, which `{self.field}` names. Add it."
             notes.error("missing-variable", message, "vars")
         return fill_value(self.template, values)
@@ -53,7 +52,8 @@ def read_prompts(
     for number, (entry, name, at) in enumerate(zip(entries, names, lines, strict=True), 1):
         empty = Version5Prompt(label=f"prompt-{number}", field=name, line=at, template="")
         prompt = _read_prompt(entry, empty, source, notes)
-        prompts += [] if prompt is None else [prompt]
+        if prompt is not None:
+            prompts.append(prompt)
     if not entries:
         notes.error("missing-field", "`prompts` is empty; write at least one prompt.", "prompts", line=line)
     labels = [prompt.label for prompt in prompts]
@@ -71,7 +71,7 @@ def _read_prompt(
     template = _read_template(body, empty, source, notes) if label else None
     if template is None:
         return None
-    if any(_TEMPLATE_LOGIC.search(text) for text in _iter_texts(template)):
+    if any(_TEMPLATE_LOGIC.search(text) for text in iter_texts(template)):
         message = f"`{empty.field}` has more than names in braces, which is not read here. Write it out."
         notes.error("not-supported", message, empty.field, line=empty.line)
     return Version5Prompt(label=label, field=empty.field, line=empty.line, template=template)
@@ -141,11 +141,3 @@ def _read_template_file(path: str, empty: Version5Prompt, source: SuiteSource, n
         )
         notes.error("bad-encoding", message, empty.field, line=empty.line)
         return None
-
-
-def _iter_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _iter_texts(item)

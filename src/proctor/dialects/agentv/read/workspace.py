@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from posixpath import isabs, join, normpath
+from posixpath import dirname, isabs, join, normpath
 from typing import Any, Final
 
 from msgspec import Struct
@@ -16,7 +16,6 @@ from msgspec import Struct
 from proctor.dialects.agentv.shared import (
     PROSE_FIELDS,
     finish,
-    get_folder,
     read_texts,
     resolve_alias,
     resolve_references,
@@ -88,7 +87,7 @@ def read_workspace_level(fields: FieldReader, source: SuiteSource) -> WorkspaceL
     row = parse_yaml(file.data, notes)
     level = None
     if isinstance(row, dict):
-        level = _parse_level(row, notes, "workspace.", get_folder(file.path), source)
+        level = _parse_level(row, notes, "workspace.", dirname(file.path), source)
     elif not notes.has_errors:
         notes.error("not-an-object", "The file of a workspace must be an object with fields such as `hooks`.")
     fields.problem_log.problems.extend(notes.problems)

@@ -42,12 +42,15 @@ def render_assertion(assertion: Assertion, source: SuiteSource) -> tuple[Asserti
     make = _RENDERERS.get(assertion.grader)
     if make is None:
         raise UnsupportedAssertion(f"it has no type for the grader `{assertion.grader}`.")
+    common: AssertionRow = {} if assertion.weight == 1 else {"weight": assertion.weight}
+    if assertion.negated:
+        common["negate"] = True
     why = ""
     for row in make(assertion.params, source):
         for gate in _iter_gate_rows(assertion):
-            full_row = {**row, **_render_common(assertion), **gate}
+            full_row = {**row, **common, **gate}
             read, problem = _read_back(full_row, source)
-            if problem is None and read is not None and _digest(read) == _digest(assertion):
+            if read is not None and assertion_digest(read) == assertion_digest(assertion):
                 return _add_name(full_row, read.label, assertion.label, source)
             why = why or problem or _describe_difference(assertion, read)
     raise UnsupportedAssertion(why or f"no type of it takes these parameters of `{assertion.grader}`.")
@@ -64,10 +67,6 @@ def _read_back(row: AssertionRow, source: SuiteSource) -> tuple[Assertion | None
         reason = "" if wrong is None else wrong.message
         return None, f"an assertion of type `{row['type']}` would be refused. {reason}".rstrip()
     return assertions[0], None
-
-
-def _digest(assertion: Assertion) -> str:
-    return assertion_digest(assertion)
 
 
 def _describe_difference(original: Assertion, read: Assertion | None) -> str:
@@ -87,15 +86,6 @@ def _describe_difference(original: Assertion, read: Assertion | None) -> str:
 
 
 # --- what all types share ----------------------------------------------------------------------------------
-
-
-def _render_common(assertion: Assertion) -> AssertionRow:
-    row: AssertionRow = {}
-    if assertion.weight != 1:
-        row["weight"] = assertion.weight
-    if assertion.negated:
-        row["negate"] = True
-    return row
 
 
 def _iter_gate_rows(assertion: Assertion) -> Iterator[AssertionRow]:
@@ -125,11 +115,16 @@ def _add_name(
 # --- one grader --------------------------------------------------------------------------------------------
 
 
+def _render_params(kind: str, params: Params, **names: str) -> AssertionRow:
+    """Returns an assertion whose fields are the parameters, some under other names."""
+    return {"type": kind, **{names.get(name, name): value for name, value in params.items()}}
+
+
 def _params_renderer(kind: str, **names: str) -> Callable[[Params, SuiteSource], Iterator[AssertionRow]]:
     """Returns a renderer for a type whose fields are the parameters, some under other names."""
 
     def rows(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
-        yield {"type": kind, **{names.get(name, name): value for name, value in params.items()}}
+        yield _render_params(kind, params, **names)
 
     return rows
 
@@ -199,21 +194,13 @@ def _to_javascript(pattern: str) -> tuple[str, str]:
     return _PYTHON_TOKEN.sub(translate, pattern), "u" if points else ""
 
 
-def _render_llm_grader(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
-    yield _render_judged("llm-grader", params)
-
-
 def _render_rubrics(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
     items = params.get("items")
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         return
     others = {name: value for name, value in params.items() if name != "items"}
     criteria = [_render_item(item, number) for number, item in enumerate(items, 1)]
-    yield {**_render_judged("rubrics", others), "criteria": criteria}
-
-
-def _render_judged(kind: str, params: Params) -> AssertionRow:
-    return {"type": kind, **{"target" if name == "judge" else name: value for name, value in params.items()}}
+    yield {**_render_params("rubrics", others, judge="target"), "criteria": criteria}
 
 
 def _render_item(item: dict[str, Any], number: int) -> Any:
@@ -235,7 +222,7 @@ def _render_item(item: dict[str, Any], number: int) -> Any:
 
 
 def _render_program(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
-    row = {"type": "code-grader", **_render_command(params)}
+    row = _render_params("code-grader", params, timeout_s="timeout_seconds")
     if row.get("output") == "text":
         del row["output"]
         row["type"] = "script"
@@ -243,10 +230,6 @@ def _render_program(params: Params, _source: SuiteSource) -> Iterator[AssertionR
     if calls is not None:
         row["target"] = {"max_calls": calls, **({} if judge is None else {"judge": judge})}
     yield row
-
-
-def _render_command(params: Params) -> AssertionRow:
-    return {"timeout_seconds" if name == "timeout_s" else name: value for name, value in params.items()}
 
 
 def _render_token_usage(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
@@ -257,15 +240,13 @@ def _render_composite(params: Params, source: SuiteSource) -> Iterator[Assertion
     aggregator = params.get("aggregator")
     if not isinstance(aggregator, dict):
         return
-    kind, others = (
-        aggregator.get("type"),
-        {name: value for name, value in aggregator.items() if name != "type"},
-    )
+    kind = aggregator.get("type")
+    others = {name: value for name, value in aggregator.items() if name != "type"}
     row: AssertionRow = {"type": kind, **others}
     if kind == "program":
-        row = {"type": "code-grader", **_render_command(others)}
+        row = _render_params("code-grader", others, timeout_s="timeout_seconds")
     elif kind == "llm_grader":
-        row = _render_judged("llm-grader", others)
+        row = _render_params("llm-grader", others, judge="target")
     members = [_render_member(member, source) for member in params.get("members", ())]
     yield {"type": "composite", MEMBER_LIST_NAMES[0]: members, "aggregator": row}
 
@@ -290,7 +271,7 @@ _RENDERERS: Final[dict[str, Callable[[Params, SuiteSource], Iterable[AssertionRo
     "numeric_match": _params_renderer("numeric-match"),
     "numeric_equal": _params_renderer("numeric-equal"),
     "is_json": _render_is_json,
-    "llm_grader": _render_llm_grader,
+    "llm_grader": _params_renderer("llm-grader", judge="target"),
     "rubrics": _render_rubrics,
     "program": _render_program,
     "composite": _render_composite,

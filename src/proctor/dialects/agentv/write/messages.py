@@ -72,16 +72,15 @@ def _render_message(message: Message) -> dict[str, Any]:
     if message.name is not None:
         row["name"] = message.name
     if message.parts:
-        row["content"] = [_render_block(part) for part in message.parts]
+        row["content"] = [
+            part if isinstance(part, str) else {"type": part.kind, "value": part.path}
+            for part in message.parts
+        ]
     elif message.content or not message.tool_calls:
         row["content"] = message.content
     if message.tool_calls:
         row["tool_calls"] = [_render_call(call) for call in message.tool_calls]
     return row
-
-
-def _render_block(part: str | Attachment) -> Any:
-    return part if isinstance(part, str) else {"type": part.kind, "value": part.path}
 
 
 def _render_call(call: ToolCall) -> dict[str, Any]:

@@ -22,8 +22,6 @@ from proctor.model import Case, Problem, Suite, SuiteDefaults
 from proctor.protocols import RenderedFile, SuiteSource
 from proctor.validation import ProblemLog
 
-_TESTS_LINE: Final = b"tests:\n"
-_NO_TESTS_LINE: Final = b"tests: []\n"
 _PASS_RULE_REASON: Final = (
     "its tests pass from a threshold of 0 to 1, which is another rule unless each check gives 1 or 0."
 )
@@ -56,12 +54,11 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
             continue
         case_files = {} if "input" in draft.losses.lost_fields else files or {}
         yield from (RenderedFile(path, data) for path, data in siblings.add(case_files))
-        yield RenderedFile(
-            "", (b"" if has_begun else _TESTS_LINE) + dump_yaml([draft.row], 2).encode("utf-8")
-        )
+        start = "" if has_begun else "tests:\n"
+        yield RenderedFile("", (start + dump_yaml([draft.row], 2)).encode("utf-8"))
         above, has_begun = {}, True
     if not has_begun:
-        yield RenderedFile("", _NO_TESTS_LINE)
+        yield RenderedFile("", b"tests: []\n")
 
 
 def _find_suite_level(cases: list[Case]) -> SuiteLevel:

@@ -1,0 +1,26 @@
+"""Leaves out problems that every test of a file would repeat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from proctor.model import Problem, Suite
+from proctor.protocols import CaseAtLine
+
+_LIST_INDEX: Final = re.compile(r"\[\d+\]")
+
+
+def report_once(
+    items: Iterable[Suite | CaseAtLine | Problem], codes: Collection[str]
+) -> Iterator[Suite | CaseAtLine | Problem]:
+    """Yields the items; of the problems with these codes, only the first for each file and field."""
+    reported_keys: set[tuple[str, str, str]] = set()
+    for item in items:
+        if isinstance(item, Problem) and item.code in codes:
+            key = (item.path, item.code, _LIST_INDEX.sub("", item.field or ""))
+            if key in reported_keys:
+                continue
+            reported_keys.add(key)
+        yield item
