@@ -16,9 +16,6 @@ from proctor.safe_text import one_line
 from proctor.services.runs.reading.report import find_calibrations, read_trial_rows, record_holdout_access
 from proctor.suite_diff import diff_suites
 
-_PROGRESS_EVERY = 1000
-"""The number of trials between progress reports."""
-
 
 def resolve_runs(store: Store, words: Sequence[str]) -> list[Run]:
     """Finds the runs that words name; one word alone names the runs that one command started together.
@@ -124,7 +121,7 @@ def load_outcomes(
         for row in read_trial_rows(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)
             count += 1
-            if not count % _PROGRESS_EVERY:
+            if not count % 1000:
                 on_progress(count, max(count, total))
         outcomes[run.id] = gatherer.finish()
     return [outcomes[run.id] for run in runs]

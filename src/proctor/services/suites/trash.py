@@ -69,7 +69,8 @@ class Trash:
         with self._trash() as trash:
             for entry in entries:
                 self._discard(trash, entry.saved.suite)
-            _drop_oldest(trash)
+            for oldest in _list_deleted(trash)[MAX_DELETED:]:
+                trash.delete_version(oldest.saved.suite.name, oldest.saved.suite.digest)
         return [entry.saved.suite for entry in entries]
 
     def _discard(self, trash: Store, suite: Suite) -> None:
@@ -115,11 +116,6 @@ def _list_deleted(trash: Store) -> list[DeletedVersion]:
         if parts is not None and saved.current:
             deleted.append(DeletedVersion(name=parts[0], version=parts[1], saved=saved))
     return deleted
-
-
-def _drop_oldest(trash: Store) -> None:
-    for version in _list_deleted(trash)[MAX_DELETED:]:
-        trash.delete_version(version.saved.suite.name, version.saved.suite.digest)
 
 
 def _copy_suite(source: Store, suite: Suite, to: Store, header: Suite, *, again: bool = False) -> Suite:
