@@ -26,7 +26,7 @@ from proctor.protocols import Store
 from proctor.reports import suites as reports
 from proctor.reports.suites import VersionEntry
 from proctor.safe_text import one_line
-from proctor.services.suites.overview import describe_version, list_saved_versions
+from proctor.services.suites.overview import check_without_runs, describe_version, list_saved_versions
 from proctor.services.suites.save_and_open import OpenedSuite, Suites, get_stored_suite, no_such_suite
 from proctor.services.suites.saved_names import split_version
 from proctor.suite_diff import diff_suites
@@ -239,7 +239,7 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
     with open_store(store, must_exist=True, writes=True) as suite_store:
         for word in name:
             versions = _versions_to_delete(suite_store, word)
-            _check_without_runs(versions)
+            check_without_runs(versions)
             what = ", ".join(
                 f"{version.saved.suite.name} {version.saved.suite.version}" for version in versions
             )
@@ -257,16 +257,3 @@ def _versions_to_delete(store: Store, word: str) -> list[VersionEntry]:
     if word == suite.name:
         return versions
     return [version for version in versions if version.saved.suite.digest == suite.digest]
-
-
-def _check_without_runs(versions: list[VersionEntry]) -> None:
-    in_use = [
-        f"{version.saved.suite.version} has {pluralize(version.runs, 'run')}"
-        for version in versions
-        if version.runs
-    ]
-    if in_use:
-        name = versions[0].saved.suite.name
-        raise UsageError(
-            f"{name!r} cannot be deleted: {', '.join(in_use)}. Delete them first with `proctor runs delete`."
-        )

@@ -140,25 +140,15 @@ def compare_pairwise(runs: Sequence[RunOutcomes], *, split: SplitName, by: Group
     Raises:
         UsageError: the split is empty.
     """
-    _check_split(runs, split)
+    if split != "all" and not any(case.split == split for facts in runs for case in facts.cases):
+        raise UsageError(
+            f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
+            "`proctor run --holdout`."
+        )
     if len(runs) == 2:
         return ComparisonReport(comparisons=(compare_runs(runs[0], runs[1], split=split, by=by),))
     ranking = rank_runs(runs, split)
     return ComparisonReport(comparisons=ranking.comparisons, ranking=ranking)
-
-
-def _check_split(runs: Sequence[RunOutcomes], split: SplitName) -> None:
-    """Checks that any of the runs has cases in a split.
-
-    Raises:
-        UsageError: the split is empty.
-    """
-    if split == "all" or any(case.split == split for facts in runs for case in facts.cases):
-        return
-    raise UsageError(
-        f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
-        "`proctor run --holdout`."
-    )
 
 
 def describe_judges(store: Store, runs: Sequence[RunOutcomes]) -> tuple[str, ...]:

@@ -301,10 +301,8 @@ def _to_judged_answer(
     first = replies.get(PromptVariant())
     if first is None or not first.prompts:
         return AnswerVerdicts(human_verdicts=people)
-    with_reversed_items, longer = (
-        replies[PromptVariant(is_reversed=True)],
-        replies[PromptVariant(is_lengthened=True)],
-    )
+    with_reversed_items = replies[PromptVariant(is_reversed=True)]
+    longer = replies[PromptVariant(is_lengthened=True)]
     return AnswerVerdicts(
         human_verdicts=people,
         judge_verdicts=tuple(_PASSED.get(replies[PromptVariant(shift)].verdict) for shift in range(repeats)),

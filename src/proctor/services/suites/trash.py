@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from proctor.errors import StoreError, UsageError
 from proctor.model import Suite
-from proctor.plurals import pluralize
 from proctor.protocols import SavedSuite, Store
-from proctor.services.suites.overview import list_saved_versions
+from proctor.services.suites.overview import check_without_runs, list_saved_versions
 from proctor.services.suites.saved_names import split_version
 
 MAX_DELETED: Final = 100
@@ -56,16 +55,7 @@ class Trash:
         if not entries:
             what = f"version {version!r} of a suite" if version else "suite"
             raise UsageError(f"There is no {what} {name!r} any more. Nothing was deleted.")
-        reasons = [
-            f"{entry.saved.suite.version} has {pluralize(entry.runs, 'run')}"
-            for entry in entries
-            if entry.runs
-        ]
-        if reasons:
-            raise UsageError(
-                f"{name!r} cannot be deleted: {', '.join(reasons)}. Delete them first with "
-                "`proctor runs delete`."
-            )
+        check_without_runs(entries)
         with self._trash() as trash:
             for entry in entries:
                 self._discard(trash, entry.saved.suite)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 from threading import Lock
 
@@ -67,10 +67,7 @@ def estimate_request(
     parts = [_estimate_suite(store, suite, request, names, prices) for suite in _find_suites(store, request)]
     if not parts:
         raise UsageError("Choose a suite.")
-    total = parts[0]
-    for part in parts[1:]:
-        total = _add_estimates(total, part)
-    return total
+    return reduce(_add_estimates, parts)
 
 
 def _add_estimates(first: Estimate, second: Estimate) -> Estimate:
