@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.echo import echo_err, echo_line
+from proctor.cli.echo import echo, echo_err, echo_line
 from proctor.stores import DEFAULT_STORE, locate_store
 
 if TYPE_CHECKING:
+    from proctor.model import Problem
     from proctor.protocols import Store
     from proctor.services.suites.suite_argument import LocatedSuites
     from proctor.stores.location import StoreLocation
@@ -138,6 +139,27 @@ def print_located(located: LocatedSuites) -> None:
         echo_err(f"proctor: warning: {line}")
     for line in located.notes:
         echo_err(line)
+
+
+def print_problems(problems: Iterable[Problem]) -> None:
+    """Prints problems of suites to stderr, one a line."""
+    from proctor.reports.problems import problem_lines
+
+    for line in problem_lines(problems):
+        echo(line, err=True)
+
+
+def confirm_deletion(what: str) -> None:
+    """Asks on the terminal whether to delete something, and aborts the command if not.
+
+    Raises:
+        UsageError: there is no terminal.
+    """
+    from proctor.errors import UsageError
+
+    if not sys.stdin.isatty():
+        raise UsageError("Deleting needs a confirmation, and there is no terminal here. Add --yes.")
+    click.confirm(f"Delete {what}?", abort=True, err=True)
 
 
 def keys_option(function: F) -> F:

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import open_store, show, store_location
+from proctor.cli.options import open_store, print_problems, show, store_location
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, SuiteError
-from proctor.reports.problems import problem_lines
 from proctor.reports.runs import console, json
 from proctor.reports.runs.serialize import RunReport
 from proctor.services import events
@@ -128,8 +127,7 @@ def _echo_how_to_resume(run: RunReport, run_store: Store, store_option: str | No
 
 
 def _refuse(error: SuiteError, *, as_json: bool) -> int:
-    for line in problem_lines(error.problems):
-        echo(line, err=True)
+    print_problems(error.problems)
     if error.hint:
         echo(error.hint, err=True)
     if as_json:

@@ -179,30 +179,24 @@ def remove_garbage(item: Garbage) -> None:
 
 def disk_size(path: Path) -> int:
     """Returns the bytes of a file, or of all files in a folder; files removed meanwhile count as 0."""
-    size = 0
+    return sum(status.st_size for status in _walk_status(path) if stat.S_ISREG(status.st_mode))
+
+
+def _is_older(path: Path | str, than: datetime) -> bool:
+    """Whether a file, or everything in a folder, was last changed before a time; True if it is missing."""
+    return all(datetime.fromtimestamp(status.st_mtime, UTC) < than for status in _walk_status(Path(path)))
+
+
+def _walk_status(path: Path) -> Iterator[os.stat_result]:
+    """Yields the status of a file, or of a folder and all below it, except of what is removed meanwhile."""
     waiting = [path]
     while waiting:
         entry = waiting.pop()
         with suppress(OSError):
             status = entry.lstat()
-            size += status.st_size if stat.S_ISREG(status.st_mode) else 0
+            yield status
             if stat.S_ISDIR(status.st_mode):
                 waiting.extend(entry.iterdir())
-    return size
-
-
-def _is_older(path: Path | str, than: datetime) -> bool:
-    """Whether a file, or everything in a folder, was last changed before a time; True if it is missing."""
-    waiting = [Path(path)]
-    while waiting:
-        entry = waiting.pop()
-        with suppress(OSError):
-            status = entry.lstat()
-            if datetime.fromtimestamp(status.st_mtime, UTC) >= than:
-                return False
-            if stat.S_ISDIR(status.st_mode):
-                waiting.extend(entry.iterdir())
-    return True
 
 
 def _is_alive(process: int) -> bool:

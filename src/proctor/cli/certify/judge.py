@@ -18,7 +18,7 @@ from proctor.cli.output_files import check_outputs, draw_svg, file_ending, write
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
 from proctor.holdout import SEALED_REASON
-from proctor.model import Calibration, Params, TargetSpec
+from proctor.model import Params, TargetSpec
 from proctor.plurals import pluralize
 from proctor.reports.certificates import judge_certificate
 from proctor.reports.formatting import cost, to_json
@@ -77,9 +77,13 @@ def certify_judge(**options: Any) -> int:
             result = asyncio.run(_calibrate(spec, selection, options))
         store_calibration(store, selection, result)
     skipped = SkippedLabels(labels.unlabelled, selection.unjudged, labels.orphaned)
-    code = (
-        ExitCode.INTERRUPTED if result.unfinished else _exit_code(result.calibration, options["allow_errors"])
-    )
+    calibration = result.calibration
+    if result.unfinished:
+        code = ExitCode.INTERRUPTED
+    elif not calibration.count or calibration.unscored > options["allow_errors"]:
+        code = ExitCode.NOT_MEASURED
+    else:
+        code = ExitCode.OK
     if options["as_json"]:
         echo_json(to_json({**_to_dict(result, skipped), "exit_code": int(code)}))
     else:
@@ -158,12 +162,6 @@ def _report_progress(total: int) -> Callable[[int, UsageTotal], None]:
             echo_err(f"{count:,}/{total:,} asked · cost {cost(usage.cost_usd)}")
 
     return report
-
-
-def _exit_code(calibration: Calibration, max_errors: int) -> ExitCode:
-    if not calibration.count or calibration.unscored > max_errors:
-        return ExitCode.NOT_MEASURED
-    return ExitCode.OK
 
 
 # --- the report --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from proctor.bundles.keys import SigningKey, get_signing_key, private_path
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, open_store, show, store_option
 from proctor.errors import UsageError
-from proctor.proof.statement import Claim, Statement
+from proctor.proof.statement import Statement
 from proctor.reports.formatting import interval, percent
 from proctor.safe_text import one_line
 
@@ -155,18 +155,14 @@ def _text_lines(path: Path, what: str, statement: Statement, signed_by: tuple[st
     title = " ".join(filter(None, (statement.suite.name, statement.suite.version)))
     yield one_line(f"{path}: {what} of run {statement.run}, {title} on {statement.target.name}")
     for split, claim in sorted(statement.claims.items()):
-        yield f"  {split:<8}  {_claim_text(claim)}"
+        cases = "" if claim.cases == claim.total else f", {claim.cases:,} cases"
+        rate = f"{percent(claim.pass_rate)}, 95% interval {interval(claim.ci95)}"
+        yield f"  {split:<8}  {claim.passed:,} of {claim.total:,} passed{cases}: {rate}"
     for key_id in signed_by:
         yield f"  signed by {key_id}"
     if not signed_by:
         yield "  not signed: anybody could have made it"
     yield f"Others check it with: proctor verify {shlex.quote(str(path))}"
-
-
-def _claim_text(claim: Claim) -> str:
-    cases = "" if claim.cases == claim.total else f", {claim.cases:,} cases"
-    rate = f"{percent(claim.pass_rate)}, 95% interval {interval(claim.ci95)}"
-    return f"{claim.passed:,} of {claim.total:,} passed{cases}: {rate}"
 
 
 def _print_json(path: Path, statement: Statement, signed_by: tuple[str, ...]) -> None:

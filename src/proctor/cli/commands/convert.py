@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +13,10 @@ from msgspec.structs import replace
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_document
-from proctor.cli.options import open_store, show, store_location, store_option
+from proctor.cli.options import open_store, print_problems, show, store_location, store_option
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Problem
 from proctor.plurals import pluralize
-from proctor.reports.problems import problem_lines
 from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_suite
 from proctor.services.suites.save_and_open import Suites
 from proctor.services.suites.write_files import write_suite_files
@@ -49,25 +47,27 @@ def command(
         source = stack.enter_context(
             Suites(opened_store, os.environ, load_cli_config()).open_suite(suite, dialect=dialect)
         )
-        _print_problems(source.problems)
+        print_problems(source.problems)
         cases = (stored_case.case for stored_case in source.cases())
         result = convert_suite(source.suite, cases, to, lossy=lossy, source=source.source)
-        _print_problems(replace(problem, path=suite) for problem in result.problems)
+        print_problems(replace(problem, path=suite) for problem in result.problems)
         if result.has_errors:
             _refuse(result, to, lossy)
             return ExitCode.USAGE
         if output is None:
-            _print_suite(result, to)
+            if result.files.keys() != {MAIN_FILE}:
+                count = pluralize(len(result.files), "file")
+                raise UsageError(
+                    f"As dialect {to} the suite is {count}. Name a folder for them with -o FOLDER/."
+                )
+            echo_document(result.files[MAIN_FILE])
             return ExitCode.OK
         paths = write_suite_files(result, output, force=force)
-        _print_problems(_moved_warning(source, suite, paths[0].parent))
-        _print_summary(paths, source.suite.case_count, to)
+        print_problems(_moved_warning(source, suite, paths[0].parent))
+        more = f" and {pluralize(len(paths) - 1, 'file')} beside it" if len(paths) > 1 else ""
+        count = pluralize(source.suite.case_count, "case")
+        show([f"wrote {paths[0].as_posix()}{more}: {count} of dialect {to}"])
     return ExitCode.OK
-
-
-def _print_problems(problems: Iterable[Problem]) -> None:
-    for line in problem_lines(problems):
-        echo(line, err=True)
 
 
 def _refuse(result: ConvertedSuite, to: str, lossy: bool) -> None:
@@ -82,13 +82,6 @@ def _refuse(result: ConvertedSuite, to: str, lossy: bool) -> None:
     )
     hint = "" if lossy else " With --lossy it is left out, and kept in the metadata of its case."
     echo(f"Nothing was written: dialect {to} cannot say everything of {what}.{hint}", err=True)
-
-
-def _print_suite(result: ConvertedSuite, to: str) -> None:
-    if result.files.keys() != {MAIN_FILE}:
-        files = pluralize(len(result.files), "file")
-        raise UsageError(f"As dialect {to} the suite is {files}. Name a folder for them with -o FOLDER/.")
-    echo_document(result.files[MAIN_FILE])
 
 
 def _moved_warning(source: OpenedSuite, path: str, folder: Path) -> list[Problem]:
@@ -107,8 +100,3 @@ def _moved_warning(source: OpenedSuite, path: str, folder: Path) -> list[Problem
         f"for in {folder.as_posix()!r}. Write the suite into the folder where it was, or copy what it names."
     )
     return [Problem(level="warning", code="moved", message=message, path=path)]
-
-
-def _print_summary(paths: list[Path], cases: int, to: str) -> None:
-    more = f" and {pluralize(len(paths) - 1, 'file')} beside it" if len(paths) > 1 else ""
-    show([f"wrote {paths[0].as_posix()}{more}: {pluralize(cases, 'case')} of dialect {to}"])

@@ -31,7 +31,6 @@ from proctor.services.bundles.import_records import describe_signatures
 from proctor.services.bundles.replay import ReplayOptions, ReplayPlan, compare_with_bundle, plan_replay
 from proctor.services.runs.execution.session import RunSession
 
-_ENDINGS = (".json", ".md")
 _CALL_OPTIONS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd")
 
 
@@ -78,7 +77,7 @@ def command(bundle: str, **options: Any) -> int:
     proctor replay release.zip --target openai:gpt-5.2
     proctor replay release.zip --target local --split dev -o again.md
     """  # noqa: D301  # click wants the character \b itself
-    check_outputs(options["outputs"], endings=_ENDINGS)
+    check_outputs(options["outputs"], endings=(".json", ".md"))
     settings = Settings(**{name: options[name] for name in _CALL_OPTIONS})
     replay_options = ReplayOptions(
         target=options["target"], judges=options["judges"], split=options["split"], settings=settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from json import dumps
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 from proctor.cli.bundle_options import bundle_options, get_import_options
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.echo import echo, echo_err, echo_json, format_warning
-from proctor.cli.options import open_store, reveal_option, show, store_option
+from proctor.cli.options import confirm_deletion, open_store, reveal_option, show, store_option
 from proctor.cli.output_files import check_outputs, write_output
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run, Verdict
@@ -274,7 +273,9 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
     RUN is found by its tag from then on: `proctor compare baseline last`.
     """
     for name in () if remove else tag:
-        _check_tag(name)
+        if name == "last" or not name.isprintable() or not name.strip() or name != name.strip():
+            why = "it is the newest run" if name == "last" else "give it a text without spaces around it"
+            raise UsageError(f"{name!r} cannot be a tag, since runs are found by their tags: {why}.")
     with open_store(store, must_exist=True, writes=bool(tag)) as run_store:
         stored_run = run_store.run(run)
         tags = set(stored_run.tags) - set(tag) if remove else set(stored_run.tags) | set(tag)
@@ -284,14 +285,6 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
         for name in () if remove else tag:
             if (newest_id := run_store.run(name).id) != stored_run.id:
                 echo(f"proctor: warning: {name!r} still names another run, {newest_id}.", err=True)
-
-
-def _check_tag(name: str) -> None:
-    if name == "last" or not name.isprintable() or not name.strip() or name != name.strip():
-        raise UsageError(
-            f"{name!r} cannot be a tag, since runs are found by their tags: "
-            + ("it is the newest run." if name == "last" else "give it a text without spaces around it.")
-        )
 
 
 @command.command("delete")
@@ -304,15 +297,7 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
         for word in run:
             stored_run = run_store.run(word)
             if not yes:
-                if not sys.stdin.isatty():
-                    raise UsageError(
-                        "Deleting needs a confirmation, and there is no terminal here. Add --yes."
-                    )
-                click.confirm(
-                    f"Delete {listing.entry_line(summarize_run(run_store, stored_run))}?",
-                    abort=True,
-                    err=True,
-                )
+                confirm_deletion(listing.entry_line(summarize_run(run_store, stored_run)))
             label_count = run_store.count_labelled_answers().get(stored_run.id, 0)
             run_store.delete_run(stored_run.id)
             echo(f"Deleted {stored_run.id}.", err=True)

@@ -177,7 +177,8 @@ def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, stor
         items = [item for item in garbage if item.kind in (only or GARBAGE_KINDS)]
         if not as_json:
             show(_garbage_lines(items))
-        confirmed = bool(items) and (yes or (not dry_run and not as_json and _confirm()))
+        may_ask = not dry_run and not as_json and sys.stdin.isatty()
+        confirmed = bool(items) and (yes or (may_ask and click.confirm("Remove all of it?", err=True)))
         removed_items = _remove(items) if confirmed else []
     if as_json:
         rows = [
@@ -209,10 +210,6 @@ def _garbage_lines(items: Sequence[Garbage]) -> list[str]:
 
 def _total_size(items: Sequence[Garbage]) -> str:
     return format_size(sum(item.size for item in items))
-
-
-def _confirm() -> bool:
-    return sys.stdin.isatty() and click.confirm("Remove all of it?", err=True)
 
 
 def _remove(items: Sequence[Garbage]) -> list[Garbage]:

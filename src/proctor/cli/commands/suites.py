@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from itertools import chain
 
@@ -11,17 +10,24 @@ import click
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import open_store, print_located, show, store_location, store_option
-from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
-from proctor.model import Case, Problem, Suite
+from proctor.cli.options import (
+    confirm_deletion,
+    open_store,
+    print_located,
+    print_problems,
+    show,
+    store_location,
+    store_option,
+)
+from proctor.errors import ExitCode, SuiteError, UsageError
+from proctor.model import Case, Problem
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import suites as reports
-from proctor.reports.problems import problem_lines
 from proctor.reports.suites import VersionEntry
 from proctor.safe_text import one_line
-from proctor.services.suites.overview import describe_version, list_saved_versions
-from proctor.services.suites.save_and_open import OpenedSuite, SaveResult, Suites, find_stored_suite
+from proctor.services.suites.overview import check_without_runs, describe_version, list_saved_versions
+from proctor.services.suites.save_and_open import OpenedSuite, Suites, get_stored_suite, no_such_suite
 from proctor.services.suites.saved_names import split_version
 from proctor.suite_diff import diff_suites
 
@@ -63,23 +69,14 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
         for word in suite:
             try:
                 for saved in suites.save(word, dialect=dialect, name=name):
-                    _print_problems(saved.problems)
-                    show([_saved_line(saved)])
+                    print_problems(saved.problems)
+                    title = f"{one_line(saved.suite.name)} {saved.suite.version}{_STATES[saved.state]}"
+                    cases = pluralize(saved.suite.case_count, "case")
+                    show([f"{title}: {cases} from {saved.path}"])
             except SuiteError as error:
                 problems.extend(error.problems)
     if problems:
         raise SuiteError(problems)
-
-
-def _saved_line(saved: SaveResult) -> str:
-    suite = saved.suite
-    cases = pluralize(suite.case_count, "case")
-    return f"{one_line(suite.name)} {suite.version}{_STATES[saved.state]}: {cases} from {saved.path}"
-
-
-def _print_problems(problems: tuple[Problem, ...]) -> None:
-    for line in problem_lines(problems):
-        echo(line, err=True)
 
 
 @command.command("list")
@@ -104,7 +101,7 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
     with open_store(store, must_exist=True) as suite_store:
         rows = list_saved_versions(suite_store, name)
         if not rows:
-            raise _no_such_suite(suite_store, name)
+            raise no_such_suite(suite_store, name)
         if as_json:
             echo_json(reports.render_history_json(rows))
         else:
@@ -122,7 +119,7 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
     Cases are counted by category and tag; the accesses to its holdout are shown too.
     """
     with open_store(store, must_exist=True) as suite_store:
-        detail = describe_version(suite_store, _find_version(suite_store, name))
+        detail = describe_version(suite_store, get_stored_suite(suite_store, name))
         cases_of_version = suite_store.cases(detail.saved.suite.content) if cases else None
         if as_json:
             echo_json(reports.render_detail_json(detail, cases_of_version))
@@ -164,7 +161,7 @@ def _parse_pair(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
         return name, versions_named[0]
     versions = store.versions(name)
     if not versions:
-        raise _no_such_suite(store, name)
+        raise no_such_suite(store, name)
     for word in versions_named:
         if not _is_version(word):
             raise UsageError(f"{word!r} is no version. Give three words as in `NAME v1 v2`.")
@@ -187,7 +184,7 @@ def _is_version(word: str) -> bool:
 def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_code: bool) -> ExitCode:
     """Prints how two suites differ; with `use_exit_code` the exit code is 1 if they do."""
     with suites.open_suite(words[0]) as old, suites.open_suite(words[1]) as new:
-        _print_problems((*old.problems, *new.problems))
+        print_problems((*old.problems, *new.problems))
         difference = diff_suites(old.suite, _cases(old), new.suite, _cases(new))
         code = ExitCode.OK if difference.is_empty or not use_exit_code else ExitCode.FAILED
         if as_json:
@@ -224,7 +221,7 @@ def export(ctx: click.Context, /, name: str, store: str | None, **options: objec
     from proctor.cli.commands import convert
 
     with open_store(store, must_exist=True) as suite_store:
-        suite = _find_version(suite_store, name)
+        suite = get_stored_suite(suite_store, name)
     word = f"{suite.name}@{suite.version}"
     code: int = ctx.invoke(convert.command, suite=word, store=store, dialect=None, **options)
     return code
@@ -242,16 +239,12 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
     with open_store(store, must_exist=True, writes=True) as suite_store:
         for word in name:
             versions = _versions_to_delete(suite_store, word)
-            _check_without_runs(versions)
+            check_without_runs(versions)
             what = ", ".join(
                 f"{version.saved.suite.name} {version.saved.suite.version}" for version in versions
             )
             if not yes:
-                if not sys.stdin.isatty():
-                    raise UsageError(
-                        "Deleting needs a confirmation, and there is no terminal here. Add --yes."
-                    )
-                click.confirm(f"Delete {what}?", abort=True, err=True)
+                confirm_deletion(what)
             for version in versions:
                 suite_store.delete_version(version.saved.suite.name, version.saved.suite.digest)
             echo(f"Deleted {what}.", err=True)
@@ -259,41 +252,8 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
 
 def _versions_to_delete(store: Store, word: str) -> list[VersionEntry]:
     """Returns the versions that a word names."""
-    suite = _find_version(store, word)
+    suite = get_stored_suite(store, word)
     versions = list_saved_versions(store, suite.name)
     if word == suite.name:
         return versions
     return [version for version in versions if version.saved.suite.digest == suite.digest]
-
-
-def _check_without_runs(versions: list[VersionEntry]) -> None:
-    in_use = [
-        f"{version.saved.suite.version} has {pluralize(version.runs, 'run')}"
-        for version in versions
-        if version.runs
-    ]
-    if in_use:
-        name = versions[0].saved.suite.name
-        raise UsageError(
-            f"{name!r} cannot be deleted: {', '.join(in_use)}. Delete them first with `proctor runs delete`."
-        )
-
-
-# --- finding versions --------------------------------------------------------------------------------------
-
-
-def _find_version(store: Store, word: str) -> Suite:
-    """Returns the version that a word names.
-
-    Raises:
-        UsageError: there is none.
-    """
-    suite = find_stored_suite(store, word)
-    if suite is None:
-        raise _no_such_suite(store, word)
-    return suite
-
-
-def _no_such_suite(store: Store, name: str) -> UsageError:
-    names = sorted({version.suite.name for version in store.versions()})
-    return UsageError(f"There is no suite {name!r} in the store. {suggestion(name, names)}")

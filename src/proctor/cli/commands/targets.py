@@ -19,7 +19,6 @@ from proctor.targets import get_kind, iter_kinds
 from proctor.targets.targets_file import TargetSummary
 
 _PROBE_MESSAGES = (Message(role="user", content="Reply with the word ready."),)
-_MAX_SHOWN = 60
 
 
 @click.group("targets")
@@ -61,7 +60,7 @@ def _describe_entry(entry: TargetSummary) -> str:
     variables = ", ".join(
         f"{name} {'not set' if name in entry.unset_variables else 'set'}" for name in entry.variables
     )
-    what = truncate(entry.details, _MAX_SHOWN)
+    what = truncate(entry.details, 60)
     return f"{pad_to_width(one_line(entry.name), 22)}  {f'{entry.kind} {what}'.strip()}" + (
         f"  ({variables})" if variables else ""
     )
@@ -108,14 +107,10 @@ def _probe_target(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> 
     """Sends one short prompt; returns the answer or the error."""
     prices_folder = store_location(None).folder
     try:
-        prompt = Prompt(messages=_PROBE_MESSAGES, case_id=_find_case_id(spec))
+        first_case = get_kind(spec).first_case  # recordings and scripts answer their own cases only
+        case_id = "check" if first_case is None else first_case(spec.model)
+        prompt = Prompt(messages=_PROBE_MESSAGES, case_id=case_id)
         calls = Settings(timeout_s=timeout_s, max_answer_bytes=max_answer_bytes)
         return asyncio.run(probe(spec, prompt, os.environ, calls=calls, prices_folder=prices_folder))
     except ProctorError as error:
         return error
-
-
-def _find_case_id(spec: TargetSpec) -> str:
-    """Returns the id of a case that the target can answer; recordings and scripts have only their own."""
-    first_case = get_kind(spec).first_case
-    return "check" if first_case is None else first_case(spec.model)

@@ -9,12 +9,11 @@ import click
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand, load_cli_config
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import print_located, saved_suite_check, show
+from proctor.cli.options import print_located, print_problems, saved_suite_check, show
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode
 from proctor.lint.linter import check_codes
 from proctor.plurals import pluralize
-from proctor.reports.problems import problem_lines
 from proctor.reports.runs import json
 from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.services.suites.validate import ValidationResult, find_text_files, validate_suite
@@ -100,8 +99,7 @@ def command(
         echo_json(json.render_validation([_row(result) for result in results], code))
         return code
     for result in results:
-        for line in problem_lines(result.problems):
-            echo(line, err=True)
+        print_problems(result.problems)
     show(_line(result) for result in results)
     return code
 

@@ -15,7 +15,7 @@ from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_option, keys_path, show
 from proctor.errors import BundleError, ExitCode, ProctorError
 from proctor.model import SignatureStatus
-from proctor.proof.statement import Claim, Statement
+from proctor.proof.statement import Statement
 from proctor.reports.formatting import format_utc, interval, percent
 from proctor.safe_text import one_line
 from proctor.services.bundles.verify import CheckedSignature, VerifiedBundle, verify
@@ -51,7 +51,12 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
             verification = _verify(path, keys, passed_checks.append)
             rows.append({**_row(verification), "checks": passed_checks})
             if not as_json:
-                show([*([""] if index else []), *_text_lines(verification)])
+                lines = (
+                    _proof_lines(verification)
+                    if isinstance(verification, VerifiedProof)
+                    else _bundle_lines(verification)
+                )
+                show([*([""] if index else []), *lines])
             if require_signature and verification.standing != "trusted":
                 standing_text = _SIGNATURE_TEXTS[verification.standing]
                 raise BundleError(
@@ -59,9 +64,8 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
                 )
         except ProctorError as error:
             codes.append(error.exit_code)
-            errors.append(
-                {"path": path, "code": _error_code(error), "message": str(error), "checks": passed_checks}
-            )
+            code_name = "bundle" if isinstance(error, BundleError) else "usage"
+            errors.append({"path": path, "code": code_name, "message": str(error), "checks": passed_checks})
             echo_err(f"proctor: error: {one_line(str(error))}")
     code = worst_exit_code(codes)
     if as_json:
@@ -93,17 +97,7 @@ def _verify(path: str, keys: str | None, on_check: Callable[[str], None]) -> Ver
     return verify(path, trusted_keys, echo_err, on_check)
 
 
-def _error_code(error: ProctorError) -> str:
-    return "bundle" if isinstance(error, BundleError) else "usage"
-
-
 # --- text --------------------------------------------------------------------------------------------------
-
-
-def _text_lines(verification: VerifiedBundle | VerifiedProof) -> Iterator[str]:
-    return (
-        _proof_lines(verification) if isinstance(verification, VerifiedProof) else _bundle_lines(verification)
-    )
 
 
 def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
@@ -212,9 +206,8 @@ def _describe_accesses(statement: Statement) -> str:
 
 
 def _describe_signatures(status: SignatureStatus, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
-    for signature in sorted(
-        signatures, key=lambda signature: signature.name is not None
-    ):  # trusted ones last
+    trusted_last = sorted(signatures, key=lambda signature: signature.name is not None)
+    for signature in trusted_last:
         if signature.name is not None:
             yield f"signature  signed by a trusted key ({one_line(signature.name)}, {signature.id})"
         else:
@@ -260,7 +253,7 @@ def _row(verification: VerifiedBundle | VerifiedProof) -> dict[str, Any]:
         "judges": [spec.name for spec in all_judges(verification.run)],
         "regrade_of": verification.run.regrade_of,
         "taken_over": verification.reused_trials,
-        "claims": {split: _claim_row(claim) for split, claim in statement.claims.items()},
+        "claims": {split: asdict(claim) for split, claim in statement.claims.items()},
         "looks": {"rate": statement.looks.rate, "reveal": statement.looks.reveal},
         "graded_again": verification.graded_again,
         "recounted": verification.recounted,
@@ -282,10 +275,6 @@ def _statement_row(statement: Statement) -> dict[str, Any]:
         "started_at": format_utc(statement.started_at),
         "finished_at": format_utc(statement.finished_at),
     }
-
-
-def _claim_row(claim: Claim) -> dict[str, Any]:
-    return {name: getattr(claim, name) for name in claim.__struct_fields__}
 
 
 def _signature_rows(verification: VerifiedBundle | VerifiedProof) -> dict[str, Any]:

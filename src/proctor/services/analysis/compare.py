@@ -16,9 +16,6 @@ from proctor.safe_text import one_line
 from proctor.services.runs.reading.report import find_calibrations, read_trial_rows, record_holdout_access
 from proctor.suite_diff import diff_suites
 
-_PROGRESS_EVERY = 1000
-"""The number of trials between progress reports."""
-
 
 def resolve_runs(store: Store, words: Sequence[str]) -> list[Run]:
     """Finds the runs that words name; one word alone names the runs that one command started together.
@@ -124,7 +121,7 @@ def load_outcomes(
         for row in read_trial_rows(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)
             count += 1
-            if not count % _PROGRESS_EVERY:
+            if not count % 1000:
                 on_progress(count, max(count, total))
         outcomes[run.id] = gatherer.finish()
     return [outcomes[run.id] for run in runs]
@@ -143,25 +140,15 @@ def compare_pairwise(runs: Sequence[RunOutcomes], *, split: SplitName, by: Group
     Raises:
         UsageError: the split is empty.
     """
-    _check_split(runs, split)
+    if split != "all" and not any(case.split == split for facts in runs for case in facts.cases):
+        raise UsageError(
+            f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
+            "`proctor run --holdout`."
+        )
     if len(runs) == 2:
         return ComparisonReport(comparisons=(compare_runs(runs[0], runs[1], split=split, by=by),))
     ranking = rank_runs(runs, split)
     return ComparisonReport(comparisons=ranking.comparisons, ranking=ranking)
-
-
-def _check_split(runs: Sequence[RunOutcomes], split: SplitName) -> None:
-    """Checks that any of the runs has cases in a split.
-
-    Raises:
-        UsageError: the split is empty.
-    """
-    if split == "all" or any(case.split == split for facts in runs for case in facts.cases):
-        return
-    raise UsageError(
-        f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
-        "`proctor run --holdout`."
-    )
 
 
 def describe_judges(store: Store, runs: Sequence[RunOutcomes]) -> tuple[str, ...]:

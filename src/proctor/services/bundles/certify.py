@@ -13,7 +13,6 @@ from proctor.bundles.reader import open_bundle
 from proctor.bundles.trust_store import TrustedKey
 from proctor.certification import (
     CertificationTerms,
-    HeadlineScope,
     NotCertified,
     find_conditions,
     find_objections,
@@ -27,7 +26,7 @@ from proctor.protocols import Store
 from proctor.reports.certificates.judge_certificate import match_calibrations
 from proctor.reports.certificates.run_certificate import RunCertificate
 from proctor.services.bundles.attest import includes_holdout, write_bundle
-from proctor.services.bundles.verify import VerifiedBundle, verify
+from proctor.services.bundles.verify import verify
 from proctor.services.progress_lines import Notify
 from proctor.services.runs.reading.report import find_calibrations, record_holdout_access
 
@@ -61,7 +60,15 @@ def certify_bundle(
     """
     envelope = _hash_envelope(path)
     verification = verify(path, trusted_keys, notify)
-    measurement = _measure(verification)
+    statement = verification.statement
+    claim = statement.claims["all"]  # what is not measured counts in every split
+    measurement = headline_scope(
+        verification.run,
+        split=statement.split,
+        cases=statement.claim.cases,
+        not_measured=claim.errors + claim.unscored,
+        hidden_trials=verification.hidden,
+    )
     objections = find_objections(measurement, terms)
     if objections and not force:
         raise NotCertified(objections)
@@ -70,7 +77,7 @@ def certify_bundle(
     if _hash_envelope(path) != envelope:
         raise BundleError(f"{path} was changed while it was checked.")
     return RunCertificate(
-        statement=verification.statement,
+        statement=statement,
         scope=measurement,
         trust_level=trust_level(
             verification.standing,
@@ -91,18 +98,6 @@ def certify_bundle(
         bundle=path.name,
         envelope=envelope,
         proctor=__version__,
-    )
-
-
-def _measure(verification: VerifiedBundle) -> HeadlineScope:
-    """Returns what the result of a bundle was measured on; unmeasured trials of all splits count."""
-    claim = verification.statement.claims["all"]
-    return headline_scope(
-        verification.run,
-        split=verification.statement.split,
-        cases=verification.statement.claim.cases,
-        not_measured=claim.errors + claim.unscored,
-        hidden_trials=verification.hidden,
     )
 
 

@@ -19,8 +19,6 @@ from proctor.safe_text import truncate
 ALLOW_FLAG = "--allow-programs"
 _MAX_NAMED = 5
 """The maximum number of side effects that a message names."""
-_MAX_DETAIL_LENGTH = 60
-"""In characters, of each."""
 
 
 class SideEffectCheck:
@@ -55,9 +53,7 @@ class SideEffectCheck:
             return
         sentences = []
         for position, case_id, what, detail in self._effects[:_MAX_NAMED]:
-            shown_detail = (
-                "" if index.split_at(position) == "holdout" else f" ({truncate(detail, _MAX_DETAIL_LENGTH)})"
-            )
+            shown_detail = "" if index.split_at(position) == "holdout" else f" ({truncate(detail, 60)})"
             sentences.append(f"case {case_id!r} {what}{shown_detail}")
         more = f"; and {len(self._effects) - _MAX_NAMED:,} more" if len(self._effects) > _MAX_NAMED else ""
         raise UsageError(

@@ -20,11 +20,9 @@ from proctor.grading import GradingContext, build_grader, score
 from proctor.model import (
     Assertion,
     Calibration,
-    Case,
     Message,
     Output,
     Prompt,
-    Score,
     TargetSpec,
     Verdict,
 )
@@ -158,7 +156,9 @@ class JudgeCalibrator:
             UsageError: the judge cannot be opened.
         """
         target = await self._targets.open_target(self._spec, judging=True)
-        if any("embedder" in wants for answer in answers for wants in _grader_needs(answer.case)):
+        assertions = (assertion for answer in answers for assertion in answer.case.assertions)
+        graders = (build_grader(assertion, GRADERS.get) for assertion in filter(is_judged, assertions))
+        if any("embedder" in grader.requirements() for grader in graders):
             await self._targets.open_embedder()
         replies: list[dict[PromptVariant, JudgeReply]] = [{} for _ in answers]
         waiting = iter(
@@ -217,7 +217,10 @@ class JudgeCalibrator:
         grading_input = context.input_for(case, output)
         assertions = [assertion for assertion in case.assertions if is_judged(assertion)]
         scores = tuple([await score(assertion, grading_input, GRADERS.get) for assertion in assertions])
-        self._count_usage(scores, usual=variant == PromptVariant())
+        for judgment in (judgment for assertion_score in scores for judgment in assertion_score.judgments):
+            self._usage.add(judgment)
+            if variant == PromptVariant():
+                self._prompts.add(judgment.prompt_digest)
         verdict = decide_verdict(replace(answer.trial, output=output, scores=scores), answer.rule)
         reasons = [
             assertion_score.reason
@@ -225,12 +228,6 @@ class JudgeCalibrator:
             if assertion_score.outcome is not Verdict.PASS
         ] or [scores[0].reason]
         return JudgeReply(verdict, " ".join(reasons), tuple(recorder.prompts))
-
-    def _count_usage(self, scores: Sequence[Score], *, usual: bool) -> None:
-        for judgment in (judgment for assertion_score in scores for judgment in assertion_score.judgments):
-            self._usage.add(judgment)
-            if usual:
-                self._prompts.add(judgment.prompt_digest)
 
     def _build_result(
         self,
@@ -285,12 +282,6 @@ class _PromptRecorder:
         return await self._target.answer(replace(prompt, repeat=prompt.repeat + self._shift))
 
 
-def _grader_needs(case: Case) -> Iterator[frozenset[str]]:
-    for assertion in case.assertions:
-        if is_judged(assertion):
-            yield build_grader(assertion, GRADERS.get).requirements()
-
-
 def _reverse_items(assertion: Assertion) -> Assertion:
     items: Any = assertion.params.get("items")
     if assertion.grader != "rubrics" or not isinstance(items, list | tuple):
@@ -310,10 +301,8 @@ def _to_judged_answer(
     first = replies.get(PromptVariant())
     if first is None or not first.prompts:
         return AnswerVerdicts(human_verdicts=people)
-    with_reversed_items, longer = (
-        replies[PromptVariant(is_reversed=True)],
-        replies[PromptVariant(is_lengthened=True)],
-    )
+    with_reversed_items = replies[PromptVariant(is_reversed=True)]
+    longer = replies[PromptVariant(is_lengthened=True)]
     return AnswerVerdicts(
         human_verdicts=people,
         judge_verdicts=tuple(_PASSED.get(replies[PromptVariant(shift)].verdict) for shift in range(repeats)),

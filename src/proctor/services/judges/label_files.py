@@ -105,7 +105,9 @@ def read_labels(path: str) -> LabelSet:
             problems.append(item)
             continue
         notes = ProblemLog(path, item[0])
-        label_line = _parse_label(FieldReader(item[1], notes), notes)
+        fields = FieldReader(item[1], notes)
+        parse_label = _parse_run_label if "case_id" in fields else _parse_standalone
+        label_line = parse_label(fields, notes)  # None where it has no label yet, or is invalid
         problems += notes.problems
         if label_line is not None:
             labelled.append(label_line)
@@ -121,11 +123,6 @@ def read_labels(path: str) -> LabelSet:
 # --- one line ----------------------------------------------------------------------------------------------
 
 
-def _parse_label(fields: FieldReader, notes: ProblemLog) -> LabelLine | None:
-    """Parses the label of a line; None where it has none yet or the line is invalid."""
-    return _parse_run_label(fields, notes) if "case_id" in fields else _parse_standalone(fields, notes)
-
-
 def _parse_run_label(fields: FieldReader, notes: ProblemLog) -> LabelLine | None:
     exported = "verdict" in fields
     output_field = fields.pop("output") if exported else None
@@ -133,9 +130,10 @@ def _parse_run_label(fields: FieldReader, notes: ProblemLog) -> LabelLine | None
         for name in EXPORT_FIELDS.intersection(fields.remaining_names()):
             fields.pop(name)
     passed = _parse_verdict(fields, must=not exported)
+    fields.drop_null("repeat")
     label = Label(
         case_id=fields.required_text("case_id"),
-        repeat=_parse_repeat(fields),
+        repeat=fields.integer("repeat") or 0,
         run=fields.text("run") or "",
         passed=bool(passed),
         by=(fields.text("by") or "").strip(),
@@ -191,11 +189,6 @@ def _parse_verdict(fields: FieldReader, *, must: bool) -> bool | None:
         fields.error("unknown-value", "label", f"is {quote_value(value)}; write `pass` or `fail`.")
         return None
     return _VERDICT_WORDS[word]
-
-
-def _parse_repeat(fields: FieldReader) -> int:
-    fields.drop_null("repeat")
-    return fields.integer("repeat") or 0
 
 
 def _parse_input(fields: FieldReader) -> tuple[Message, ...]:

@@ -28,7 +28,6 @@ MIN_LABELLED = 10
 ReviewFilter = Literal["unlabelled", "disagreements", "all"]
 AnswerKey = tuple[str, int]
 """The case id and repeat of an answer of a run."""
-_PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 _MAX_CACHED = 4
 """The maximum number of cached runs, and of cached orders per run."""
 
@@ -119,7 +118,7 @@ def graders_pass(trial: Trial, case: Case, rules: PassRuleLookup) -> bool | None
     """Whether the judges passed an answer, or all graders where it has no judge; None for no verdict."""
     scores = judged_scores(trial)
     verdict = decide_verdict(replace(trial, scores=scores) if scores else trial, rules(case))
-    return _PASSED.get(verdict)
+    return {Verdict.PASS: True, Verdict.FAIL: False}.get(verdict)
 
 
 class ReviewCache:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,23 @@ class Config(Struct, frozen=True, kw_only=True):
         return options
 
 
+def find_upward(start: Path | None, names: Sequence[str]) -> Path | None:
+    """Returns the absolute path of the nearest file of these names, up to the repository's root.
+
+    Args:
+        start: the folder where the search starts; None for the working directory.
+        names: the paths of the file within a folder; the first one that is there counts.
+    """
+    start = Path(os.path.abspath(start or Path.cwd()))  # noqa: PTH100 - keeps links unresolved
+    for folder in (start, *start.parents):
+        for name in names:
+            if (folder / name).is_file():
+                return folder / name
+        if (folder / ".git").exists():
+            break
+    return None
+
+
 def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
     """Loads the `proctor.toml` of a folder, or of the nearest one above it, up to the repository's root.
 
@@ -60,7 +77,7 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
     Raises:
         UsageError: the file cannot be read, is not TOML, or has an invalid key or value.
     """
-    path = _find_file(Path(os.path.abspath(start or Path.cwd())))  # noqa: PTH100 - keeps links unresolved
+    path = find_upward(start, (CONFIG_NAME,))
     if path is None:
         return Config()
     shown_path = os.path.relpath(path)
@@ -90,15 +107,6 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
             if name in settings
         },
     )
-
-
-def _find_file(start: Path) -> Path | None:
-    for folder in (start, *start.parents):
-        if (folder / CONFIG_NAME).is_file():
-            return folder / CONFIG_NAME
-        if (folder / ".git").exists():
-            return None
-    return None
 
 
 def _read_table(path: Path, shown_path: str) -> dict[str, Any]:

@@ -31,7 +31,6 @@ _SENT_FIELDS: Final = ("input", "workspace", "target", "form")
 _JUDGED_FIELDS: Final = ("expected", "criteria", "assertions", "pass_rule")
 _OTHER_FIELDS: Final = ("tags", "category", "repeats", "only_targets", "variables", "notes", "metadata")
 """The fields of a case that must be the same afterwards, in the order in which a difference is looked for."""
-_RULE_FIELDS: Final = ("pass_rule", "repeats_rule")
 _WILDCARD: Final = re.compile(r"\*\*/|\*|\?")
 _WILDCARD_REGEXES: Final = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
 
@@ -160,7 +159,7 @@ class _Comparison:
                 yield self._make_problem(case_id, None, "the case is not there any more.")
 
     def _check_suite(self, suite: Suite) -> Iterator[Problem]:
-        for name in _RULE_FIELDS:
+        for name in ("pass_rule", "repeats_rule"):
             if (
                 getattr(suite, name) != getattr(self._suite, name)
                 and (None, name) not in self.expected_losses

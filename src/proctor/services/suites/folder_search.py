@@ -22,7 +22,6 @@ from proctor.services.runs.planning.target_names import TARGETS_FILE_NAMES
 from proctor.services.suites.load import detect_dialect
 
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "venv", "__pycache__"})
-_VENV: Final = "pyvenv.cfg"
 
 
 class FolderContents(Struct, frozen=True, kw_only=True):
@@ -51,7 +50,12 @@ def search_folder(
     Raises:
         UsageError: a file or folder cannot be read, or there is no such dialect.
     """
-    files = list(_walk_files(folder))
+    endings = {ending for reader in _file_dialects() for ending in reader.endings}
+    files = [
+        file
+        for file in _walk_files(folder, _raise_unreadable)
+        if file.suffix.lower() in endings and file.is_file()
+    ]
     suites = [
         file for file in files if _is_recognised(source(file), dialect) and not is_settings_file(source(file))
     ]
@@ -68,14 +72,11 @@ def search_folder(
     )
 
 
-def _walk_files(folder: Path) -> Iterator[Path]:
-    endings = {ending for dialect in _file_dialects() for ending in dialect.endings}
-    for inside, folders, names in os.walk(folder, onerror=_raise_unreadable):
+def _walk_files(folder: Path, on_error: Callable[[OSError], None] | None = None) -> Iterator[Path]:
+    """Yields the files in a folder and below, except what `search_folder` leaves out."""
+    for inside, folders, names in os.walk(folder, onerror=on_error):
         folders[:] = sorted(name for name in folders if _should_enter(Path(inside, name)))
-        for name in sorted(names):
-            file = Path(inside, name)
-            if file.suffix.lower() in endings and not name.startswith(".") and file.is_file():
-                yield file
+        yield from (Path(inside, name) for name in sorted(names) if not name.startswith("."))
 
 
 def _file_dialects() -> list[Dialect]:
@@ -87,7 +88,9 @@ def _raise_unreadable(error: OSError) -> None:
 
 
 def _should_enter(folder: Path) -> bool:
-    if folder.name.startswith(".") or folder.name in _SKIPPED_FOLDERS or (folder / _VENV).exists():
+    if folder.name.startswith(".") or folder.name in _SKIPPED_FOLDERS:
+        return False
+    if (folder / "pyvenv.cfg").exists():
         return False
     return not ((folder / ENVELOPE).exists() and (folder / SUITE).exists())  # a bundle of a run
 
@@ -115,20 +118,17 @@ def is_settings_file(source: SuiteSource) -> bool:
 def _is_folder_suite(folder: Path) -> bool:
     """Whether a file in a folder or below makes the folder one suite; hidden files do not count."""
     readers = [dialect for dialect in DIALECTS.load_all().values() if dialect.reads_folders]
-    for inside, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if _should_enter(Path(inside, name)))
-        for name in sorted(names):
-            file = Path(inside, name)
-            path = file.relative_to(folder).as_posix()
-            possible = [reader for reader in readers if name.lower().endswith(reader.endings)]
-            if not possible or name.startswith("."):
-                continue
-            try:
-                is_small = file.is_file() and file.stat().st_size <= MAX_LINE_BYTES
-                if is_small and any(reader.marks_suite_folder(path, file.read_bytes) for reader in possible):
-                    return True
-            except OSError:  # unreadable; reported if another file makes the folder a suite
-                continue
+    for file in _walk_files(folder):
+        possible = [reader for reader in readers if file.name.lower().endswith(reader.endings)]
+        if not possible:
+            continue
+        path = file.relative_to(folder).as_posix()
+        try:
+            is_small = file.is_file() and file.stat().st_size <= MAX_LINE_BYTES
+            if is_small and any(reader.marks_suite_folder(path, file.read_bytes) for reader in possible):
+                return True
+        except OSError:  # unreadable; reported if another file makes the folder a suite
+            continue
     return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from msgspec import Struct
 from proctor.errors import UsageError
 from proctor.holdout import holdout_positions
 from proctor.model import Run, SplitRule, Suite
+from proctor.plurals import pluralize
 from proctor.protocols import SavedSuite, Store
 from proctor.reports.suites import SuiteDetail, VersionEntry
 
@@ -21,6 +23,24 @@ def list_saved_versions(store: Store, name: str | None = None) -> list[VersionEn
         VersionEntry(saved=version, runs=runs[version.suite.name, version.suite.digest])
         for version in store.versions(name)
     ]
+
+
+def check_without_runs(versions: Sequence[VersionEntry]) -> None:
+    """Refuses to delete versions of one suite that have stored runs.
+
+    Raises:
+        UsageError: one has.
+    """
+    in_use = [
+        f"{version.saved.suite.version} has {pluralize(version.runs, 'run')}"
+        for version in versions
+        if version.runs
+    ]
+    if in_use:
+        name = versions[0].saved.suite.name
+        raise UsageError(
+            f"{name!r} cannot be deleted: {', '.join(in_use)}. Delete them first with `proctor runs delete`."
+        )
 
 
 class SuiteOverview(Struct, frozen=True, kw_only=True):

@@ -257,8 +257,26 @@ def find_stored_suite(store: Store, word: str) -> Suite | None:
             raise UsageError(
                 f"The suite {name!r} has no version {version!r}. It has {_list_versions(versions)}."
             )
-        raise UsageError(f"There is no suite {name!r} in the store. {suggestion(name, _list_names(store))}")
+        raise no_such_suite(store, name)
     return suite or exact_match
+
+
+def get_stored_suite(store: Store, word: str) -> Suite:
+    """Returns a suite in a store by `NAME`, `NAME@v2` or `NAME@sha256:…`.
+
+    Raises:
+        UsageError: there is none.
+        StoreError: more than one version fits; or the store cannot be read.
+    """
+    suite = find_stored_suite(store, word)
+    if suite is None:
+        raise no_such_suite(store, word)
+    return suite
+
+
+def no_such_suite(store: Store, name: str) -> UsageError:
+    """Returns the error for a name that no suite in a store has."""
+    return UsageError(f"There is no suite {name!r} in the store. {suggestion(name, _list_names(store))}")
 
 
 def get_save_state(suite: Suite, before: list[SavedSuite]) -> SaveState:

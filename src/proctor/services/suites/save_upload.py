@@ -212,19 +212,15 @@ class _CheckingWriter:
         if self._problems:
             raise SuiteError(self._problems)
         suite, _ = _prepare_suite(suite, self._upload, self._name, self._holdout, self._own_targets)
-        _check_name(suite.name)
+        check_suite_name(suite.name)
+        if len(suite.name) > MAX_NAME_LENGTH:
+            raise UsageError(f"The name has {len(suite.name)} characters; give it at most {MAX_NAME_LENGTH}.")
         check_builtin(suite.name, suite.digest)
         return self._writer.commit(suite)
 
     def discard(self) -> None:
         """Discards what was added."""
         self._writer.discard()
-
-
-def _check_name(name: str) -> None:
-    check_suite_name(name)
-    if len(name) > MAX_NAME_LENGTH:
-        raise UsageError(f"The name has {len(name)} characters; give it at most {MAX_NAME_LENGTH}.")
 
 
 def _check_text(upload: Upload) -> None:

@@ -20,9 +20,6 @@ from proctor.services.suites.saved_names import split_version
 if TYPE_CHECKING:
     from proctor.services.suites.folder_search import FolderContents
 
-_MAX_NAMED = 10
-"""The maximum number of files that a sentence names."""
-
 
 class NoSuchSuite(UsageError):
     """The argument stands for no file."""
@@ -94,14 +91,20 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
             self.dialect,
         )
         if not contents.suites:
-            raise UsageError(_empty_message(word, contents))
+            expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
+            empty = f"The folder {word!r} has no suite in it ({expected})."
+            raise UsageError(" ".join([empty, *_describe_skipped(contents)]))
         notes = describe_choice(word, f"the folder {word!r}")
         if contents.included:
             notes += (
                 f"Not run on their own, because other suites read them: {_list_files(contents.included)}.",
             )
         if self.strict:
-            problems = tuple(_unrecognised_problem(file) for file in contents.unrecognised)
+            message = "No suite format recognises the file. Move it out of the folder, or leave --strict out."
+            problems = tuple(
+                Problem(code="unknown-dialect", message=message, path=str(file), line=1)
+                for file in contents.unrecognised
+            )
             return LocatedSuites(paths=contents.suites, problems=problems, notes=notes)
         return LocatedSuites(paths=contents.suites, warnings=tuple(_describe_skipped(contents)), notes=notes)
 
@@ -144,12 +147,7 @@ def _suite_name(file: Path) -> str:
 
 
 def _list_files(files: Sequence[Path]) -> str:
-    return join_names([one_line(file.as_posix()) for file in files], _MAX_NAMED)
-
-
-def _unrecognised_problem(file: Path) -> Problem:
-    message = "No suite format recognises the file. Move it out of the folder, or leave --strict out."
-    return Problem(code="unknown-dialect", message=message, path=str(file), line=1)
+    return join_names([one_line(file.as_posix()) for file in files], 10)
 
 
 def _describe_skipped(contents: FolderContents) -> Iterator[str]:
@@ -158,8 +156,3 @@ def _describe_skipped(contents: FolderContents) -> Iterator[str]:
         yield (
             f"Skipped {pluralize(len(files), 'file')} that no suite format recognises: {_list_files(files)}."
         )
-
-
-def _empty_message(word: str, contents: FolderContents) -> str:
-    expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
-    return " ".join([f"The folder {word!r} has no suite in it ({expected}).", *_describe_skipped(contents)])

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from proctor.errors import StoreError, UsageError
 from proctor.model import Suite
-from proctor.plurals import pluralize
 from proctor.protocols import SavedSuite, Store
-from proctor.services.suites.overview import list_saved_versions
+from proctor.services.suites.overview import check_without_runs, list_saved_versions
 from proctor.services.suites.saved_names import split_version
 
 MAX_DELETED: Final = 100
@@ -56,20 +55,12 @@ class Trash:
         if not entries:
             what = f"version {version!r} of a suite" if version else "suite"
             raise UsageError(f"There is no {what} {name!r} any more. Nothing was deleted.")
-        reasons = [
-            f"{entry.saved.suite.version} has {pluralize(entry.runs, 'run')}"
-            for entry in entries
-            if entry.runs
-        ]
-        if reasons:
-            raise UsageError(
-                f"{name!r} cannot be deleted: {', '.join(reasons)}. Delete them first with "
-                "`proctor runs delete`."
-            )
+        check_without_runs(entries)
         with self._trash() as trash:
             for entry in entries:
                 self._discard(trash, entry.saved.suite)
-            _drop_oldest(trash)
+            for oldest in _list_deleted(trash)[MAX_DELETED:]:
+                trash.delete_version(oldest.saved.suite.name, oldest.saved.suite.digest)
         return [entry.saved.suite for entry in entries]
 
     def _discard(self, trash: Store, suite: Suite) -> None:
@@ -115,11 +106,6 @@ def _list_deleted(trash: Store) -> list[DeletedVersion]:
         if parts is not None and saved.current:
             deleted.append(DeletedVersion(name=parts[0], version=parts[1], saved=saved))
     return deleted
-
-
-def _drop_oldest(trash: Store) -> None:
-    for version in _list_deleted(trash)[MAX_DELETED:]:
-        trash.delete_version(version.saved.suite.name, version.saved.suite.digest)
 
 
 def _copy_suite(source: Store, suite: Suite, to: Store, header: Suite, *, again: bool = False) -> Suite:

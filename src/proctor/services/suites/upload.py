@@ -94,12 +94,12 @@ def upload_from_text(text: str, name: str = "", dialect: str | None = None) -> U
     data = text.encode("utf-8", "surrogatepass")
     decode_suite_text(data, name or "the text")
     stem, ending = splitext(basename(name.replace("\\", "/")))
-    if ending.lower() not in {*_KINDS, *_suite_endings()}:
+    suite_endings = {end for reader in DIALECTS.load_all().values() for end in reader.endings}
+    if ending.lower() not in {*_KINDS, *suite_endings}:
         stem, ending = stem + ending, ""
     guessed_ending = _guess_ending(text, data, dialect)
-    if _text_kind(ending) != _text_kind(
-        guessed_ending
-    ):  # the text may have been replaced since it had the name
+    kind, guessed_kind = (_KINDS.get(each.lower(), each.lower()) for each in (ending, guessed_ending))
+    if kind != guessed_kind:  # the text may have been replaced since it had the name
         ending = guessed_ending
     path = (stem.strip(" .") or "suite") + ending
     return Upload(files={path: data}, main=path, name=stem.strip(" ."))
@@ -116,18 +116,10 @@ def _guess_ending(text: str, data: bytes, dialect: str | None) -> str:
     return ending if not endings or ending in endings else endings[0]
 
 
-def _suite_endings() -> set[str]:
-    return {ending for dialect in DIALECTS.load_all().values() for ending in dialect.endings}
-
-
 def folder_endings() -> tuple[str, ...]:
     """Returns the endings of tests that form one suite with all others in their folder."""
     readers = (dialect for dialect in DIALECTS.load_all().values() if dialect.reads_folders)
     return tuple(ending for dialect in readers for ending in dialect.endings)
-
-
-def _text_kind(ending: str) -> str:
-    return _KINDS.get(ending.lower(), ending.lower())
 
 
 def upload_from_files(files: Mapping[str, bytes], name: str = "", main: str | None = None) -> Upload:

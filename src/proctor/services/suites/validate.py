@@ -60,10 +60,16 @@ def validate_suite(
     """
     linter = Linter(str(path), GRADERS.get, ignored)
     contamination = ContaminationSearch(str(path), ignored) if against else None
+
+    def inspect_case(located_case: CaseAtLine) -> None:
+        linter.add(located_case)
+        if contamination is not None:
+            contamination.add(located_case)
+
     try:
         load_result = inspect_suite(
             path,
-            _inspect_with(linter, contamination),
+            inspect_case,
             dialect=dialect,
             tell=lambda cases: listen(events.ReadProgress(str(path), cases)),
             options=options,
@@ -127,17 +133,6 @@ def _with_progress(path: str, pieces: Iterator[str], listen: events.Listener) ->
         yield piece
         characters += len(piece)
         listen(events.SearchProgress(path, characters))
-
-
-def _inspect_with(linter: Linter, contamination: ContaminationSearch | None) -> Callable[[CaseAtLine], None]:
-    if contamination is None:
-        return linter.add
-
-    def add(located_case: CaseAtLine) -> None:
-        linter.add(located_case)
-        contamination.add(located_case)
-
-    return add
 
 
 # --- other files -------------------------------------------------------------------------------------------

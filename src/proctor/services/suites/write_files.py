@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from posixpath import normpath
 
@@ -49,7 +50,8 @@ def write_suite_files(converted: ConvertedSuite, output: str, *, force: bool = F
         raise UsageError(f"{str(target)!r} cannot be written: {error.strerror}.") from None
     finally:
         for part in parts.values():
-            _remove(part)
+            with suppress(OSError):  # its folder could not be created
+                part.unlink(missing_ok=True)
     return list(contents)
 
 
@@ -79,10 +81,3 @@ def _check_not_taken(converted: ConvertedSuite, output: Path, targets: list[Path
             f"The folder {output.as_posix()!r} is not empty, and the suite would be all that is in it. "
             "Nothing was written; name another one, or say --force."
         )
-
-
-def _remove(part: Path) -> None:
-    try:
-        part.unlink(missing_ok=True)
-    except OSError:  # its folder could not be created
-        return

@@ -110,9 +110,9 @@ class JudgeProxy:
 
     def _get_session(self, request: BaseRequest) -> _ProxySession:
         authorization = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-        for loan in self._sessions:
-            if compare_digest(authorization, f"Bearer {loan.token}".encode()):
-                return loan
+        for session in self._sessions:
+            if compare_digest(authorization, f"Bearer {session.token}".encode()):
+                return session
         raise _RequestRefused(401, "Send the token of a grading under way as `Authorization: Bearer TOKEN`.")
 
 
@@ -136,7 +136,12 @@ class _ProxySession:
         try:
             match request.method, request.path:
                 case "GET", "/info":
-                    return self._describe()
+                    return {
+                        "targetName": next(iter(self._judges)),
+                        "maxCalls": self._max_calls,
+                        "callCount": self._calls,
+                        "availableTargets": list(self._judges),
+                    }
                 case "POST", "/invoke":
                     return (
                         await self._ask_judges(msgspec.json.decode(await request.read(), type=_JudgeQuestion))
@@ -149,14 +154,6 @@ class _ProxySession:
             )
         finally:
             self.tasks.discard(task)
-
-    def _describe(self) -> dict[str, Any]:
-        return {
-            "targetName": next(iter(self._judges)),
-            "maxCalls": self._max_calls,
-            "callCount": self._calls,
-            "availableTargets": list(self._judges),
-        }
 
     async def _ask_judges(self, *questions: _JudgeQuestion) -> list[dict[str, Any]]:
         judges = [self._get_judge(question.target) for question in questions]

@@ -49,15 +49,14 @@ async def _watch(store: Store, listen: events.Listener, stop: Callable[[], None]
         state = "" if health.locked_s < _NOTICE_AFTER_S else "full" if store.is_full() else "locked"
         if state and state != last:
             last = state
-            listen(events.WarningMessage(_lock_warning(health.waiting, is_full=state == "full")))
-
-
-def _lock_warning(waiting: int, *, is_full: bool) -> str:
-    verb = "waits" if waiting == 1 else "wait"
-    pause = " No request is sent until they are." if is_full else ""
-    return (
-        f"The store is locked by another process; {pluralize(waiting, 'answer')} {verb} to be written.{pause}"
-    )
+            verb = "waits" if health.waiting == 1 else "wait"
+            pause = " No request is sent until they are." if state == "full" else ""
+            answers = pluralize(health.waiting, "answer")
+            listen(
+                events.WarningMessage(
+                    f"The store is locked by another process; {answers} {verb} to be written.{pause}"
+                )
+            )
 
 
 async def flush_store(store: Store, is_stopped: Callable[[], bool]) -> None:

@@ -189,13 +189,14 @@ class TargetPool:
         if self._budget is None:
             return await self._open_with_retries(spec)
         self.require_prices([replace(spec, fallbacks=())])
+        kind = get_kind(spec)
         return BudgetedTarget(
             await self._open_with_retries(spec),
             self._budget,
             price=self._get_budget_price(spec),
-            output_tokens=_max_output_tokens(spec),
+            output_tokens=spec.params.max_tokens or kind.default_max_tokens or DEFAULT_OUTPUT_TOKENS,
             also_sent=len(encode(self._filled_options(spec))),
-            bounded=get_kind(spec).bills_per_prompt,
+            bounded=kind.bills_per_prompt,
             judging=judging,
         )
 
@@ -354,11 +355,6 @@ def _check_can_judge(spec: TargetSpec) -> None:
 def _price_name(spec: TargetSpec) -> str:
     """Returns the target's name in `prices.toml`: the model, unless it is a command line."""
     return spec.model if spec.model and get_kind(spec).bills_per_prompt else spec.name
-
-
-def _max_output_tokens(spec: TargetSpec) -> int:
-    """Returns the maximum number of tokens of an answer."""
-    return spec.params.max_tokens or get_kind(spec).default_max_tokens or DEFAULT_OUTPUT_TOKENS
 
 
 class Prices(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from proctor.errors import StoreError, SuiteError, UsageError, suggestion
+from proctor.errors import StoreError, SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
 from proctor.model import Problem, Settings, Suite
@@ -21,7 +21,7 @@ from proctor.services.runs.planning.judge_choice import RequiredTargets, Require
 from proctor.services.runs.request import Request
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import LoadedSuite, load_placeholder, load_source
-from proctor.services.suites.save_and_open import find_stored_suite, new_suite_writer
+from proctor.services.suites.save_and_open import find_stored_suite, get_stored_suite, new_suite_writer
 from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator, describe_choice
 
 SKIP_INVALID_HINT = "`--skip-invalid` runs the other cases and counts each of these as an error."
@@ -53,7 +53,9 @@ class _SuiteLoader:
 
     def load_all(self) -> list[LoadedSuite]:
         request = self._request
-        saved = (*request.saved_suites, *(self._find_stored(word) for word in request.stored_names))
+        # A file of such a name does not count.
+        named = (get_stored_suite(self._store, word) for word in request.stored_names)
+        saved = (*request.saved_suites, *named)
         self._suites = [self._load_saved(suite.title, suite) for suite in saved]
         sources = [self._locate(word) for word in request.suites]
         paths = dict.fromkeys(
@@ -158,14 +160,6 @@ class _SuiteLoader:
         for line in describe_choice(word, f"the suite {suite.title} of the store"):
             self._context.listen(events.StatusMessage(line))
         return self._load_saved(word, suite)
-
-    def _find_stored(self, word: str) -> Suite:
-        """Returns the stored suite that a word names; files of that name do not count."""
-        suite = find_stored_suite(self._store, word)
-        if suite is None:
-            names = sorted({version.suite.name for version in self._store.versions()})
-            raise UsageError(f"There is no suite {word!r} in the store. {suggestion(word, names)}")
-        return suite
 
     def _load_saved(self, word: str, suite: Suite) -> LoadedSuite:
         indexer, required = index_stored_suite(self._store, suite, self._request.settings)

@@ -44,13 +44,9 @@ def _find_matches(requested_run: RequestedRun, context: PlanningContext) -> Iter
             and not context.variable_values.find_changed(
                 run.id, required.variables | target_variables(all_specs(run))
             )
-            and _has_same_cases(run, requested_run, context)
+            and (
+                run.seat == requested_run.seat
+                or index_run(run, context)[0].positions == requested_run.index.positions
+            )
         ):
             yield run
-
-
-def _has_same_cases(run: Run, requested_run: RequestedRun, context: PlanningContext) -> bool:
-    return (
-        run.seat == requested_run.seat
-        or index_run(run, context)[0].positions == requested_run.index.positions
-    )

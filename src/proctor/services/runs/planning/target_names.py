@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from proctor.errors import SuiteError, UnknownName, UsageError
 from proctor.model import Params, Problem, TargetSpec
+from proctor.services.runs.config import find_upward
 from proctor.targets.parse import known_words, parse_target
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ class TargetNames:
     @cached_property
     def path(self) -> Path | None:
         """The absolute path of the targets file; None if there is none."""
-        start = Path(os.path.abspath(self._start or Path.cwd()))  # noqa: PTH100 - keeps links unresolved
-        return next((path for path in _candidates(start) if path.is_file()), None)
+        return find_upward(self._start, _CANDIDATE_PATHS)
 
     @cached_property
     def file(self) -> TargetsFile | None:
@@ -137,11 +137,3 @@ class TargetNames:
             return ""
         lines = " and ".join(str(problem.line) for problem in self.file.unnamed_problems)
         return f" In {self.file.path!r} the entries of these lines have no name: {lines}. Give each one."
-
-
-def _candidates(start: Path) -> Iterator[Path]:
-    for folder in (start, *start.parents):
-        for name in _CANDIDATE_PATHS:
-            yield folder / name
-        if (folder / ".git").exists():
-            return

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from threading import Lock
 from time import monotonic
 from typing import Any
@@ -142,7 +143,8 @@ class CatalogueSync:
         stamp = f"{run.status} {run.finished_at} {trial_count} {last} {_FORMAT_VERSION}"
         if (summary := self._read_summary(store, run, trial_count, stamp)) is not None and not alive:
             return summary
-        lock = self._get_lock(run.id)
+        with self._lock:
+            lock = self._locks.setdefault(run.id, Lock())
         if not lock.acquire(timeout=max(0.01, patience_s)):
             return self._last.get(run.id) or _summarize_started(store, run, trial_count, alive=alive)
         try:
@@ -226,10 +228,6 @@ class CatalogueSync:
             self._catalogue.add_trials(run.id, entries)
         return whole
 
-    def _get_lock(self, run_id: str) -> Lock:
-        with self._lock:
-            return self._locks.setdefault(run_id, Lock())
-
     def _remember(self, table: OrderedDict[str, Any], run_id: str, what: object) -> None:
         with self._lock:
             table[run_id] = what
@@ -312,7 +310,7 @@ def _count_trials(
     summary = RunSummary(
         run=run,
         summary=cursor.summary,
-        counts=_copy_counts(tally.result_counts),
+        counts=copy(tally.result_counts),  # the tally goes on counting
         done=tally.all.total,
         stored=max(trial_count, tally.all.total),
         planned=run.planned,
@@ -393,7 +391,3 @@ def _numbers_to_counts(numbers: Sequence[int]) -> Counts:
     for name, number in zip(_COUNT_NAMES, numbers, strict=True):
         setattr(counts, name, number)
     return counts
-
-
-def _copy_counts(counts: Counts) -> Counts:
-    return _numbers_to_counts(_counts_to_numbers(counts))

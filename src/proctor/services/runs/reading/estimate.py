@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from pathlib import Path
 from threading import Lock
 
@@ -23,7 +23,7 @@ from proctor.grading import build_grader
 from proctor.model import Case, Message, Params, RunSlot, Suite, TargetSpec, Usage
 from proctor.plan import CaseIndexer, count_repeats
 from proctor.pricing import cost_usd
-from proctor.protocols import CaseAtLine, Store
+from proctor.protocols import Store
 from proctor.services.runs.execution.target_pool import Prices, load_prices, max_concurrency_for, reports_cost
 from proctor.services.runs.planning.judge_choice import RequirementCollector, default_judge
 from proctor.services.runs.planning.requested_runs import with_defaults
@@ -67,10 +67,7 @@ def estimate_request(
     parts = [_estimate_suite(store, suite, request, names, prices) for suite in _find_suites(store, request)]
     if not parts:
         raise UsageError("Choose a suite.")
-    total = parts[0]
-    for part in parts[1:]:
-        total = _add_estimates(total, part)
-    return total
+    return reduce(_add_estimates, parts)
 
 
 def _add_estimates(first: Estimate, second: Estimate) -> Estimate:
@@ -112,11 +109,7 @@ def _find_suites(store: Store, request: Request) -> Iterator[_SuiteCases]:
 @lru_cache(maxsize=len(TIERS))
 def _load_builtin(tier: str) -> _SuiteCases:
     cases: list[Case] = []
-
-    def keep(placed_case: CaseAtLine) -> None:
-        cases.append(placed_case.case)
-
-    loaded_suite = inspect_suite(builtin_path(tier), keep)
+    loaded_suite = inspect_suite(builtin_path(tier), lambda placed_case: cases.append(placed_case.case))
     return _SuiteCases(replace(loaded_suite.suite, name=f"{BUILTIN_PREFIX}{tier}"), lambda: cases)
 
 
@@ -206,21 +199,17 @@ def _read_suite(of: _SuiteCases, request: Request) -> _CountedSuite:
             asks = tuple(
                 name for grader in graders if "judge" in grader.requirements() for name in grader.judges()
             )
-            token_counts[position] = _count_case_tokens(case, asks, request)
+            token_counts[position] = _TokenCount(
+                target=case.target,
+                repeats=0 if case.problems else count_repeats(case, request.settings.repeats),
+                prompt_tokens=_estimate_tokens("".join(map(_sent_text, case.input))),
+                judge_tokens=_estimate_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
+                judges=asks,
+            )
     loaded_suite = LoadedSuite(
         path=of.suite.title, suite=of.suite, indexer=indexer, required=wishes.required, problems=()
     )
     return loaded_suite, token_counts
-
-
-def _count_case_tokens(case: Case, asks: tuple[str | None, ...], request: Request) -> _TokenCount:
-    return _TokenCount(
-        target=case.target,
-        repeats=0 if case.problems else count_repeats(case, request.settings.repeats),
-        prompt_tokens=_estimate_tokens("".join(map(_sent_text, case.input))),
-        judge_tokens=_estimate_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
-        judges=asks,
-    )
 
 
 def _sent_text(message: Message) -> str:

@@ -15,7 +15,6 @@ BYTES_PER_TOKEN = 4
 """Used for text whose tokens no earlier run has counted."""
 DEFAULT_ANSWER_TOKENS = 200
 """Used for answers where there are no earlier ones, unless a lower limit is set."""
-_MAX_NAMES = 3
 
 
 class Share(Struct, frozen=True, kw_only=True):
@@ -164,4 +163,4 @@ def format_approximate_usd(usd: float) -> str:
 
 
 def _list_names(names: Iterable[str]) -> str:
-    return join_names(list(dict.fromkeys(names)), _MAX_NAMES)
+    return join_names(list(dict.fromkeys(names)), 3)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.model import Params, Run, Suite, TargetSpec, Trial, Usage
+from proctor.model import Params, Run, Suite, TargetSpec, Usage
 from proctor.protocols import Store
 from proctor.services.runs.planning.judge_choice import all_judges
 
@@ -102,9 +102,10 @@ class RunHistory:
         target = target_key(run.target)
         judges = {judge.name: target_key(judge) for judge in all_judges(run)}
         latencies, usages = list[float](), dict[tuple[bytes, bool], list[Usage]]()
-        for trial in _own_trials(store, run):
-            output = trial.output
-            assert output is not None
+        for stored_trial in islice(store.trials(run.id), _MAX_TRIALS):
+            trial, output = stored_trial.trial, stored_trial.trial.output
+            if output is None or output.cached or trial.source_run or trial.target:
+                continue  # the run's own target did not answer, or not now
             latencies.append(output.latency_ms)
             if output.usage is not None:
                 usages.setdefault((target, False), []).append(output.usage)
@@ -115,14 +116,6 @@ class RunHistory:
             self._latencies.setdefault(target, latencies)
         for key, usage in usages.items() if same_suite else ():
             self._usages.setdefault(key, usage)
-
-
-def _own_trials(store: Store, run: Run) -> Iterator[Trial]:
-    """Yields the first trials of a run that its own target answered, without cached and reused ones."""
-    for stored_trial in islice(store.trials(run.id), _MAX_TRIALS):
-        trial = stored_trial.trial
-        if trial.output is not None and not trial.output.cached and not (trial.source_run or trial.target):
-            yield trial
 
 
 def _mean_usage(usages: Sequence[Usage]) -> MeanUsage:
