@@ -27,20 +27,8 @@ from proctor.model import Assertion, Case
 _TEXT_GRADERS: Final = frozenset(
     (
         *("exact", "contains", "contains_any", "contains_all", "starts_with", "ends_with", "required_words"),
-        *(
-            "forbidden_words",
-            "regex",
-            "length",
-            "is_json",
-            "json_schema",
-            "json_keys",
-            "json_array",
-            "number",
-            "numeric_equal",
-            "numeric_match",
-        ),
-        "abstention",
-        "refusal",
+        *("forbidden_words", "regex", "length", "is_json", "json_schema", "json_keys", "json_array"),
+        *("number", "numeric_equal", "numeric_match", "abstention", "refusal"),
     )
 )
 """Graders that read only the answer's text."""
