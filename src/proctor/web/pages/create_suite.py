@@ -21,7 +21,6 @@ from proctor.plurals import pluralize
 from proctor.safe_text import one_line
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.suites.convert import MAIN_FILE, convert_suite
-from proctor.services.suites.save_and_open import SaveResult
 from proctor.services.suites.save_upload import UploadDraft, check_upload, save_draft, upload_options
 from proctor.services.suites.upload import (
     FOLDER_CHOICE,
@@ -150,8 +149,10 @@ def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]
         return _checked_page(request, suite_form, upload, status=400)
     except UsageError as error:
         return _refused_page(request, suite_form, error)
-    get_session(request).flash(_saved_message(saved))
-    return RedirectResponse(url("/suite", name=saved.suite.name, version=saved.suite.version), 303)
+    suite = saved.suite
+    cases = pluralize(suite.case_count, "case")
+    get_session(request).flash(f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}")
+    return RedirectResponse(url("/suite", name=suite.name, version=suite.version), 303)
 
 
 # --- input -------------------------------------------------------------------------------------------------
@@ -314,9 +315,3 @@ def _split_text(draft: UploadDraft) -> str:
         return ""
     holdout_count = len(draft.holdout) or holdout_size(suite.case_count, suite.split_rule.ratio)
     return f"{suite.case_count - holdout_count:,} dev + {holdout_count:,} holdout"
-
-
-def _saved_message(saved: SaveResult) -> str:
-    suite = saved.suite
-    cases = pluralize(suite.case_count, "case")
-    return f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}"

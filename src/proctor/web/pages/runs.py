@@ -74,7 +74,16 @@ def list_runs(request: Request) -> Response:
     """Lists the matching runs, newest first by default."""
     project, query = get_project(request), _parse_query(request)
     if not project.location.exists():  # showing an empty list creates no store
-        return render_page(request, "runs.html", **_empty_values(query))
+        return render_page(
+            request,
+            "runs.html",
+            entries=[],
+            answer=_headline([], [], set(), query),
+            following="",
+            before=False,
+            total=0,
+            **_filter_values([], query),
+        )
     with project.open_store() as store:
         all_runs = list(store.runs())
         project.cataloguer.prune([run.id for run in all_runs])
@@ -96,11 +105,6 @@ def list_runs(request: Request) -> Response:
         total=len(all_runs),
         **_filter_values(all_runs, query),
     )
-
-
-def _empty_values(query: RunListQuery) -> dict[str, Any]:
-    values = {"entries": [], "answer": _headline([], [], set(), query), "following": "", "before": False}
-    return {**values, "total": 0, **_filter_values([], query)}
 
 
 def _filter_values(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
