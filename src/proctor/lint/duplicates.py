@@ -110,8 +110,7 @@ class DuplicateRule:
         message = (
             f"Test {quote_text(spot.case)} asks {'the same as' if same else 'nearly the same as'} test "
             f"{quote_text(other.case)} at {other.relative_to(spot)}, so that one question counts twice. "
-            "Remove "
-            "one, or make them differ in what matters."
+            "Remove one, or make them differ in what matters."
         )
         return Finding("near-duplicate", message, "input"), spot, other
 

@@ -176,16 +176,11 @@ def _read_upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upl
         UsageError: it cannot be read.
     """
     uploaded_files = form.files("file")
-    if len(uploaded_files) == 1 and is_zip(uploaded_files[0].data):
-        return upload_from_files(
-            unpack(uploaded_files[0].data), splitext(basename(uploaded_files[0].name))[0]
-        )
     if len(uploaded_files) == 1:
-        return upload_from_text(
-            decode_suite_text(uploaded_files[0].data, uploaded_files[0].name),
-            uploaded_files[0].name,
-            suite_form.dialect or None,
-        )
+        name, data = uploaded_files[0].name, uploaded_files[0].data
+        if is_zip(data):
+            return upload_from_files(unpack(data), splitext(basename(name))[0])
+        return upload_from_text(decode_suite_text(data, name), name, suite_form.dialect or None)
     if uploaded_files:
         check_paths([file.name for file in uploaded_files])
         return upload_from_files({file.name: file.data for file in uploaded_files})

@@ -26,7 +26,14 @@ from proctor.web.runs.charts import CHARTS, list_drawings, render_svg
 from proctor.web.runs.facts import list_facts
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
-from proctor.web.trial_filters import FilterChip, filter_chips, filter_query, parse_filter, parse_sort
+from proctor.web.trial_filters import (
+    FilterChip,
+    filter_chips,
+    filter_query,
+    parse_filter,
+    parse_sort,
+    toggle_sort,
+)
 
 router = APIRouter()
 
@@ -137,14 +144,9 @@ def _group_rows(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dic
 
 def _sort_link(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
     """Returns the address that sorts trials by a column or reverses the order, and the current direction."""
-    is_active = sort.removeprefix("-") == name
-    descending = sort.startswith("-") if is_active else name not in _DOWN_FIRST
-    sort_key = name if descending else f"-{name}"
-    other_filters = {key: values for key, values in query.items() if key != "sort"}
-    direction = "" if not is_active else "descending" if descending else "ascending"
-    return url(
-        address, **other_filters, sort="" if sort_key == "position" else sort_key
-    ) + "#trials", direction
+    sort_key, direction = toggle_sort(sort, name, _DOWN_FIRST)
+    parameters: dict[str, Any] = {**query, "sort": "" if sort_key == "position" else sort_key}
+    return url(address, **parameters) + "#trials", direction
 
 
 @router.get("/runs/{run_id}/charts/{name}.svg")

@@ -20,7 +20,7 @@ from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.listing import summarize_run
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import render_page, url
-from proctor.web.trial_filters import FilterChip
+from proctor.web.trial_filters import FilterChip, toggle_sort
 
 router = APIRouter()
 
@@ -195,13 +195,9 @@ def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
 
 def _sort_link(query: RunListQuery, name: str) -> tuple[str, str]:
     """Returns the address that sorts by a column or reverses the order, and the current direction."""
-    is_active = query.sort.removeprefix("-") == name
-    descending = query.sort.startswith("-") if is_active else name not in _DOWN_FIRST
-    direction = "" if not is_active else "descending" if descending else "ascending"
-    sort_key = name if descending else f"-{name}"
-    return url(
-        "/runs", **query.parameters() | {"sort": "" if sort_key == "-started" else sort_key}
-    ), direction
+    sort_key, direction = toggle_sort(query.sort, name, _DOWN_FIRST)
+    parameters = query.parameters() | {"sort": "" if sort_key == "-started" else sort_key}
+    return url("/runs", **parameters), direction
 
 
 # --- texts -------------------------------------------------------------------------------------------------
