@@ -8,7 +8,7 @@ from math import dist
 
 import pytest
 
-from proctor.reports.html_templates import load_stylesheet, make_environment
+from proctor.reports.html_templates import make_environment
 
 VERDICTS = ("pass", "fail", "error", "unscored")
 TEXT = ("ink", "quiet", "accent", *VERDICTS)
@@ -18,6 +18,10 @@ RED_GREEN_BLIND = (
     ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
 )
 """What people without red cones, and without green ones, see of linear red, green and blue."""
+
+
+def load_stylesheet() -> str:
+    return make_environment().get_template("proctor.css").render()
 
 
 def colours(theme: str) -> dict[str, str]:

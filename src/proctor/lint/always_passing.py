@@ -74,12 +74,14 @@ class AlwaysPassingRule:
             spot: its location.
             codes: codes that other rules reported for it; what they explain is not reported again.
         """
-        if "regex-empty" in codes or "empty-expected" in codes or not _reads_the_answer(case):
+        if "regex-empty" in codes or "empty-expected" in codes:
+            return
+        if all(assertion.grader in _NOT_TEXT_GRADERS for assertion in counting_assertions(case)):
             return
         results = tuple(
             (code, result)
             for code, text in _probe_answers(case, codes)
-            if (result := self._grade_text(case, text))
+            if (result := self._grade(case, text)) is not None and (result.strict or result.score > 0)
         )
         if any(code == "vacuous-refusal" for code, _ in results) and _wants_refusal(case):
             results = tuple((code, result) for code, result in results if code != "vacuous-refusal")
@@ -90,19 +92,11 @@ class AlwaysPassingRule:
         else:
             yield from _make_findings(spot.case, results, case.pass_rule)
 
-    def _grade_text(self, case: Case, text: str) -> ProbeResult | None:
-        result = self._grade(case, text)
-        return result if result is not None and (result.strict or result.score > 0) else None
-
     def finish(self, rule: PassRule) -> Iterator[tuple[Finding, CaseLocation]]:
         """Yields the findings of cases without a pass rule of their own, by the suite's."""
         for waiting_case in self._pending:
             for vacuous_finding in _make_findings(waiting_case.spot.case, waiting_case.results, rule):
                 yield vacuous_finding, waiting_case.spot
-
-
-def _reads_the_answer(case: Case) -> bool:
-    return any(assertion.grader not in _NOT_TEXT_GRADERS for assertion in counting_assertions(case))
 
 
 def _probe_answers(case: Case, codes: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -165,7 +165,7 @@ def _answers_in_expected(case: Case) -> Iterator[_ExpectedAnswer]:
 
 def _single_texts(texts: Iterable[str | None], field: str = "assertions") -> Iterator[_ExpectedAnswer]:
     """Yields each text by itself; a JSON object or array as the values in it."""
-    for text, _ in zip(texts, range(_MAX_TEXTS), strict=False):
+    for text in islice(texts, _MAX_TEXTS):
         if text is None or not text.strip():
             continue
         yield _ExpectedAnswer((text.strip(),), field)

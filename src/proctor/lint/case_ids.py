@@ -69,8 +69,7 @@ class CaseIdRule:
             message = (
                 f"The suite has mixed languages of ids: {len(self._numbered_cases)} of {self._count} cases, "
                 f"{quote_text(spot.case)} the first, are numbered as cases are that have no id, and the "
-                "others "
-                "have ids of their own. A number changes when a line is put in; write an id."
+                "others have ids of their own. A number changes when a line is put in; write an id."
             )
             yield Finding("mixed-id-languages", message, "id"), spot
         if len(self._scripts) > 1:
@@ -81,8 +80,7 @@ class CaseIdRule:
                     message = (
                         f"The suite has mixed languages of ids: {count} of {self._count} cases, "
                         f"{quote_text(spot.case)} the first, have {script} letters in their ids, and most "
-                        "have "
-                        f"{usual} ones. Write ids in one script, so that they can be typed and selected."
+                        f"have {usual} ones. Write ids in one script, so that they can be typed and selected."
                     )
                     yield Finding("mixed-id-languages", message, "id"), spot
 

@@ -193,9 +193,8 @@ class TextSearch:
                 with_answer = ", and its expected answer behind it" if answer and match.has_answer else ""
                 message = (
                     f"Test {quote_text(spot.case)} stands in {self._path}, line {match.line}: {share:.0%} "
-                    "of the "
-                    f"words of its question are there{with_answer}. Whoever has read that text knows the "
-                    "case; take it out there, or write another case."
+                    f"of the words of its question are there{with_answer}. Whoever has read that text knows "
+                    "the case; take it out there, or write another case."
                 )
                 yield Finding("contaminated", message, "input"), spot
         for canary, line in self._canaries.items():
@@ -203,8 +202,8 @@ class TextSearch:
             more = f" and {len(spots) - 1} more" if len(spots) > 1 else ""
             message = (
                 f"The canary {quote_text(canary)} of test {quote_text(spots[0].case)}{more} stands in "
-                f"{self._path}, "
-                f"line {line}: the suite was copied there. Keep that text away from what is tested."
+                f"{self._path}, line {line}: the suite was copied there. Keep that text away from what is "
+                "tested."
             )
             yield Finding("canary", message, "metadata.canary"), spots[0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, Final
 
 from proctor.codec import encode
@@ -27,20 +27,8 @@ from proctor.model import Assertion, Case
 _TEXT_GRADERS: Final = frozenset(
     (
         *("exact", "contains", "contains_any", "contains_all", "starts_with", "ends_with", "required_words"),
-        *(
-            "forbidden_words",
-            "regex",
-            "length",
-            "is_json",
-            "json_schema",
-            "json_keys",
-            "json_array",
-            "number",
-            "numeric_equal",
-            "numeric_match",
-        ),
-        "abstention",
-        "refusal",
+        *("forbidden_words", "regex", "length", "is_json", "json_schema", "json_keys", "json_array"),
+        *("number", "numeric_equal", "numeric_match", "abstention", "refusal"),
     )
 )
 """Graders that read only the answer's text."""
@@ -53,10 +41,8 @@ def find_contradictions(case: Case, passes: PassesAssertion) -> Iterator[Finding
     """Yields a finding for each pair of assertions that no answer can pass together."""
     if len(case.assertions) < 2 and case.assertions[:1] and case.assertions[0].grader != "composite":
         return
-    assertions = [first for first in counting_assertions(case) if first.grader in _TEXT_GRADERS][
-        :_MAX_ASSERTIONS
-    ]
-    for first, second in combinations(assertions, 2):
+    assertions = (assertion for assertion in counting_assertions(case) if assertion.grader in _TEXT_GRADERS)
+    for first, second in combinations(islice(assertions, _MAX_ASSERTIONS), 2):
         why = _conflict(first, second, passes)
         if why is not None:
             message = f"{case_label(case)}: no answer can pass {why}. Remove one of them, or correct it."

@@ -69,10 +69,14 @@ class DuplicateRule:
         self._spots.append(spot)
         text = "\n".join(f"{message.role}: {message.content}" for message in case.input)
         words = _WORD.findall(_IS_CONTRACTION.sub(" is", text.casefold()))
-        around = _context_bytes(case)
+        main_words = [word for word in words if word not in _SMALL_WORDS] or [text.strip()]
         numbers = " ".join(word for word in words if not word.isalpha())
         pairs = _sketch(words)
-        self._add_text(position, text, words, around)
+        around = _context_bytes(case)
+        exact = _hash(text.strip().encode("utf-8", "replace") + around)
+        plain = _hash(" ".join(main_words).encode("utf-8", "replace") + around)
+        self._exact_firsts.append(self._texts.setdefault(exact, position))
+        self._plain_firsts.append(self._plain.setdefault(plain, position))
         self._contexts.append((_hash(numbers.encode("utf-8", "replace") + around), judged))
         self._pairs.append(pairs)
         counts = self._counts
@@ -80,13 +84,6 @@ class DuplicateRule:
             bucket = pair % _BUCKETS
             if counts[bucket] < 255:
                 counts[bucket] += 1
-
-    def _add_text(self, position: int, text: str, words: list[str], around: bytes) -> None:
-        exact = _hash(text.strip().encode("utf-8", "replace") + around)
-        main_words = [word for word in words if word not in _SMALL_WORDS] or [text.strip()]
-        plain = _hash(" ".join(main_words).encode("utf-8", "replace") + around)
-        self._exact_firsts.append(self._texts.setdefault(exact, position))
-        self._plain_firsts.append(self._plain.setdefault(plain, position))
 
     def finish(self) -> Iterator[tuple[Finding, CaseLocation, CaseLocation]]:
         """Yields each pair once: the finding, the later case and the earlier one."""
@@ -113,8 +110,7 @@ class DuplicateRule:
         message = (
             f"Test {quote_text(spot.case)} asks {'the same as' if same else 'nearly the same as'} test "
             f"{quote_text(other.case)} at {other.relative_to(spot)}, so that one question counts twice. "
-            "Remove "
-            "one, or make them differ in what matters."
+            "Remove one, or make them differ in what matters."
         )
         return Finding("near-duplicate", message, "input"), spot, other
 

@@ -43,9 +43,8 @@ def case_label(case: Case) -> str:
 
 def quote_text(text: str) -> str:
     """Quotes a text, cut at 60 characters; backslashes are not doubled, so that patterns can be copied."""
-    return repr(text if len(text) <= _MAX_QUOTE_LENGTH else text[: _MAX_QUOTE_LENGTH - 1] + "…").replace(
-        "\\\\", "\\"
-    )
+    text = text if len(text) <= _MAX_QUOTE_LENGTH else text[: _MAX_QUOTE_LENGTH - 1] + "…"
+    return repr(text).replace("\\\\", "\\")
 
 
 def counting_assertions(case: Case) -> Iterator[Assertion]:

@@ -47,8 +47,8 @@ def find_empty_matches(case: Case, passes: PassesAssertion) -> Iterator[Finding]
         if not assertion.negated and passes(assertion, ""):
             message = (
                 f"{case_label(case)}: the pattern {quote_text(pattern)} matches an empty answer, so that "
-                "nothing "
-                "has to be said to pass. Ask for at least one character, such as with + in the place of *."
+                "nothing has to be said to pass. Ask for at least one character, such as with + in the place "
+                "of *."
             )
             yield Finding("regex-empty", message, "assertions")
 
@@ -71,10 +71,9 @@ class BacktrackingRule:
             if self._slow[key]:
                 message = (
                     f"{case_label(case)}: the pattern {quote_text(pattern)} backtracks without bound: "
-                    "repeats in it "
-                    "can match the same letters in many ways, and with a long answer the search runs out of "
-                    "time. Let no repeat match what the one around it or beside it matches, or write a "
-                    "possessive one such as `a++`."
+                    "repeats in it can match the same letters in many ways, and with a long answer the "
+                    "search runs out of time. Let no repeat match what the one around it or beside it "
+                    "matches, or write a possessive one such as `a++`."
                 )
                 yield Finding("regex-backtracking", message, "assertions")
 

@@ -301,7 +301,7 @@ def _letters(items: Any) -> frozenset[str]:
 def _item_letters(kind: Any, argument: Any) -> frozenset[str]:
     """Returns the letters that one item matches; none for a reference to a group."""
     if kind is _PARSER.LITERAL:
-        return frozenset((_in_alphabet(argument),))
+        return frozenset(chr(argument) if argument < 128 else "é")
     if kind is _PARSER.NOT_LITERAL:
         return _ALL - {chr(argument)}
     if kind is _PARSER.ANY:
@@ -316,7 +316,3 @@ def _item_letters(kind: Any, argument: Any) -> frozenset[str]:
     negated = bool(argument) and argument[0][0] is _PARSER.NEGATE
     letters = frozenset[str]().union(*(_item_letters(*item) for item in argument[negated:]))
     return _ALL - letters if negated else letters
-
-
-def _in_alphabet(code: int) -> str:
-    return chr(code) if code < 128 else "é"

@@ -218,21 +218,12 @@ class CaseChecker:
         """Checks that the hidden cases are the held-out ones, as far as possible without their ids."""
         rule, count = self._run.suite.split_rule, self._statement.cases.size
         assert rule is not None
-        require_equal(
-            SUITE,
-            "the number of hidden cases",
-            self.hidden_count,
-            _holdout_count(count, rule.ratio, rule.method),
-        )
-        if rule.method == "shuffle":
+        is_shuffled = rule.method == "shuffle"
+        held_out = count - int(count * (1 - rule.ratio)) if is_shuffled else holdout_size(count, rule.ratio)
+        require_equal(SUITE, "the number of hidden cases", self.hidden_count, held_out)
+        if is_shuffled:
             right = holdout_positions([""] * count, [None] * count, rule)
             require_equal(SUITE, "the list of hidden cases", sorted(self._hidden_positions), sorted(right))
-
-
-def _holdout_count(count: int, ratio: float, method: str) -> int:
-    if method == "shuffle":
-        return count - int(count * (1 - ratio))
-    return holdout_size(count, ratio)
 
 
 def _reread_cases(lines: Iterator[bytes]) -> Iterator[CaseLine | RedactedLine]:

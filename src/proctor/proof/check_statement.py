@@ -71,11 +71,8 @@ def require_equal(place: str, what: str, claimed: Any, right: Any) -> None:
 
 def format_value(value: Any) -> str:
     """Returns a value as one short line that is safe for terminals."""
-    text = (
-        ascii(value)
-        if not isinstance(value, str) or not value.isascii() or not value.isprintable()
-        else value
-    )
+    is_plain = isinstance(value, str) and value.isascii() and value.isprintable()
+    text: str = value if is_plain else ascii(value)
     return text if len(text) <= 160 else f"{text[:150]}…"
 
 

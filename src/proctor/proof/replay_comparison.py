@@ -111,7 +111,11 @@ def compare_replay(before: Iterable[AnswerSummary], after: Iterable[AnswerSummar
     measured_count = sum(len(parts[name]) for name in _COMPARED_PARTS)
 
     def share(*names: str) -> ReplayShare:
-        return _make_share(sum(len(parts[name]) for name in names), measured_count, len(cases))
+        count = sum(len(parts[name]) for name in names)
+        if not measured_count:
+            return ReplayShare(count, None, None)
+        fraction = count / measured_count
+        return ReplayShare(count, fraction, wilson(min(fraction * len(cases), len(cases)), len(cases)))
 
     return ReplayComparison(
         total=total,
@@ -144,10 +148,3 @@ def _classify(before: AnswerSummary, after: AnswerSummary) -> str:
 def _missing_trial(trial: AnswerSummary) -> AnswerSummary:
     """Returns the summary of a trial that was not replayed."""
     return AnswerSummary(trial.case_id, trial.repeat, trial.split, Verdict.ERROR, None)
-
-
-def _make_share(count: int, measured_count: int, cases: int) -> ReplayShare:
-    if not measured_count:
-        return ReplayShare(count, None, None)
-    share = count / measured_count
-    return ReplayShare(count, share, wilson(min(share * cases, cases), cases))

@@ -180,7 +180,8 @@ def parse_statement(data: Any) -> Statement:
         statement = msgspec.convert(own, Statement)
         same = canonical_json(statement_data(statement)) == canonical_json(data)
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        raise ValueError(f"it has not the shape of a statement ({_error_clause(error)})") from None
+        clause = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"it has not the shape of a statement ({clause})") from None
     if not {"all", statement.split} <= set(statement.claims) <= {"all", "dev", "holdout"}:
         raise ValueError("it has not the claims of a statement")
     if not same:
@@ -199,10 +200,6 @@ def _claim_data(claim: Claim) -> dict[str, Any]:
 
 def _shortest_number(number: float) -> float:
     return int(number) if number.is_integer() else number
-
-
-def _error_clause(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -244,7 +241,9 @@ def portable_trial(trial: Trial, case: Case, run: Run) -> Trial:
     digests = [assertion_digest(assertion) for assertion in case.assertions] if case.variables else []
     if len(digests) != len(trial.scores):
         digests = [score.assertion for score in trial.scores]
-    scores = tuple(map(_portable_score, trial.scores, digests, [redact] * len(digests)))
+    scores = tuple(
+        _portable_score(score, digest, redact) for score, digest in zip(trial.scores, digests, strict=True)
+    )
     if trial.failure is None:
         return trial if scores == trial.scores else replace(trial, scores=scores)
     message = redact(trial.failure.message)

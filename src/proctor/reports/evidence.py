@@ -55,12 +55,13 @@ def mark_evidence(answer: str, scores: Sequence[Score]) -> tuple[EvidenceSpan, .
     parts: list[EvidenceSpan] = []
     for start, end in pairwise(cuts):
         over = [place for place in places if place.start <= start and end <= place.end]
-        piece = EvidenceSpan(
-            answer[start:end], _combined_outcome(over), tuple(dict.fromkeys(place.label for place in over))
-        )
+        outcomes = {place.outcome for place in over}
+        outcome = next((outcome for outcome in ("fail", "pass", "noted") if outcome in outcomes), "")
+        labels = tuple(dict.fromkeys(place.label for place in over))
+        piece = EvidenceSpan(answer[start:end], outcome, labels)
         last = parts[-1] if parts else None
-        if last is not None and (last.outcome, last.labels) == (piece.outcome, piece.labels):
-            parts[-1] = EvidenceSpan(last.text + piece.text, piece.outcome, piece.labels)
+        if last is not None and (last.outcome, last.labels) == (outcome, labels):
+            parts[-1] = EvidenceSpan(last.text + piece.text, outcome, labels)
         else:
             parts.append(piece)
     return tuple(parts)
@@ -77,11 +78,6 @@ def first_span_index(
 def evidence_label(score: Score, entry: Evidence | None = None) -> str:
     """Returns the label of a score or of one of its entries."""
     return score.name if entry is None else f"{score.name}: {entry.text}"
-
-
-def _combined_outcome(over: Sequence[_EvidenceMatch]) -> str:
-    outcomes = {place.outcome for place in over}
-    return next((outcome for outcome in ("fail", "pass", "noted") if outcome in outcomes), "")
 
 
 def _find_score_evidence(answer: str, score: Score) -> Iterator[_EvidenceMatch]:

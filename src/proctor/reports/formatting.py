@@ -32,6 +32,11 @@ def to_json(data: Any) -> str:
     return json_text(json.dumps(data, ensure_ascii=False, indent=2))
 
 
+def truncate_with_count(text: str, limit: int) -> str:
+    """Cuts a text to the limit, and appends how many characters were cut."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+
+
 def percent(share: float | None, digits: int = 1) -> str:
     """Formats a fraction of 1 as percent; a dash for None."""
     return NONE if share is None else f"{share * 100:.{digits}f}%"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -74,14 +73,6 @@ def _finalize(value: Any) -> Any:
     return escape_invisible(value) if type(value) is str else value
 
 
-@cache
-def load_stylesheet() -> str:
-    """Returns the stylesheet that pages and reports share."""
-    environment_ = make_environment()
-    assert environment_.loader is not None
-    return environment_.loader.get_source(environment_, "proctor.css")[0]
-
-
 def axis_limit(ends: Sequence[float | None]) -> float:
     """Returns the limit of an axis around zero that fits all of these differences."""
     farthest = max((abs(end) for end in ends if end is not None), default=0.0)
@@ -122,10 +113,7 @@ def _iso(value: datetime | str | None) -> str:
 
 
 def _truncate(text: str, limit: int | None = None) -> str:
-    """Cuts a text to the limit, and appends how many characters were cut."""
-    if limit is None or len(text) <= limit:
-        return text
-    return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+    return text if limit is None else formatting.truncate_with_count(text, limit)
 
 
 def _to_text(value: Any) -> str:

@@ -92,7 +92,13 @@ def to_dict(replay: ReplayReport) -> dict[str, Any]:
         **{name: _share_row(getattr(comparison, name)) for _, name in _PARTS},
         "then": counts_row(comparison.then),
         "now": counts_row(comparison.now),
-        **{name: [_trial_row(trial) for trial in getattr(comparison, name)] for _, name in _LISTS},
+        **{
+            name: [
+                {"case_id": trial.case_id, "repeat": trial.repeat, "split": trial.split}
+                for trial in getattr(comparison, name)
+            ]
+            for _, name in _LISTS
+        },
         "exit_code": int(comparison.exit_code),
     }
 
@@ -127,7 +133,3 @@ def _pass_rate_text(counts: Counts) -> str:
 
 def _share_row(part: ReplayShare) -> dict[str, Any]:
     return {"count": part.count, "share": part.share, "ci95": round_interval(part.ci95)}
-
-
-def _trial_row(trial: AnswerSummary) -> dict[str, Any]:
-    return {"case_id": trial.case_id, "repeat": trial.repeat, "split": trial.split}

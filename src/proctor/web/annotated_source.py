@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from proctor.model import Problem
+from proctor.reports.formatting import truncate_with_count
 from proctor.services.suites.upload import Upload
 
 MAX_WHOLE_LINES: Final = 60
@@ -106,11 +107,6 @@ def _annotate_lines(texts: list[str], by_line: Mapping[int, list[Problem]]) -> I
         numbers = sorted(line for line in nearby if 0 < line <= len(texts))
     last = 0
     for number in numbers:
-        text = texts[number - 1]
-        text = (
-            text
-            if len(text) <= MAX_LINE_LENGTH
-            else f"{text[:MAX_LINE_LENGTH]}… ({len(text) - MAX_LINE_LENGTH:,} more characters)"
-        )
+        text = truncate_with_count(texts[number - 1], MAX_LINE_LENGTH)
         yield AnnotatedLine(number, text, tuple(by_line.get(number, ())), number - last - 1)
         last = number

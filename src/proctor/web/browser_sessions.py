@@ -93,13 +93,8 @@ class BrowserSessions:
         with self._lock:
             self._sessions[session.id] = session
             if len(self._sessions) > _MAX_SESSIONS:
-                oldest = next(iter(self._sessions))
-                del self._sessions[
-                    next(
-                        (key for key, candidate in self._sessions.items() if not candidate.is_logged_in),
-                        oldest,
-                    )
-                ]
+                anonymous = (key for key, other in self._sessions.items() if not other.is_logged_in)
+                del self._sessions[next(anonymous, next(iter(self._sessions)))]
 
     def log_in(self, session: BrowserSession) -> None:
         """Marks a session as logged in and gives it a new id, as someone else may have chosen the old one."""

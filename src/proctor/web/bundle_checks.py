@@ -61,27 +61,18 @@ def check_bundle(project: Project, name: str, data: bytes) -> BundleCheck:
     finally:
         _SLOTS.release()
     display_name = one_line(name)
-    passed_checks = set(row.get("checks", ()))
+    outcomes = dict.fromkeys(row.get("checks", ()), True)
     error = row.get("message")
     if error is not None:
+        failed_check = next((check for check in CHECKS if check not in outcomes), "")
+        outcomes[failed_check] = False
         error = one_line(str(error)).replace(f"{path}: ", "").replace(str(path), display_name)
     return BundleCheck(
         name=display_name,
-        checks=tuple(_checks(passed_checks, failed=error is not None)),
+        checks=tuple((sentence, outcomes.get(check)) for check, sentence in CHECKS.items()),
         error=error,
         bundle=None if error is not None else row,
     )
-
-
-def _checks(passed_checks: set[str], *, failed: bool) -> list[tuple[str, bool | None]]:
-    checks: list[tuple[str, bool | None]] = []
-    for name, sentence in CHECKS.items():
-        if name in passed_checks:
-            checks.append((sentence, True))
-        else:
-            is_failed_check = failed and all(passed for _, passed in checks)
-            checks.append((sentence, False if is_failed_check else None))
-    return checks
 
 
 def _run_verify(project: Project, path: Path) -> dict[str, Any]:

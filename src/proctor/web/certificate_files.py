@@ -216,20 +216,12 @@ def create_certificate(
     """
     work_folder = _new_folder(project, run)
     try:
-        paths = [
+        bundle, *outputs = (
             str(work_folder / CERTIFICATE_FILES[name][0])
             for name in ("bundle", "certificate", "markdown", "badge")
-        ]
-        outputs = [argument for path in paths[1:] for argument in ("-o", path)]
-        arguments = [
-            "certify",
-            run.id,
-            *_store_flags(project),
-            *_signing_flags(key),
-            "--bundle",
-            paths[0],
-            *outputs,
-        ]
+        )
+        arguments = ["certify", run.id, *_common_flags(project, key), "--bundle", bundle]
+        arguments += [argument for path in outputs for argument in ("-o", path)]
         arguments += [] if min_cases is None else [f"--min-cases={min_cases}"]
         _run_command(project, arguments, on_progress)
         _swap(work_folder, work_folder.parent / run.id)
@@ -260,19 +252,8 @@ def create_public_bundle(
         raise CertificateError(f"Run {run.id} has no certificate here. Make one first.")
     partial_file = certificate.folder / f".{secrets.token_hex(6)}.zip"
     try:
-        _run_command(
-            project,
-            [
-                "attest",
-                run.id,
-                "--public",
-                *_store_flags(project),
-                *_signing_flags(key),
-                "-o",
-                str(partial_file),
-            ],
-            on_progress,
-        )
+        arguments = ["attest", run.id, "--public", *_common_flags(project, key), "-o", str(partial_file)]
+        _run_command(project, arguments, on_progress)
         partial_file.replace(certificate.folder / CERTIFICATE_FILES["public"][0])
     except OSError as error:
         raise CertificateError(f"The bundle cannot be kept: {error.strerror}.") from None
@@ -315,12 +296,10 @@ def _swap(new_folder: Path, destination: Path) -> None:
         shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _store_flags(project: Project) -> list[str]:
-    return [f"--store={project.location.address}", f"--keys={keys_folder(project.environ)}"]
-
-
-def _signing_flags(key: str | None) -> list[str]:
-    return ["--no-sign"] if key is None else [f"--sign-key={key}"]
+def _common_flags(project: Project, key: str | None) -> list[str]:
+    """Returns the flags for the store, the folder of keys, and the key that signs."""
+    signing = "--no-sign" if key is None else f"--sign-key={key}"
+    return [f"--store={project.location.address}", f"--keys={keys_folder(project.environ)}", signing]
 
 
 def _run_command(project: Project, arguments: Sequence[str], on_progress: ProgressCallback) -> None:

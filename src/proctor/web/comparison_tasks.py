@@ -59,24 +59,20 @@ def submit_comparison(tasks: TaskRunner, project: Project, query: ComparisonQuer
     """Returns the task that compares runs: one that is running or done, or a new one."""
 
     def compare_runs(on_progress: ProgressCallback) -> ComparisonResult:
+        facts_cache = project.get_shared("facts cache", OutcomesCache)
         with project.open_store() as store:
-            return _compare(store, project.get_shared("facts cache", OutcomesCache), query, on_progress)
+            comparing.check_comparable(store, query.runs, by_digest=query.by_digest)
+            facts = facts_cache.load(store, query.runs, by_digest=query.by_digest, on_progress=on_progress)
+        report = comparing.compare_pairwise(facts, split=query.split, by=query.by)
+        holdout_runs = comparing.find_holdout_runs(facts, query.split) if report.shows_rates else ()
+        return ComparisonResult(
+            report=report,
+            holdout_runs=tuple(holdout_runs),
+            judge_outcomes=tuple(replace(run_facts, cases=()) for run_facts in facts),
+            positions={} if report.ranking is not None else _flip_positions(report.comparisons[0], facts[0]),
+        )
 
     return tasks.submit(query.key, compare_runs, "trials read", cacheable=query.is_cacheable)
-
-
-def _compare(
-    store: Store, facts_cache: OutcomesCache, query: ComparisonQuery, on_progress: ProgressCallback
-) -> ComparisonResult:
-    comparing.check_comparable(store, query.runs, by_digest=query.by_digest)
-    facts = facts_cache.load(store, query.runs, by_digest=query.by_digest, on_progress=on_progress)
-    report = comparing.compare_pairwise(facts, split=query.split, by=query.by)
-    return ComparisonResult(
-        report=report,
-        holdout_runs=tuple(comparing.find_holdout_runs(facts, query.split)) if report.shows_rates else (),
-        judge_outcomes=tuple(replace(run_facts, cases=()) for run_facts in facts),
-        positions={} if report.ranking is not None else _flip_positions(report.comparisons[0], facts[0]),
-    )
 
 
 def _flip_positions(comparison: Comparison, baseline: RunOutcomes) -> dict[str, int]:

@@ -248,9 +248,8 @@ async def read_form(request: Request) -> PageForm:
     Raises:
         RequestRefused: the token is not that of this session's pages; or the form is too large or invalid.
     """
-    cached_form: PageForm | None = request.scope.get(
-        _FORM_KEY
-    )  # `check_csrf` has read it before the page does
+    # `check_csrf` has read it before the page does.
+    cached_form: PageForm | None = request.scope.get(_FORM_KEY)
     form = cached_form or await _parse_form(request)
     request.scope[_FORM_KEY] = form
     if not constant_time_equal(form.text("csrf"), get_session(request).csrf):
@@ -267,7 +266,7 @@ async def _parse_form(request: Request) -> PageForm:
         data = await request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     except HTTPException as error:
         raise RequestRefused(400, f"This form cannot be read: {error.detail}") from None
-    except ClientDisconnect:  # the client has disconnected
+    except ClientDisconnect:
         raise RequestRefused(400, "This form ended before all of it was there.") from None
     fields, files = list[tuple[str, str]](), list[tuple[str, FormFile]]()
     for name, value in data.multi_items():

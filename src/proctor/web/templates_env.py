@@ -68,8 +68,9 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
         **values: what the template shows.
     """
     session, project = get_session(request), get_project(request)
+    section = f"/{request.url.path.split('/')[1]}"
     context = {
-        "here": _section_path(request.url.path),
+        "here": _PARENT_SECTIONS.get(section, section),
         "session": session,
         "project": project,
         "csrf": _csrf_field(session),
@@ -109,8 +110,3 @@ def load_run(store: Store, run_id: str) -> Run:
 def _csrf_field(session: BrowserSession) -> Callable[[], Markup]:
     field = Markup('<input type="hidden" name="csrf" value="{}">').format(session.csrf)
     return lambda: field
-
-
-def _section_path(path: str) -> str:
-    top = f"/{path.split('/')[1]}"
-    return _PARENT_SECTIONS.get(top, top)

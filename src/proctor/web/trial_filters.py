@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 from starlette.datastructures import QueryParams
@@ -60,6 +60,20 @@ def parse_sort(request: Request) -> str:
     """Returns the sort order of an address."""
     sort_key = request.query_params.get("sort", "")
     return sort_key if sort_key.removeprefix("-") in SORTS else "position"
+
+
+def toggle_sort(sort: str, name: str, descending_first: Collection[str]) -> tuple[str, str]:
+    """Returns the sort order that sorts by a column or reverses the order, and the current direction.
+
+    Args:
+        sort: the current sort order.
+        name: the column.
+        descending_first: columns that are sorted in descending order first.
+    """
+    is_active = sort.removeprefix("-") == name
+    descending = sort.startswith("-") if is_active else name not in descending_first
+    direction = "" if not is_active else "descending" if descending else "ascending"
+    return name if descending else f"-{name}", direction
 
 
 def filter_query(request: Request) -> dict[str, list[str]]:

@@ -7,20 +7,20 @@ A badge has no script and no font, and loads nothing.
 from __future__ import annotations
 
 import unicodedata
+from math import ceil
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
-from proctor.safe_text import markdown_text, one_line
+from proctor.safe_text import markdown_text, one_line, truncate
 
 _FONT_PX = 11
 _GAP = 7
 """Padding on both sides of a text, in pixels."""
 _ROUND = 3
-_MAX_LENGTHS = {"label": 40, "message": 200}
-"""Maximum number of characters; longer texts are cut. The title has up to `_MAX_TITLE_LENGTH`."""
-_MAX_TITLE_LENGTH = 400
+_MAX_LABEL_LENGTH, _MAX_MESSAGE_LENGTH, _MAX_TITLE_LENGTH = 40, 200, 400
+"""Maximum number of characters; longer texts are cut."""
 
 _LABEL_FILL = "#3a3f45"
 _FILLS = ((0.9, "#1a6b3a"), (0.75, "#55650f"), (0.5, "#8a5700"), (0.0, "#a2372b"))
@@ -72,12 +72,11 @@ class Badge(Struct, frozen=True, kw_only=True):
 
 def render_badge(badge: Badge) -> str:
     """Returns the badge as SVG; equal badges give equal text."""
-    label, message = (
-        _shorten(text, side) for text, side in ((badge.label, "label"), (badge.message, "message"))
-    )
-    left_width, right_width = _GAP * 2 + _pixels(label), _GAP * 2 + _pixels(message)
+    label = truncate(badge.label, _MAX_LABEL_LENGTH)
+    message = truncate(badge.message, _MAX_MESSAGE_LENGTH)
+    left_width, right_width = _GAP * 2 + ceil(text_width(label)), _GAP * 2 + ceil(text_width(message))
     width = left_width + right_width
-    title = _clean(badge.title or f"{badge.label}: {badge.message}")[:_MAX_TITLE_LENGTH]
+    title = one_line(badge.title or f"{badge.label}: {badge.message}")[:_MAX_TITLE_LENGTH]
     meaning = badge.grey_reason if badge.rate is None else COLOUR_MEANING
     title = f"{title}. {meaning}" if meaning else title
     shapes = "\n".join(
@@ -89,7 +88,7 @@ def render_badge(badge: Badge) -> str:
         )
     )
     if badge.link is not None:
-        shapes = f"<a href={quoteattr(_clean(badge.link))}>\n{shapes}\n</a>"
+        shapes = f"<a href={quoteattr(one_line(badge.link))}>\n{shapes}\n</a>"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" viewBox="0 0 {width} 20" '
         f'role="img" aria-label={quoteattr(title)}>\n<title>{escape(title)}</title>\n'
@@ -121,20 +120,16 @@ def render_badge_markdown(badge: Badge, path: str) -> str:
 
 def escape_markdown(text: str) -> str:
     """Returns text on one line, without invisible characters, that Markdown shows literally."""
-    return markdown_text(_clean(text))
+    return markdown_text(one_line(text))
 
 
 def _address(address: str) -> str:
-    return quote(_clean(address), safe="/:?#@!$&*+,;=%~")
+    return quote(one_line(address), safe="/:?#@!$&*+,;=%~")
 
 
 def text_width(text: str) -> float:
     """Returns the width of a text as drawn, in pixels."""
     return sum(_glyph_width(letter) for letter in text) * _FONT_PX / 100
-
-
-def _pixels(text: str) -> int:
-    return -int(-text_width(text) // 1)
 
 
 def _glyph_width(letter: str) -> int:
@@ -156,14 +151,5 @@ def _right_side_path(left_width: int, right_width: int) -> str:
 
 def _text_element(text: str, x: int) -> str:
     # `textLength` fixes the width: another font may be wider than the one of the table.
-    length = f'textLength="{_pixels(text)}" lengthAdjust="spacingAndGlyphs"'
+    length = f'textLength="{ceil(text_width(text))}" lengthAdjust="spacingAndGlyphs"'
     return f'<text x="{x}" y="14" {length}>{escape(text)}</text>'
-
-
-def _clean(text: str) -> str:
-    return one_line(text)
-
-
-def _shorten(text: str, side: str) -> str:
-    clean, longest = _clean(text), _MAX_LENGTHS[side]
-    return clean if len(clean) <= longest else clean[: longest - 1] + "…"

@@ -145,7 +145,8 @@ def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
     unknown = [judge.name for judge in judges if judge.calibration is None]
     if unknown:
         command = f"proctor certify --judge {shlex.quote(unknown[0])} --labels FILE"
-        who = f"the judge {unknown[0]!r} agrees" if len(unknown) == 1 else f"{_join_judges(unknown)} agree"
+        *others, last = map(repr, unknown)
+        who = f"the judges {', '.join(others)} and {last} agree" if others else f"the judge {last} agrees"
         lines.append(f"Nobody has measured whether {who} with people: {command}")
     return lines
 
@@ -158,10 +159,6 @@ def _judge_line(judge: RunJudge, calibration: Calibration) -> str:
         rate = judge.corrected_pass_rate
         text += f" Corrected for that, people would pass {percent(rate.value)} ({interval(rate[1:])})."
     return text
-
-
-def _join_judges(names: Sequence[str]) -> str:
-    return f"the judges {', '.join(map(repr, names[:-1]))} and {names[-1]!r}"
 
 
 def judge_row(judge: RunJudge) -> dict[str, Any]:

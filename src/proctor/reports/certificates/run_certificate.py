@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -15,7 +14,7 @@ from proctor.proof.statement import Claim, Statement
 from proctor.reports.certificates.badge import Badge, escape_markdown
 from proctor.reports.certificates.judge_certificate import RunJudge, judge_lines, judge_row
 from proctor.reports.formatting import AXIS_HEAD, draw_interval, format_utc, interval, percent
-from proctor.safe_text import one_line
+from proctor.safe_text import one_line, truncate
 
 VERSION = 1
 """The version of the fields of `to_dict`."""
@@ -68,7 +67,7 @@ def render_text(certificate: RunCertificate) -> Iterator[str]:
         f"{draw_interval(claim.pass_rate, claim.ci95)}  {interval(claim.ci95)}"
     )
     yield ""
-    yield from map(one_line, _describe(certificate, _trusted_name))
+    yield from map(one_line, _describe(certificate, lambda name: f"trusted, {name}"))
     if certificate.bundle is None:
         yield "The bundle was not kept. With -o FILE it is, beside the certificate, for others to check."
     else:
@@ -83,7 +82,11 @@ def _describe(certificate: RunCertificate, describe_key: Callable[[str], str]) -
         describe_key: describes a trusted key, given its local name.
     """
     statement = certificate.statement
-    yield f"{certificate.trust_level.capitalize()}: {_derivation_text(certificate)}."
+    derivation = f"{certificate.graded_again:,} scores were graded again from the answers"
+    if certificate.recounted:
+        parts = ", ".join(f"{count:,} of {name}" for name, count in certificate.recounted.items())
+        derivation += f", and {parts} were counted as they stand"
+    yield f"{certificate.trust_level.capitalize()}: {derivation}."
     yield _signature_text(certificate, describe_key)
     if certificate.imported is not None:
         yield f"Its answers were imported from a bundle that was {_SIGNATURE_TEXTS[certificate.imported]}."
@@ -95,7 +98,7 @@ def _describe(certificate: RunCertificate, describe_key: Callable[[str], str]) -
         yield f"Forced: {hindrance.sentence}"
     yield from certificate.unverified
     yield from judge_lines(certificate.judges)
-    yield f"Run {statement.run}, {_day(statement.started_at)}.{_access_text(certificate)}"
+    yield f"Run {statement.run}, {statement.started_at:%Y-%m-%d}.{_access_text(certificate)}"
 
 
 _SIGNATURE_TEXTS = {
@@ -105,14 +108,6 @@ _SIGNATURE_TEXTS = {
 }
 
 
-def _derivation_text(certificate: RunCertificate) -> str:
-    text = f"{certificate.graded_again:,} scores were graded again from the answers"
-    if certificate.recounted:
-        parts = ", ".join(f"{count:,} of {name}" for name, count in certificate.recounted.items())
-        text += f", and {parts} were counted as they stand"
-    return text
-
-
 def _signature_text(certificate: RunCertificate, describe_key: Callable[[str], str]) -> str:
     if not certificate.signers:
         return "Nobody signed it, so anyone could have made it."
@@ -120,15 +115,6 @@ def _signature_text(certificate: RunCertificate, describe_key: Callable[[str], s
         f"{key} ({'unknown' if name is None else describe_key(name)})" for key, name in certificate.signers
     )
     return f"Signed by {', '.join(keys)}."
-
-
-def _trusted_name(name: str) -> str:
-    return f"trusted, {name}"
-
-
-def _anonymous_name(_name: str) -> str:
-    """Describes a trusted key without its local name, which means nothing to others."""
-    return "trusted by whoever wrote this"
 
 
 def _access_text(certificate: RunCertificate) -> str:
@@ -199,7 +185,8 @@ def render_markdown(certificate: RunCertificate, badge: str | None, bundle: str 
         f"interval {interval(claim.ci95)} over {claim.cases:,} cases; {claim.failed:,} failed, "
         f"{claim.errors:,} errors, {claim.unscored:,} unscored.\n\n"
     )
-    for sentence in _describe(certificate, _anonymous_name):
+    # The local name of a trusted key means nothing to others.
+    for sentence in _describe(certificate, lambda _name: "trusted by whoever wrote this"):
         yield f"- {escape_markdown(sentence)}\n"
     yield (
         f"\n| | |\n|---|---|\n| suite | `{statement.suite.digest}` |\n"
@@ -212,15 +199,17 @@ def render_markdown(certificate: RunCertificate, badge: str | None, bundle: str 
 def make_badge(certificate: RunCertificate, link: str | None) -> Badge:
     """Returns a badge with the pass rate, how far it is verified, the number of cases and the interval."""
     message = badge_message(certificate)
-    rate = certificate.claim.pass_rate
+    rate, part = certificate.claim.pass_rate, certificate.scope.part
+    # A long name is cut, so that a badge has room for the part.
+    name = truncate(certificate.statement.suite.name, _MAX_NAME_LENGTH)
     grey = grey_reason(certificate.trust_level, rate, forced=bool(certificate.forced_objections))
     title = f"{message} · {_title(certificate)} on {certificate.statement.target.name}"
     return Badge(
-        label=_label(certificate),
+        label=name if part == "all" else f"{name} {part}",
         message=message,
         rate=None if grey else rate,
         grey_reason=grey,
-        title=f"{title} · {_day(certificate.statement.started_at)}",
+        title=f"{title} · {certificate.statement.started_at:%Y-%m-%d}",
         link=link,
     )
 
@@ -247,14 +236,6 @@ def badge_message(certificate: RunCertificate) -> str:
     return " · ".join(parts)
 
 
-def _label(certificate: RunCertificate) -> str:
-    part, name = certificate.scope.part, one_line(certificate.statement.suite.name)
-    name = (
-        name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
-    )  # so that a badge has room for the part
-    return name if part == "all" else f"{name} {part}"
-
-
 def _title(certificate: RunCertificate) -> str:
     suite = certificate.statement.suite
     return suite.name if suite.version is None else f"{suite.name} {suite.version}"
@@ -263,7 +244,3 @@ def _title(certificate: RunCertificate) -> str:
 def _code(text: str) -> str:
     """Replaces backticks, which would end a code span."""
     return one_line(text).replace("`", "'")
-
-
-def _day(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d}"

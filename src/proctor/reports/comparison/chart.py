@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from proctor.charts import Bar, Chart, forest
-from proctor.comparison.differences import PassRateDifference
 from proctor.reports.comparison.text import ComparisonReport
 from proctor.safe_text import one_line
 
@@ -41,7 +40,12 @@ def draw_chart(report: ComparisonReport) -> Chart:
         ]
         baseline = report.comparisons[0].baseline
         title = f"Against {baseline.target.name} {baseline.id}"
-    bars = [bar for name, difference in rows for bar in _bar(name, difference)]
+    bars = []
+    for name, difference in rows:
+        if difference.value is not None and difference.ci95 is not None:
+            low, high = difference.ci95
+            label = f"{one_line(name)} (n = {difference.cases:,})"
+            bars.append(Bar(label, 100 * difference.value, 100 * low, 100 * high))
     return forest(
         bars,
         title=one_line(title),
@@ -49,11 +53,3 @@ def draw_chart(report: ComparisonReport) -> Chart:
         scale="number",
         origin=0,
     )
-
-
-def _bar(name: str, difference: PassRateDifference) -> list[Bar]:
-    if difference.value is None or difference.ci95 is None:
-        return []
-    low, high = difference.ci95
-    label = f"{one_line(name)} (n = {difference.cases:,})"
-    return [Bar(label, 100 * difference.value, 100 * low, 100 * high)]

@@ -63,21 +63,21 @@ def _run_row(run: Run) -> dict[str, Any]:
 
 def _comparison_row(comparison: Comparison, *, whole: bool) -> dict[str, Any]:
     """Returns one comparison; parts and cases only with `whole`."""
+    unpaired = comparison.unpaired
     row = {
         "baseline": comparison.baseline.id,
         "candidate": comparison.candidate.id,
         **_difference_row(comparison.whole),
         "not_measured": len(comparison.not_measured),
         "unmatched": {
-            "only_baseline": len(comparison.unpaired.only_baseline),
-            "only_candidate": len(comparison.unpaired.only_candidate),
-            "trials_only_baseline": comparison.unpaired.trials_only_baseline,
-            "trials_only_candidate": comparison.unpaired.trials_only_candidate,
+            "only_baseline": len(unpaired.only_baseline),
+            "only_candidate": len(unpaired.only_candidate),
+            "trials_only_baseline": unpaired.trials_only_baseline,
+            "trials_only_candidate": unpaired.trials_only_candidate,
         },
     }
     if not whole:
         return row
-    unpaired = comparison.unpaired
     return row | {
         "verdict": words.verdict_sentence(comparison),
         "smallest_difference": comparison.smallest,

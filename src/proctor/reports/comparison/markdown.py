@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from proctor.comparison.compare import Comparison, VerdictFlip
+from proctor.comparison.compare import Comparison
 from proctor.comparison.differences import PassRateDifference
 from proctor.comparison.gate import gate_exit_code
 from proctor.comparison.ranking import Ranking
@@ -38,12 +38,14 @@ def _pair_section(comparison: Comparison, flips: int) -> Iterator[str]:
     yield f"**{words.verdict_sentence(comparison)}**\n\n"
     yield from _runs(comparison)
     yield from _differences(comparison)
-    for name, text in measure_texts(comparison):
-        yield f"- {name}: {text}\n"
-    if any(True for _ in measure_texts(comparison)):
-        yield "\n"
+    measures = [f"- {name}: {text}\n" for name, text in measure_texts(comparison)]
+    if measures:
+        yield from (*measures, "\n")
     for title, flipped in (("Broken", comparison.broken), ("Fixed", comparison.fixed)):
-        yield from _flips(title, flipped, flips)
+        if flipped:
+            names = ", ".join(markdown_text(words.trial_label(flip)) for flip in flipped[:flips])
+            more = f" and {len(flipped) - flips:,} more" if len(flipped) > flips else ""
+            yield f"{title} ({len(flipped):,}): {names}{more}\n\n"
     for line in words.remarks(comparison):
         yield f"{markdown_text(line)}\n\n"
 
@@ -82,14 +84,6 @@ def _row(name: str, difference: PassRateDifference) -> str:
         f"| {name} | {difference.cases:,} | {difference.fixed:,} | {difference.broken:,} | {value} "
         f"| {words.interval_text(difference.ci95)} | {p_value(difference.p_adjusted)} |\n"
     )
-
-
-def _flips(title: str, flips: Sequence[VerdictFlip], max_flips: int) -> Iterator[str]:
-    if not flips:
-        return
-    more = len(flips) - max_flips
-    names = ", ".join(markdown_text(words.trial_label(flip)) for flip in flips[:max_flips])
-    yield f"{title} ({len(flips):,}): {names}{f' and {more:,} more' if more > 0 else ''}\n\n"
 
 
 def _ranking_section(ranking: Ranking) -> Iterator[str]:

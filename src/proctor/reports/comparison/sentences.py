@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proctor.comparison.compare import Comparison, UnmeasuredOutcome, VerdictFlip
-from proctor.comparison.differences import Interval, PassRateDifference
+from proctor.comparison.differences import Interval
 from proctor.comparison.gate import GateRule, gate_exit_code
 from proctor.comparison.pairing import PairedRuns
 from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
-from proctor.model import Run, Selection
+from proctor.model import Run
 from proctor.plurals import join_names, pluralize, trial_name
 from proctor.reports.formatting import NONE, interval, percent, percentage_points, probability
+from proctor.reports.runs.command_line import selection_flags
 from proctor.safe_text import one_line
 
 _MAX_NAMED_CASES = 5
@@ -23,10 +24,13 @@ def verdict_sentence(comparison: Comparison) -> str:
     """Returns the verdict in one sentence, which claims no more than the numbers show."""
     whole = comparison.whole
     if whole.value is None or whole.ci95 is None:
-        return _empty_verdict(comparison)
+        if not comparison.not_measured:
+            return "Nothing matched: the runs have no case and repeat in common."
+        pairs = pluralize(len(comparison.not_measured), "pair")
+        return f"Nothing was measured: {pairs} matched, and each has an ERROR or UNSCORED trial."
     low, high = whole.ci95
     test = probability(whole.p_value)
-    counts = f"{pluralize(whole.fixed, _unit(whole))} fixed, {whole.broken:,} broken"
+    counts = f"{pluralize(whole.fixed, 'trial' if whole.by_case else 'case')} fixed, {whole.broken:,} broken"
     if whole.direction == "unclear":
         between = f"{_pp(whole.value, '+')} ({_range_text(low, high)})"
         return (
@@ -65,24 +69,12 @@ def ranking_sentence(runs_ranking: Ranking) -> str:
     )
 
 
-def _empty_verdict(comparison: Comparison) -> str:
-    if comparison.not_measured:
-        count = len(comparison.not_measured)
-        pairs = pluralize(count, "pair")
-        return f"Nothing was measured: {pairs} matched, and each has an ERROR or UNSCORED trial."
-    return "Nothing matched: the runs have no case and repeat in common."
-
-
 def smallest_difference(comparison: Comparison) -> str:
     """Returns the smallest difference that this number of cases would have shown."""
     cases = pluralize(comparison.whole.cases, "case")
     if comparison.smallest is None:
         return f"With {cases} no difference, however large, would be found 80 % of the time."
     return f"With {cases} nothing under {_pp(comparison.smallest)} would be found 80 % of the time."
-
-
-def _unit(whole: PassRateDifference) -> str:
-    return "trial" if whole.by_case else "case"
 
 
 def _pp(share: float, sign: str = "") -> str:
@@ -162,9 +154,12 @@ def unfinished_clauses(comparison: Comparison) -> Iterator[str]:
 def remarks(comparison: Comparison) -> Iterator[str]:
     """Yields sentences on what the numbers leave out: unmeasured pairs, and unmatched cases and trials."""
     if comparison.not_measured:
-        count = len(comparison.not_measured)
-        names = join_names([_unmeasured_text(pair) for pair in comparison.not_measured], _MAX_NAMED_CASES)
-        yield f"Not measured, and in no number: {pluralize(count, 'pair')}: {names}."
+        pairs = [
+            f"{trial_label(pair)} ({pair.baseline.value.upper()} → {pair.candidate.value.upper()})"
+            for pair in comparison.not_measured
+        ]
+        names = join_names(pairs, _MAX_NAMED_CASES)
+        yield f"Not measured, and in no number: {pluralize(len(pairs), 'pair')}: {names}."
     for clause in unfinished_clauses(comparison):
         yield f"{clause[0].upper()}{clause[1:]}."
     unpaired = comparison.unpaired
@@ -173,7 +168,10 @@ def remarks(comparison: Comparison) -> Iterator[str]:
         ("candidate", unpaired.only_candidate, unpaired.trials_only_candidate, comparison.baseline),
     ):
         if ids:
-            what = f"{pluralize(len(ids), 'case')}{_selection_reason(other)}"
+            what = pluralize(len(ids), "case")
+            flags = " ".join(map(one_line, selection_flags(other.settings.selection)))
+            if flags:  # which may explain why they are missing there
+                what += f", as the other run selected {flags}"
             yield f"Only in the {name}: {what}: {one_line(join_names(ids, _MAX_NAMED_CASES))}."
         if trials:
             what = pluralize(trials, "trial")
@@ -183,33 +181,6 @@ def remarks(comparison: Comparison) -> Iterator[str]:
             join_names([f"{pair.baseline} → {pair.candidate}" for pair in unpaired.renamed], _MAX_NAMED_CASES)
         )
         yield f"Paired under another id: {pluralize(len(unpaired.renamed), 'case')}: {names}."
-
-
-def _unmeasured_text(pair: UnmeasuredOutcome) -> str:
-    verdicts = f"{pair.baseline.value.upper()} → {pair.candidate.value.upper()}"
-    return f"{trial_label(pair)} ({verdicts})"
-
-
-def _selection_reason(other: Run) -> str:
-    """Returns a clause on the other run's selection, which may explain missing cases; empty without one."""
-    if other.settings.selection == Selection():
-        return ""
-    return f", as the other run selected {selection_flags(other.settings.selection)}"
-
-
-def selection_flags(selection: Selection) -> str:
-    """Returns the command-line flags of a selection."""
-    flags = [] if selection.split == "all" else [f"--split {selection.split}"]
-    for flag, values in (
-        ("--tag", selection.tags),
-        ("--all-tag", selection.all_tags),
-        ("--exclude-tag", selection.exclude_tags),
-        ("--category", selection.categories),
-        ("--id", selection.ids),
-    ):
-        flags += [f"{flag} {one_line(value)}" for value in values]
-    flags += [] if selection.limit is None else [f"--limit {selection.limit}"]
-    return " ".join(flags)
 
 
 def trial_label(pair: VerdictFlip | UnmeasuredOutcome) -> str:

@@ -73,20 +73,14 @@ class ComparisonReport(Struct, frozen=True, kw_only=True):
         warnings = dict.fromkeys(
             line for comparison in self.baseline_comparisons for line in comparison.warnings
         )
-        return [*warnings, *filter(None, [self._few_cases_warning()])]
-
-    def _few_cases_warning(self) -> str | None:
-        """Returns a warning about too few cases; None for two runs without a gate, whose verdict says it."""
-        if self.rule is None and self.ranking is None:
-            return None
-        unclear = [
-            comparison
+        if self.rule is None and self.ranking is None:  # the verdict says whether the cases are too few
+            return list(warnings)
+        unclear_sizes = {
+            comparison.baseline.suite.name: comparison.whole.cases
             for comparison in self.comparisons
             if comparison.whole.direction not in ("better", "worse")
-        ]
-        return too_few_cases(
-            {comparison.baseline.suite.name: comparison.whole.cases for comparison in unclear}
-        )
+        }
+        return [*warnings, *filter(None, [too_few_cases(unclear_sizes)])]
 
 
 def render_text(report: ComparisonReport, flips: int = 10) -> Iterator[str]:
@@ -127,7 +121,8 @@ def _pair_lines(comparison: Comparison, flips: int) -> Iterator[str]:
         yield from _difference_lines(comparison)
         yield ""
         measure_lines = [f"{name:<9}  {text}" for name, text in measure_texts(comparison)]
-        yield from (*measure_lines, *[""] * bool(measure_lines))
+        if measure_lines:
+            yield from (*measure_lines, "")
     yield from _flip_lines("BROKEN", comparison.broken, flips)
     yield from _flip_lines("FIXED", comparison.fixed, flips)
     if comparison.broken or comparison.fixed:

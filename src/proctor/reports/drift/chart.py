@@ -46,13 +46,12 @@ def draw_chart(report: DriftReport) -> Chart:
     colour = {"field": "series", "type": "nominal", "sort": [_PASSED, _FIRST, _BEFORE], "legend": legend}
     band = {"x": x, "y": _share("low"), "y2": {"field": "high"}, "color": colour}
     line = {"type": "line", "point": len(drift.points) <= _MAX_POINTS}
+    # Dashes keep two equal lines visible.
+    dash = {"condition": {"test": f"datum.series == '{_BEFORE}'", "value": [6, 6]}, "value": [1, 0]}
     layers = [
         {"mark": {"type": "area", "opacity": 0.18}, "encoding": band},
         *_levels(),
-        {
-            "mark": line,
-            "encoding": {"x": x, "y": _share("share"), "color": colour, "strokeDash": _stroke_dash()},
-        },
+        {"mark": line, "encoding": {"x": x, "y": _share("share"), "color": colour, "strokeDash": dash}},
     ]
     for place, (at, text) in enumerate(_marks(drift)):
         late = at - drift.points[0].started_at > (drift.last.started_at - drift.points[0].started_at) / 2
@@ -73,11 +72,6 @@ def _rows(step: SeriesPoint) -> Iterator[dict[str, Any]]:
 def _share(field: str) -> dict[str, Any]:
     scale, axis = {"domain": [0, 1]}, {"format": ".0%"}
     return {"field": field, "type": "quantitative", "title": "share of cases", "scale": scale, "axis": axis}
-
-
-def _stroke_dash() -> dict[str, Any]:
-    """Returns a dash that keeps two equal lines visible."""
-    return {"condition": {"test": f"datum.series == '{_BEFORE}'", "value": [6, 6]}, "value": [1, 0]}
 
 
 def _levels() -> Iterator[dict[str, Any]]:

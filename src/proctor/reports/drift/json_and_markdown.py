@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from proctor.codec import target_digest
-from proctor.drift.confounders import RecordedChange
 from proctor.drift.detector import Drift, SeriesPoint
 from proctor.drift.flips import CaseFlips
 from proctor.drift.identical_answers import IdenticalShare
@@ -34,7 +33,16 @@ def to_dict(report: DriftReport) -> dict[str, Any]:
             "noise": _identical_row(drift.noise),
             "verdicts": _verdicts_row(drift),
             "change_point": _change_point_row(drift),
-            "changed": [_change_row(drift, change) for change in drift.recorded_changes],
+            "changed": [
+                {
+                    "run": drift.points[change.place].observation.run.id,
+                    "side": change.side,
+                    "what": change.what,
+                    "was": change.was,
+                    "now": change.now,
+                }
+                for change in drift.recorded_changes
+            ],
             "measured": drift.last.observation.is_measured,
             "looks": report.looks,
             "sentences": list(describe_drift(report)),
@@ -105,11 +113,6 @@ def _change_point_row(drift: Drift) -> dict[str, Any] | None:
         "cases": turning.split.cases,
         "p_value": turning.p_value,
     }
-
-
-def _change_row(drift: Drift, change: RecordedChange) -> dict[str, Any]:
-    run = drift.points[change.place].observation.run
-    return {"run": run.id, "side": change.side, "what": change.what, "was": change.was, "now": change.now}
 
 
 def render_markdown(report: DriftReport) -> Iterator[str]:

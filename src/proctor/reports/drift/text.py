@@ -74,12 +74,11 @@ def describe_state(drift: Drift) -> str:
     since = "" if drift.since is None else f" since {format_moments(drift)[drift.since]}"
     sure = f"{interval(lowest.ci95)}, {pluralize(lowest.cases, 'case')}"
     alike = f"{percent(lowest.share)} identical answers ({sure})"
-    reference = "" if lowest is last.with_first else " with the run before it"
-    reference = (
-        " with the first run"
-        if not reference and len(drift.points) > 2 and drift.state != "stable"
-        else reference
-    )
+    reference = ""
+    if lowest is not last.with_first:
+        reference = " with the run before it"
+    elif len(drift.points) > 2 and drift.state != "stable":
+        reference = " with the first run"
     if drift.state == "stable":
         return f"Unchanged{since}: {alike} {over}."
     if drift.by_verdicts and not drift.by_answers:
@@ -172,18 +171,13 @@ def _change_sentences(drift: Drift) -> Iterator[str]:
         changes = [change for change in drift.recorded_changes if change.side == side]
         last = {change.what: change for change in changes}
         often = Counter(change.what for change in changes)
-        for change in [
+        listed = [
             change for change in changes if often[change.what] <= _MAX_REPEATED or change is last[change.what]
-        ][-_MAX_LISTED:]:
-            times = (
-                f", the last of {often[change.what]:,} such changes"
-                if often[change.what] > _MAX_REPEATED
-                else ""
-            )
-            yield (
-                f"{owner}, with the run of {_format_start(drift, change.place)}: "
-                f"{describe_change(change)}{times}."
-            )
+        ]
+        for change in listed[-_MAX_LISTED:]:
+            times, start = often[change.what], _format_start(drift, change.place)
+            repeated = f", the last of {times:,} such changes" if times > _MAX_REPEATED else ""
+            yield f"{owner}, with the run of {start}: {describe_change(change)}{repeated}."
         if len(last) > _MAX_LISTED:
             yield f"{owner} {len(last) - _MAX_LISTED:,} more things changed; --json has all."
         if not changes and side == "yours":

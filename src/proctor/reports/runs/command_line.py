@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from proctor.model import Params, Run, Settings
+from proctor.model import Params, Run, Selection, Settings
 
 
 def rerun_command(run: Run) -> str:
@@ -23,14 +23,14 @@ def rerun_command(run: Run) -> str:
     if run.judges_given or run.regrade_of is not None:
         words += [word for judge in run.judges for word in ("--judge", judge.name)]
     if run.regrade_of is None:
-        words += _selection_flags(run)
+        words += selection_flags(run.settings.selection)
         words += _param_flags(run.target.params)
     words += _setting_flags(run.settings)
     return shlex.join(words)
 
 
-def _selection_flags(run: Run) -> Iterator[str]:
-    selection = run.settings.selection
+def selection_flags(selection: Selection) -> Iterator[str]:
+    """Yields the flags of a selection, each followed by its value."""
     if selection.split != "all":
         yield from ("--split", selection.split)
     repeatable = {

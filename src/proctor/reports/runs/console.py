@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -59,7 +60,8 @@ def render_text(report: RunReport) -> Iterator[str]:
         yield from _split_lines(tally)
         yield ""
         notes = [*split_notes(tally.splits), *filter(None, [access_note(report)])]
-        yield from (*notes, *[""] * bool(notes))
+        if notes:
+            yield from (*notes, "")
     reported_models = ", ".join(sorted(tally.models - {run.target.model}))
     yield one_line(
         f"{run.suite.title} on {run.target.name}" + (f" ({reported_models})" if reported_models else "")
@@ -68,11 +70,8 @@ def render_text(report: RunReport) -> Iterator[str]:
     yield from _tables(run, tally, below_splits=has_holdout)
     yield from _failure_lines(report)
     yield _footer(run, tally)
-    yield from (
-        line
-        for line in (repeats_note(report), interval_note(report), missing_note(report), gate_note(report))
-        if line is not None
-    )
+    run_notes = (repeats_note(report), interval_note(report), missing_note(report), gate_note(report))
+    yield from (note for note in run_notes if note is not None)
     yield from map(one_line, judge_notes(report))
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
@@ -182,16 +181,11 @@ def _failure_lines(report: RunReport) -> Iterator[str]:
     not_passed = report.tally.result_counts.total - report.tally.result_counts.passed
     if not not_passed:
         return
-    count = 0
-    for result in case_results(report):
-        if result.verdict is Verdict.PASS:
-            continue
-        yield verdict_line(result)
-        count += 1
-        if count == _MAX_FAILURES:
-            break
-    if not_passed > count:
-        yield f"…and {not_passed - count} more: proctor runs show {report.run.id} --failures"
+    failures = (result for result in case_results(report) if result.verdict is not Verdict.PASS)
+    lines = [verdict_line(result) for result in islice(failures, _MAX_FAILURES)]
+    yield from lines
+    if not_passed > len(lines):
+        yield f"…and {not_passed - len(lines)} more: proctor runs show {report.run.id} --failures"
     yield ""
 
 

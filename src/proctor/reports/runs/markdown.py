@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.formatting import costs, interval, milliseconds, percent
+from proctor.reports.formatting import costs, interval, milliseconds, percent, truncate_with_count
 from proctor.reports.runs.serialize import (
     CaseResult,
     RunReport,
@@ -159,13 +159,7 @@ def _failure_details(result: CaseResult) -> str:
     line = f"<b>{result.verdict.value}</b> <code>{name}</code> {reason}"
     if result.sealed:
         return f"<div>{line}</div>\n\n"
-    blocks = [markdown_block(_truncate(question_text(result.rows[0].case), _MAX_QUESTION_LENGTH))]
+    texts = [truncate_with_count(question_text(result.rows[0].case), _MAX_QUESTION_LENGTH)]
     answers = [row.trial.output.text for row in result.rows if row.trial.output is not None]
-    blocks += [markdown_block(_truncate(answer, _MAX_ANSWER_LENGTH // len(answers))) for answer in answers]
-    return f"<details><summary>{line}</summary>\n\n{''.join(blocks)}</details>\n\n"
-
-
-def _truncate(text: str, longest: int) -> str:
-    if len(text) <= longest:
-        return text
-    return f"{text[:longest]}… ({len(text) - longest:,} more characters)"
+    texts += [truncate_with_count(answer, _MAX_ANSWER_LENGTH // len(answers)) for answer in answers]
+    return f"<details><summary>{line}</summary>\n\n{''.join(map(markdown_block, texts))}</details>\n\n"

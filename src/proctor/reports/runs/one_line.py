@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proctor.model import Score, Trial, Verdict
+from proctor.model import Trial, Verdict
 from proctor.plurals import pluralize
 from proctor.reports.runs.serialize import TrialResult, failure_reason
 from proctor.safe_text import truncate
@@ -33,12 +33,9 @@ def first_reason(trial: Trial) -> str:
         return truncate(failure_reason(trial), _MAX_REASON_LENGTH)
     more = len({id(score) for score in (*gates, *missed)}) - 1
     required = " (required)" if gates else ""
-    return f"{_failed_check(first)}{required}" + (f", and {more:,} more" if more else "")
-
-
-def _failed_check(score: Score) -> str:
-    reason = truncate(score.reason, _MAX_REASON_LENGTH).rstrip(".")
-    return truncate(f"{score.name}: {reason or score.outcome.value}", 2 * _MAX_REASON_LENGTH)
+    reason = truncate(first.reason, _MAX_REASON_LENGTH).rstrip(".") or first.outcome.value
+    text = truncate(f"{first.name}: {reason}", 2 * _MAX_REASON_LENGTH)
+    return f"{text}{required}" + (f", and {more:,} more" if more else "")
 
 
 def _passed_checks(trial: Trial) -> str:

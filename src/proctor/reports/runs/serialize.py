@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
-from proctor.model import Calibration, Case, Message, Output, Run, Score, Trial, Verdict
+from proctor.model import Calibration, Case, Message, Run, Score, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.reports.formatting import format_utc, round_interval
@@ -294,7 +294,7 @@ def trial_row(run: Run, row: TrialResult) -> dict[str, Any]:
         "score": trial_score(trial),
         "failed_gates": failed_gates(trial),
         "scores": [score_row(score) | (_SEALED_FIELDS if row.sealed else {}) for score in trial.scores],
-        "output": _output_row(output),
+        "output": None if output is None else {**_all_fields(output), "usage": _all_fields(output.usage)},
         "failure": _all_fields(trial.failure),
         "latency_ms": None if output is None else output.latency_ms,
         "usage": None if output is None else _all_fields(output.usage),
@@ -387,7 +387,3 @@ def _all_fields(record: Any) -> Any:
     if record is None:
         return None
     return {name: to_builtins(getattr(record, name)) for name in record.__struct_fields__}
-
-
-def _output_row(output: Output | None) -> dict[str, Any] | None:
-    return None if output is None else {**_all_fields(output), "usage": _all_fields(output.usage)}

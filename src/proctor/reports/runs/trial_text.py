@@ -85,8 +85,8 @@ def _answer_lines(output: Output) -> Iterator[str]:
 
 
 def _call_line(call: ToolCall) -> str:
-    arguments = f" {_clip(_to_text(call.arguments))}" if call.arguments else ""
-    result = "" if call.output is None else f" → {_clip(_to_text(call.output))}"
+    arguments = f" {truncate(_to_text(call.arguments), _MAX_CALL_LENGTH)}" if call.arguments else ""
+    result = "" if call.output is None else f" → {truncate(_to_text(call.output), _MAX_CALL_LENGTH)}"
     took = "" if call.duration_ms is None else f" · {milliseconds(call.duration_ms)}"
     return f"{one_line(call.name)}{arguments}{result}{took}"
 
@@ -121,10 +121,6 @@ def _block(name: str, text: str) -> Iterator[str]:
 def _to_text(value: object) -> str:
     """Returns a text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _clip(text: str) -> str:
-    return truncate(text, _MAX_CALL_LENGTH)
 
 
 def _more(count: int, what: str) -> list[str]:

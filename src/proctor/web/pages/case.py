@@ -145,11 +145,7 @@ def _list_attachments(row: TrialResult) -> list[AttachmentView]:
 
 def _facts(row: TrialResult) -> list[tuple[str, str]]:
     """Returns names and values of the trial besides its answer."""
-    trial, output, usage = (
-        row.trial,
-        row.trial.output,
-        None if row.trial.output is None else row.trial.output.usage,
-    )
+    trial, output = row.trial, row.trial.output
     facts: list[tuple[str, str | None]] = [
         ("category", row.case.category),
         ("tags", ", ".join(row.case.tags)),
@@ -159,17 +155,16 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
         ("started", f"{format_utc(trial.started_at)[:19].replace('T', ' ')} UTC"),
     ]
     if output is not None:
+        tokens, usage = None, output.usage
+        if usage is not None:
+            cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+            tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
         facts += [
             ("answered by", output.target),
             ("model", output.model),
             ("latency", milliseconds(output.latency_ms)),
             ("waited before", milliseconds(output.queue_ms) if output.queue_ms >= 1 else None),
-            (
-                "tokens",
-                None
-                if usage is None
-                else _tokens_text(usage.input_tokens, usage.output_tokens, usage.cached_tokens),
-            ),
+            ("tokens", tokens),
             ("cost", cost(output.cost_usd)),
             ("ended by", output.finish_reason),
             ("not applied", ", ".join(output.refused_params)),
@@ -179,12 +174,6 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
 
 
 _STAGES = {"setup": "its workspace was made", "target": "the target was asked", "grading": "it was graded"}
-
-
-def _tokens_text(input_tokens: int, output_tokens: int, cached_tokens: int) -> str:
-    return (
-        f"{input_tokens:,} in{f' ({cached_tokens:,} cached)' if cached_tokens else ''}, {output_tokens:,} out"
-    )
 
 
 def _command(detail: CaseDetail) -> str:

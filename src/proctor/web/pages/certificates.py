@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any
 
@@ -78,13 +79,19 @@ def show_certificates(request: Request, run: str = "", task: str = "") -> Respon
 def _certificate_page(request: Request, store: Store, run_id: str, task_id: str) -> Response:
     project = get_project(request)
     certificate = find_certificate(project, run_id)
-    run = _find_run(store, run_id)
+    run: Run | None = None
+    with suppress(PageNotFound):
+        run = load_run(store, run_id)
     if certificate is None and run is None:
         raise PageNotFound(f"There is no run {run_id!r} here, and no certificate of one.")
     task = get_task_runner(request).find(task_id) if task_id else None
-    answer = f"Run {run_id} has no certificate yet"
+    answer, colour = f"Run {run_id} has no certificate yet", ""
     if certificate is not None:
-        answer = summarize(certificate.document, _access_count(store, certificate.document))
+        document = certificate.document
+        answer = summarize(document, _access_count(store, document))
+        colour = (
+            grey_reason(document.word, document.pass_rate, forced=bool(document.forced)) or COLOUR_MEANING
+        )
     return render_page(
         request,
         "certificate.html",
@@ -99,7 +106,7 @@ def _certificate_page(request: Request, store: Store, run_id: str, task_id: str)
         splits=run is not None and run.suite.split_rule is not None,
         command=f"proctor certify {shlex.quote(run_id)} -o certificate.json -o certificate.md -o badge.svg",
         meaning=_WORD_MEANINGS,
-        colour="" if certificate is None else _describe_badge_colour(certificate.document),
+        colour=colour,
         **_signing_options(project),
     )
 
@@ -189,11 +196,6 @@ def summarize(document: CertificateDocument, access_count: int | None) -> str:
     return f"{text}, looked at {'once' if access_count == 1 else f'{access_count:,} times'}"
 
 
-def _describe_badge_colour(document: CertificateDocument) -> str:
-    """Describes what the colour of the badge means."""
-    return grey_reason(document.word, document.pass_rate, forced=bool(document.forced)) or COLOUR_MEANING
-
-
 def _access_count(store: Store, document: CertificateDocument) -> int | None:
     return len(store.holdout_accesses(document.suite.digest)) if document.part == "holdout" else None
 
@@ -241,13 +243,6 @@ def _task_error(task: Task[Any] | None) -> str | None:
     except ProctorError as error:
         return str(error)
     return None
-
-
-def _find_run(store: Store, run_id: str) -> Run | None:
-    try:
-        return load_run(store, run_id)
-    except PageNotFound:
-        return None
 
 
 def _require_certificate(request: Request, run_id: str) -> SavedCertificate:

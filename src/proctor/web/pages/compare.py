@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from fastapi import APIRouter, Query
@@ -164,12 +165,7 @@ def _choose_page(
         if len(selected) == len(selected_ids) == 1:
             suite, error = selected[0].suite.name, ""  # one run is chosen, the other is missing
         suite_name = suite or _default_suite(runs)
-        candidates = [
-            run
-            for run, _ in zip(
-                find_runs(store, RunFilter(suite=suite_name)), range(_MAX_CANDIDATES), strict=False
-            )
-        ]
+        candidates = list(islice(find_runs(store, RunFilter(suite=suite_name)), _MAX_CANDIDATES))
         run_summaries = project.cataloguer.summarize(store, candidates)
         rows = [_list_entry(store, run, run_summaries.get(run.id)) for run in candidates]
     tags = sorted({tag for run in runs for tag in run.tags})

@@ -154,20 +154,15 @@ def _load_sides(
 
 def _headline(before: TrialResult, after: TrialResult) -> str:
     """Sums up both verdicts in one line."""
-    outcome = _OUTCOMES.get((before.verdict, after.verdict))
-    if outcome is None:
-        outcome = (
-            f"{before.verdict.value.upper()} in the baseline, {after.verdict.value.upper()} in the candidate"
-        )
-    failed = next((row for row in (after, before) if row.verdict is Verdict.FAIL and not row.sealed), None)
-    baseline_output, candidate_output = before.trial.output, after.trial.output
-    if (
-        baseline_output is not None
-        and candidate_output is not None
-        and (baseline_output.text, baseline_output.tool_calls)
-        == (candidate_output.text, candidate_output.tool_calls)
-    ):
+    outcome = _OUTCOMES.get(
+        (before.verdict, after.verdict),
+        f"{before.verdict.value.upper()} in the baseline, {after.verdict.value.upper()} in the candidate",
+    )
+    outputs = (row.trial.output for row in (before, after))
+    answers = [(output.text, output.tool_calls) for output in outputs if output is not None]
+    if len(answers) == 2 and answers[0] == answers[1]:
         outcome += ", with the same answer"
+    failed = next((row for row in (after, before) if row.verdict is Verdict.FAIL and not row.sealed), None)
     return f"{outcome}: {first_reason(failed.trial)}" if failed is not None else outcome
 
 

@@ -21,7 +21,6 @@ from proctor.plurals import pluralize
 from proctor.safe_text import one_line
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.suites.convert import MAIN_FILE, convert_suite
-from proctor.services.suites.save_and_open import SaveResult
 from proctor.services.suites.save_upload import UploadDraft, check_upload, save_draft, upload_options
 from proctor.services.suites.upload import (
     FOLDER_CHOICE,
@@ -150,8 +149,10 @@ def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]
         return _checked_page(request, suite_form, upload, status=400)
     except UsageError as error:
         return _refused_page(request, suite_form, error)
-    get_session(request).flash(_saved_message(saved))
-    return RedirectResponse(url("/suite", name=saved.suite.name, version=saved.suite.version), 303)
+    suite = saved.suite
+    cases = pluralize(suite.case_count, "case")
+    get_session(request).flash(f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}")
+    return RedirectResponse(url("/suite", name=suite.name, version=suite.version), 303)
 
 
 # --- input -------------------------------------------------------------------------------------------------
@@ -175,16 +176,11 @@ def _read_upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upl
         UsageError: it cannot be read.
     """
     uploaded_files = form.files("file")
-    if len(uploaded_files) == 1 and is_zip(uploaded_files[0].data):
-        return upload_from_files(
-            unpack(uploaded_files[0].data), splitext(basename(uploaded_files[0].name))[0]
-        )
     if len(uploaded_files) == 1:
-        return upload_from_text(
-            decode_suite_text(uploaded_files[0].data, uploaded_files[0].name),
-            uploaded_files[0].name,
-            suite_form.dialect or None,
-        )
+        name, data = uploaded_files[0].name, uploaded_files[0].data
+        if is_zip(data):
+            return upload_from_files(unpack(data), splitext(basename(name))[0])
+        return upload_from_text(decode_suite_text(data, name), name, suite_form.dialect or None)
     if uploaded_files:
         check_paths([file.name for file in uploaded_files])
         return upload_from_files({file.name: file.data for file in uploaded_files})
@@ -314,9 +310,3 @@ def _split_text(draft: UploadDraft) -> str:
         return ""
     holdout_count = len(draft.holdout) or holdout_size(suite.case_count, suite.split_rule.ratio)
     return f"{suite.case_count - holdout_count:,} dev + {holdout_count:,} holdout"
-
-
-def _saved_message(saved: SaveResult) -> str:
-    suite = saved.suite
-    cases = pluralize(suite.case_count, "case")
-    return f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}"

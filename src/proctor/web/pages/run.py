@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any
@@ -21,11 +22,18 @@ from proctor.services.runs.reading.report import build_report, record_report_acc
 from proctor.stores.catalogue.records import VERDICTS
 from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import get_project
-from proctor.web.runs.charts import CHARTS, Drawing, list_drawings, render_svg
+from proctor.web.runs.charts import CHARTS, list_drawings, render_svg
 from proctor.web.runs.facts import list_facts
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
-from proctor.web.trial_filters import FilterChip, filter_chips, filter_query, parse_filter, parse_sort
+from proctor.web.trial_filters import (
+    FilterChip,
+    filter_chips,
+    filter_query,
+    parse_filter,
+    parse_sort,
+    toggle_sort,
+)
 
 router = APIRouter()
 
@@ -63,7 +71,7 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
         row=run_summary.summary,
         answer=headline(run_summary, revealed=revealed),
         parts_of=_group_rows(run_summary.summary),
-        drawings=_list_drawings(request, run_summary),
+        drawings=list_drawings(project, run_summary) if run_summary.whole and run_summary.done else [],
         facts=list_facts(run_summary),
         revealed=revealed,
         command=rerun_command(stored_run),
@@ -73,7 +81,7 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
         sort=sort,
         after=after,
         query=query,
-        chips=_filter_chips(request, address),
+        chips=[FilterChip(chip.text, f"{chip.address}#trials") for chip in filter_chips(request, address)],
         sorted_by=lambda name: _sort_link(address, query, sort, name),
         failures=url(address, **query | {"verdict": ["fail", "error", "unscored"]}) + "#trials",
         endings=_export_endings(),
@@ -134,25 +142,11 @@ def _group_rows(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dic
     return parts
 
 
-def _list_drawings(request: Request, run_summary: RunSummary) -> list[Drawing]:
-    return list_drawings(get_project(request), run_summary) if run_summary.whole and run_summary.done else []
-
-
-def _filter_chips(request: Request, address: str) -> Iterator[FilterChip]:
-    for chip in filter_chips(request, address):
-        yield FilterChip(chip.text, f"{chip.address}#trials")
-
-
 def _sort_link(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
     """Returns the address that sorts trials by a column or reverses the order, and the current direction."""
-    is_active = sort.removeprefix("-") == name
-    descending = sort.startswith("-") if is_active else name not in _DOWN_FIRST
-    sort_key = name if descending else f"-{name}"
-    other_filters = {key: values for key, values in query.items() if key != "sort"}
-    direction = "" if not is_active else "descending" if descending else "ascending"
-    return url(
-        address, **other_filters, sort="" if sort_key == "position" else sort_key
-    ) + "#trials", direction
+    sort_key, direction = toggle_sort(sort, name, _DOWN_FIRST)
+    parameters: dict[str, Any] = {**query, "sort": "" if sort_key == "position" else sort_key}
+    return url(address, **parameters) + "#trials", direction
 
 
 @router.get("/runs/{run_id}/charts/{name}.svg")
@@ -187,7 +181,8 @@ def export(request: Request, run_id: str, extension: str) -> Response:
 
     chunks = (chunk.encode("utf-8", "replace") for chunk in render_report())
     first_chunk = next(chunks, b"")  # an error becomes a page, not half a file
-    headers = {"content-disposition": f'attachment; filename="{_file_name(stored_run)}.{extension}"'}
+    file_name = re.sub(r"[^A-Za-z0-9_-]", "_", stored_run.id)
+    headers = {"content-disposition": f'attachment; filename="{file_name}.{extension}"'}
     media_type = _MEDIA_TYPES.get(extension, "text/plain")
     return StreamingResponse(chain([first_chunk], chunks), media_type=media_type, headers=headers)
 
@@ -195,13 +190,6 @@ def export(request: Request, run_id: str, extension: str) -> Response:
 def _export_endings() -> list[str]:
     """Returns the endings of all reports without their dots, those for reading first."""
     return list(dict.fromkeys((*_MEDIA_TYPES, *(name.removeprefix(".") for name in REPORTS.names()))))
-
-
-def _file_name(run: Run) -> str:
-    return "".join(
-        character if character.isascii() and (character.isalnum() or character in "-_") else "_"
-        for character in run.id
-    )
 
 
 @router.post("/runs/{run_id}/reveal")

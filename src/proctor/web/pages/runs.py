@@ -20,7 +20,7 @@ from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.listing import summarize_run
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import render_page, url
-from proctor.web.trial_filters import FilterChip
+from proctor.web.trial_filters import FilterChip, toggle_sort
 
 router = APIRouter()
 
@@ -74,7 +74,16 @@ def list_runs(request: Request) -> Response:
     """Lists the matching runs, newest first by default."""
     project, query = get_project(request), _parse_query(request)
     if not project.location.exists():  # showing an empty list creates no store
-        return render_page(request, "runs.html", **_empty_values(query))
+        return render_page(
+            request,
+            "runs.html",
+            entries=[],
+            answer=_headline([], [], set(), query),
+            following="",
+            before=False,
+            total=0,
+            **_filter_values([], query),
+        )
     with project.open_store() as store:
         all_runs = list(store.runs())
         project.cataloguer.prune([run.id for run in all_runs])
@@ -96,11 +105,6 @@ def list_runs(request: Request) -> Response:
         total=len(all_runs),
         **_filter_values(all_runs, query),
     )
-
-
-def _empty_values(query: RunListQuery) -> dict[str, Any]:
-    values = {"entries": [], "answer": _headline([], [], set(), query), "following": "", "before": False}
-    return {**values, "total": 0, **_filter_values([], query)}
 
 
 def _filter_values(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, Any]:
@@ -191,13 +195,9 @@ def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
 
 def _sort_link(query: RunListQuery, name: str) -> tuple[str, str]:
     """Returns the address that sorts by a column or reverses the order, and the current direction."""
-    is_active = query.sort.removeprefix("-") == name
-    descending = query.sort.startswith("-") if is_active else name not in _DOWN_FIRST
-    direction = "" if not is_active else "descending" if descending else "ascending"
-    sort_key = name if descending else f"-{name}"
-    return url(
-        "/runs", **query.parameters() | {"sort": "" if sort_key == "-started" else sort_key}
-    ), direction
+    sort_key, direction = toggle_sort(query.sort, name, _DOWN_FIRST)
+    parameters = query.parameters() | {"sort": "" if sort_key == "-started" else sort_key}
+    return url("/runs", **parameters), direction
 
 
 # --- texts -------------------------------------------------------------------------------------------------

@@ -87,10 +87,8 @@ def _headline(group: GroupSnapshot) -> str:
         return f"Running {title}"
     unfinished = [snapshot for snapshot in group.runs if snapshot.run_summary.status != "finished"]
     if unfinished:
-        done_count, planned_count = (
-            sum(snapshot.run_summary.done for snapshot in unfinished),
-            sum(snapshot.run_summary.planned for snapshot in unfinished),
-        )
+        done_count = sum(snapshot.run_summary.done for snapshot in unfinished)
+        planned_count = sum(snapshot.run_summary.planned for snapshot in unfinished)
         return f"Stopped: {done_count:,} of {planned_count:,} trials of {title} are kept"
     if len(group.runs) > 1:
         return f"{title}: {len(group.runs)} runs are finished"

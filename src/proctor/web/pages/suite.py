@@ -27,7 +27,7 @@ from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_s
 from proctor.services.suites.overview import describe_version, list_saved_versions
 from proctor.services.suites.save_and_open import find_stored_suite
 from proctor.services.suites.zip_upload import pack
-from proctor.suite_diff import CaseChange, FieldChange, diff_suites
+from proctor.suite_diff import FieldChange, diff_suites
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import PageNotFound, render_page
 
@@ -165,7 +165,10 @@ def show_changes(request: Request, name: str, old: str = "", new: str = "") -> R
         found=suite_diff,
         answer=next(suite_reports.render_diff(one_line(first.title), one_line(second.title), suite_diff)),
         versions=[saved.saved.suite.version for saved in versions],
-        changed=[(saved, _describe_changes(saved)) for saved in suite_diff.changed[:_MAX_CHANGED_CASES]],
+        changed=[
+            (case_change, [_describe_change(change) for change in case_change.changes])
+            for case_change in suite_diff.changed[:_MAX_CHANGED_CASES]
+        ],
         header=[_describe_change(change) for change in suite_diff.header],
         left_out=max(0, len(suite_diff.changed) - _MAX_CHANGED_CASES),
         command=f"proctor suites diff {shell_quoted(name)} {first.version} {second.version}",
@@ -174,10 +177,6 @@ def show_changes(request: Request, name: str, old: str = "", new: str = "") -> R
 
 def _read_cases(store: Store, suite: Suite) -> Any:
     return (stored_case.case for stored_case in store.cases(suite.content))
-
-
-def _describe_changes(changed: CaseChange) -> list[dict[str, Any]]:
-    return [_describe_change(change) for change in changed.changes]
 
 
 def _describe_change(change: FieldChange) -> dict[str, Any]:

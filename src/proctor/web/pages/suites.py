@@ -65,7 +65,12 @@ def list_suites(
             answer=_headline([]),
             deleted=[],
             tiers=_BUILTIN_NAMES,
-            **_list_values(),
+            sort="name",
+            sorts=SORTS,
+            down=False,
+            find="",
+            following="",
+            after="",
         )
     with project.open_store() as store:
         all_suites = list_overviews(store)
@@ -81,21 +86,13 @@ def list_suites(
         answer=_headline(all_suites),
         deleted=deleted,
         tiers=_BUILTIN_NAMES,
-        **_list_values(sort, down=down, find=find, following=following, after=after),
+        sort=sort,
+        sorts=SORTS,
+        down=down,
+        find=find,
+        following=following,
+        after=after,
     )
-
-
-def _list_values(
-    sort: str = "name", *, down: bool = False, find: str = "", following: str = "", after: str = ""
-) -> dict[str, Any]:
-    return {
-        "sort": sort,
-        "sorts": SORTS,
-        "down": down,
-        "find": find,
-        "following": following,
-        "after": after,
-    }
 
 
 def _slice_page(all_suites: list[SuiteOverview], after: str) -> tuple[list[SuiteOverview], str]:
