@@ -115,7 +115,6 @@ RUN_AT_MOST = 326
 """Modules, asyncio, sqlite3, packages and all: 317 on Python 3.11."""
 
 
-@pytest.mark.slow
 def test_a_quiet_run_of_echo_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
     suite = tmp_path / "suite.jsonl"
     suite.write_text(SUITE, encoding="utf-8")
@@ -154,7 +153,6 @@ def announced(module: ModuleType) -> dict[str, str]:
     return {name.name: str(node.module) for node in imports for name in node.names}
 
 
-@pytest.mark.slow
 def test_the_public_names_are_sorted_and_the_same_for_people_type_checkers_and_python() -> None:
     assert proctor.__all__ == sorted(proctor.__all__)
     homes = {name: f"proctor.{module}" for name, module in proctor._HOMES.items()}
@@ -191,13 +189,6 @@ def functions() -> Iterator[tuple[str, Function]]:
     return ((place(path, node), node) for path, node in nodes() if isinstance(node, Function))
 
 
-def lines_of(function: Function) -> int:
-    """The lines of a function without those of its docstring."""
-    first = function.body[0]
-    told = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(function) else 0
-    return (function.end_lineno or 0) - function.lineno + 1 - told
-
-
 def parameters_of(function: Function) -> list[str]:
     given = function.args
     names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
@@ -211,12 +202,6 @@ def test_every_file_says_what_it_is_for() -> None:
     assert [where for where, line in first_lines.items() if not line.endswith((".", ":"))] == []
 
 
-@pytest.mark.slow
-def test_every_function_has_fewer_than_50_lines() -> None:
-    assert [where for where, function in functions() if lines_of(function) >= 50] == []
-
-
-@pytest.mark.slow
 def test_every_function_has_at_most_8_parameters() -> None:
     assert [where for where, function in functions() if len(parameters_of(function)) > 8] == []
 
@@ -260,7 +245,6 @@ def names_encoding(call: ast.Call) -> bool:
     return any(each.arg == "encoding" for each in call.keywords) or "utf-8" in words
 
 
-@pytest.mark.slow
 def test_every_text_file_is_opened_with_its_encoding_named() -> None:
     calls = [(path, node) for path, node in nodes() if isinstance(node, ast.Call)]
     assert [place(path, call) for path, call in calls if opens_text(call) and not names_encoding(call)] == []
