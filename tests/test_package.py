@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -204,6 +206,22 @@ def test_every_file_says_what_it_is_for() -> None:
 
 def test_every_function_has_at_most_8_parameters() -> None:
     assert [where for where, function in functions() if len(parameters_of(function)) > 8] == []
+
+
+def test_every_error_in_a_docstring_exists() -> None:
+    known = set(dir(builtins))
+    raised: dict[str, str] = {}
+    for path, tree in parsed().items():
+        for node in ast.walk(tree):
+            match node:
+                case (
+                    ast.ClassDef(name=name) | ast.alias(asname=str(name)) | ast.alias(asname=None, name=name)
+                ):
+                    known.add(name.rpartition(".")[2])
+            if isinstance(node, Function | ast.ClassDef):
+                _, _, section = (ast.get_docstring(node) or "").partition("Raises:\n")
+                raised |= dict.fromkeys(re.findall(r"^    ([A-Z]\w+): ", section, re.MULTILINE), place(path))
+    assert {name: where for name, where in raised.items() if name not in known} == {}
 
 
 def is_overload(node: Function | ast.ClassDef) -> bool:

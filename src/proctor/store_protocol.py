@@ -176,7 +176,7 @@ class Store(Protocol):
         """Stops waiting for locks; after `protect`, pending trials are saved elsewhere."""
 
     def is_full(self) -> bool:
-        """Returns whether so many trials are pending that no new requests should be sent."""
+        """Returns whether too many trials are pending for new requests to be sent."""
 
     def health(self) -> StoreHealth:
         """Returns how far the store is behind, and what is wrong with its file."""

@@ -120,7 +120,7 @@ def load(text: str) -> Any:
     Objects are `YamlMap`, lists are `YamlList`; both are plain otherwise.
 
     Raises:
-        BadYaml: the text is not YAML, or says what plain data cannot hold.
+        YamlError: the text is not YAML, or says what plain data cannot hold.
     """
     try:
         return _load(text)

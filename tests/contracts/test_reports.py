@@ -23,7 +23,7 @@ STREAMING = [ending for ending in REPORTS.names() if ending != ".xml"]
 def some(
     trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
 ) -> Callable[..., RunReport]:
-    """A run of so many trials that failed, each with its number in the id of its case."""
+    """Makes a run of failed trials, each with its number in the id of its case."""
 
     def make(count: int, **fields: Any) -> RunReport:
         pairs = [

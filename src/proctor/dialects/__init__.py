@@ -5,10 +5,12 @@ problems. `DIALECTS` is the table; a `Dialect` holds everything that other packa
 Start reading with `detection.py`, then `proctor/dialect.py`.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from proctor.errors import UnknownName, UsageError
-from proctor.protocols import Dialect
+from proctor.model import Problem, Suite
+from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 from proctor.registry import Registry
 
 __all__ = ["DIALECTS", "LOSSLESS", "get_writable", "writable_names"]
@@ -26,11 +28,20 @@ class _ForeignDialect(Dialect):
     def __init__(self, name: str, reader: Any) -> None:
         from importlib.metadata import entry_points
 
-        self.recognises = reader.recognises  # type: ignore[method-assign]
-        self.read = reader.read  # type: ignore[method-assign]
+        self._reader = reader
         self.renderer = next(  # type: ignore[misc]
             (point.value for point in entry_points(group="proctor.renderers", name=name)), ""
         )
+
+    def recognises(self, head: FileHead) -> str | None:
+        """Asks the package's own reader."""
+        reason: str | None = self._reader.recognises(head)
+        return reason
+
+    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
+        """Reads with the package's own reader."""
+        items: Iterator[Suite | CaseAtLine | Problem] = self._reader.read(source)
+        return items
 
 
 def _adapt_dialect(name: str, dialect: Any) -> Dialect:

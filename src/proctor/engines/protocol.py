@@ -111,7 +111,7 @@ class TrialWriter(Protocol):
         return datetime.now(UTC)
 
     def is_full(self) -> bool:
-        """Whether so many trials wait to be stored that no further one may start."""
+        """Whether too many trials wait to be stored for another one to start."""
         return False
 
 

@@ -41,7 +41,7 @@ def read_header(line: bytes) -> Suite:
     """Reads the suite's header, the first line of suite.jsonl.
 
     Raises:
-        Defect: it is no header.
+        BundleDefect: it is no header.
     """
     return read_or_fail(f"{SUITE}:1", lambda: parse_header(line))
 
@@ -74,7 +74,7 @@ class LineChecker:
         """Checks the next line and its content.
 
         Raises:
-            Defect: its index is wrong, or its salt is used twice.
+            BundleDefect: its index is wrong, or its salt is used twice.
         """
         index = self._tree.size
         if index == MAX_LINES:
@@ -93,7 +93,7 @@ class LineChecker:
         """Checks the tree after the last line.
 
         Raises:
-            Defect: the statement has another tree.
+            BundleDefect: the statement has another tree.
         """
         what = "cases" if self._name == SUITE else "trials"
         require_equal(ENVELOPE, f"the number of {what}", self._head.size, self._tree.size)
@@ -124,7 +124,7 @@ class CaseChecker:
         """Starts without cases.
 
         Raises:
-            Defect: the run has so many id globs that checking would take hours.
+            BundleDefect: the run has too many id globs to check in a reasonable time.
         """
         if len(run.settings.selection.ids) > _MAX_GLOBS:
             raise BundleDefect(
@@ -151,7 +151,7 @@ class CaseChecker:
         """Checks the next line of the file.
 
         Raises:
-            Defect: the line is wrong.
+            BundleDefect: the line is wrong.
         """
         lines, index = self._lines, len(self._digests) + self._lines.hidden_count
         read = read_or_fail(f"{SUITE}:{index + 2}", lambda: parse_case_line(line))
@@ -180,7 +180,7 @@ class CaseChecker:
         """Checks the suite after its last case, and returns the trials that the run must have.
 
         Raises:
-            Defect: cases of the suite are missing, or the wrong ones are hidden.
+            BundleDefect: cases of the suite are missing, or the wrong ones are hidden.
         """
         run, suite = self._run, self._run.suite
         self._lines.finish()
@@ -268,7 +268,7 @@ class TrialChecker:
             repeats: how often the run sends each case; None leaves it to the case.
 
         Raises:
-            Defect: a trial is missing, duplicated, misplaced, invalid, or of a case that is not in the run.
+            BundleDefect: a trial is missing, duplicated, misplaced, invalid, or of a case outside the run.
         """
         cases, trials = _reread_cases(case_lines), self._read(trial_lines)
         positions, place, hidden_cases = iter(expected.positions), -1, 0
@@ -340,7 +340,7 @@ def check_figures(place: str, run: Run, trial: Trial) -> None:
     A reused answer has the times of the run that it comes from.
 
     Raises:
-        Defect: it started outside its run, or a figure is negative or too large.
+        BundleDefect: it started outside its run, or a figure is negative or too large.
     """
     end = run.finished_at or run.started_at
     if trial.source_run is None and not run.started_at <= trial.started_at <= end:
@@ -366,7 +366,7 @@ def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> 
     """Checks a trial against its case.
 
     Raises:
-        Defect: it is not a trial of that case, or is inconsistent.
+        BundleDefect: it is not a trial of that case, or is inconsistent.
     """
     require_equal(place, "the case's id", trial.case_id, case.case.id)
     require_equal(place, "the digest of what was sent", trial.sent, case.sent)

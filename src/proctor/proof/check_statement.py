@@ -47,7 +47,7 @@ def read_or_fail(place: str, reading: Callable[[], T]) -> T:
         reading: reads it; messages of its exceptions are clauses.
 
     Raises:
-        Defect: it cannot be read.
+        BundleDefect: it cannot be read.
     """
     try:
         return reading()
@@ -61,7 +61,7 @@ def require_equal(place: str, what: str, claimed: Any, right: Any) -> None:
     """Checks that two values are equal.
 
     Raises:
-        Defect: they differ.
+        BundleDefect: they differ.
     """
     if claimed != right:
         raise BundleDefect(
@@ -84,7 +84,7 @@ def check_name(place: str, what: str, name: str) -> None:
     """Checks that a name has no control characters, with which it could be displayed as another one.
 
     Raises:
-        Defect: it has control characters.
+        BundleDefect: it has control characters.
     """
     if _CONTROL_CHARACTERS.search(name):
         raise BundleDefect(f"{place}: {what} has control characters: {format_value(name)}.")
@@ -97,7 +97,7 @@ def read_envelope(data: bytes) -> Envelope:
     """Reads envelope.json.
 
     Raises:
-        Defect: it is no envelope, or not canonical.
+        BundleDefect: it is no envelope, or not canonical.
     """
     return read_or_fail(ENVELOPE, lambda: parse_envelope(parse_canonical(_single_line(data))))
 
@@ -106,7 +106,7 @@ def read_statement(envelope: Envelope) -> Statement:
     """Reads the statement in an envelope.
 
     Raises:
-        Defect: there is none, or it is not canonical.
+        BundleDefect: there is none, or it is not canonical.
     """
     return read_or_fail(
         f"{ENVELOPE}: the statement", lambda: parse_statement(parse_canonical(envelope.payload))
@@ -117,7 +117,7 @@ def read_run(config: bytes, environment: bytes, suite: Suite, has_file_model: Ha
     """Builds the run from config.json, environment.json and the suite's header.
 
     Raises:
-        Defect: they are no run, or not canonical.
+        BundleDefect: they are no run, or not canonical.
     """
     parts = read_or_fail(CONFIG, lambda: _parse_object(config))
     around = read_or_fail(ENVIRONMENT, lambda: _parse_object(environment))
@@ -142,7 +142,7 @@ def check_statement(statement: Statement, run: Run) -> None:
     """Checks the statement against the run.
 
     Raises:
-        Defect: they are of two different runs.
+        BundleDefect: they are of two different runs.
     """
     suite, target = statement.suite, statement.target
     require_equal(ENVELOPE, "the run's id", statement.run, run.id)
@@ -205,7 +205,7 @@ def check_claims(
         hidden_cases: the number of hidden cases; not all of them need to have trials.
 
     Raises:
-        Defect: the claims differ from the counts.
+        BundleDefect: the claims differ from the counts.
     """
     expected = counting.claims
     if hidden_trials:

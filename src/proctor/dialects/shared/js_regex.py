@@ -75,7 +75,7 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
         flags: JavaScript's letters.
 
     Raises:
-        NoPattern: JavaScript rejects the pattern.
+        BadPattern: JavaScript rejects the pattern.
         ValueError: a flag is not one of JavaScript's.
     """
     unknown = [letter for letter in flags if letter not in SHARED_FLAGS + IGNORED_FLAGS + "y"]
@@ -142,7 +142,7 @@ class _PatternTranslator:
         """Returns the pattern for Python.
 
         Raises:
-            NoPattern: JavaScript rejects it.
+            BadPattern: JavaScript rejects it.
         """
         return "".join(map(self._translate_token, _TOKEN.finditer(self._pattern)))
 

@@ -89,8 +89,8 @@ class SafeRoot:
         """Reads a regular file.
 
         Raises:
-            NoFile: there is no regular file; a FIFO, a device or a socket is never opened.
-            TooLarge: the file has more than `max_bytes` bytes.
+            NoRegularFile: there is no regular file; a FIFO, a device or a socket is never opened.
+            FileTooLarge: the file has more than `max_bytes` bytes.
         """
         try:
             handle, size = self._open(path)

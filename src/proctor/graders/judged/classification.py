@@ -106,7 +106,7 @@ def read_choice(
     prompts of OpenAI's evals request, and no other choice is on a line, at either end, or declared.
 
     Raises:
-        Unreadable: the reply has two choices.
+        UnreadableReply: the reply has two choices.
     """
     by_text = {_normalize_choice(choice): choice for choice in choices}
     reply_object = parse_json_object(reply, "choice")

@@ -223,7 +223,7 @@ def parse_json_value(reply: str, verdict: str) -> Any:
 
     Raises:
         NotJson: the reply is not JSON, or has other text.
-        Unreadable: an object has a key twice, or several objects have the verdict's key.
+        UnreadableReply: an object has a key twice, or several objects have the verdict's key.
     """
     try:
         value = parse_json(reply, unique_keys=True)
@@ -240,7 +240,7 @@ def parse_json_object(reply: str, verdict: str) -> dict[str, Any] | None:
     """Parses a reply that is a JSON object, fenced or not; returns None for any other reply.
 
     Raises:
-        Unreadable: as `parse_json_value`.
+        UnreadableReply: as `parse_json_value`.
     """
     try:
         value = parse_json_value(reply, verdict)

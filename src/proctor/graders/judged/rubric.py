@@ -96,7 +96,7 @@ def read_score(reply: str, rubric: RubricGrader) -> JudgeReading | None:
     line is only such a number, `4/5` or `Score: 4`, and that has no other score on a line or in an object.
 
     Raises:
-        Unreadable: the reply has two scores.
+        UnreadableReply: the reply has two scores.
     """
     try:
         reply_value = parse_json_value(reply, "score")

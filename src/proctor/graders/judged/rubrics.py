@@ -253,7 +253,7 @@ def read_checks(reply: str, rubrics: Rubrics, pass_at: float = DEFAULT_PASS_AT) 
         pass_at: the lowest score that passes.
 
     Raises:
-        Unreadable: an item is missing, unknown, repeated, or has no verdict.
+        UnreadableReply: an item is missing, unknown, repeated, or has no verdict.
     """
     reply_object = parse_json_object(reply, "checks")
     checks = reply_object.get("checks") if reply_object is not None else None
@@ -283,7 +283,7 @@ def _read_item_score(check: dict[str, Any], name: str, *, scored: bool) -> int:
     """Returns the item's score from 0 to 10; an item that is only met or not has 10 or 0.
 
     Raises:
-        Unreadable: the check has no score.
+        UnreadableReply: the check has no score.
     """
     if not scored:
         satisfied = check.get("satisfied")

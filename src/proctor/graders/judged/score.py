@@ -207,7 +207,7 @@ def read_grade(reply: str, pass_at: float = DEFAULT_PASS_AT) -> JudgeReading | N
     """Reads a reply; returns None unless it is a JSON object with a score. `pass_at` and above passes.
 
     Raises:
-        Unreadable: the score is not between 0 and 1, or an assertion has no text or verdict.
+        UnreadableReply: the score is not between 0 and 1, or an assertion has no text or verdict.
     """
     reply_object = parse_json_object(reply, "score")
     score = reply_object.get("score") if reply_object is not None else None
@@ -228,7 +228,7 @@ def _read_entries(assertions: Any) -> tuple[Evidence, ...]:
     """Reads the first of the judge's assertions.
 
     Raises:
-        Unreadable: they are not a list of texts with verdicts.
+        UnreadableReply: they are not a list of texts with verdicts.
     """
     if assertions is None:
         return ()

@@ -72,7 +72,7 @@ def read_verdict(reply: str) -> JudgeReading | None:
     doubt" is YES.
 
     Raises:
-        Unreadable: it is JSON with two verdicts.
+        UnreadableReply: it is JSON with two verdicts.
     """
     try:
         reply_value = parse_json_value(reply, "verdict")

@@ -63,7 +63,7 @@ def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[
     """Compares judgments with what the same replies give when they are read again.
 
     Raises:
-        Defect: a judgment differs from its reply.
+        BundleDefect: a judgment differs from its reply.
     """
     for nth, (judgment, derived_judgment) in enumerate(zip(recorded, derived, strict=True), 1):
         for name in ("passed", "value"):
@@ -75,7 +75,7 @@ def check_outcome(place: str, assertion: Assertion, grader: Grader, recorded: Sc
     """Checks that the outcome of a score follows from its value, where the value decides it.
 
     Raises:
-        Defect: it does not.
+        BundleDefect: it does not.
     """
     if recorded.value is None:
         return

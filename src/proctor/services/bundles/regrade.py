@@ -88,7 +88,7 @@ class ScoreChecker:
             trial: the trial; those of a case must come one after the other.
 
         Raises:
-            Defect: a score does not follow from the answer.
+            BundleDefect: a score does not follow from the answer.
         """
         grades_repeats, names_variables = False, _names_variables(case)
         for nth, assertion in enumerate(case.assertions):
@@ -188,7 +188,7 @@ class ScoreChecker:
         """Returns the grader of an assertion; None where checking its parameters takes too long.
 
         Raises:
-            Defect: there is no such grader, or its parameters are wrong.
+            BundleDefect: there is no such grader, or its parameters are wrong.
         """
         grader = self._run_limited(assertion.grader, partial(_bind_or_defect, place, assertion), 0)
         if isinstance(grader, BundleDefect):

@@ -197,7 +197,7 @@ def check_signatures(
     """Checks the signatures of an envelope, and returns them.
 
     Raises:
-        Defect: one does not hold, or is by another key than it says.
+        BundleDefect: one does not hold, or is by another key than it says.
         UsageError: `cryptography` is missing.
     """
     signatures: list[CheckedSignature] = []

@@ -61,7 +61,7 @@ class InlineLimit:
         """Returns the result of a computation.
 
         Raises:
-            TooLong: it exceeded the limit.
+            InlineTimeout: it exceeded the limit.
         """
         if self._previous_handler is None:
             return work()

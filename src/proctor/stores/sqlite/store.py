@@ -416,7 +416,7 @@ class SqliteStore(AnnotationTables):
         self._lock_wait.abandoned.set()
 
     def is_full(self) -> bool:
-        """Returns whether so many trials are pending that no new requests should be sent."""
+        """Returns whether too many trials are pending for new requests to be sent."""
         return self._writer.is_full()
 
     def health(self) -> StoreHealth:

@@ -37,7 +37,7 @@ def render_assertion(assertion: Assertion, source: SuiteSource) -> tuple[Asserti
         source: what the suite will be read with, for its variables.
 
     Raises:
-        Unsayable: no row is read as that assertion.
+        UnsupportedAssertion: no row is read as that assertion.
     """
     make = _RENDERERS.get(assertion.grader)
     if make is None:
