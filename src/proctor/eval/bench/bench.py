@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
@@ -130,41 +130,72 @@ class Bench:
             ValueError: `on_error` or `workers` is invalid.
             OSError: `partial` cannot be written.
         """
+        tasks = (CallTask(item, dict(tag_fn(item) or {}) if tag_fn is not None else {}) for item in inputs)
+        total = len(inputs) if isinstance(inputs, Sized) else None
+        with _progress_bar(self.name, total, is_visible=progress) as advance:
+            self._measure(fn, tasks, self._make_call, on_error=on_error, workers=workers, on_call=advance)
+        return self
+
+    def _measure(
+        self,
+        fn: Callable[[Input], Any],
+        tasks: Iterable[CallTask[Input]],
+        make_call: Callable[[CallOutcome[CallTask[Input]]], tuple[BenchCall, Exception | None]],
+        *,
+        on_error: OnError,
+        workers: int,
+        should_stop: Callable[[], bool] | None = None,
+        on_call: Callable[[], None],
+    ) -> None:
+        """Calls a function on the input of each task, and adds each call when it ends, in order of the tasks.
+
+        Args:
+            fn: as of `run`.
+            tasks: taken one by one.
+            make_call: returns the call of an outcome, and the exception that `raise` raises; called in the
+                thread of the call.
+            on_error: as of `run`.
+            workers: as of `run`.
+            should_stop: called before each task; once it returns true no task is started.
+            on_call: called after each call that was added, in the thread of the call.
+        """
         from proctor.eval.parallel import map_ordered, should_record
 
         records = should_record(on_error)
-        tasks = (
-            _Task(place, item, dict(tag_fn(item) or {}) if tag_fn is not None else {})
-            for place, item in enumerate(inputs)
+        ordered_calls = _OrderedCalls(self)
+        errors: dict[int, Exception] = {}
+
+        def keep(outcome: CallOutcome[tuple[int, CallTask[Input]]]) -> None:
+            place, task = outcome.item
+            call, error = make_call(replace(outcome, item=task))
+            if error is not None and not records:
+                errors[place] = error
+            elif ordered_calls.add(place, call):
+                on_call()
+
+        outcomes = map_ordered(
+            lambda item: fn(item[1].input),
+            enumerate(tasks),
+            workers=workers,
+            should_stop=should_stop,
+            on_outcome=keep,
         )
-        total = len(inputs) if isinstance(inputs, Sized) else None
-        ordered_calls = OrderedCalls(self)
-        with _progress_bar(self.name, total, is_visible=progress) as advance:
+        try:
+            with closing(outcomes):
+                for outcome in outcomes:
+                    if outcome.item[0] in errors:
+                        raise errors[outcome.item[0]]
+        finally:
+            ordered_calls.close()
 
-            def keep(outcome: CallOutcome[_Task[Input], Any]) -> None:
-                if outcome.error is not None and not records:
-                    return
-                if ordered_calls.add(outcome.item.place, self._make_call(outcome)):
-                    advance()
-
-            outcomes = map_ordered(lambda task: fn(task.input), tasks, workers=workers, on_outcome=keep)
-            try:
-                with closing(outcomes):
-                    for outcome in outcomes:
-                        if not records:
-                            outcome.result()
-            finally:
-                ordered_calls.close()
-        return self
-
-    def _make_call(self, outcome: CallOutcome[_Task[Input], Any]) -> BenchCall:
+    def _make_call(self, outcome: CallOutcome[CallTask[Any]]) -> tuple[BenchCall, Exception | None]:
         task, output, error = outcome.item, outcome.value, outcome.error
         latency_ms = round(outcome.seconds * 1000, 2)
         if error is not None:
             message = f"{type(error).__name__}: {error}"
-            return BenchCall(task.input, None, latency_ms, False, message, {}, task.tags)
+            return BenchCall(task.input, None, latency_ms, False, message, {}, task.tags), error
         metrics = _extract_metrics(output, self.metrics, self.metrics_key)
-        return BenchCall(task.input, output, latency_ms, metrics=metrics, tags=task.tags)
+        return BenchCall(task.input, output, latency_ms, metrics=metrics, tags=task.tags), None
 
     def record(
         self,
@@ -437,15 +468,14 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task(Generic[Input]):
-    """An input with its place and tags."""
+class CallTask(Generic[Input]):
+    """An input with the tags of its call."""
 
-    place: int
     input: Input
     tags: dict[str, Any]
 
 
-class OrderedCalls:
+class _OrderedCalls:
     """Adds calls to a bench when they end, in the order of their inputs. Safe to use from several threads."""
 
     def __init__(self, bench: Bench) -> None:
