@@ -197,7 +197,7 @@ class AgentRuns(list[AgentRun]):
         return f"<AgentRuns: {len(self)} runs, {sum(run.succeeded() for run in self)} succeeded{dropped}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        from proctor.eval.tables import html_table
 
         spreads = {
             name.replace("_", " "): row

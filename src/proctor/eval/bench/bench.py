@@ -311,6 +311,7 @@ class Bench:
             TypeError: a declared metric was recorded with a value that is not a number.
             ValueError: no call has the tag `by`.
         """
+        from proctor.eval.tables import markdown_table
         from proctor.safe_text import markdown_text
 
         summary = self.summary()
@@ -321,11 +322,11 @@ class Bench:
             )
         if "wall_seconds" in summary:
             lines.append(f"- wall: {summary['wall_seconds']}s")
-        lines += ["", f"| metric | {' | '.join(_COLUMNS)} |", "|---|---:|---:|---:|---:|"]
+        rows = []
         for name in ("latency_ms", *self.metrics):
             cells = summary.get(name, {})
-            values = [str(cells.get(column, "—")) for column in _COLUMNS]
-            lines.append(f"| {' | '.join([markdown_text(name), *values])} |")
+            rows.append([name, *(str(cells.get(column, "—")) for column in _COLUMNS)])
+        lines += ["", *markdown_table(("metric", *_COLUMNS), rows)]
         if by is not None or not statistics:  # else the table below has it
             shares = [share for share in self.statistics().values() if share.unit == "share" and share.n]
             lines += [""] * bool(shares) + [f"- {markdown_text(share.summary_line())}" for share in shares]

@@ -98,7 +98,7 @@ class Statistic:
         return f"<Statistic {self.name!r:.60}{self.summary_line().removeprefix(self.name)}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        from proctor.eval.tables import html_table
 
         rows = {
             name.replace("interval", "95 % interval").replace("_", " "): getattr(self, name)

@@ -184,7 +184,7 @@ class Judge:
         return f"<Judge {self._client_name()}: {counts}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        from proctor.eval.tables import html_table
 
         rows = {
             "asks": self._client_name(),

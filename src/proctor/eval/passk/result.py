@@ -67,7 +67,7 @@ class PassAtKResult:
         return f"<PassAtKResult: {self._describe_size()}{'; ' if shares else ''}{shares}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        from proctor.eval.tables import html_table
 
         rows = [
             (k, self.estimate(k), self.interval(k), self.pass_hat(k), self.pass_hat_interval(k))
