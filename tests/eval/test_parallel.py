@@ -189,14 +189,14 @@ def test_workers_are_at_least_one() -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_each_outcome_is_heard_when_it_is_there(workers: int) -> None:
-    heard: list[CallOutcome[int, int]] = []
+    heard: list[CallOutcome[int]] = []
     given = list(map_ordered(broken_at_two, range(6), workers=workers, on_outcome=heard.append))
     assert sorted(heard, key=lambda one: one.item) == given
     assert all(one.seconds >= 0 for one in given)
 
 
 def test_nothing_is_heard_of_what_the_end_cancelled() -> None:
-    heard: list[CallOutcome[int, None]] = []
+    heard: list[CallOutcome[int]] = []
     under_way = threading.Event()
 
     async def work(number: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from proctor.eval.json_files import to_plain
-from proctor.eval.jsonl_rows import DroppedRow, read_object_rows
+from proctor.eval.jsonl_rows import DroppedRow, parse_number, read_object_rows
 
 if TYPE_CHECKING:
     from proctor.charts import Chart, Point
@@ -46,14 +46,8 @@ class TurnDetail:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as plain data; `extras` only if there are any, without NaN."""
-        row: dict[str, Any] = {
-            "turn": self.turn,
-            "action": self.action,
-            "duration_s": to_plain(self.duration_s),
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-        }
-        return {**row, "extras": to_plain(self.extras)} if self.extras else row
+        row: dict[str, Any] = to_plain(self)
+        return row if self.extras else {name: row[name] for name in row if name != "extras"}
 
 
 @dataclass
@@ -138,7 +132,8 @@ class AgentRun:
             try:
                 runs.append(cls.from_record(record) if parser is None else parser(record))
             except _PARSER_ERRORS as error:
-                dropped.append(DroppedRow(line, f"The record is no run: {_error_text(error)}"))
+                text = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}."
+                dropped.append(DroppedRow(line, f"The record is no run: {text}"))
         runs.dropped = tuple(dropped)
         return runs
 
@@ -335,41 +330,28 @@ def _value_at(value: Any, path: FieldPath) -> Any:
 def _parse_turn(turn: Any, place: int) -> TurnDetail:
     if not isinstance(turn, dict):
         return TurnDetail(turn=place, action="", duration_s=0.0)
-    try:
-        number = int(turn.get("turn") or place)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"Turn {place} has turn={turn['turn']!r}. It must be a whole number.") from error
+    number = parse_number(turn.get("turn") or place, int)
+    if number is None:
+        raise ValueError(f"Turn {place} has turn={turn['turn']!r}. It must be a whole number.")
     return TurnDetail(
         turn=number,
         action=str(turn.get("action") or ""),
         duration_s=_parse_seconds(
             turn.get("duration") or turn.get("duration_s"), f"duration of turn {place}"
         ),
-        input_tokens=_parse_tokens(turn.get("input_tokens")),
-        output_tokens=_parse_tokens(turn.get("output_tokens")),
+        input_tokens=parse_number(turn.get("input_tokens"), int),
+        output_tokens=parse_number(turn.get("output_tokens"), int),
         extras={name: value for name, value in turn.items() if name not in _TURN_KEYS},
     )
 
 
 def _parse_seconds(value: Any, name: str) -> float:
-    try:
-        seconds = round(float(value or 0), 2)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} is {value!r}. It must be a number of seconds.") from error
+    seconds = parse_number(value or 0, float)
+    if seconds is None:
+        raise ValueError(f"{name} is {value!r}. It must be a number of seconds.")
     if not isfinite(seconds):
         raise ValueError(f"{name} is {value!r}. It must be finite.")
-    return seconds
-
-
-def _parse_tokens(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _error_text(error: Exception) -> str:
-    return f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}."
+    return round(seconds, 2)
 
 
 def _curve_points(series: str, times: Sequence[float], runs: Sequence[AgentRun]) -> list[Point]:
@@ -385,19 +367,15 @@ def _curve_points(series: str, times: Sequence[float], runs: Sequence[AgentRun])
 
 def _summarize(measures: Sequence[float]) -> dict[str, Any]:
     """Returns total, mean, interval and percentiles of the finite values."""
-    from proctor.stats import deviation, mean_interval, quantile
+    from proctor.eval.bench.statistics import describe
+    from proctor.stats import mean_interval
 
     values = sorted(value for value in measures if isfinite(value))
+    spread = describe(values)
     return {
         "n": len(values),
         "total": fsum(values),
-        "mean": fsum(values) / len(values) if values else None,
+        "mean": spread["mean"],
         "ci95": to_plain(mean_interval(values)),
-        "stdev": deviation(values),
-        "median": quantile(values, 0.5),
-        "p90": quantile(values, 0.9),
-        "p95": quantile(values, 0.95),
-        "p99": quantile(values, 0.99),
-        "min": values[0] if values else None,
-        "max": values[-1] if values else None,
+        **{name: spread[name] for name in ("stdev", "median", "p90", "p95", "p99", "min", "max")},
     }

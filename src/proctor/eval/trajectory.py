@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from proctor.eval.json_files import to_plain
-from proctor.eval.jsonl_rows import DroppedRow, describe_value, read_object_rows
+from proctor.eval.jsonl_rows import DroppedRow, describe_value, parse_number, read_object_rows
 
 if TYPE_CHECKING:
     from proctor.charts import Chart, Point
@@ -425,13 +425,13 @@ def _baseline_points(trajectory: Trajectory, positions: list[int]) -> list[Point
 def _parse_baseline(header: dict[str, Any], name: str) -> float | None:
     """Returns the baseline of a header, if it has one; raises ValueError if it is not a number."""
     value = header.get(name)
-    try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
+    baseline = parse_number(value, float)
+    if baseline is None and value is not None:
         raise ValueError(
             f"The header's {name!r} is {describe_value(value)}, which is no number; "
             "the header is used without it."
-        ) from None
+        )
+    return baseline
 
 
 def _parse_iteration(row: dict[str, Any], score_field: str) -> TrajectoryIter:
@@ -459,10 +459,10 @@ def _parse_number(row: dict[str, Any], name: str, kind: type[int] | type[float])
     value = row.get(name)
     if value is None:
         raise ValueError(f"The iteration has no {name!r}.")
-    try:
-        return kind(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.") from None
+    number = parse_number(value, kind)
+    if number is None:
+        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.")
+    return number
 
 
 def _to_text(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
@@ -140,7 +140,7 @@ class Bench:
         self,
         fn: Callable[[Input], Any],
         tasks: Iterable[CallTask[Input]],
-        make_call: Callable[[CallOutcome[CallTask[Input]]], tuple[BenchCall, Exception | None]],
+        make_call: Callable[[CallTask[Input], CallOutcome[Any]], tuple[BenchCall, Exception | None]],
         *,
         on_error: OnError,
         workers: int,
@@ -152,8 +152,7 @@ class Bench:
         Args:
             fn: as of `run`.
             tasks: taken one by one.
-            make_call: returns the call of an outcome, and the exception that `raise` raises; called in the
-                thread of the call.
+            make_call: returns the call of a task, and what `raise` raises; called in the thread of the call.
             on_error: as of `run`.
             workers: as of `run`.
             should_stop: called before each task; once it returns true no task is started.
@@ -167,7 +166,7 @@ class Bench:
 
         def keep(outcome: CallOutcome[tuple[int, CallTask[Input]]]) -> None:
             place, task = outcome.item
-            call, error = make_call(replace(outcome, item=task))
+            call, error = make_call(task, outcome)
             if error is not None and not records:
                 errors[place] = error
             elif ordered_calls.add(place, call):
@@ -188,8 +187,10 @@ class Bench:
         finally:
             ordered_calls.close()
 
-    def _make_call(self, outcome: CallOutcome[CallTask[Any]]) -> tuple[BenchCall, Exception | None]:
-        task, output, error = outcome.item, outcome.value, outcome.error
+    def _make_call(
+        self, task: CallTask[Any], outcome: CallOutcome[Any]
+    ) -> tuple[BenchCall, Exception | None]:
+        output, error = outcome.value, outcome.error
         latency_ms = round(outcome.seconds * 1000, 2)
         if error is not None:
             message = f"{type(error).__name__}: {error}"

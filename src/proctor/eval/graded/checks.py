@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Literal, get_args
 
+from proctor.eval.jsonl_rows import parse_number
 from proctor.graders.lexicons.hedging import HEDGE_PHRASES, find_hedge
 from proctor.graders.numbers.numerals import find_first_digits, is_near
 
@@ -289,11 +290,8 @@ def to_phrases(value: Iterable[str]) -> tuple[str, ...]:
 
 
 def _parse_tolerance(value: Any) -> float:
-    try:
-        tolerance = 0.0 if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
-        tolerance = float("nan")
-    if not isfinite(tolerance):
+    tolerance = 0.0 if value is None else parse_number(value, float)
+    if tolerance is None or not isfinite(tolerance):
         raise ValueError(f"check.tolerance must be a finite number, not {value!r}.")
     return tolerance
 

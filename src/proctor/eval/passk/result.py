@@ -10,6 +10,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from proctor.eval.json_files import to_plain
+from proctor.eval.jsonl_rows import parse_number
 from proctor.stats import bootstrap, mean_interval, pass_at_k, pass_hat_k, wilson
 
 if TYPE_CHECKING:
@@ -317,11 +318,7 @@ def parse_count(row: Mapping[str, Any], place: int = 1) -> TaskCount:
 
 def _parse_number(row: Mapping[str, Any], name: str, place: int) -> int:
     value: Any = row.get(name)
-    number: int | None
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = None
+    number = parse_number(value, int)
     if number is None or (isinstance(value, float) and number != value):
         raise ValueError(f"Row {place} has {name}={value!r}. It must be a whole number.")
     return number

@@ -154,6 +154,7 @@ class VerticalBench:
             TypeError: the scorer does not take `scorer_kwargs`, or needs more; no question has been sent.
             OSError: `partial` cannot be written.
         """
+        from functools import partial
         from threading import RLock
 
         from proctor.eval.refusals import is_refusal  # 90 ms, and only runs need it
@@ -165,9 +166,6 @@ class VerticalBench:
             self.name, metrics=[ACCURACY, "refusal"], partial=self.partial, planned=len(questions)
         )
         lock = RLock()
-
-        def score(outcome: CallOutcome[CallTask[VerticalQA]]) -> tuple[BenchCall, Exception | None]:
-            return self._score(outcome, is_refusal, takes_rubric=takes_rubric)
 
         def should_stop() -> bool:
             run.aborted = should_abort is not None and bool(should_abort())
@@ -185,7 +183,7 @@ class VerticalBench:
                     CallTask(question, {"qid": question.qid, **question.tags, **extra})
                     for question in questions
                 ),
-                score,
+                partial(self._score, is_refusal=is_refusal, takes_rubric=takes_rubric),
                 on_error=on_error,
                 workers=workers,
                 should_stop=should_stop,
@@ -195,14 +193,15 @@ class VerticalBench:
 
     def _score(
         self,
-        outcome: CallOutcome[CallTask[VerticalQA]],
-        is_refusal: Callable[[str], bool],
+        task: CallTask[VerticalQA],
+        outcome: CallOutcome[Any],
         *,
+        is_refusal: Callable[[str], bool],
         takes_rubric: bool,
     ) -> tuple[BenchCall, Exception | None]:
         """Returns the scored call of an answer, and the exception if there is no answer or no score."""
-        question, output, error, where = outcome.item.input, outcome.value, outcome.error, ""
-        call = BenchCall(question.question, output, round(outcome.seconds * 1000, 2), tags=outcome.item.tags)
+        question, output, error, where = task.input, outcome.value, outcome.error, ""
+        call = BenchCall(question.question, output, round(outcome.seconds * 1000, 2), tags=task.tags)
         if error is None and not isinstance(output, str):
             error = TypeError(f"The model gave {type(output).__name__}, and only text can be scored.")
         if error is None:
