@@ -207,17 +207,14 @@ class AgentRuns(list[AgentRun]):
     def statistics(self, *, label: str = "") -> dict[str, Any]:
         """Returns what `summarize_agent_runs` leaves out: intervals, percentiles, tokens, actions; unrounded.
 
-        Args:
-            label: what the runs are, such as a model's name.
-
         Returns:
-            label, n_questions, n_succeeded, success_rate (0 to 1, None of no runs), success_ci95 (Wilson's
-            interval), status_counts, n_empty (runs without status, turns and candidates: most likely the
-            records are laid out otherwise). Then wall_seconds, turns, candidates, tool_calls,
-            tool_format_errors, input_tokens and output_tokens over the runs, and turn_seconds over all turns,
-            each as n, total, mean, ci95 of the mean, stdev, median (true), p90, p95, p99, min and max, None
-            where there are too few values. unknown_tokens: turns without a number of input or output tokens.
-            actions: {action: {"turns", "seconds"}}.
+            label (what the runs are, such as a model's name), n_questions, n_succeeded, success_rate (0 to 1,
+            None of no runs), success_ci95 (Wilson's interval), status_counts, n_empty (runs without status,
+            turns and candidates: most likely the records are laid out otherwise). Then wall_seconds, turns,
+            candidates, tool_calls, tool_format_errors, input_tokens and output_tokens over the runs, and
+            turn_seconds over all turns, each as n, total, mean, ci95 of the mean, stdev, median (true), p90,
+            p95, p99, min and max, None where there are too few values. unknown_tokens: turns without a number
+            of input or output tokens. actions: {action: {"turns", "seconds"}}.
         """
         from proctor.stats import wilson
 
@@ -248,9 +245,6 @@ class AgentRuns(list[AgentRun]):
     def chart(self, *, label: str = "") -> Chart:
         """Draws the share of runs that had ended, and that had succeeded, over the seconds since the start.
 
-        Args:
-            label: what the runs are, for the title.
-
         Raises:
             ValueError: there are no runs.
         """
@@ -277,13 +271,10 @@ class AgentRuns(list[AgentRun]):
 def summarize_agent_runs(runs: Iterable[AgentRun], *, label: str = "") -> dict[str, Any]:
     """Returns counts by status, and n, mean, median, min and max of each measure, for JSON.
 
-    Args:
-        runs: the runs.
-        label: what they are, such as a model's name.
-
     Returns:
-        label, n_questions, n_succeeded, status_counts, wall_seconds, turns, candidates, tool_calls and
-        tool_format_errors; without runs label, n_questions and status_counts alone.
+        label (what the runs are, such as a model's name), n_questions, n_succeeded, status_counts,
+        wall_seconds, turns, candidates, tool_calls and tool_format_errors; without runs label, n_questions
+        and status_counts alone.
     """
     from proctor.eval.bench.statistics import summarize_metric
 

@@ -219,9 +219,6 @@ class Trajectory:
         The shares of all modes add up to 1; with `top_n` they are still of all iterations. Ties stand in the
         order of their first appearance. The keys are each a `Mode`, which a plain pair finds.
 
-        Args:
-            top_n: at most this many.
-
         Raises:
             ValueError: `top_n` is negative.
         """
@@ -249,12 +246,9 @@ class Trajectory:
         ]
 
     def cumulative_best(self, *, baseline: float | None = None) -> list[float]:
-        """Returns the best score up to and with each iteration, beginning with the baseline.
+        """Returns the best score up to and with each iteration, beginning with the baseline, if there is one.
 
         A score that is NaN or infinite leaves the best as it was; before anything was measured it is NaN.
-
-        Args:
-            baseline: instead of the trajectory's own.
         """
         best = self.baseline if baseline is None else baseline
         if best is not None and not isfinite(best):

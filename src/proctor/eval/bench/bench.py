@@ -149,14 +149,8 @@ class Bench:
     ) -> None:
         """Calls a function on the input of each task, and adds each call when it ends, in order of the tasks.
 
-        Args:
-            fn: as of `run`.
-            tasks: taken one by one.
-            make_call: returns the call of a task, and what `raise` raises; called in the thread of the call.
-            on_error: as of `run`.
-            workers: as of `run`.
-            should_stop: called before each task; once it returns true no task is started.
-            on_call: called after each call that was added, in the thread of the call.
+        `make_call` returns the call, and the exception that `raise` raises; `on_call` is called when it is
+        added, both in its thread. Once `should_stop` returns true no task is started.
         """
         from proctor.eval.parallel import map_ordered, should_record
 

@@ -192,11 +192,9 @@ class GradedPromptSuite:
     def select(
         self, *, core_only: bool = False, available_conditions: Iterable[str] = ()
     ) -> tuple[GradedPrompt, ...]:
-        """Returns the prompts that should run, in order.
+        """Returns the prompts that should run, in order: with `core_only` only those that are `core`.
 
-        Args:
-            core_only: leave out those that are not `core`.
-            available_conditions: the conditions that hold; a prompt with another `conditional` is left out.
+        A prompt whose `conditional` is not among the `available_conditions` is left out.
         """
         conditions = to_phrases(available_conditions)
         return tuple(

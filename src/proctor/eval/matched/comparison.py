@@ -198,9 +198,6 @@ class MatchedBaseComparison:
     def stats(self, rows: RowSource) -> GroupStats:
         """Counts the tasks and assertions of one rollout.
 
-        Args:
-            rows: rows, or the path of a file of JSON Lines.
-
         Raises:
             OSError: the file cannot be read.
             TypeError: `rows` is a single row, or no rows at all.
@@ -209,10 +206,6 @@ class MatchedBaseComparison:
 
     def compare(self, baseline: RowSource, candidate: RowSource) -> MatchedBaseComparisonResult:
         """Compares two rollouts; differences are candidate minus baseline.
-
-        Args:
-            baseline: rows, or the path of a file of JSON Lines.
-            candidate: as the baseline.
 
         Raises:
             OSError: a file cannot be read.

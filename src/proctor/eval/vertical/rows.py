@@ -78,14 +78,7 @@ def read_questions(
     open_book: bool | None,
     subset: str | None,
 ) -> QuestionFile:
-    """Reads a file until there are `limit` questions.
-
-    Args:
-        path: JSON Lines or one JSON list, in UTF-8.
-        format: one of `FORMATS`, or `auto`: that of the first row that has a question with an answer.
-        limit: how many questions at most; None for all.
-        open_book: whether questions of FinanceBench follow their evidence; None: yes.
-        subset: the `question_type` of the FinanceBench rows to keep; None for all.
+    """Reads a file until there are `limit` questions; the parameters are those of `VerticalBench.from_jsonl`.
 
     Raises:
         OSError: the file cannot be read.
