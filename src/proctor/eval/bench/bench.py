@@ -152,26 +152,36 @@ class Bench:
         `make_call` returns the call, and the exception that `raise` raises; `on_call` is called when it is
         added, both in its thread. Once `should_stop` returns true no task is started.
         """
+        from bisect import bisect
+        from operator import itemgetter
+
         from proctor.eval.parallel import map_ordered, should_record
 
         records = should_record(on_error)
-        ordered_calls = _OrderedCalls(self)
+        added: list[tuple[int, BenchCall]] = []
         errors: dict[int, Exception] = {}
+        is_closed = False
 
-        def keep(outcome: CallOutcome[tuple[int, CallTask[Input]]]) -> None:
+        def add(outcome: CallOutcome[tuple[int, CallTask[Input]]]) -> None:
             place, task = outcome.item
             call, error = make_call(task, outcome)
             if error is not None and not records:
                 errors[place] = error
-            elif ordered_calls.add(place, call):
-                on_call()
+                return
+            with self._lock:
+                if is_closed:
+                    return
+                rank = bisect(added, place, key=itemgetter(0))
+                self._insert(call, added[rank][1] if rank < len(added) else None)
+                added.insert(rank, (place, call))
+            on_call()
 
         outcomes = map_ordered(
             lambda item: fn(item[1].input),
             enumerate(tasks),
             workers=workers,
             should_stop=should_stop,
-            on_outcome=keep,
+            on_outcome=add,
         )
         try:
             with closing(outcomes):
@@ -179,7 +189,8 @@ class Bench:
                     if outcome.item[0] in errors:
                         raise errors[outcome.item[0]]
         finally:
-            ordered_calls.close()
+            with self._lock:
+                is_closed = True
 
     def _make_call(
         self, task: CallTask[Any], outcome: CallOutcome[Any]
@@ -469,34 +480,6 @@ class CallTask(Generic[Input]):
 
     input: Input
     tags: dict[str, Any]
-
-
-class _OrderedCalls:
-    """Adds calls to a bench when they end, in the order of their inputs. Safe to use from several threads."""
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._places: list[int] = []
-        self._calls: list[BenchCall] = []
-        self._closed = False
-
-    def add(self, place: int, call: BenchCall) -> bool:
-        """Adds the call; returns whether it was added. After `close` none is."""
-        from bisect import bisect
-
-        with self._bench._lock:
-            if self._closed:
-                return False
-            rank = bisect(self._places, place)
-            self._bench._insert(call, self._calls[rank] if rank < len(self._calls) else None)
-            self._places.insert(rank, place)
-            self._calls.insert(rank, call)
-            return True
-
-    def close(self) -> None:
-        """Adds no more calls."""
-        with self._bench._lock:
-            self._closed = True
 
 
 def _call_to_dict(call: BenchCall, *, include_outputs: bool) -> dict[str, Any]:

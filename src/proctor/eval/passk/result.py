@@ -137,9 +137,13 @@ class PassAtKResult:
             "answers": {"total": sum(sizes), "min": min(sizes, default=0), "max": max(sizes, default=0)},
             "ungraded": len(self.ungraded),
             "ungraded_tasks": list(ungraded_tasks),
-            "pass_at": {f"pass@{k}": _estimate_row(self.estimate(k), self.interval(k)) for k in self._ks()},
+            "pass_at": {
+                f"pass@{k}": {"value": self.estimate(k), "ci95": to_plain(self.interval(k))}
+                for k in self._ks()
+            },
             "pass_hat": {
-                f"pass^{k}": _estimate_row(self.pass_hat(k), self.pass_hat_interval(k)) for k in self._ks()
+                f"pass^{k}": {"value": self.pass_hat(k), "ci95": to_plain(self.pass_hat_interval(k))}
+                for k in self._ks()
             },
         }
 
@@ -288,10 +292,6 @@ def _interval(values: tuple[float, ...]) -> tuple[float, float] | None:
         return bootstrap(values, draws=min(5000, _MAX_DRAWN_VALUES // count))
     low, high = mean_interval(values) or (0.0, 1.0)
     return max(0.0, low), min(1.0, high)
-
-
-def _estimate_row(value: float | None, bounds: tuple[float, float] | None) -> dict[str, Any]:
-    return {"value": value, "ci95": to_plain(bounds)}
 
 
 def to_whole_numbers(n: int, c: int, k: int) -> tuple[int, int, int]:
