@@ -191,12 +191,6 @@ def test_a_bad_line_never_ends_the_reading_and_every_one_is_listed(tmp_path: Pat
     )
 
 
-def test_a_file_that_is_one_list_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "runs.json"
-    path.write_text("\ufeff" + json.dumps([RECORD, RECORD], indent=1), encoding="utf-8")
-    assert len(AgentRun.from_jsonl(path)) == 2
-
-
 def test_a_parser_reads_other_layouts_and_what_it_refuses_is_listed(tmp_path: Path) -> None:
     def parser(raw: dict[str, Any]) -> AgentRun:
         return AgentRun.from_record({"status": raw["result"]["end"]}, inference_path=())

@@ -371,21 +371,6 @@ def test_an_error_in_the_tags_is_raised() -> None:
     assert len(bench.calls) == 1
 
 
-def test_async_calls_run_where_a_loop_is_running() -> None:
-    async def notebook() -> Bench:
-        return Bench("b").run(answer_soon, range(4), workers=4)
-
-    assert [call.input for call in asyncio.run(notebook()).calls] == [0, 1, 2, 3]
-
-
-def test_a_call_that_is_cancelled_is_a_failed_one() -> None:
-    async def quits(_: int) -> int:
-        raise asyncio.CancelledError
-
-    (call,) = Bench("b").run(quits, [1]).calls
-    assert (call.success, call.error) == (False, "CancelledError: ")
-
-
 def test_many_threads_may_record(tmp_path: Path) -> None:
     bench = Bench("b", partial=tmp_path / "calls.jsonl")
 

@@ -136,11 +136,6 @@ def test_a_baseline_that_is_no_number_is_told_and_the_rest_is_read(load: Load, b
     assert "the header is used without it" in dropped.reason
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Trajectory.from_jsonl(tmp_path / "none.jsonl")
-
-
 @pytest.mark.slow
 @given(st.lists(st.text() | st.binary().map(repr) | st.from_type(type(None)).map(str), max_size=6))
 def test_no_text_stops_the_reading(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:

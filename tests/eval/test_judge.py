@@ -145,15 +145,6 @@ def test_the_range_is_the_rubrics_unless_the_judge_has_its_own() -> None:
         Judge(Client(), scale=(5, 0))
 
 
-def test_a_rubric_from_a_file_brings_its_range(tmp_path: Path) -> None:
-    path = tmp_path / "tone.md"
-    path.write_text("---\nscale: 1..3\n---\nGrade the tone.", encoding="utf-8")
-    client = Client("score: 3", "score: 4")
-    judge = Judge(client, RubricText.from_file(path))
-    assert [judge.grade(prediction="x").score for _ in range(2)] == [3, None]
-    assert client.asked[0][0]["content"] == "Grade the tone."
-
-
 @pytest.mark.parametrize(
     ("reply", "complaint"),
     [

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from operator import add
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -98,20 +97,6 @@ def test_what_is_no_text_is_an_error() -> None:
 @given(st.text())
 def test_a_refusal_in_a_paragraph_of_its_own_is_seen_after_any_text(text: str) -> None:
     assert is_refusal(f"{text}\n\nI DO NOT KNOW.")
-
-
-def test_threads_agree() -> None:
-    found: list[bool] = []
-    texts = ["Je ne sais pas.", "Paris.", "我不知道。", "Das weiß ich nicht."] * 5
-    threads = [
-        Thread(target=lambda text=text: found.append(is_refusal(text) == (text != "Paris.")))
-        for text in texts
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * len(texts)
 
 
 # --- the catalogues ----------------------------------------------------------------------------------------
