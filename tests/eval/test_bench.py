@@ -123,12 +123,6 @@ def test_a_bench_is_one_line_where_there_is_no_notebook() -> None:
     assert repr(bench) == "<Bench 'b': 3 calls, 1 failed>"
 
 
-def test_a_tag_that_may_be_none_gives_either_kind_of_statistics() -> None:
-    bench, tags = measured(4.0, 8.0), (None, "size")
-    bench.calls[0].tags["size"] = "small"
-    assert [list(bench.statistics(by=tag)) for tag in tags] == [["latency_ms"], ["small", "(no size)"]]
-
-
 @pytest.mark.parametrize("name", ["n", "name", "n_success", "n_failure", "latency_ms", "wall_seconds"])
 def test_a_metric_takes_no_key_of_the_summary(name: str) -> None:
     with pytest.raises(ValueError, match=f"cannot be called '{name}'"):
@@ -231,10 +225,7 @@ def test_charts_are_of_percentiles_or_means() -> None:
         "(no kind)",
         "k",
     ]
-    for wrong, why in (
-        (("rihgt",), "no metric 'rihgt'"),
-        (("right", "took_s"), "different units: s, share"),
-    ):
+    for wrong, why in ((("rihgt",), "no metric 'rihgt'"), (("right", "took_s"), "different units: s, share")):
         with pytest.raises(ValueError, match=why):
             bench.chart(*wrong)
     with pytest.raises(ValueError, match="nothing to draw"):

@@ -109,11 +109,7 @@ def test_a_call_and_its_answer(endpoint: Endpoint) -> None:
         "object": "chat.completion",
         "model": "deep-1",
         "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": "Nine metres."},
-                "finish_reason": "stop",
-            }
+            {"index": 0, "message": {"role": "assistant", "content": "Nine metres."}, "finish_reason": "stop"}
         ],
         "usage": {**usage, "total_tokens": 15},
     }
@@ -197,10 +193,7 @@ def test_parts_of_text_are_one_text(endpoint: Endpoint) -> None:
     ],
 )
 def test_messages_that_cannot_be_sent(messages: Any, complaint: str) -> None:
-    with (
-        ChatClient("http://127.0.0.1:1/v1", "deep") as client,
-        pytest.raises(TypeError, match=complaint),
-    ):
+    with ChatClient("http://127.0.0.1:1/v1", "deep") as client, pytest.raises(TypeError, match=complaint):
         client.chat(messages)
     assert ours() == []
 

@@ -168,14 +168,6 @@ def test_menu_coverage_counts_what_is_on_the_menu() -> None:
         search.menu_coverage("lr")
 
 
-@pytest.mark.slow
-@given(st.lists(st.sampled_from("abcdef")), st.lists(st.sampled_from("defghi")))
-def test_coverage_of_a_menu_is_a_share(knobs: list[str], menu: list[str]) -> None:
-    found = tried(*((knob, 1) for knob in knobs)).menu_coverage(menu)
-    assert found["knobs_touched"] + len(found["knobs_untouched"]) == found["knobs_total"] == len(set(menu))
-    assert found["knobs_touched_pct"] is None or 0 <= found["knobs_touched_pct"] <= 100
-
-
 # --- repeats and modes -------------------------------------------------------------------------------------
 
 SAME = [(1, 1), ("a", "a"), ([1, [2]], [1, [2]]), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), (None, None)]

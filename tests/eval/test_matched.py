@@ -92,8 +92,7 @@ def test_what_is_missing_is_failed_and_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extractor", "groups"),
-    [(None, []), (lambda task: task[0], ["s"]), (lambda task: None, ["None"])],
+    ("extractor", "groups"), [(None, []), (lambda task: task[0], ["s"]), (lambda task: None, ["None"])]
 )
 def test_groups_are_as_the_extractor_says(extractor: Any, groups: list[str]) -> None:
     found = MatchedBaseComparison(group_extractor=extractor).stats([row("s-nurse-1"), row("s-cook-2")])

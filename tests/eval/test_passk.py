@@ -273,11 +273,6 @@ def test_single_answers_are_put_together_by_task() -> None:
     assert PassAtK(ks=(1, 2)).from_trials(shuffled).pass_at == result.pass_at
 
 
-def test_single_answers_and_counts_agree() -> None:
-    counted = PassAtK(ks=(1, 2, 3)).from_rows([("a", 3, 1), ("b", 3, 3)])
-    assert PassAtK(ks=(1, 2, 3)).from_trials(trials(a=[False, True, False], b=[True] * 3)) == counted
-
-
 def test_an_answer_that_was_not_graded_counts_neither_way() -> None:
     rows = [
         *trials(a=[True, None], b=[None]),

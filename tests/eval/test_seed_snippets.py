@@ -92,9 +92,7 @@ def test_bench_as_a_context_manager(tmp_path: Path) -> None:
 
     pipe, questions = Pipeline(), ["which port?", "?", "whose turn?"]
     with Bench(
-        "naive-rag",
-        metrics=["embed", "retrieve", "generate_total", "end_to_end"],
-        metrics_key="timings_ms",
+        "naive-rag", metrics=["embed", "retrieve", "generate_total", "end_to_end"], metrics_key="timings_ms"
     ) as b:
         b.run(pipe.ask, questions, tag_fn=lambda q: {"kind": "short" if len(q) < 12 else "long"})
     report = b.report()

@@ -393,11 +393,7 @@ def _parse_answer(answer: Mapping[str, Any], place: int) -> tuple[str, dict[str,
 def _build_messages(
     rubric: str, prediction: str, question: str | None, reference: str | None, context: str | None
 ) -> list[dict[str, str]]:
-    lines = (
-        ("Question: ", question),
-        ("Reference answer: ", reference),
-        ("Context passages:\n\n", context),
-    )
+    lines = (("Question: ", question), ("Reference answer: ", reference), ("Context passages:\n\n", context))
     sections = [f"{label}{text}" for label, text in lines if text is not None]
     return [
         {"role": "system", "content": str(rubric)},
