@@ -1,5 +1,6 @@
 """Renders rows as tables: HTML for notebooks, Markdown for reports. Pure.
 
+The Markdown is that of fieldkit.eval's reports, to the character, which that of `proctor.reports` is not.
 Texts may come from models: they are escaped, and unprintable characters are written out.
 """
 

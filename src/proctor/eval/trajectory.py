@@ -117,15 +117,14 @@ class Trajectory:
         baseline: float | None = None
         header: dict[str, Any] = {}
         dropped: list[DroppedRow] = []
-        other_stages: dict[str, int] = {}
+        other_stages = Counter[str]()
         for place, (line, row) in enumerate(read_object_rows(path, dropped)):
             try:
                 if place == 0 and "iter" not in row:
                     header = row
                     baseline = _parse_baseline(row, f"baseline_{score_field}")
                 elif row.get("stage") not in (None, "evaluated"):
-                    stage = str(row["stage"])
-                    other_stages[stage] = other_stages.get(stage, 0) + 1
+                    other_stages[str(row["stage"])] += 1
                 else:
                     iters.append(_parse_iteration(row, score_field))
             except ValueError as error:
@@ -137,7 +136,7 @@ class Trajectory:
             lower_is_better=lower_is_better,
             header=header,
             dropped=tuple(dropped),
-            other_stages=other_stages,
+            other_stages=dict(other_stages),
         )
 
     def knob_coverage(self) -> dict[str, int]:

@@ -1,5 +1,8 @@
 """Checks of one answer: whether it passes, and why.
 
+Objects, numbers, hedges and patterns are found by the functions of `proctor.graders`; the reasons are the
+words of fieldkit.eval, which the graders do not have.
+
 Every record is frozen and every function pure, so any number of threads may use them.
 """
 

@@ -319,13 +319,10 @@ class Judge:
             map_ordered(lambda request: self.grade(**request[1]), requests, workers=workers)
         ) as outcomes:
             for outcome in outcomes:
-                answer_id = outcome.item[0]
-                if outcome.error is None:
-                    judged_answers.append(JudgedAnswer(answer_id, outcome.value))
-                elif isinstance(outcome.error, JudgeError):
-                    judged_answers.append(JudgedAnswer(answer_id, None, str(outcome.error)))
-                else:
+                if not isinstance(outcome.error, JudgeError | None):
                     raise outcome.error
+                error = None if outcome.error is None else str(outcome.error)
+                judged_answers.append(JudgedAnswer(outcome.item[0], outcome.value, error))
         return JudgedAnswers(tuple(judged_answers), self.score_range)
 
     def counts(self) -> dict[str, int]:

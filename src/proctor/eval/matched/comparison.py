@@ -1,4 +1,8 @@
-"""Two rollouts of the same tasks, side by side: a baseline and a candidate, with report and chart."""
+"""Two rollouts of the same tasks, side by side: a baseline and a candidate, with report and chart.
+
+Counts and rounded differences are those of fieldkit.eval, where what is missing is 0; tasks that are joined
+by id are tested as in `proctor.comparison`, by `proctor.stats`.
+"""
 
 from __future__ import annotations
 
