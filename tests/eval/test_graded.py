@@ -344,7 +344,7 @@ def test_the_answers_of_a_suite_are_counted(suite: GradedPromptSuite) -> None:
     assert json.loads(json.dumps(score.to_dict()))["unanswered"] == ["pier"]
     report = score.report()
     assert "| all | 1/3 | 33% (6% to 79%) |" in report
-    assert "- `ghost`: there is no such prompt" in report
+    assert "- `pier`: no answer\n- `ghost`: there is no such prompt" in report
 
 
 def test_only_some_prompts_can_be_scored(suite: GradedPromptSuite) -> None:

@@ -108,14 +108,6 @@ def test_what_has_no_score_is_kept() -> None:
     assert judge.counts() == {"scored": 1, "unscored": 2, "failed": 0}
 
 
-def test_the_counts_stay_when_the_list_is_cleared() -> None:
-    judge = Judge(Client("Hm.", "Score: 3"))
-    for _ in range(3):
-        judge.grade(prediction="x")
-    judge.unscored.clear()
-    assert judge.counts() == {"scored": 2, "unscored": 1, "failed": 0}
-
-
 @pytest.mark.parametrize(
     ("rubric", "reply", "score"),
     [
@@ -194,6 +186,15 @@ def test_many_answers_in_their_order_with_what_is_missing() -> None:
     assert found["ci95"][0] == pytest.approx(3.5 - 12.7062 * 1.5, rel=1e-4)
     assert graded.chart().spec["title"] == "Scores of 2 of 4 answers; 2 without"
     assert [row["label"] for row in graded.chart().spec["data"]["values"]] == ["a", "4"]
+
+
+def test_a_fault_that_is_not_the_clients_is_raised() -> None:
+    class Broken(Judge):
+        def grade(self, **_: Any) -> JudgeResult:
+            raise RuntimeError("no such model")
+
+    with pytest.raises(RuntimeError, match="no such model"):
+        Broken(Client()).grade_all([{"prediction": "x"}])
 
 
 def test_workers_ask_at_the_same_time() -> None:

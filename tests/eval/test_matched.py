@@ -346,6 +346,8 @@ def test_the_report_has_each_share_with_its_interval_over_tasks() -> None:
     assert "| cook, assertions | 9/18 | 12.5 – 87.5% | – | – |" in told
     assert "| nurse, tasks | – | – | 1/1 | 20.7 – 100.0% |" in told
     assert "| a\\|b | 12/12 | 43.9 – 100.0% | – | – |" in told
+    told = compared([row("a", counts=(1, 1)), row("b"), row("c")], []).report().splitlines()
+    assert "| per-assertion | 1/1 | 20.7 – 100.0% | – | – |" in told
 
 
 def test_without_groups_and_kinds_the_first_table_stands_alone() -> None:
