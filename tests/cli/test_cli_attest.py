@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.bundles.keys import get_signing_key
 from proctor.proof.statement import ENVELOPE, FILES
+from support.waiting import PATIENCE_S, wait_until
 
 Told = Any
 Proctor = Callable[..., Told]

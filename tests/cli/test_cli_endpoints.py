@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from patience import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.services.runs.planning.load_suites import SKIP_INVALID_HINT
+from support.waiting import PATIENCE_S
 
 Proctor = Callable[..., Any]
 GOOD = b'{"id": "a", "input": "x", "expected": "x", "scorer": "exact"}\n'

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from hostile_texts import EVIL, FORGED, HOSTILE_TEXTS, raw_characters, terminal_faults
 from proctor.cli.main import COMMANDS
 from proctor.reports import REPORTS
+from support.hostile_texts import EVIL, FORGED, HOSTILE_TEXTS, raw_characters, terminal_faults
 
 pytestmark = pytest.mark.fuzz
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.cli.jsonl_tables import Table, as_text
+from support.waiting import PATIENCE_S
 
 Proctor = Callable[..., Any]
 

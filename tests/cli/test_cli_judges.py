@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
+from support.waiting import PATIENCE_S, wait_until
 
 Proctor = Callable[..., Any]
 YES, NO = '{"verdict": "YES", "reason": "it does"}', '{"verdict": "NO", "reason": "it does not"}'

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from lock_holder import LockHolder
-from patience import PATIENCE_S, wait_until
 from proctor.stores.sqlite import lock_wait, trial_writer
+from support.processes import LockHolder
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 

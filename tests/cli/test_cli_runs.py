@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 Proctor = Callable[..., Any]
 

@@ -10,19 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
-from patience import PATIENCE_S
+from support.cli import CommandResult
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-if TYPE_CHECKING:
-    from tests.cli.conftest import Told
-
-    Proctor = Callable[..., Told]
+Proctor = Callable[..., CommandResult]
 
 
 @contextmanager

@@ -6,14 +6,12 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.cli.conftest import Told
+from support.cli import CommandResult
 
-    Proctor = Callable[..., Told]
+Proctor = Callable[..., CommandResult]
 
 FILE = """targets:
   - {name: first, provider: mock, response: ready}

@@ -13,6 +13,7 @@ from proctor.model import Assertion, Case, Run, Suite, TargetSpec
 from proctor.protocols import Store
 from proctor.stores import STORES, locate_store
 from proctor.stores.location import StoreLocation
+from support.builders import NOON, make_case
 
 Make = Callable[..., Any]
 
@@ -47,12 +48,12 @@ def store(open_another: Callable[[], Store]) -> Store:
 
 
 @pytest.fixture
-def cases(case: Make) -> list[Case]:
+def cases() -> list[Case]:
     rich = Assertion(grader="contains", params={"words": ["ä", "\n"]}, weight=0.5, required=0.2, negated=True)
     return [
-        case("plain"),
-        case("../../etc/passwd\n\x00🦉", "zwei\nZeilen", expected=["a", None, 1.5], tags=("t", "u")),
-        case("rich", assertions=(rich, rich), category="c", metadata={"deep": {"x": [1]}}, repeats=3),
+        make_case("plain"),
+        make_case("../../etc/passwd\n\x00🦉", "zwei\nZeilen", expected=["a", None, 1.5], tags=("t", "u")),
+        make_case("rich", assertions=(rich, rich), category="c", metadata={"deep": {"x": [1]}}, repeats=3),
     ]
 
 
@@ -71,17 +72,16 @@ def saved() -> Callable[..., Suite]:
 
 
 @pytest.fixture
-def begun(store: Store, cases: list[Case], trial: Make, saved: Make) -> Callable[..., Run]:
+def begun(store: Store, cases: list[Case], saved: Make) -> Callable[..., Run]:
     """A run that has begun, of a suite that is saved."""
-    noon = trial("").started_at
 
     def make(run_id: str = "r1", *, suite: Suite | None = None, **fields: Any) -> Run:
-        given = {
+        given: dict[str, Any] = {
             "id": run_id,
             "group": "g",
             "suite": suite or saved(store, cases),
             "target": TargetSpec(name="echo", kind="echo"),
-            "started_at": noon,
+            "started_at": NOON,
             "planned": 3,
         }
         run = Run(**(given | fields))

@@ -22,6 +22,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.protocols import Store
+from support.builders import make_trial
 
 Make = Callable[..., Any]
 DIGEST = "sha256:" + "ab" * 32
@@ -185,11 +186,11 @@ def test_the_runs_of_a_suite_target_and_settings_are_found_newest_first(store: S
 # --- forgetting --------------------------------------------------------------------------------------------
 
 
-def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, begun: Make, trial: Make) -> None:
+def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, begun: Make) -> None:
     begun("a")
     begun("b")
     for run_id in ("a", "b"):
-        store.save_trial(run_id, trial("x"), Verdict.PASS)
+        store.save_trial(run_id, make_trial("x"), Verdict.PASS)
     store.flush()
     store.delete_run("a")
     with pytest.raises(StoreError, match="There is no run 'a'"):
@@ -234,19 +235,19 @@ def test_a_run_of_cases_that_are_gone_cannot_begin(
     assert list(store.runs()) == []
 
 
-def test_a_deleted_run_leaves_nothing_for_a_new_one_of_its_id(store: Store, begun: Make, trial: Make) -> None:
+def test_a_deleted_run_leaves_nothing_for_a_new_one_of_its_id(store: Store, begun: Make) -> None:
     begun("a")
-    store.save_trial("a", trial("old"), Verdict.PASS)
+    store.save_trial("a", make_trial("old"), Verdict.PASS)
     store.flush()
     store.delete_run("a")
     begun("a")
     assert store.count_verdicts("a") == {}
 
 
-def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: Make, trial: Make) -> None:
+def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: Make) -> None:
     begun("a")
     for position in range(100):
-        store.save_trial("a", trial("old", position=position), Verdict.PASS)
+        store.save_trial("a", make_trial("old", position=position), Verdict.PASS)
     store.delete_run("a")
     store.flush()
     begun("a")
@@ -254,15 +255,15 @@ def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: 
 
 
 def test_what_is_written_for_a_run_that_another_has_deleted_never_becomes_another_runs(
-    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+    store: Store, begun: Make, open_another: Callable[[], Store]
 ) -> None:
     begun("a")
-    store.save_trial("a", trial("of a"), Verdict.PASS)
+    store.save_trial("a", make_trial("of a"), Verdict.PASS)
     store.flush()
     open_another().delete_run("a")
     begun("b")
-    store.save_trial("a", trial("of a", position=1), Verdict.PASS)
-    store.save_trial("b", trial("of b", position=1), Verdict.FAIL)
+    store.save_trial("a", make_trial("of a", position=1), Verdict.PASS)
+    store.save_trial("b", make_trial("of b", position=1), Verdict.FAIL)
     store.flush()
     assert [each.trial.output.text for each in store.trials("b")] == ["of b"]  # type: ignore[union-attr]
 

@@ -17,10 +17,10 @@ from proctor.errors import StoreError
 from proctor.model import Case, HoldoutAccess, Params, Suite, TargetSpec, Trial, Verdict
 from proctor.protocols import PriorAnswer, Store
 from proctor.stores import STORES, open_store
+from support.builders import NOON, make_case, make_trial
 
 Make = Callable[..., Any]
 ECHO = TargetSpec(name="echo", kind="echo")
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def _digest(first: str) -> str:
@@ -43,9 +43,9 @@ A, B, C = (_digest(letter * 8) for letter in "abc")
     ],
 )
 def test_other_content_is_the_next_version_and_what_was_there_is_its_old_one(
-    store: Store, case: Make, saved: Make, digests: tuple[str, ...], versions: list[str]
+    store: Store, saved: Make, digests: tuple[str, ...], versions: list[str]
 ) -> None:
-    suites = [saved(store, [case(digest)], digest=digest) for digest in digests]
+    suites = [saved(store, [make_case(digest)], digest=digest) for digest in digests]
     assert [suite.version for suite in suites] == versions
     assert store.suite("s") == suites[-1]
     kept = store.versions("s")
@@ -122,8 +122,8 @@ def test_when_a_version_was_saved_is_when_that_was_last(store: Store, cases: lis
 
 
 @pytest.mark.slow
-def test_saving_the_same_again_leaves_its_cases_alone(store: Store, case: Make, saved: Make) -> None:
-    many = [case(str(number)) for number in range(2500)]
+def test_saving_the_same_again_leaves_its_cases_alone(store: Store, saved: Make) -> None:
+    many = [make_case(str(number)) for number in range(2500)]
     assert saved(store, many) == saved(store, many)
     suite = saved(store, many, description="more is known of it")
     assert store.suite("s") == suite
@@ -154,11 +154,11 @@ def test_saving_the_same_again_leaves_its_cases_alone(store: Store, case: Make, 
     ],
 )
 def test_a_version_is_found_by_its_number_and_by_its_digest(
-    store: Store, case: Make, saved: Make, word: str, found: str | None
+    store: Store, saved: Make, word: str, found: str | None
 ) -> None:
     for digest in (A, B):
-        saved(store, [case(digest)], digest=digest)
-        saved(store, [case(digest)], digest=C, name="other")
+        saved(store, [make_case(digest)], digest=digest)
+        saved(store, [make_case(digest)], digest=C, name="other")
     suite = store.suite("s", word)
     assert (suite and suite.version) == found
     assert store.suite("nobody", word) is None
@@ -187,17 +187,15 @@ def test_versions_are_there_for_whoever_opens_the_store_next(
 # --- forgetting --------------------------------------------------------------------------------------------
 
 
-def test_a_version_that_is_forgotten_is_gone_and_its_number_with_it(
-    store: Store, case: Make, saved: Make
-) -> None:
-    first, second = (saved(store, [case(digest)], digest=digest) for digest in (A, B))
+def test_a_version_that_is_forgotten_is_gone_and_its_number_with_it(store: Store, saved: Make) -> None:
+    first, second = (saved(store, [make_case(digest)], digest=digest) for digest in (A, B))
     store.delete_version("s", "v2")
     assert store.suite("s") == first
     assert store.suite("s", "v2") is None
     assert list(store.cases(second.content)) == []
     assert len(list(store.cases(first.content))) == 1
     assert [one.suite.version for one in store.versions("s") if one.current] == ["v1"]
-    assert saved(store, [case(C)], digest=C).version == "v3"
+    assert saved(store, [make_case(C)], digest=C).version == "v3"
 
 
 def test_a_forgotten_version_that_is_saved_again_is_itself(
@@ -260,14 +258,14 @@ def _record(store: Store, run_id: str, *trials: Trial) -> None:
 
 
 def test_earlier_answers_are_found_by_what_was_sent_newest_run_first(
-    store: Store, cases: list[Case], case: Make, trial: Make, begun: Make, saved: Make
+    store: Store, cases: list[Case], begun: Make, saved: Make
 ) -> None:
     suites = [saved(store, cases), saved(store, [replace(cases[1], category="new")], digest=A)]
-    first = replace(trial("two"), position=1, case_id=cases[1].id)
+    first = replace(make_trial("two"), position=1, case_id=cases[1].id)
     begun("old", suite=suites[0])
-    _record(store, "old", replace(trial("one"), position=0), first, replace(first, repeat=1))
+    _record(store, "old", replace(make_trial("one"), position=0), first, replace(first, repeat=1))
     begun("new", suite=suites[1])
-    again = replace(trial("three"), position=0, case_id=cases[1].id)
+    again = replace(make_trial("three"), position=0, case_id=cases[1].id)
     store.save_output("new", again)
     store.flush()
     found = _found(store, sent_digest(cases[1]))
@@ -277,51 +275,49 @@ def test_earlier_answers_are_found_by_what_was_sent_newest_run_first(
         ("old", replace(first, repeat=1), Verdict.PASS),
     ]
     assert [one.case.category for one in found] == ["new", None, None]
-    assert _found(store, sent_digest(case("unasked", "Why?"))) == []
+    assert _found(store, sent_digest(make_case("unasked", "Why?"))) == []
     assert _found(store, _digest("ee")) == []
 
 
 def test_no_answer_of_another_target_and_no_failure_is_an_earlier_answer(
-    store: Store, cases: list[Case], trial: Make, begun: Make
+    store: Store, cases: list[Case], begun: Make
 ) -> None:
     hot = replace(ECHO, params=Params(temperature=1.0))
     begun("hot", target=hot)
     begun("failed")
-    _record(store, "hot", trial("warm"))
-    _record(store, "failed", trial(None))
+    _record(store, "hot", make_trial("warm"))
+    _record(store, "failed", make_trial(None))
     sent = sent_digest(cases[0])
     assert _found(store, sent) == []
     assert [one.run for one in _found(store, sent, hot)] == ["hot"]
 
 
 def test_a_deleted_runs_answers_are_found_no_more_and_copies_of_them_are(
-    store: Store, cases: list[Case], trial: Make, begun: Make
+    store: Store, cases: list[Case], begun: Make
 ) -> None:
     begun("a")
     begun("b")
-    _record(store, "a", trial("x"))
-    _record(store, "b", trial("x", source_run="a"))
+    _record(store, "a", make_trial("x"))
+    _record(store, "b", make_trial("x", source_run="a"))
     store.delete_run("a")
     found = _found(store, sent_digest(cases[0]))
     assert [(one.run, one.trial.source_run) for one in found] == [("b", "a")]
 
 
-def test_the_answers_of_one_run_can_be_had_alone(
-    store: Store, cases: list[Case], trial: Make, begun: Make
-) -> None:
+def test_the_answers_of_one_run_can_be_had_alone(store: Store, cases: list[Case], begun: Make) -> None:
     for run_id in ("a", "b", "c"):
         begun(run_id)
-        _record(store, run_id, trial(run_id))
+        _record(store, run_id, make_trial(run_id))
     assert [one.run for one in _found(store, sent_digest(cases[0]), run="b")] == ["b"]
     assert _found(store, sent_digest(cases[0]), run="nobody") == []
 
 
 def test_a_store_can_be_written_while_earlier_answers_are_read(
-    store: Store, cases: list[Case], trial: Make, begun: Make
+    store: Store, cases: list[Case], begun: Make
 ) -> None:
     for run_id in ("old", "gone", "new"):
         begun(run_id)
-        _record(store, run_id, *(trial(run_id, repeat=repeat) for repeat in range(3)))
+        _record(store, run_id, *(make_trial(run_id, repeat=repeat) for repeat in range(3)))
     found = store.find_prior_answers(sent_digest(cases[0]), target_digest(ECHO))
     assert next(found).run == "new"
     store.delete_run("gone")
@@ -366,7 +362,7 @@ def test_a_name_is_one_files_and_a_file_may_have_several(store: Store, tmp_path:
 
 @pytest.mark.parametrize("count", [1, 1500])
 def test_a_name_that_is_chosen_while_a_suite_is_saved_is_kept_with_it_or_not_at_all(
-    store: Store, case: Make, tmp_path: Path, count: int
+    store: Store, tmp_path: Path, count: int
 ) -> None:
     path = str(tmp_path / "tests.jsonl")
 
@@ -379,7 +375,7 @@ def test_a_name_that_is_chosen_while_a_suite_is_saved_is_kept_with_it_or_not_at_
 
         writer = store.open_suite_writer(name=choose)
         for number in range(count):
-            writer.add(case(f"c{number}"), A)
+            writer.add(make_case(f"c{number}"), A)
         return writer.commit(Suite(name="s", dialect="meridian", digest=A))
 
     with pytest.raises(ValueError, match="chosen"):

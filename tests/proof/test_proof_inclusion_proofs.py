@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -26,8 +25,8 @@ from proctor.proof.statement import (
     statement_data,
 )
 from proctor.verdicts import Counts
+from support.builders import NOON, make_case, make_trial
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SIZE = 5
 
 
@@ -81,8 +80,8 @@ class Lines:
 
 
 @pytest.fixture
-def lines(case: Callable[..., Case], trial: Callable[..., Trial]) -> Lines:
-    return Lines(case, trial)
+def lines() -> Lines:
+    return Lines(make_case, make_trial)
 
 
 @pytest.mark.parametrize("number", range(SIZE))

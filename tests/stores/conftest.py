@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from proctor.codec import sent_digest
 from proctor.model import HoldoutAccess, Run, Suite, TargetSpec, Verdict
 from proctor.stores.sqlite.store import SqliteStore
+from support.builders import make_case, make_trial
 
 
 @pytest.fixture
@@ -29,13 +29,13 @@ def opened() -> Iterator[Callable[[Path], SqliteStore]]:
 
 
 @pytest.fixture
-def begin(case: Callable[..., Any]) -> Callable[..., Run]:
+def begin() -> Callable[..., Run]:
     """Begins a run of a suite of that many cases in a store."""
 
     def make(store: SqliteStore, run_id: str = "r1", cases: int = 3) -> Run:
         writer = store.open_suite_writer()
         for number in range(cases):
-            writer.add(case(f"c{number}"), sent_digest(case(f"c{number}")))
+            writer.add(make_case(f"c{number}"), sent_digest(make_case(f"c{number}")))
         suite = writer.commit(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=cases))
         run = Run(
             id=run_id,
@@ -51,7 +51,7 @@ def begin(case: Callable[..., Any]) -> Callable[..., Run]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, begin: Callable[..., Run], trial: Callable[..., Any]) -> Path:
+def kept(tmp_path: Path, begin: Callable[..., Run]) -> Path:
     """The file of a closed store with one run of 500 trials and a look at it."""
     path = tmp_path / "kept.db"
     store = SqliteStore.open_file(str(path))
@@ -60,7 +60,7 @@ def kept(tmp_path: Path, begin: Callable[..., Run], trial: Callable[..., Any]) -
         HoldoutAccess(suite=run.suite.digest, run=run.id, kind="rate", at=run.started_at)
     )
     for position in range(500):
-        store.save_trial("r1", trial("4", case_id=f"c{position}", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("4", case_id=f"c{position}", position=position), Verdict.PASS)
     store.flush()
     store.close()
     return path

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.errors import StoreError
 from proctor.model import Run, Verdict
 from proctor.stores.sqlite.store import SqliteStore
+from support.builders import make_trial
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +95,7 @@ def _lost_when_killed(path: Path, opened: Open, begin: Begin, pause_s: float) ->
 
 
 def test_a_store_whose_writer_was_killed_can_be_written_on(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
+    tmp_path: Path, opened: Open, begin: Begin
 ) -> None:
     path = tmp_path / "kept.db"
     begin(opened(path))
@@ -107,7 +108,7 @@ def test_a_store_whose_writer_was_killed_can_be_written_on(
     process.communicate()
     store = opened(path)
     before = sum(store.count_verdicts("r1").values())
-    store.save_trial("r1", trial("new", position=10**6), Verdict.FAIL)
+    store.save_trial("r1", make_trial("new", position=10**6), Verdict.FAIL)
     store.flush()
     assert store.count_verdicts("r1") == {Verdict.PASS: before, Verdict.FAIL: 1}
     with sqlite3.connect(path) as db:
@@ -115,16 +116,14 @@ def test_a_store_whose_writer_was_killed_can_be_written_on(
     db.close()
 
 
-def test_two_processes_and_this_one_write_at_once(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_two_processes_and_this_one_write_at_once(tmp_path: Path, opened: Open, begin: Begin) -> None:
     path = tmp_path / "kept.db"
     store = opened(path)
     for run_id in ("a", "b", "mine"):
         begin(store, run_id)
     processes = [_writer(path, run_id, 400, pause_s=0.0005) for run_id in ("a", "b")]
     for position in range(400):
-        store.save_trial("mine", trial("x", position=position), Verdict.PASS)
+        store.save_trial("mine", make_trial("x", position=position), Verdict.PASS)
         sleep(0.0005)
     for process in processes:
         _, complaint = process.communicate()
@@ -149,29 +148,25 @@ def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: 
     assert kept
 
 
-def test_an_error_while_writing_is_told_to_whoever_hands_over_next(
-    tmp_path: Path, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_an_error_while_writing_is_told_to_whoever_hands_over_next(tmp_path: Path, begin: Begin) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(store)
     other = sqlite3.connect(store.path)
     other.execute("DROP TABLE trials")
     other.close()
-    store.save_trial("r1", trial("x"), Verdict.PASS)
-    for method in (store.flush, lambda: store.save_trial("r1", trial("x"), Verdict.PASS), store.close):
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)
+    for method in (store.flush, lambda: store.save_trial("r1", make_trial("x"), Verdict.PASS), store.close):
         with pytest.raises(StoreError, match="no such table"):
             method()
     store.close()
 
 
-def test_another_ones_long_transaction_is_waited_for(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_another_ones_long_transaction_is_waited_for(tmp_path: Path, opened: Open, begin: Begin) -> None:
     store = opened(tmp_path / "kept.db")
     begin(store)
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    store.save_trial("r1", trial("x"), Verdict.PASS)
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)
     sleep(0.15)
     assert store.count_verdicts("r1") == {}
     other.execute("COMMIT")
@@ -180,16 +175,14 @@ def test_another_ones_long_transaction_is_waited_for(
     assert store.count_verdicts("r1") == {Verdict.PASS: 1}
 
 
-def test_what_is_used_after_closing_is_told_in_a_sentence(
-    tmp_path: Path, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_what_is_used_after_closing_is_told_in_a_sentence(tmp_path: Path, begin: Begin) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin(store)
     store.close()
     with pytest.raises(StoreError, match="cannot be used"):
         store.run("r1")
     with pytest.raises(StoreError):
-        store.save_trial("r1", trial("x"), Verdict.PASS)
+        store.save_trial("r1", make_trial("x"), Verdict.PASS)
 
 
 def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: Open, begin: Begin) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -17,9 +16,7 @@ from proctor.model import Run, Selection, Settings
 from proctor.reports.runs.serialize import trial_row
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.web.project import Project
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
+from support.web import Served, make_runs, save_suite, serve
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 MAP = {"kind": "file", "path": "notes/map.txt", "text": f"A map. {HOSTILE}"}
@@ -67,12 +64,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Project], AbstractContextManager[Served]],
-    save_suite: Callable[..., str],
-    make_runs: Callable[..., list[Run]],
-) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("case")
     right = {"text": f"{THOUGHT}It is Paris. {HOSTILE}", "model": "m-1", "finish_reason": "stop"}
     answers = {f"case {n}/<b>": right if n % 2 else "I do not know it." for n in range(8)}
@@ -85,7 +77,7 @@ def world(
     (one,) = make_runs(site, "caps", f"scripted:{folder}/a.jsonl")
     (two,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=Settings(repeats=3))
     (three,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=few)
-    with serving(site) as server:
+    with serve(site) as server:
         yield World(server, [one, two, three])
 
 

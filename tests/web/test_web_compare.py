@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from patience import PATIENCE_S
 from proctor.cli.main import _invoke
 from proctor.comparison.compare import compare_runs
 from proctor.errors import ExitCode
@@ -25,10 +23,8 @@ from proctor.services.analysis import compare as comparing
 from proctor.web.comparison_tasks import OutcomesCache
 from proctor.web.project import Project
 from proctor.web.tasks import ProgressCallback, TaskRunner
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
-
+from support.waiting import PATIENCE_S
+from support.web import Served, make_runs, save_suite, serve
 
 HOSTILE = "<script>alert(1)</script>"
 CASES = 20
@@ -60,12 +56,7 @@ def address(*runs: Run) -> str:
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Project], AbstractContextManager[Served]],
-    save_suite: Callable[..., str],
-    make_runs: Callable[..., list[Run]],
-) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("compare")
     for name, known in (("worse", 6), ("better", 18), ("third", 18)):
         said = {
@@ -83,7 +74,7 @@ def world(
     runs += make_runs(site, "caps2", targets[1], settings=Settings())
     with site.open_store() as store:
         store.update_run(replace(runs[0], tags=("baseline",)))
-    with serving(site) as server:
+    with serve(site) as server:
         yield World(server, runs)
 
 

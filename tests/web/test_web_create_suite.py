@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.services.suites.zip_upload import pack
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-    from tests.web.conftest import Served
+
+    from support.web import Served
 
 LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
 WORDS = (

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.services.suites.save_and_open import Suites
 from proctor.web import event_hub
 from proctor.web.event_hub import Watcher, get_event_hub
@@ -29,6 +28,7 @@ from proctor.web.project import Project
 from proctor.web.run_status import LiveSection
 from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
 from proctor.web.sse import format_event
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from html import unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -18,15 +18,16 @@ from proctor.model import Case, Output, Run, Selection, Settings, SplitRule, Sui
 from proctor.protocols import Store
 from proctor.stores import open_store
 from proctor.web.project import Project
+from support.builders import NOON, make_case, make_score, make_trial
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-    from tests.web.conftest import Served
+
+    from support.web import Served
 
 Make = Callable[..., Any]
-BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script>\"'&"
 
 
@@ -53,7 +54,7 @@ class Kept:
 
     def begin(self, run_id: str, suite: Suite | None = None, target: str = "gpt-x", **fields: Any) -> Run:
         suite = suite or self.suite()
-        given: dict[str, Any] = {"group": "g", "started_at": BEGAN, "planned": suite.case_count}
+        given: dict[str, Any] = {"group": "g", "started_at": NOON, "planned": suite.case_count}
         spec = TargetSpec(name=target, kind="echo")
         run = Run(id=run_id, suite=suite, target=spec, **given | fields)
         self.store.add_run(run)
@@ -86,8 +87,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept(site: Project, case: Make, trial: Make, score: Make) -> Iterator[Kept]:
-    made = Kept(site, case, trial, score)
+def kept(site: Project) -> Iterator[Kept]:
+    made = Kept(site, make_case, make_trial, make_score)
     yield made
     made.store.close()
 
@@ -156,13 +157,11 @@ def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) 
     assert re.search(r'<form method="get" action="/compare">', page)
 
 
-def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(
-    kept: Kept, server: Served, trial: Make
-) -> None:
+def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Kept, server: Served) -> None:
     run = kept.begin("r1", suite=kept.suite(split=False))
     kept.record(run, range(4), failed=(1,))
     for place in range(4, 10):
-        kept.store.save_trial(run.id, trial(None, case_id=f"c{place}", position=place), Verdict.ERROR)
+        kept.store.save_trial(run.id, make_trial(None, case_id=f"c{place}", position=place), Verdict.ERROR)
     kept.store.update_run(replace(run, status="finished", finished_at=run.started_at))
     (row,) = rows(server.get("/runs").text)
     assert "30.0% · n 10 · 11–60%" in row[5]

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-    from tests.web.conftest import Served
+
+    from support.web import Served
 
 LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
 OLD = "".join(LINE % (f"t{n}", "a word", f"w{n}") for n in range(10))

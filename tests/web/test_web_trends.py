@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -18,10 +17,7 @@ from proctor.reports.drift.text import describe_drift
 from proctor.services.analysis.drift import DriftQuery, DriftRequest
 from proctor.services.runs.config import Config
 from proctor.web.project import Project
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
-
+from support.web import Served, make_runs, save_suite, serve
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -46,12 +42,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Project], AbstractContextManager[Served]],
-    save_suite: Callable[..., str],
-    make_runs: Callable[..., list[Run]],
-) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("trends")
     file = folder / f"answers{HOSTILE.replace('/', '')}.jsonl"
     target = f"scripted:{file}"
@@ -65,7 +56,7 @@ def world(
         runs += make_runs(site, "caps", target)
     for _ in range(2):
         make_runs(site, "plain", "echo")
-    with serving(site) as server:
+    with serve(site) as server:
         yield World(server, target, runs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,9 @@ from proctor.services.runs.reading.report import build_report
 from proctor.stores import open_store
 from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.catalogue.records import TrialFilter
+from support.builders import NOON, make_case, make_score, make_trial
 
 Make = Callable[..., Any]
-BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class Desk:
@@ -73,7 +73,7 @@ class Desk:
         )
         given: dict[str, Any] = {"id": run_id, "group": "g", "suite": writer.commit(suite), "planned": cases}
         target = TargetSpec(name="echo", kind="echo")
-        run = Run(**given | {"target": target, "started_at": BEGAN} | fields)
+        run = Run(**given | {"target": target, "started_at": NOON} | fields)
         self.store.add_run(run)
         return run
 
@@ -93,7 +93,7 @@ class Desk:
         self.store.flush()
 
     def finish(self, run: Run) -> Run:
-        run = replace(run, status="finished", finished_at=BEGAN + timedelta(seconds=9))
+        run = replace(run, status="finished", finished_at=NOON + timedelta(seconds=9))
         self.store.update_run(run)
         self.store.close()  # whoever made it is gone
         self.store = open_store(self.path)
@@ -112,8 +112,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, case: Make, trial: Make, score: Make) -> Iterator[Desk]:
-    made = Desk(tmp_path, case, trial, score)
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path, make_case, make_trial, make_score)
     yield made
     made.store.close()
     made.catalogue.close()
@@ -173,7 +173,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
     found = Calibration(
         judge=digest,
         name="echo",
-        at=BEGAN,
+        at=NOON,
         labels="l",
         count=40,
         agreed=36,
@@ -182,7 +182,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
         prompts=("sha256:1",),
     )
     desk.store.add_calibration(found)
-    desk.store.add_holdout_access(HoldoutAccess(suite=run.suite.digest, run="r1", kind="rate", at=BEGAN))
+    desk.store.add_holdout_access(HoldoutAccess(suite=run.suite.digest, run="r1", kind="rate", at=NOON))
     desk.store.update_run(replace(run, tags=("nightly",)))
     after = desk.cataloguer.refresh("r1")
     expected = run_row(build_report(desk.store, desk.store.run("r1")))
@@ -269,7 +269,7 @@ def test_a_run_whose_process_died_is_interrupted_and_tells_what_is_missing(desk:
 def test_a_run_that_is_taken_up_again_is_seen_again(desk: Desk) -> None:
     run = desk.begin()
     desk.record(0)
-    stopped = replace(run, status="interrupted", finished_at=BEGAN)
+    stopped = replace(run, status="interrupted", finished_at=NOON)
     desk.store.update_run(stopped)
     desk.store.close()
     assert desk.cataloguer.refresh("r1").done == 1

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.model import Score, Settings
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
+from support.waiting import PATIENCE_S
 
 Make = Callable[..., Awaitable[list[events.RunFinished]]]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from proctor.codec import json_in_key_order, judged_digest, suite_digest, unordered_digest
@@ -21,6 +20,7 @@ from proctor.services.bundles.import_records import ImportOptions
 from proctor.services.bundles.replay import ReplayOptions, plan_replay
 from proctor.services.runs.execution.session import RunSession
 from proctor.stores.sqlite.store import SqliteStore
+from support.endpoints import serve_app
 
 Make = Callable[..., Awaitable[list[events.RunFinished]]]
 FIRST, LAST = ("reasoning", "answer"), ("answer", "reasoning")
@@ -62,8 +62,8 @@ async def asked() -> Any:
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
-    async with TestServer(app) as server:
-        got.word = f"openai:m@{server.make_url('/v1')}"
+    async with serve_app(app) as url:
+        got.word = f"openai:m@{url}/v1"
         yield got
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
@@ -20,6 +19,7 @@ from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.runs.execution.variable_values import target_variables
 from proctor.stores.sqlite.store import SqliteStore
+from support.endpoints import serve_app
 
 Make = Callable[..., Awaitable[list[events.RunFinished]]]
 SOURCE = """
@@ -107,8 +107,8 @@ async def cached() -> Any:
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
-    async with TestServer(app) as server:
-        asked.append(f"openai:m@{server.make_url('/v1')}")
+    async with serve_app(app) as url:
+        asked.append(f"openai:m@{url}/v1")
         yield asked
 
 
@@ -245,8 +245,8 @@ async def embeddings() -> Any:
 
     app = web.Application()
     app.router.add_post("/v1/embeddings", embed)
-    async with TestServer(app) as server:
-        yield lambda model: f"openai:{model}@{server.make_url('/v1')}"
+    async with serve_app(app) as url:
+        yield lambda model: f"openai:{model}@{url}/v1"
 
 
 def _similar(folder: Path) -> None:
