@@ -201,9 +201,11 @@ def plan(
     return list(found)
 
 
-def stored(make: Callable[..., Trial], position: int, repeat: int = 0, state: str = "done") -> StoredTrial:
+def stored(position: int, repeat: int = 0, state: str = "done") -> StoredTrial:
     """A stored trial: `done`, `waiting` for its grades, or an `error` without an output."""
-    made = make(None if state == "error" else f"answer {position}.{repeat}", position=position, repeat=repeat)
+    made = make_trial(
+        None if state == "error" else f"answer {position}.{repeat}", position=position, repeat=repeat
+    )
     verdict = {"done": Verdict.PASS, "waiting": None, "error": Verdict.ERROR}[state]
     return StoredTrial(trial=made, verdict=verdict)
 
@@ -260,7 +262,7 @@ def test_what_was_graded_stays_and_what_waits_is_planned_with_its_output() -> No
     cases = [case(letter) for letter in "abcd"]
     kept: list[tuple[str, str]] = []
     earlier = earlier_of(
-        [stored(make_trial, 0), stored(make_trial, 1, state="waiting"), stored(make_trial, 2, state="error")],
+        [stored(0), stored(1, state="waiting"), stored(2, state="error")],
         stays=lambda each, _case: each.verdict is not None,
         kept=lambda one, of: kept.append((str(one.trial.output and one.trial.output.text), of.id)),
     )
@@ -271,7 +273,7 @@ def test_what_was_graded_stays_and_what_waits_is_planned_with_its_output() -> No
 
 def test_what_went_wrong_is_asked_again_and_its_source_is_named_only_with_an_output() -> None:
     earlier = earlier_of(
-        [stored(make_trial, 0), stored(make_trial, 1, state="error"), stored(make_trial, 2, state="waiting")],
+        [stored(0), stored(1, state="error"), stored(2, state="waiting")],
         stays=lambda each, _case: each.verdict is Verdict.PASS,
         source_run="run-1",
     )
@@ -294,7 +296,7 @@ def test_outputs_graded_together_stay_together_or_are_all_graded_again(
     states: list[str], planned: list[tuple[int, bool]]
 ) -> None:
     earlier = earlier_of(
-        [stored(make_trial, 0, repeat, state) for repeat, state in enumerate(states)],
+        [stored(0, repeat, state) for repeat, state in enumerate(states)],
         stays=lambda each, _case: each.verdict is not None,
     )
     found = plan([case("a", repeats=3)], earlier=earlier, together=lambda _case: True)
@@ -303,12 +305,12 @@ def test_outputs_graded_together_stay_together_or_are_all_graded_again(
 
 def test_an_earlier_trial_of_a_case_that_is_not_asked_is_nobody_elses() -> None:
     cases = [case("a"), case("b")]
-    earlier = earlier_of([stored(make_trial, 0)])
+    earlier = earlier_of([stored(0)])
     assert places(plan(cases, index_of(cases, Selection(ids=("b",))), earlier=earlier)) == [(1, 0)]
 
 
 def test_an_earlier_repeat_beyond_those_asked_does_not_stand_for_a_missing_one() -> None:
-    earlier = earlier_of([stored(make_trial, 0, 0), stored(make_trial, 0, 2)])
+    earlier = earlier_of([stored(0, 0), stored(0, 2)])
     found = plan([case("a", repeats=2)], earlier=earlier, together=lambda _case: True)
     assert places(found) == [(0, 0), (0, 1)]
 
@@ -327,7 +329,7 @@ def test_whatever_is_there_already_every_trial_is_kept_or_planned_and_never_both
 ) -> None:
     cases = [case(str(place), repeats=len(states)) for place, (states, _) in enumerate(suite)]
     there = {
-        (position, repeat): stored(make_trial, position, repeat, state)
+        (position, repeat): stored(position, repeat, state)
         for position, (states, _) in enumerate(suite)
         for repeat, state in enumerate(states)
         if state is not None

@@ -22,7 +22,6 @@ from proctor.model import (
     Score,
     Settings,
     Suite,
-    TargetSpec,
     Trial,
     Usage,
     Verdict,
@@ -39,7 +38,7 @@ from proctor.verdicts import (
     trial_score,
     worst_exit_code,
 )
-from support.builders import NOON, make_case, make_trial
+from support.builders import ECHO, NOON, make_case, make_trial
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 ALL = PassRule()
@@ -182,7 +181,7 @@ def test_the_runs_threshold_outranks_the_suites(
         id="r",
         group="g",
         suite=Suite(name="s", dialect="pramana", pass_rule=PassRule(threshold=of_suite)),
-        target=TargetSpec(name="echo", kind="echo"),
+        target=ECHO,
         settings=Settings(threshold=of_run),
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
@@ -397,7 +396,7 @@ def test_judging_an_output_again_costs_and_taking_its_scores_over_does_not(
 
 @pytest.mark.parametrize("hours", [-2, 0, 2])
 def test_scores_are_taken_over_where_another_run_made_them_whatever_the_clock_says(hours: int) -> None:
-    target = TargetSpec(name="echo", kind="echo")
+    target = ECHO
     run = Run(id="r", group="g", suite=Suite(name="s", dialect="d"), target=target, started_at=NOON)
     moment = run.started_at + timedelta(hours=hours)
     assert not is_reused(make_trial("x", started_at=moment), run)
@@ -414,7 +413,7 @@ def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites() -> Non
         id="r",
         group="g",
         suite=Suite(name="s", dialect="pramana"),
-        target=TargetSpec(name="echo", kind="echo"),
+        target=ECHO,
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     strict = replace(run, settings=Settings(threshold=0.8))

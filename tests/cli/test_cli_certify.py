@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from support.cli import Proctor
 from support.endpoints import JsonHandler, serve_in_thread
 
-Proctor = Callable[..., Any]
 CASES = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 4 else "no") for n in range(48))
 CAPABLE = Path(__file__).parents[1] / "data" / "capable.py"
 SCRIPTS = (

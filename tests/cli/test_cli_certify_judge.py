@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
+from support.cli import Proctor
 from support.endpoints import JsonHandler, serve_in_thread
-
-Proctor = Callable[..., Any]
 
 JUDGE = """
 import json, re

@@ -17,11 +17,11 @@ import yaml
 from msgspec.structs import replace
 
 from proctor.stores import open_store
+from support.cli import Proctor
 from support.endpoints import JsonHandler, serve_in_thread
 
 pytestmark = pytest.mark.slow
 
-Proctor = Callable[..., Any]
 Days = Callable[..., None]
 CASES = 20
 FIRST_NIGHT = datetime(2024, 10, 1, 3, 15, tzinfo=UTC)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from support.cli import Proctor
 from support.endpoints import JsonHandler, serve_in_thread
 from support.quoting_judge import STYLES, Form, corpus
 
-Proctor = Callable[..., Any]
 FORM = Form("verdict", "reason", {True: "YES", False: "NO"}, {True: "YES", False: "NO"})
 ANSWER = re.compile(r"<<<BEGIN ANSWER \w+>>>\n(.*?)\n<<<END ANSWER \w+>>>", re.DOTALL)
 RIGHT = "Paris is the capital of France."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import pytest
 from proctor.cli.commands.passk import GradingProgress
 from proctor.eval import PassAtK
 from support.builders import write_lines
-
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 
 def counted(**tasks: tuple[int, int]) -> list[dict[str, Any]]:

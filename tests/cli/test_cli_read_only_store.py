@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
+from support.cli import Proctor
 from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-Proctor = Callable[..., Any]
 Results = dict[tuple[str, ...], tuple[int, str, str]]
 
 READS = (

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
+from support.cli import Proctor
 from support.endpoints import JsonHandler, ThreadServer, serve_in_thread
 
-Proctor = Callable[..., Any]
 SECRET = "sk-secret-0123456789abcdefghij"
 
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -14,12 +14,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.cli import CommandResult
+from support.cli import Proctor
 from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
-
-Proctor = Callable[..., CommandResult]
 
 
 @contextmanager

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import CommandResult
-
-Proctor = Callable[..., CommandResult]
+from support.cli import Proctor
 
 FILE = """targets:
   - {name: first, provider: mock, response: ready}

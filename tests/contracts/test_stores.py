@@ -23,6 +23,7 @@ from proctor.model import (
 )
 from proctor.protocols import Store
 from support.builders import make_trial
+from support.stores import save_cases
 
 Make = Callable[..., Any]
 DIGEST = "sha256:" + "ab" * 32
@@ -32,47 +33,41 @@ DIGEST = "sha256:" + "ab" * 32
 
 
 @pytest.mark.slow
-def test_cases_come_back_as_they_were_and_in_their_order(
-    store: Store, cases: list[Case], saved: Make
-) -> None:
+def test_cases_come_back_as_they_were_and_in_their_order(store: Store, cases: list[Case]) -> None:
     many = cases + [replace(cases[0], id=f"c{number}") for number in range(2500)]
-    suite = saved(store, many)
+    suite = save_cases(store, many)
     kept = list(store.cases(suite.content))
     assert [each.case for each in kept] == many
     assert [each.sent_digest for each in kept] == [sent_digest(each) for each in many]
 
 
-def test_a_suite_is_found_by_the_name_under_which_it_was_last_saved(
-    store: Store, cases: list[Case], saved: Make
-) -> None:
-    saved(store, cases, declared_version="1")
-    second = saved(store, cases[:1], declared_version="2", split_rule=SplitRule())
-    saved(store, cases[1:], name="other")
+def test_a_suite_is_found_by_the_name_under_which_it_was_last_saved(store: Store, cases: list[Case]) -> None:
+    save_cases(store, cases, declared_version="1")
+    second = save_cases(store, cases[:1], declared_version="2", split_rule=SplitRule())
+    save_cases(store, cases[1:], name="other")
     assert store.suite("s") == second
     assert store.suite("nobody") is None
 
 
-def test_the_same_content_is_the_same_and_any_other_is_not(
-    store: Store, cases: list[Case], saved: Make
-) -> None:
-    content = saved(store, cases).content
-    assert saved(store, cases).content == content
+def test_the_same_content_is_the_same_and_any_other_is_not(store: Store, cases: list[Case]) -> None:
+    content = save_cases(store, cases).content
+    assert save_cases(store, cases).content == content
     tagged = [replace(cases[0], tags=("new",)), *cases[1:]]
-    others = [saved(store, other).content for other in (cases[::-1], cases[:2], tagged)]
+    others = [save_cases(store, other).content for other in (cases[::-1], cases[:2], tagged)]
     assert len({content, *others}) == 4
 
 
 @pytest.mark.parametrize("kept_first", [False, True])
 def test_what_is_dropped_is_forgotten_and_what_was_kept_stays(
-    store: Store, cases: list[Case], kept_first: bool, saved: Make
+    store: Store, cases: list[Case], kept_first: bool
 ) -> None:
-    kept = saved(store, cases) if kept_first else None
+    kept = save_cases(store, cases) if kept_first else None
     writer = store.open_suite_writer()
     writer.add(replace(cases[0], id="gone"), DIGEST)
     writer.discard()
     writer.discard()
     assert store.suite("s") == kept
-    again = saved(store, cases)  # nothing is in the way of the next
+    again = save_cases(store, cases)  # nothing is in the way of the next
     assert len(list(store.cases(again.content))) == 3
 
 
@@ -88,8 +83,8 @@ def test_nothing_of_a_suite_is_there_before_it_is_kept(
     assert other.suite("s") is not None
 
 
-def test_an_empty_suite_can_be_kept(store: Store, saved: Make) -> None:
-    assert list(store.cases(saved(store, []).content)) == []
+def test_an_empty_suite_can_be_kept(store: Store) -> None:
+    assert list(store.cases(save_cases(store, []).content)) == []
 
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -209,12 +204,12 @@ def test_a_suite_stays_without_its_runs(store: Store, begun: Make, cases: list[C
 
 
 def test_an_older_content_of_a_version_goes_with_the_last_run_that_has_it(
-    store: Store, begun: Make, cases: list[Case], saved: Make
+    store: Store, begun: Make, cases: list[Case]
 ) -> None:
     older = begun("a").suite
     begun("b")
-    newer = saved(store, cases[::-1])
-    half = saved(store, cases[:1], name="half")
+    newer = save_cases(store, cases[::-1])
+    half = save_cases(store, cases[:1], name="half")
     store.delete_run("a")
     assert len(list(store.cases(older.content))) == 3
     store.delete_run("b")
@@ -223,11 +218,9 @@ def test_an_older_content_of_a_version_goes_with_the_last_run_that_has_it(
     assert [each.case for each in store.cases(half.content)] == cases[:1]
 
 
-def test_a_run_of_cases_that_are_gone_cannot_begin(
-    store: Store, begun: Make, cases: list[Case], saved: Make
-) -> None:
-    older = saved(store, cases[:1])
-    saved(store, cases)
+def test_a_run_of_cases_that_are_gone_cannot_begin(store: Store, begun: Make, cases: list[Case]) -> None:
+    older = save_cases(store, cases[:1])
+    save_cases(store, cases)
     begun("other")
     store.delete_run("other")  # nothing has the older content any more
     with pytest.raises(StoreError, match="removed"):

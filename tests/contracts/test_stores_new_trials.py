@@ -15,6 +15,7 @@ from proctor.model import Case, Verdict
 from proctor.protocols import Store
 from proctor.stores.location import StoreLocation
 from support.builders import make_case, make_score, make_trial
+from support.stores import save_cases
 
 Make = Callable[..., Any]
 
@@ -80,8 +81,8 @@ def test_other_runs_are_not_followed(store: Store, begun: Make) -> None:
 
 
 @pytest.mark.slow
-def test_many_trials_are_read_in_order_and_each_once(store: Store, saved: Make, begun: Make) -> None:
-    suite = saved(store, [make_case(f"c{number}") for number in range(6000)])
+def test_many_trials_are_read_in_order_and_each_once(store: Store, begun: Make) -> None:
+    suite = save_cases(store, [make_case(f"c{number}") for number in range(6000)])
     begun(suite=suite, planned=6000)
     for number in range(6000):
         position = number * 7 % 6000

@@ -15,10 +15,10 @@ from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S, AsyncioEngine
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.errors import StoreError, TargetError, WorkspaceError
 from proctor.grading import GradingMode
-from proctor.model import Case, Output, Run, Score, Suite, TargetSpec, Trial, Verdict, Workspace
+from proctor.model import Case, Output, Run, Score, Suite, Trial, Verdict, Workspace
 from proctor.plan import PlannedTrial
 from proctor.protocols import WorkspaceVisit
-from support.builders import make_case
+from support.builders import ECHO, make_case
 from support.virtual_time import run_virtually
 
 Make = Callable[..., Any]
@@ -120,7 +120,7 @@ RUN = Run(
     id="r",
     group="g",
     suite=Suite(name="s", dialect="proctor"),
-    target=TargetSpec(name="echo", kind="echo"),
+    target=ECHO,
     started_at=datetime(2026, 3, 1, 12, tzinfo=UTC),
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.model import Case, Trial
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import RunReport
 from proctor.safe_text import escape_invisible
@@ -102,16 +100,11 @@ def test_a_run_of_nothing_has_dashes_for_its_rates() -> None:
     assert "**0 of 0 passed** (–, 95 % interval –)" in rendered(make_report())
 
 
-def _loud(count: int, letters: int, **fields: Any) -> Callable[..., RunReport]:
+def _loud(count: int, letters: int, **fields: Any) -> RunReport:
     """A run of so many trials that failed with answers of so many letters."""
-
-    def make(
-        trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-    ) -> RunReport:
-        pairs = [(trial("😀" * letters, case_id=f"c{number}"), case(f"c{number}")) for number in range(count)]
-        return reported(*pairs, **fields)
-
-    return make
+    numbers = range(count)
+    pairs = [(make_trial("😀" * letters, case_id=f"c{n}"), make_case(f"c{n}")) for n in numbers]
+    return make_report(*pairs, **fields)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +113,7 @@ def _loud(count: int, letters: int, **fields: Any) -> Callable[..., RunReport]:
 def test_a_report_fits_a_comment_with_the_numbers_of_all_runs_first(
     runs: int, count: int, letters: int
 ) -> None:
-    loud = _loud(count, letters)(make_trial, make_case, make_report)
+    loud = _loud(count, letters)
     made = [replace(loud, run=replace(loud.run, id=f"run-{number:03}")) for number in range(runs)]
     text = rendered(*made)
     assert len(text.encode("utf-16-le")) // 2 <= 65_536

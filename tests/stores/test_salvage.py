@@ -6,7 +6,6 @@ import random
 import shutil
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,14 @@ from msgspec.structs import replace
 
 from proctor.codec import sent_digest
 from proctor.errors import StoreError, UsageError
-from proctor.model import HoldoutAccess, Label, Run, Suite, TargetSpec, Verdict
+from proctor.model import HoldoutAccess, Label, Run, Suite, Verdict
 from proctor.stores.sqlite.integrity import check_store
 from proctor.stores.sqlite.salvage import salvage_store
 from proctor.stores.sqlite.store import SqliteStore
-from support.builders import NOON, make_case, make_trial
+from support.builders import ECHO, NOON, make_case, make_trial
+from support.stores import begin_run
 
 PAGE = 4096
-ECHO = TargetSpec(name="echo", kind="echo")
 KEYS = {
     "trials": "rowid",
     "cases": "rowid",
@@ -200,14 +199,14 @@ def test_a_truncated_store_keeps_what_is_left(store_path: Path, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_new_run_in_a_repaired_store_gets_no_trials_of_a_lost_one(
-    store_path: Path, pages_of: Rows, tmp_path: Path, begin: Callable[..., Run]
+    store_path: Path, pages_of: Rows, tmp_path: Path
 ) -> None:
     shutil.copy(store_path, tmp_path / "s.db")
     _damage(tmp_path / "s.db", set().union(*pages_of["runs"].values()), random.Random(1))
     done = salvage_store(tmp_path / "s.db", tmp_path / "new.db")
     assert (done.kept["runs"], done.kept["trials"]) == (0, 4500)
     with closing(SqliteStore.open_file(str(tmp_path / "new.db"))) as store:
-        begin(store, "fresh")
+        begin_run(store, "fresh")
         assert store.count_verdicts("fresh") == {}
 
 

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from proctor.errors import StoreError
-from proctor.model import Run, Verdict
+from proctor.model import Verdict
 from proctor.stores.sqlite import lock_wait, trial_writer
 from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
 from proctor.stores.sqlite.connection import open_database as opened_file
 from proctor.stores.sqlite.store import SqliteStore
 from support.builders import make_trial
 from support.processes import LockHolder
+from support.stores import begin_run
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
 Open = Callable[[Path], SqliteStore]
-Begin = Callable[..., Run]
 Hold = Callable[[Path], LockHolder]
 
 
@@ -49,10 +49,10 @@ def patience_s(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
-    tmp_path: Path, opened: Open, begin: Begin, hold: Hold, patience_s: float
+    tmp_path: Path, opened: Open, hold: Hold, patience_s: float
 ) -> None:
     store = opened(tmp_path / "kept.db")
-    begin(store)
+    begin_run(store)
     store.protect()
     holder = hold(tmp_path / "kept.db")
     for position in range(300):
@@ -67,10 +67,10 @@ def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
 
 
 def test_a_store_of_a_short_command_gives_up_in_a_sentence(
-    tmp_path: Path, begin: Begin, hold: Hold, patience_s: float
+    tmp_path: Path, hold: Hold, patience_s: float
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    run = begin(store)
+    run = begin_run(store)
     hold(tmp_path / "kept.db")
     store.save_trial("r1", make_trial("x"), Verdict.PASS)
     methods: list[Callable[[], object]] = [
@@ -84,11 +84,11 @@ def test_a_store_of_a_short_command_gives_up_in_a_sentence(
 
 
 def test_a_wait_of_two_seconds_is_told_once(
-    tmp_path: Path, opened: Open, begin: Begin, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, opened: Open, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock_wait, "NOTICE_AFTER_S", 0.1)
     store = opened(tmp_path / "kept.db")
-    run = begin(store)
+    run = begin_run(store)
     told: list[str] = []
     store.on_wait(told.append)
     holder = hold(tmp_path / "kept.db")
@@ -102,10 +102,10 @@ def test_a_wait_of_two_seconds_is_told_once(
 
 @pytest.mark.parametrize(("rows", "text"), [(trial_writer.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])
 def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
-    tmp_path: Path, opened: Open, begin: Begin, hold: Hold, rows: int, text: str
+    tmp_path: Path, opened: Open, hold: Hold, rows: int, text: str
 ) -> None:
     store = opened(tmp_path / "kept.db")
-    begin(store)
+    begin_run(store)
     store.protect()
     holder = hold(tmp_path / "kept.db")
     for position in range(rows):
@@ -119,11 +119,11 @@ def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
 
 
 def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
-    tmp_path: Path, opened: Open, begin: Begin, hold: Hold
+    tmp_path: Path, opened: Open, hold: Hold
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
-    begin(store, "r2")
+    begin_run(store)
+    begin_run(store, "r2")
     store.protect()
     store.save_trial("r1", make_trial("before"), Verdict.PASS)
     store.flush()
@@ -140,10 +140,10 @@ def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
 
 
 def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
-    tmp_path: Path, begin: Begin, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
+    begin_run(store)
     store.protect()
     hold(tmp_path / "kept.db")
     for position in range(7):
@@ -156,10 +156,10 @@ def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
 
 
 def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
-    tmp_path: Path, begin: Begin, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
+    begin_run(store)
     store.protect()
     hold(tmp_path / "kept.db")
     store.save_trial("r1", make_trial("x"), Verdict.PASS)
@@ -183,10 +183,10 @@ def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
 
 
 def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
-    tmp_path: Path, begin: Begin, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
+    begin_run(store)
     store.protect()
     hold(tmp_path / "kept.db")
     store.save_trial("r1", make_trial("x"), Verdict.PASS)

@@ -15,16 +15,15 @@ from typing import Any
 import pytest
 
 from proctor.codec import encode, sent_digest, target_digest
-from proctor.model import Case, Message, ResponseFormat, Suite, TargetSpec, Tool, Trial, Verdict
+from proctor.model import Case, Message, ResponseFormat, Suite, Tool, Trial, Verdict
 from proctor.services.suites.builtin_suites import TIERS, builtin_path
 from proctor.services.suites.load import load_suite
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite.store import SqliteStore
-from support.builders import make_case, make_trial
+from support.builders import ECHO, make_case, make_trial
 from support.waiting import PATIENCE_S
 
 Open = Callable[[Path], SqliteStore]
-ECHO = TargetSpec(name="echo", kind="echo")
 
 
 class OldStore:

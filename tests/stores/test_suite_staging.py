@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from proctor.codec import sent_digest
-from proctor.model import Case, Run, Suite, Verdict
+from proctor.model import Case, Suite, Verdict
 from proctor.stores.sqlite import suite_writer
 from proctor.stores.sqlite.integrity import check_store
 from proctor.stores.sqlite.orphan_rows import count_leftovers, delete_leftovers
 from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.store import SqliteStore
 from support.builders import make_case, make_trial
+from support.stores import begin_run
 from support.waiting import PATIENCE_S, wait_until
 
 Open = Callable[[Path], SqliteStore]
-Begin = Callable[..., Run]
 
 # Adds cases until there is a file `stop`, and keeps them then.
 _SAVES = """
@@ -77,9 +77,9 @@ def _count(store: SqliteStore, table: str, which: str = "1") -> int:
 
 @pytest.mark.slow
 def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_before_its_end(
-    tmp_path: Path, store: SqliteStore, begin: Begin
+    tmp_path: Path, store: SqliteStore
 ) -> None:
-    begin(store)
+    begin_run(store)
     process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path], stdout=subprocess.PIPE, text=True)
     wait_until(lambda: _count(store, "suite_cases") > 3000)
     for position in range(30):
@@ -147,7 +147,7 @@ def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStor
 
 
 def test_a_save_that_goes_on_is_not_cleaned_up_by_others(
-    store: SqliteStore, opened: Open, begin: Begin, small_batches: int
+    store: SqliteStore, opened: Open, small_batches: int
 ) -> None:
     cases = [make_case(f"c{number}") for number in range(5 * small_batches)]
     writer = store.open_suite_writer()
@@ -155,7 +155,7 @@ def test_a_save_that_goes_on_is_not_cleaned_up_by_others(
         writer.add(each, sent_digest(each))
     other = opened(Path(store.path))
     _save(other, cases[:10], "other")
-    begin(other, "r9")
+    begin_run(other, "r9")
     other.delete_run("r9")
     other.delete_version("other", "v1")
     suite = writer.commit(Suite(name="s", dialect="d", digest="sha256:" + "3" * 64, case_count=len(cases)))

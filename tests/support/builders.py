@@ -25,6 +25,7 @@ from proctor.reports.runs.serialize import RunReport, TrialResult
 from proctor.verdicts import Tally, pass_rules_for, run_exit_code
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ECHO = TargetSpec(name="echo", kind="echo")
 
 
 def make_case(id: str = "c", text: str = "2 + 2?", **fields: Any) -> Case:  # noqa: A002  # the field's name
@@ -61,7 +62,7 @@ def make_run(**fields: Any) -> Run:
         "id": "20260301-120000-abc123",
         "group": "20260301-120000-000000",
         "suite": Suite(name="s", dialect="pramana"),
-        "target": TargetSpec(name="echo", kind="echo"),
+        "target": ECHO,
         "started_at": NOON,
     }
     return Run(**given | fields)

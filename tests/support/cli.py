@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 PYTHON = [sys.executable, "-m", "proctor"]
@@ -26,3 +27,7 @@ class CommandResult(NamedTuple):
         """The only run of `--json`."""
         (run,) = self.json["runs"]
         return run
+
+
+Proctor = Callable[..., Any]
+"""A fixture that is called, such as `proctor`, which runs a command and gives a `CommandResult`."""

@@ -15,7 +15,7 @@ from proctor.model import Message, Output, Prompt, TargetSpec, Usage
 from proctor.targets import echo
 from proctor.targets.context import TargetContext
 from proctor.targets.scripted import ScriptedTarget, open_target
-from support.builders import make_prompt
+from support.builders import ECHO, make_prompt
 
 
 async def _open(path: Path, text: str) -> ScriptedTarget:
@@ -109,7 +109,7 @@ def test_any_text_can_be_an_answer(answers: dict[str, str]) -> None:
 
 
 async def _echo(prompt: Prompt) -> str:
-    target = await echo.open_target(TargetSpec(name="echo", kind="echo"), TargetContext({}))
+    target = await echo.open_target(ECHO, TargetContext({}))
     return (await target.answer(prompt)).text
 
 

@@ -16,12 +16,12 @@ from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
-from support.web import make_runs, save_suite, serve
 
 from proctor.errors import ProctorError
 from proctor.model import Label, Settings
 from proctor.safe_text import escape_invisible
 from proctor.web.project import Project
+from support.web import make_runs, save_suite, serve
 
 pytestmark = pytest.mark.fuzz
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proctor.model import Run, Suite, TargetSpec
+from proctor.model import Run, Suite
 from proctor.services.suites.save_upload import save_draft
 from proctor.services.suites.upload import upload_from_text
 from proctor.services.suites.zip_upload import unpack
 from proctor.web.pages import suite as suite_page
 from proctor.web.project import Project
+from support.builders import ECHO
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +43,7 @@ def begun(server: Served, suite: Suite) -> None:
                 id="20260301-120000-abcdef",
                 group="20260301-120000-abcdef",
                 suite=suite,
-                target=TargetSpec(name="echo", kind="echo"),
+                target=ECHO,
                 started_at=datetime(2026, 3, 1, tzinfo=UTC),
             )
         )

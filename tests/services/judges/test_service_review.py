@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from proctor.codec import sent_digest
 from proctor.model import (
     Assertion,
     Case,
@@ -17,7 +16,6 @@ from proctor.model import (
     Label,
     Run,
     Suite,
-    TargetSpec,
     Verdict,
 )
 from proctor.protocols import StoredLabel
@@ -30,14 +28,15 @@ from proctor.services.judges.review import (
     load_review_answers,
 )
 from proctor.stores import open_store
-from support.builders import NOON, make_case, make_score, make_trial
+from support.builders import ECHO, NOON, make_case, make_score, make_trial
+from support.stores import save_cases
 
 NUMBERS = count(1)
 
 
 def a_run(**fields: Any) -> Run:
     suite = Suite(name="s", dialect="meridian", digest="sha256:0")
-    target = TargetSpec(name="echo", kind="echo")
+    target = ECHO
     given: dict[str, Any] = {"id": "r1", "group": "g", "suite": suite, "target": target, "started_at": NOON}
     return Run(**given | fields)
 
@@ -163,11 +162,7 @@ def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_p
 def kept_run(tmp_path: Path) -> Iterator[tuple[Any, Run]]:
     """A run in a store: one judged answer, one by graders alone, one without an answer, one that waits."""
     store = open_store(str(tmp_path / "s.db"))
-    writer = store.open_suite_writer()
-    cases = [make_case(f"c{n}", tags=("t",)) for n in range(4)]
-    for each in cases:
-        writer.add(each, sent_digest(each))
-    run = a_run(suite=writer.commit(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=4)))
+    run = a_run(suite=save_cases(store, [make_case(f"c{n}", tags=("t",)) for n in range(4)]))
     store.add_run(run)
     judgment = Judgment(judge="j", prompt_digest="sha256:1")
     judged = make_trial(

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from proctor.codec import sent_digest
 from proctor.errors import NothingSelected
-from proctor.model import Case, Run, Settings, Suite, TargetSpec, Verdict
+from proctor.model import Run, Settings, Verdict
 from proctor.services.runs.reading.case_detail import find_same_case, load_case_detail
 from proctor.stores.sqlite.store import SqliteStore
 from support.builders import make_case, make_score, make_trial
+from support.stores import add_run, save_cases
 
 
 @pytest.fixture
@@ -21,22 +20,10 @@ def begun(store: SqliteStore) -> Callable[..., Run]:
     """A run of three cases that has begun; `ids` are theirs, and each asks its own question."""
 
     def make(run_id: str = "r1", ids: str = "abc", **fields: Any) -> Run:
-        writer = store.open_suite_writer()
-        cases: list[Case] = [make_case(name, f"Question {name}?") for name in ids]
-        for each in cases:
-            writer.add(each, sent_digest(each))
-        header = Suite(name="s", dialect="proctor", digest=f"sha256:{ids.encode().hex():0<64}", case_count=3)
+        cases = [make_case(name, f"Question {name}?") for name in ids]
         how = {name: fields.pop(name) for name in ("repeats_rule",) if name in fields}
-        run = Run(
-            id=run_id,
-            group="g",
-            suite=writer.commit(replace(header, **how)),
-            target=TargetSpec(name="echo", kind="echo"),
-            started_at=make_trial("").started_at,
-            **{"planned": 3, **fields},
-        )
-        store.add_run(run)
-        return run
+        suite = save_cases(store, cases, dialect="proctor", digest=f"sha256:{ids.encode().hex():0<64}", **how)
+        return add_run(store, suite, **{"id": run_id, "planned": 3} | fields)
 
     return make
 

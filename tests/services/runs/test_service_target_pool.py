@@ -18,6 +18,7 @@ from proctor.protocols import Answerer
 from proctor.services.runs.execution.target_pool import Prices, TargetPool
 from proctor.stores.sqlite.location import SqliteLocation
 from proctor.targets.targets_file import TargetsFile
+from support.builders import ECHO
 from support.endpoints import serve_app
 from support.waiting import PATIENCE_S
 
@@ -203,7 +204,6 @@ async def test_a_command_line_that_tells_its_cost_needs_no_price(reach: Callable
     ]
 
 
-ECHO = TargetSpec(name="echo", kind="echo")
 COMMAND = TargetSpec(name="agent", kind="command", model="./agent")
 
 

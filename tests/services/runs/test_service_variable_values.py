@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from proctor.services.bundles.attest import attest
 from proctor.services.runs.execution.variable_values import target_variables
 from proctor.stores.sqlite.store import SqliteStore
 from support.endpoints import serve_app
+from support.sessions import MakeRuns
 
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
 SOURCE = """
 import json
 asked = []
@@ -63,7 +63,7 @@ tests:
 class Bench:
     """Makes runs of one suite with a value of `WHO`, and says whom they asked."""
 
-    def __init__(self, make: Make, module: str, folder: Path, environ: dict[str, str]) -> None:
+    def __init__(self, make: MakeRuns, module: str, folder: Path, environ: dict[str, str]) -> None:
         self._make = make
         self._module = module
         self._folder = folder
@@ -91,7 +91,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(make: Make, module: Callable[[str], str], folder: Path, environ: dict[str, str]) -> Bench:
+def bench(make: MakeRuns, module: Callable[[str], str], folder: Path, environ: dict[str, str]) -> Bench:
     return Bench(make, module(SOURCE), folder, environ)
 
 
