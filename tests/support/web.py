@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from html import unescape
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from threading import Thread
@@ -227,6 +228,20 @@ def make_runs(site: Project, suite: str, *targets: str, **fields: Any) -> list[R
             return [done.run for done in asyncio.run(session.run(request))]
 
     return aside(work)
+
+
+def read_heading(page: str) -> str:
+    """The text of a page's heading."""
+    heading = re.search(r"<h1[^>]*>(.*?)</h1>", page, re.DOTALL)
+    assert heading is not None
+    return " ".join(unescape(heading[1]).split())
+
+
+def read_answer(page: str) -> str:
+    """The first line of a page that answers a question."""
+    answer = re.search(r'<h1 class="answer">(.*?)</h1>', page, re.DOTALL)
+    assert answer, page
+    return unescape(answer[1])
 
 
 GATED = """

@@ -17,7 +17,7 @@ from proctor.reports.drift.text import describe_drift
 from proctor.services.analysis.drift import DriftQuery, DriftRequest
 from proctor.services.runs.config import Config
 from proctor.web.project import Project
-from support.web import Served, make_runs, save_suite, serve
+from support.web import Served, make_runs, read_heading, save_suite, serve
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -60,16 +60,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield World(server, target, runs)
 
 
-def heading(text: str) -> str:
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)
-    assert found is not None
-    return " ".join(unescape(found[1]).split())
-
-
 @pytest.mark.slow
 def test_targets_with_two_runs_of_a_suite_are_offered(world: World) -> None:
     text = world.server.page("/trends")
-    assert heading(text) == "2 targets were asked the same suite more than once"
+    assert read_heading(text) == "2 targets were asked the same suite more than once"
     assert f"suite={quote(world.runs[0].suite.digest, safe='')}&amp;target=scripted" in text
     assert ">3<" in text
     assert HOSTILE not in text
@@ -82,7 +76,7 @@ def test_the_first_line_is_what_the_command_line_says(world: World) -> None:
         wanted = DriftRequest(suite=world.runs[0].suite.digest, target=world.target)
         expected, *rest = describe_drift(drifting.load(drifting.find(wanted)))
     text = world.server.page(world.address)
-    assert heading(text) == expected
+    assert read_heading(text) == expected
     assert "Drifting" in expected
     for sentence in rest:
         assert sentence in unescape(text)
@@ -113,7 +107,7 @@ def test_the_time_and_the_baseline_are_in_the_address(world: World) -> None:
     assert "1 run began before the baseline" in later
     assert f"--baseline {world.runs[1].id}" in later
     none = world.server.page(f"{world.address}&since=2999-01-01", 400)
-    assert heading(none) == "There is no trend to show"
+    assert read_heading(none) == "There is no trend to show"
     assert "drift needs two" in none
     assert "is no time" in unescape(world.server.page(f"{world.address}&since=soon", 400))
 
@@ -144,7 +138,7 @@ def test_no_word_of_the_address_is_looked_for_on_the_disk(world: World, word: st
 
 @pytest.mark.slow
 def test_a_suite_may_be_named_and_the_only_pair_is_shown_at_once(world: World, server: Served) -> None:
-    assert heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
+    assert read_heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
     empty = server.get("/trends")
     assert "No run is stored here yet" in empty.text
     assert not server.site.location.exists()
