@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.eval.parallel import MAX_AHEAD, CallOutcome, map_ordered
+from support.waiting import PATIENCE_S
 
 
 async def doubled_soon(number: int) -> int:
