@@ -109,12 +109,6 @@ def test_every_field_may_stand_elsewhere() -> None:
     assert (run.n_turns, run.n_candidates, run.tool_calls()) == (1, 3, 1)
 
 
-def test_a_field_at_the_top_has_the_empty_path() -> None:
-    top = {"name": "q", "status": "finished"}
-    run = AgentRun.from_record(top, question_id_field="name", question_id_path=(), inference_path=())
-    assert (run.question_id, run.status) == ("q", "finished")
-
-
 @pytest.mark.parametrize(
     "raw",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
@@ -207,14 +206,6 @@ def test_no_answer_is_an_error_without_the_key(endpoint: Endpoint, status: int) 
     assert repr(client) == f"ChatClient('{endpoint.url}', 'deep')"
 
 
-def test_nobody_listens() -> None:
-    with (
-        ChatClient("http://127.0.0.1:1/v1", "deep", retries=0) as client,
-        pytest.raises(TargetError, match="Is a server listening there"),
-    ):
-        client("How deep is the lock?")
-
-
 def test_an_answer_that_comes_too_late(endpoint: Endpoint) -> None:
     endpoint.says("Nine metres.")
     endpoint.wait = Event()
@@ -265,13 +256,6 @@ def test_calls_of_many_threads_are_under_way_at_the_same_time(endpoint: Endpoint
         assert len(ours()) == 1
         assert client.totals()["calls"] == 8
     assert ours() == []
-
-
-async def test_it_works_inside_a_running_loop(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
-    assert asyncio.get_running_loop().is_running()
-    with ChatClient(endpoint.url, "deep") as client:
-        assert client("How deep is the lock?") == "Nine metres."
 
 
 def test_a_closed_client_says_so(endpoint: Endpoint) -> None:

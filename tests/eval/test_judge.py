@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from proctor.errors import UnknownName
 from proctor.eval import (
     BUILTIN_RUBRICS,
     RUBRIC_CORRECTNESS,
@@ -292,11 +291,6 @@ def test_a_name_of_a_target_judges(tmp_path: Path) -> None:
         assert [judge.grade(prediction="a mile").score for _ in range(3)] == [1, 2, 1]
     with pytest.raises(JudgeError, match="could not be asked: The client is closed"):
         judge.grade(prediction="x")
-
-
-def test_a_name_that_nobody_has() -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'openai'"):
-        Judge("opnai:gpt")
 
 
 @pytest.mark.parametrize("client", [None, 4, object(), {"chat": print}])

@@ -226,10 +226,6 @@ def test_an_id_that_is_there_twice_pairs_with_nothing_and_is_told() -> None:
     assert "2 rows of the baseline have no id." in paired.report()
 
 
-def test_ids_that_are_numbers_are_ids() -> None:
-    assert compared([row(0), row(7)], [row("0"), row(7)]).paired().n == 2
-
-
 IDS = st.lists(st.integers(0, 6).map(lambda number: f"t{number}"), max_size=10)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +27,7 @@ from proctor.eval import (
 )
 from proctor.eval.vertical import HintedQA, VerticalRun
 from proctor.eval.vertical.bench import PATENT_STRATEGIST_SCORER_FNS, PATENT_STRATEGIST_SCORERS
+from support.builders import write_lines
 
 Row = dict[str, Any]
 PATENT = {"family": "D", "use_case": "exam", "scoring_mode": "closed"}
@@ -35,15 +35,8 @@ PATENT = {"family": "D", "use_case": "exam", "scoring_mode": "closed"}
 
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[..., Path]:
-    """Lines to a file: rows are written as JSON, texts as they are."""
-
-    def write(*lines: Row | str, name: str = "set.jsonl") -> Path:
-        path = tmp_path / name
-        texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
-        path.write_text("\n".join(texts) + "\n", encoding="utf-8")
-        return path
-
-    return write
+    """Writes lines to a file: rows as JSON, texts as they are."""
+    return partial(write_lines, tmp_path / "set.jsonl")
 
 
 def asked(path: Path, **options: Any) -> list[tuple[str, str, str, Row]]:
@@ -83,6 +76,7 @@ def test_a_closed_book_has_no_evidence(file: Callable[..., Path]) -> None:
     assert asked(file(FINANCE), open_book=False)[0][1] == "What was the margin?"
     assert asked(file(FINANCE | {"evidence": None}))[0][1] == "What was the margin?"
     assert asked(file({"question": "Q", "answer": "1", "evidence": "E"}), open_book=True)[0][1] == "Q"
+    assert asked(file(FINANCE), format="generic")[0][1] == "What was the margin?"
 
 
 @pytest.mark.parametrize(
@@ -207,14 +201,6 @@ def test_more_options_than_letters_are_not_cut_off(file: Callable[..., Path]) ->
     assert "27 options" in bench.dropped[0].reason
 
 
-def test_the_first_usable_row_says_the_form(file: Callable[..., Path]) -> None:
-    path = file({"note": "no question"}, FINANCE, {"question": "Q", "answer": "1"})
-    bench = VerticalBench.from_jsonl(path)
-    assert [one.qid for one in bench.questions] == ["fb-7", "fb-2"]
-    assert bench.scorer is numeric_match
-    assert asked(path, format="generic")[0][1] == "What was the margin?"
-
-
 def test_an_empty_file_has_no_questions(file: Callable[..., Path]) -> None:
     assert VerticalBench.from_jsonl(file("")).summary() == {
         "name": "set",
@@ -261,8 +247,7 @@ NAMED = st.sampled_from(
 @pytest.mark.slow
 @given(st.lists(st.dictionaries(NAMED, ANYTHING, max_size=4), max_size=6))
 def test_every_row_is_a_question_or_listed(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
-    path = tmp_path_factory.getbasetemp() / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path = write_lines(tmp_path_factory.getbasetemp() / "rows.jsonl", *rows)
     bench = VerticalBench.from_jsonl(path)
     assert len(bench.questions) + len(bench.dropped) == len(rows)
     assert all(one.question.strip() and one.expected.strip() and one.qid for one in bench.questions)
