@@ -46,8 +46,14 @@ class TurnDetail:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as plain data; `extras` only if there are any, without NaN."""
-        row: dict[str, Any] = to_plain(self)
-        return row if self.extras else {name: row[name] for name in row if name != "extras"}
+        row: dict[str, Any] = {
+            "turn": self.turn,
+            "action": self.action,
+            "duration_s": to_plain(self.duration_s),
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+        }
+        return {**row, "extras": to_plain(self.extras)} if self.extras else row
 
 
 @dataclass

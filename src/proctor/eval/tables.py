@@ -44,11 +44,19 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Iterator[str]:
-    """Yields the lines of a Markdown table, whose first `texts` columns are left-aligned and others right."""
-    yield f"|{'|'.join(f' {markdown_text(name)} ' if name else ' ' for name in columns)}|"
+    """Yields the lines of a Markdown table.
+
+    The first `texts` columns are texts, escaped and left-aligned; the others are numbers, as they are.
+    """
+    yield f"|{'|'.join(f' {name} ' if name else ' ' for name in _escape_markdown(columns, texts))}|"
     yield f"|{'---|' * texts}{'---:|' * (len(columns) - texts)}"
     for row in rows:
-        yield f"| {' | '.join(map(markdown_text, row))} |"
+        yield f"| {' | '.join(_escape_markdown(row, texts))} |"
+
+
+def _escape_markdown(cells: Sequence[str], texts: int) -> Iterator[str]:
+    yield from map(markdown_text, cells[:texts])
+    yield from cells[texts:]
 
 
 def format_number(value: float | None) -> str:
