@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from proctor.model import (
     Selection,
     Settings,
     SplitRule,
-    Suite,
     TargetSpec,
     Trial,
     Verdict,
@@ -42,9 +41,13 @@ from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.request import Request
 from proctor.stores.sqlite.store import SqliteStore
 from support.sessions import MakeRuns
+from support.stores import save_cases
 
 Attested = Callable[..., Path]
 TESTS = [("a", "yes", "yes"), ("b", "no", "yes"), ("c", "yes", "yes")]
+FOREIGN = "20260301-120000-abcdef"
+NOTHING: Any = ([], [], [])
+"""All that an empty store has."""
 
 
 @pytest.fixture
@@ -66,6 +69,37 @@ def attested(store: SqliteStore, folder: Path) -> Attested:
     return write
 
 
+@pytest.fixture
+async def run(make: MakeRuns, suite: Callable[..., str]) -> Run:
+    return await made(make, suite(*TESTS))
+
+
+@pytest.fixture
+def bundle(attested: Attested, run: Run) -> Path:
+    return attested(run)
+
+
+@pytest.fixture
+def bundle_of(attested: Attested, store: SqliteStore, run: Run) -> Callable[..., Path]:
+    """The bundle of another run, of these cases, that nobody ever made; the fields are the run's."""
+
+    def write(*cases: Case, **fields: Any) -> Path:
+        return attested(stored(store, replace(run, id=FOREIGN), cases, **fields))
+
+    return write
+
+
+@pytest.fixture
+def session_there(
+    other: SqliteStore, told: list[events.Event], folder: Path, environ: dict[str, str]
+) -> RunSession:
+    """A session of whoever gets a bundle."""
+    return RunSession(other, environ, told.append, folder=folder)
+
+
+BundleOf = Callable[..., Path]
+
+
 def take(store: Store, path: Path, **wants: Any) -> ImportResult:
     return import_bundle(store, path, ImportOptions(**wants))
 
@@ -85,7 +119,7 @@ async def made(make: MakeRuns, word: str, **fields: Any) -> Run:
     return done.run
 
 
-def stored(store: Store, run: Run, cases: list[Case], **fields: Any) -> Run:
+def stored(store: Store, run: Run, cases: Sequence[Case], **fields: Any) -> Run:
     """A run as somebody could have written it straight into a store, of those cases, each with an echo."""
     writer = store.open_suite_writer()
     digests = []
@@ -124,11 +158,10 @@ def asking(text: str = "yes", **fields: Any) -> Case:
 # --- what is stored ----------------------------------------------------------------------------------------
 
 
-async def test_a_run_arrives_with_all_that_it_has(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore, store: SqliteStore
+def test_a_run_arrives_with_all_that_it_has(
+    run: Run, bundle: Path, other: SqliteStore, store: SqliteStore
 ) -> None:
-    run = await made(make, suite(*TESTS))
-    done = take(other, attested(run))
+    done = take(other, bundle)
     assert done.is_new
     there = other.run(run.id)
     assert there == done.run
@@ -141,64 +174,44 @@ async def test_a_run_arrives_with_all_that_it_has(
     assert (version.suite.name, version.suite.version) == ("s", "v1")
 
 
-async def test_importing_again_changes_nothing(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
-) -> None:
-    path = attested(await made(make, suite(*TESTS)))
-    take(other, path)
+def test_importing_again_changes_nothing(bundle: Path, other: SqliteStore) -> None:
+    take(other, bundle)
     before = everything(other)
-    assert not take(other, path).is_new
+    assert not take(other, bundle).is_new
     assert everything(other) == before
 
 
-async def test_whoever_made_a_bundle_has_its_run_already(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore
-) -> None:
-    run = await made(make, suite(*TESTS))
-    path = attested(run)
+def test_whoever_made_a_bundle_has_its_run_already(run: Run, bundle: Path, store: SqliteStore) -> None:
     store.update_run(replace(run, tags=("baseline",)))
     before = everything(store)
-    assert not take(store, path).is_new
+    assert not take(store, bundle).is_new
     assert everything(store) == before
 
 
 @pytest.mark.parametrize("signed", ["unsigned", "unknown", "trusted"])
-async def test_how_a_bundle_is_signed_stays_with_its_run(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    other: SqliteStore,
-    folder: Path,
-    signed: str,
+def test_how_a_bundle_is_signed_stays_with_its_run(
+    run: Run, attested: Attested, other: SqliteStore, folder: Path, signed: str
 ) -> None:
     key = create_key(folder / "keys", "maker", {})
-    path = attested(await made(make, suite(*TESTS)), key=None if signed == "unsigned" else key)
+    path = attested(run, key=None if signed == "unsigned" else key)
     known: dict[str, TrustedKey] = {}
     if signed == "trusted":
-        trust(folder / "mine", key.public_pem, "maker", (await made(make, suite(*TESTS))).started_at)
+        trust(folder / "mine", key.public_pem, "maker", run.started_at)
         known = load_trusted_keys(folder / "mine")
-    if signed != "trusted":
+    else:
         with pytest.raises(BundleError, match="signature by a trusted key is required"):
             take(other, path, trusted_keys=known, require_signature=True)
-        assert everything(other) == ([], [], [])
+        assert everything(other) == NOTHING
     done = take(other, path, trusted_keys=known, require_signature=signed == "trusted")
     assert done.run.imported == signed
     assert done.run.tags == (f"imported-{signed}",)
 
 
 async def test_an_imported_run_is_graded_again_and_stays_imported(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    other: SqliteStore,
-    folder: Path,
-    told: list[events.Event],
-    environ: dict[str, str],
+    run: Run, bundle: Path, other: SqliteStore, session_there: RunSession, folder: Path
 ) -> None:
-
-    run = await made(make, suite(*TESTS))
-    take(other, attested(run))
-    (done,) = await RunSession(other, environ, told.append, folder=folder).run(Request(regrade=run.id))
+    take(other, bundle)
+    (done,) = await session_there.run(Request(regrade=run.id))
     assert (done.tally.all.passed, done.tally.asked_count) == (2, 0)
     for imported in (run.id, done.run.id):
         with pytest.raises(UsageError, match="were imported"):
@@ -209,15 +222,11 @@ async def test_an_imported_run_is_graded_again_and_stays_imported(
 # --- what is refused ---------------------------------------------------------------------------------------
 
 
-async def test_another_run_of_that_id_is_never_overwritten(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
-) -> None:
-    run = await made(make, suite(*TESTS))
-    path = attested(run)
+def test_another_run_of_that_id_is_never_overwritten(run: Run, bundle: Path, other: SqliteStore) -> None:
     stored(other, replace(run, status="finished"), [asking()])
     before = everything(other)
     with pytest.raises(BundleError, match=f"the id of another run, {run.id}"):
-        take(other, path)
+        take(other, bundle)
     assert everything(other) == before
 
 
@@ -232,23 +241,16 @@ DIFFERENCES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("what", "fields"), DIFFERENCES, ids=[what for what, _ in DIFFERENCES])
-async def test_a_run_that_differs_in_anything_is_another_one(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    other: SqliteStore,
-    store: SqliteStore,
-    what: str,
-    fields: dict[str, Any],
+def test_a_run_that_differs_in_anything_is_another_one(
+    run: Run, bundle_of: BundleOf, other: SqliteStore, what: str, fields: dict[str, Any]
 ) -> None:
-    run = replace(await made(make, suite(*TESTS)), id="20260301-120000-abcdef")
     cases = [asking(id="x"), asking(id="y")]
-    path = attested(stored(store, run, cases))
+    path = bundle_of(*cases)
     if what == "case":
         cases[1] = asking(id="y", tags=("t",))
     elif what == "order":
         cases.reverse()
-    stored(other, run, cases, **fields)
+    stored(other, replace(run, id=FOREIGN), cases, **fields)
     before = everything(other)
     with pytest.raises(BundleError, match="another run"):
         take(other, path)
@@ -261,41 +263,33 @@ async def test_a_public_bundle_is_not_stored(
     path = attested(await made(make, suite(*TESTS), holdout=0.4), public=True)
     with pytest.raises(UsageError, match="public bundle"):
         take(other, path)
-    assert everything(other) == ([], [], [])
+    assert everything(other) == NOTHING
 
 
-async def test_a_forged_bundle_is_not_stored(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
-) -> None:
-    path = attested(await made(make, suite(*TESTS)), name="b")
+def test_a_forged_bundle_is_not_stored(run: Run, attested: Attested, other: SqliteStore) -> None:
+    path = attested(run, name="b")
     lines = path / "trials.jsonl"
     lines.write_bytes(lines.read_bytes().replace(b'"no"', b'"yes"'))
     with pytest.raises(BundleError):
         take(other, path)
-    assert everything(other) == ([], [], [])
+    assert everything(other) == NOTHING
 
 
 @pytest.mark.parametrize("run_id", ["last", "../../x", "20260301", "x\n", "20260301-120000-ABCDEF"])
-async def test_a_run_without_a_proper_id_is_not_stored(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    store: SqliteStore,
-    other: SqliteStore,
-    run_id: str,
+def test_a_run_without_a_proper_id_is_not_stored(
+    run: Run, attested: Attested, store: SqliteStore, other: SqliteStore, run_id: str
 ) -> None:
-    run = await made(make, suite(*TESTS))
     path = attested(stored(store, replace(run, id=run_id), [asking()]))
     with pytest.raises(BundleError):
         take(other, path)
-    assert everything(other) == ([], [], [])
+    assert everything(other) == NOTHING
 
 
 async def test_a_bundle_that_calls_a_built_in_suite_cheap_is_of_that_suite(
     make: MakeRuns, attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
     own = await made(make, "cheap")
-    run = replace(own, id="20260301-120000-abcdef")
+    run = replace(own, id=FOREIGN)
     cases = [one.case for one in store.cases(own.suite.content)]
     path = attested(stored(store, run, cases, suite={"name": "cheap"}))
     for _ in range(2):
@@ -305,31 +299,17 @@ async def test_a_bundle_that_calls_a_built_in_suite_cheap_is_of_that_suite(
 @pytest.mark.parametrize(
     "name", ["builtin:cheap", "builtin:s", "s@v1", "s@sha256:aa", "a\nb", "\x1b[2J", " ", "n" * 201]
 )
-async def test_a_suite_cannot_pass_for_another_one(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    store: SqliteStore,
-    other: SqliteStore,
-    name: str,
-) -> None:
-    run = replace(await made(make, suite(*TESTS)), id="20260301-120000-abcdef")
-    path = attested(stored(store, run, [asking()], suite={"name": name}))
+def test_a_suite_cannot_pass_for_another_one(bundle_of: BundleOf, other: SqliteStore, name: str) -> None:
+    path = bundle_of(asking(), suite={"name": name})
     with pytest.raises(ProctorError):
         take(other, path)
-    assert everything(other) == ([], [], [])
+    assert everything(other) == NOTHING
 
 
-async def test_a_name_with_slashes_is_a_name_and_no_path(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    store: SqliteStore,
-    other: SqliteStore,
-    folder: Path,
+def test_a_name_with_slashes_is_a_name_and_no_path(
+    bundle_of: BundleOf, other: SqliteStore, folder: Path
 ) -> None:
-    run = replace(await made(make, suite(*TESTS)), id="20260301-120000-abcdef")
-    path = attested(stored(store, run, [asking(id="../../up")], suite={"name": "../../s"}))
+    path = bundle_of(asking(id="../../up"), suite={"name": "../../s"})
     before = set(folder.rglob("*"))
     take(other, path)
     assert all(new.name.startswith("other.db") for new in set(folder.rglob("*")) - before)
@@ -337,18 +317,16 @@ async def test_a_name_with_slashes_is_a_name_and_no_path(
     assert not (folder / "../../up").exists()
 
 
-async def test_what_changes_while_it_is_read_is_not_taken(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
-) -> None:
-    path = attested(await made(make, suite(*TESTS)), name="b")
+def test_what_changes_while_it_is_read_is_not_taken(run: Run, attested: Attested) -> None:
+    path = attested(run, name="b")
     found = verify_for_import(path, ImportOptions())
     for name, read in (("suite.jsonl", read_cases), ("trials.jsonl", read_trials)):
         file = path / name
         before = file.read_bytes()
         for changed in (before.replace(b"yes", b"yet"), b"".join(before.splitlines(keepends=True)[:-1])):
             file.write_bytes(changed)
-            with open_bundle(path) as bundle, pytest.raises(BundleError, match="changed while it was read"):
-                list(read(bundle, found.statement))
+            with open_bundle(path) as opened, pytest.raises(BundleError, match="changed while it was read"):
+                list(read(opened, found.statement))
         file.write_bytes(before)
 
 
@@ -364,16 +342,13 @@ class Interrupted(SqliteStore):
         super().save_trial(run_id, trial, verdict)
 
 
-async def test_an_import_that_is_interrupted_leaves_nothing(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
-) -> None:
-    path = attested(await made(make, suite(*TESTS)))
+def test_an_import_that_is_interrupted_leaves_nothing(bundle: Path, other: SqliteStore) -> None:
     breaking = Interrupted.open_file(other.path)
     with pytest.raises(KeyboardInterrupt):
-        take(breaking, path)
+        take(breaking, bundle)
     breaking.close()
-    assert everything(other) == ([], [], [])
-    assert take(other, path).is_new
+    assert everything(other) == NOTHING
+    assert take(other, bundle).is_new
 
 
 class Late(SqliteStore):
@@ -388,65 +363,53 @@ class Late(SqliteStore):
         super().add_run(run)
 
 
-async def test_who_imports_a_run_too_late_leaves_it_to_who_was_sooner(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
-) -> None:
-    path = attested(await made(make, suite(*TESTS)))
+def test_who_imports_a_run_too_late_leaves_it_to_who_was_sooner(bundle: Path, other: SqliteStore) -> None:
     late = Late.open_file(other.path)
     assert isinstance(late, Late)
-    late.bundle = path
+    late.bundle = bundle
     with pytest.raises(ProctorError):
-        take(late, path)
+        take(late, bundle)
     late.close()
     (run,) = other.runs()
     assert run.status == "finished"
     assert len(list(other.trials(run.id))) == 3
-    assert not take(other, path).is_new
+    assert not take(other, bundle).is_new
 
 
-async def test_an_import_that_was_killed_is_made_anew(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, folder: Path, store: SqliteStore
+def test_an_import_that_was_killed_is_made_anew(
+    run: Run, bundle: Path, other: SqliteStore, store: SqliteStore
 ) -> None:
-    run = await made(make, suite(*TESTS))
-    path = attested(run)
-    killed = SqliteStore.open_file(str(folder / "third.db"))
-    half = replace(run, imported="unsigned", status="running", finished_at=None)
-    stored(killed, half, [asking()])
+    killed = SqliteStore.open_file(other.path)
+    stored(killed, replace(run, imported="unsigned", status="running", finished_at=None), [asking()])
     killed.close()
-    again = SqliteStore.open_file(str(folder / "third.db"))
-    assert take(again, path).is_new
-    assert again.run(run.id).status == "finished"
-    assert list(again.trials(run.id)) == list(store.trials(run.id))
-    again.close()
+    assert take(other, bundle).is_new
+    assert other.run(run.id).status == "finished"
+    assert list(other.trials(run.id)) == list(store.trials(run.id))
 
 
-async def test_what_a_name_means_here_stays_what_it_was(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
+def test_what_a_name_means_here_stays_what_it_was(
+    bundle_of: BundleOf, store: SqliteStore, other: SqliteStore
 ) -> None:
-    run = replace(await made(make, suite(*TESTS)), id="20260301-120000-abcdef")
-    run = stored(store, run, [asking(tags=("theirs",))])
-    path = attested(run)
+    path = bundle_of(asking(tags=("theirs",)))
+    theirs = store.run(FOREIGN).suite
     writer = other.open_suite_writer()
-    writer.add(asking(tags=("mine",)), run.suite.digest)
-    mine = writer.commit(replace(run.suite, version=None))
+    writer.add(asking(tags=("mine",)), theirs.digest)
+    mine = writer.commit(replace(theirs, version=None))
     writer = other.open_suite_writer()
-    writer.add(asking("later"), run.suite.digest)
-    later = writer.commit(replace(run.suite, version=None, digest="sha256:" + "ab" * 32))
+    writer.add(asking("later"), theirs.digest)
+    later = writer.commit(replace(theirs, version=None, digest="sha256:" + "ab" * 32))
     take(other, path)
     assert other.suite("s") == later
     assert other.suite("s", "v1") == mine
-    (imported,) = list(other.cases(other.run(run.id).suite.content))
+    (imported,) = list(other.cases(other.run(FOREIGN).suite.content))
     assert imported.case.tags == ("theirs",)
 
 
-async def test_other_content_under_a_name_is_its_next_version_and_not_the_current_one(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
+def test_other_content_under_a_name_is_its_next_version_and_not_the_current_one(
+    bundle: Path, other: SqliteStore
 ) -> None:
-    path = attested(await made(make, suite(*TESTS)))
-    writer = other.open_suite_writer()
-    writer.add(asking(), "sha256:" + "ab" * 32)
-    mine = writer.commit(Suite(name="s", dialect="meridian", digest="sha256:" + "ab" * 32))
-    done = take(other, path)
+    mine = save_cases(other, [asking()])
+    done = take(other, bundle)
     assert done.run.suite.version == "v2"
     assert other.suite("s") == mine
     assert other.suite("s", "v2") == done.run.suite
@@ -476,25 +439,17 @@ ACTS = [
 
 
 @pytest.mark.parametrize(("fields", "told_as"), ACTS, ids=[what for _, what in ACTS])
-async def test_a_suite_that_would_act_here_is_named_and_refused(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    store: SqliteStore,
-    other: SqliteStore,
-    folder: Path,
-    fields: dict[str, Any],
-    told_as: str,
+def test_a_suite_that_would_act_here_is_named_and_refused(
+    bundle_of: BundleOf, other: SqliteStore, folder: Path, fields: dict[str, Any], told_as: str
 ) -> None:
-    run = replace(await made(make, suite(*TESTS)), id="20260301-120000-abcdef")
     case = asking(**fields)
     named = (TargetSpec(name=case.target, kind="command"),) if case.target else ()
-    path = attested(stored(store, run, [case], named_targets=named))
+    path = bundle_of(case, named_targets=named)
     with pytest.raises(UsageError) as error:
         take(other, path)
     assert f"case 'a' {told_as}" in str(error.value)
     assert "--allow-programs" in str(error.value)
-    assert everything(other) == ([], [], [])
+    assert everything(other) == NOTHING
     assert take(other, path, allow_programs=True).is_new
     assert not (folder / "ran").exists()
 
@@ -516,60 +471,39 @@ def test_of_a_held_out_case_no_command_is_shown() -> None:
 
 
 async def test_nobody_is_asked_by_what_a_bundle_says(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    store: SqliteStore,
-    other: SqliteStore,
-    folder: Path,
-    told: list[events.Event],
-    environ: dict[str, str],
+    bundle_of: BundleOf, other: SqliteStore, session_there: RunSession, folder: Path
 ) -> None:
-
     hostile = TargetSpec(name="echo", kind="command", model="touch ran")
     judged = asking(assertions=(Assertion(grader="llm_grader", params={"prompt": "?"}),))
-    run = replace(
-        await made(make, suite(*TESTS)), id="20260301-120000-abcdef", target=hostile, judges=(hostile,)
-    )
-    take(other, attested(stored(store, run, [judged])))
+    take(other, bundle_of(judged, target=hostile, judges=(hostile,)))
     for request in (
-        Request(regrade=run.id),
-        Request(resume=run.id),
-        Request(retry_errors=run.id),
-        Request(retry_errors=run.id, suites=("s@v1",), targets=("echo",)),
+        Request(regrade=FOREIGN),
+        Request(resume=FOREIGN),
+        Request(retry_errors=FOREIGN),
+        Request(retry_errors=FOREIGN, suites=("s@v1",), targets=("echo",)),
     ):
         with pytest.raises(UsageError):
-            await RunSession(other, environ, told.append, folder=folder).run(request)
+            await session_there.run(request)
     assert not (folder / "ran").exists()
 
 
 async def test_imported_answers_are_never_taken_for_ones_own(
-    make: MakeRuns,
-    suite: Callable[..., str],
-    attested: Attested,
-    other: SqliteStore,
-    folder: Path,
-    told: list[events.Event],
-    environ: dict[str, str],
+    bundle: Path, other: SqliteStore, session_there: RunSession
 ) -> None:
-
-    word = suite(*TESTS)
-    take(other, attested(await made(make, word)))
+    take(other, bundle)
     request = Request(
-        suites=(word,), targets=("echo",), settings=Settings(reuse=True), explicit=frozenset({"reuse"})
+        suites=("s.jsonl",), targets=("echo",), settings=Settings(reuse=True), explicit=frozenset({"reuse"})
     )
-    session = RunSession(other, environ, told.append, folder=folder)
-    (done,) = await session.run(request)
-    assert (done.tally.asked_count, done.tally.reused_count) == (3, 0)
-    (done,) = await session.run(request)
-    assert (done.tally.asked_count, done.tally.reused_count) == (0, 3)
+    for numbers in ((3, 0), (0, 3)):
+        (done,) = await session_there.run(request)
+        assert (done.tally.asked_count, done.tally.reused_count) == numbers
 
 
 async def test_a_run_from_elsewhere_joins_no_group_of_ones_own(
     make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
     own = [one.run for one in await make(suite(*TESTS), "echo mock")]
-    forged = replace(own[0], id="20260301-120000-abcdef")
+    forged = replace(own[0], id=FOREIGN)
     store.add_run(forged)
     for one in store.trials(own[0].id):
         store.save_trial(forged.id, one.trial, one.verdict or Verdict.ERROR)
