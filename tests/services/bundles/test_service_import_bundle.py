@@ -59,17 +59,6 @@ def other(folder: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture
-def attested(store: SqliteStore, folder: Path) -> Attested:
-    """The bundle of a run, unsigned unless a key is given."""
-
-    def write(run: Run, name: str = "b.zip", **fields: Any) -> Path:
-        attest(store, run, folder / name, **{"public": False, "key": None, **fields})
-        return folder / name
-
-    return write
-
-
-@pytest.fixture
 async def run(make: MakeRuns, suite: Callable[..., str]) -> Run:
     return await made(make, suite(*TESTS))
 

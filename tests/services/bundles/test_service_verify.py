@@ -14,56 +14,57 @@ from proctor.bundles.keys import get_signing_key
 from proctor.bundles.reader import Bundle
 from proctor.errors import BundleError, UsageError
 from proctor.model import Run, Selection, Settings
-from proctor.proof.canonical import canonical_json, parse_json
-from proctor.proof.merkle import leaf_hash, merkle_root
 from proctor.services import progress_lines
 from proctor.services.bundles import regrade
-from proctor.services.bundles.attest import attest
 from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.services.grading import worker_pool
-from proctor.stores.sqlite.store import SqliteStore
+from support.builders import write_lines
+from support.forging import Forger
 
 Make = Callable[..., Awaitable[Any]]
+Attested = Callable[..., Path]
 Verify = Callable[..., VerifiedBundle]
 
 
 @pytest.fixture
-def verified(store: SqliteStore, folder: Path) -> Verify:
+def verified(attested: Attested) -> Verify:
     """Attests a run and verifies that."""
 
     def check(run: Run, *, public: bool = False) -> VerifiedBundle:
-        path = folder / f"bundle-{len(list(folder.glob('bundle-*')))}"
-        attest(store, run, path, public=public, key=None)
-        return verify(path, {})
+        return verify(attested(run, public=public), {})
 
     return check
 
 
-def edited(path: Path, name: str, change: Callable[[list[Any]], object]) -> Path:
-    """The bundle with lines of a file changed, and hashes and roots made right again."""
-    from base64 import b64decode, b64encode
-    from hashlib import sha256
+@pytest.fixture
+async def run(make: Make, suite: Callable[..., str]) -> Run:
+    (done,) = await make(suite(*TESTS))
+    made: Run = done.run
+    return made
 
-    lines = [parse_json(line) for line in (path / name).read_bytes().splitlines()]
-    change(lines)
-    written = [canonical_json(line) for line in lines]
-    (path / name).write_bytes(b"".join(line + b"\n" for line in written))
-    envelope = parse_json((path / "envelope.json").read_bytes().rstrip())
-    statement = parse_json(b64decode(envelope["payload"]))
-    own = statement["predicate"]["proctor_attestation"]
-    if name.endswith(".jsonl"):
-        tree, skip = ("cases", 1) if name == "suite.jsonl" else ("trials", 0)
-        own[tree] = {
-            "root": merkle_root([leaf_hash(line) for line in written[skip:]]).hex(),
-            "size": len(written) - skip,
-        }
-    for subject in statement["subject"]:
-        subject["digest"]["sha256"] = sha256((path / subject["name"]).read_bytes()).hexdigest()
-    config = sha256((path / "config.json").read_bytes()).hexdigest()
-    statement["predicate"]["configuration"][1]["digest"]["sha256"] = config
-    envelope |= {"payload": b64encode(canonical_json(statement)).decode(), "signatures": []}
-    (path / "envelope.json").write_bytes(canonical_json(envelope) + b"\n")
-    return path
+
+def edited(path: Path, change: Callable[[list[Any]], object]) -> Path:
+    """The bundle with lines of trials changed, and hashes and roots made right again."""
+    forger = Forger(path)
+    change(forger.trials)
+    return forger.write()
+
+
+def rescored(path: Path, trial: int = 0, score: int = 0, **fields: Any) -> Path:
+    """The bundle with fields of a score changed, or taken out where they are None."""
+
+    def change(lines: list[Any]) -> None:
+        changed = lines[trial]["trial"]["scores"][score]
+        changed.update(fields)
+        for name in [name for name, value in fields.items() if value is None]:
+            del changed[name]
+
+    return edited(path, change)
+
+
+def rejudged(path: Path, judgment: int = 0, **fields: Any) -> Path:
+    """The bundle with fields of a judgment of its first score changed."""
+    return edited(path, lambda lines: lines[0]["trial"]["scores"][0]["judgments"][judgment].update(fields))
 
 
 def refused(path: Path, words: str) -> None:
@@ -130,40 +131,30 @@ async def test_a_rule_over_repeats_holds(
 
 
 async def test_a_grader_over_all_repeats_is_run_again(
-    make: Make, verified: Verify, folder: Path, module: Callable[[str], str], store: SqliteStore
+    make: Make, attested: Attested, folder: Path, module: Callable[[str], str]
 ) -> None:
     name = module("def f(prompt):\n    return 'same' if 'one' in prompt else str(id(object()))[-9:]\n")
-    rows = [
-        {"id": word, "prompt": word, "expected": {"type": "consistency"}, "num_runs": 3}
-        for word in ("one", "two")
-    ]
-    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    consistent = {"expected": {"type": "consistency"}, "num_runs": 3}
+    write_lines(folder / "c.jsonl", *({"id": word, "prompt": word, **consistent} for word in ("one", "two")))
     (done,) = await make("c.jsonl", f"function:{name}:f")
-    assert verified(done.run).graded_again == 6
-
-    def change(lines: list[Any]) -> None:
-        lines[1]["trial"]["output"]["text"] = "other"
-
-    attest(store, done.run, folder / "b", public=False, key=None)
-    refused(edited(folder / "b", "trials.jsonl", change), "and grading the answer again gives")
+    path = attested(done.run)
+    assert verify(path, {}).graded_again == 6
+    changed = edited(path, lambda lines: lines[1]["trial"]["output"].update(text="other"))
+    refused(changed, "and grading the answer again gives")
 
 
 async def test_what_is_said_over_repeats_of_which_one_is_missing_is_found(
-    make: Make, folder: Path, module: Callable[[str], str], store: SqliteStore
+    make: Make, folder: Path, module: Callable[[str], str], attested: Attested
 ) -> None:
     name = module("n = []\ndef f(prompt):\n    n.append(1)\n    return 'same' if len(n) != 2 else 1 / 0\n")
     row = {"id": "one", "prompt": "one", "expected": {"type": "consistency"}, "num_runs": 3}
-    (folder / "c.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    write_lines(folder / "c.jsonl", row)
     (done,) = await make("c.jsonl", f"function:{name}:f", settings=Settings(allow_errors=3, concurrency=1))
-    attest(store, done.run, folder / "b", public=False, key=None)
-    found = verify(folder / "b", {})
+    path = attested(done.run)
+    found = verify(path, {})
     assert (found.statement.claims["all"].errors, found.graded_again) == (1, 2)
-
-    def change(lines: list[Any]) -> None:
-        lines[0]["trial"]["scores"][0] |= {"outcome": "pass", "value": 1}
-        lines[0]["verdict"] = "pass"
-
-    refused(edited(folder / "b", "trials.jsonl", change), "the outcome is pass, and should be unscored")
+    edited(path, lambda lines: lines[0].update(verdict="pass"))
+    refused(rescored(path, outcome="pass", value=1), "the outcome is pass, and should be unscored")
 
 
 EVERY = """
@@ -219,7 +210,7 @@ async def test_programs_and_variables_are_recounted_and_named_and_no_program_run
 
 
 async def test_a_recounted_score_must_follow_from_its_value(
-    make: Make, folder: Path, environ: dict[str, str], store: SqliteStore
+    make: Make, folder: Path, environ: dict[str, str], attested: Attested
 ) -> None:
     environ["WORD_OF_TODAY"] = "marmalade"
     (folder / "every.eval.yaml").write_text(EVERY, encoding="utf-8")
@@ -231,20 +222,15 @@ async def test_a_recounted_score_must_follow_from_its_value(
         (2, "outcome", "pass", "is pass, and the value"),
         (1, "required", 0.2, "the gate is 0.2, and the assertion has 0.25"),
     ):
-        path = folder / f"b{place}{field}"
-        attest(store, done.run, path, public=False, key=None)
-
-        def change(lines: list[Any], place: int = place, field: str = field, value: object = value) -> None:
-            lines[place]["trial"]["scores"][0][field] = value
-
-        refused(edited(path, "trials.jsonl", change), words)
+        path = attested(done.run, f"b{place}{field}")
+        refused(rescored(path, place, **{field: value}), words)
 
 
 # --- judges ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-async def judgeable(make: Make, folder: Path, store: SqliteStore) -> Callable[..., Awaitable[Path]]:
+async def judgeable(make: Make, folder: Path, attested: Attested) -> Callable[..., Awaitable[Path]]:
     """A bundle of one question that judges decided, with the replies that are given."""
 
     async def build(*replies: str, repeats: int = 1, target: str = "echo") -> Path:
@@ -264,9 +250,7 @@ async def judgeable(make: Make, folder: Path, store: SqliteStore) -> Callable[..
             judges.append(f"scripted:judge{nth}.jsonl")
         settings = Settings(judge_repeats=repeats)
         (done,) = await make("j.jsonl", target, judges=tuple(judges), settings=settings)
-        path = folder / "judged"
-        attest(store, done.run, path, public=False, key=None)
-        return path
+        return attested(done.run)
 
     return build
 
@@ -297,42 +281,23 @@ async def test_what_judges_said_is_recounted(
 async def test_a_score_that_its_judgments_do_not_make_is_found(
     judgeable: Judgeable, change: dict[str, Any], words: str
 ) -> None:
-    path = await judgeable("NO")
-
-    def forge(lines: list[Any]) -> None:
-        score = lines[0]["trial"]["scores"][0]
-        score.update(change)
-        if score["judgments"] is None:
-            del score["judgments"]
-
-    refused(edited(path, "trials.jsonl", forge), words)
+    refused(rescored(await judgeable("NO"), **change), words)
 
 
 async def test_a_judgment_that_its_reply_does_not_make_is_found(judgeable: Judgeable) -> None:
-    def change(lines: list[Any]) -> None:
-        score = lines[0]["trial"]["scores"][0]
-        score.update(outcome="pass", value=1)
-        score["judgments"][0].update(passed=True, value=1)
-
-    path = edited(await judgeable("NO"), "trials.jsonl", change)
-    refused(path, "`passed` of judgment 1 by scripted:judge0.jsonl is True, and should be False")
+    path = rejudged(await judgeable("NO"), passed=True, value=1)
+    words = "`passed` of judgment 1 by scripted:judge0.jsonl is True, and should be False"
+    refused(rescored(path, outcome="pass", value=1), words)
 
 
 async def test_judgments_that_were_outvoted_or_left_out_are_found(judgeable: Judgeable) -> None:
     path = await judgeable("NO", "NO", "YES")
-    whole = (path / "trials.jsonl").read_bytes()
-
-    def outvoted(lines: list[Any]) -> None:
-        score = lines[0]["trial"]["scores"][0]
-        score["judgments"][1].update(passed=True, value=1)
-
+    words = "`passed` of judgment 2 by scripted:judge1.jsonl is True, and should be False"
+    refused(rejudged(path, 1, passed=True, value=1), words)
+    rejudged(path, 1, passed=False, value=0)
+    assert verify(path, {}).statement.claims["all"].failed == 1
     refused(
-        edited(path, "trials.jsonl", outvoted),
-        "`passed` of judgment 2 by scripted:judge1.jsonl is True, and should be False",
-    )
-    (path / "trials.jsonl").write_bytes(whole)
-    refused(
-        edited(path, "trials.jsonl", lambda lines: lines[0]["trial"]["scores"][0]["judgments"].pop(0)),
+        edited(path, lambda lines: lines[0]["trial"]["scores"][0]["judgments"].pop(0)),
         "the outcome is fail, and the judges' replies make it unscored",
     )
 
@@ -349,40 +314,26 @@ async def test_an_empty_answer_that_no_judge_saw_can_only_fail(
 ) -> None:
     path = await judgeable("YES", target="scripted:empty.jsonl")
     assert verify(path, {}).statement.claims["all"].failed == 1
-    refused(edited(path, "trials.jsonl", lambda lines: lines[0]["trial"]["scores"][0].update(change)), words)
+    refused(rescored(path, **change), words)
 
 
 async def test_judgments_that_are_said_to_be_counted_by_another_rule_are_found(judgeable: Judgeable) -> None:
     path = await judgeable("YES", "NO")
     assert verify(path, {}).statement.claims["all"].unscored == 1
-    details: dict[str, Any] = {"rule": "any", "for": 1, "against": 1, "unread": 0}
-
-    def change(lines: list[Any]) -> None:
-        lines[0]["trial"]["scores"][0] |= {"outcome": "pass", "value": 1, "details": details}
-
+    details = {"rule": "any", "for": 1, "against": 1, "unread": 0}
     words = "the outcome is pass, and the judges' replies make it unscored"
-    refused(edited(path, "trials.jsonl", change), words)
+    refused(rescored(path, outcome="pass", value=1, details=details), words)
 
 
 async def test_a_judge_who_never_judged_is_named(judgeable: Judgeable) -> None:
-    def change(lines: list[Any]) -> None:
-        lines[0]["trial"]["scores"][0]["judgments"][0]["judge"] = "openai:gpt-99"
-
-    found = verify(edited(await judgeable("NO"), "trials.jsonl", change), {})
+    found = verify(rejudged(await judgeable("NO"), judge="openai:gpt-99"), {})
     assert any("the run has no such judge" in line for line in found.unverified)
 
 
-async def test_a_judgment_beside_a_check_that_asks_nobody_is_found(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
-) -> None:
-    (done,) = await make(suite(*TESTS))
-    attest(store, done.run, folder / "b", public=False, key=None)
-
-    def change(lines: list[Any]) -> None:
-        score = lines[0]["trial"]["scores"][0]
-        score |= {"outcome": "pass", "value": 1, "judgments": [{"judge": "x", "prompt_digest": "y"}]}
-
-    refused(edited(folder / "b", "trials.jsonl", change), "the number of judgments is 1, and should be 0")
+def test_a_judgment_beside_a_check_that_asks_nobody_is_found(run: Run, attested: Attested) -> None:
+    judgments = [{"judge": "x", "prompt_digest": "y"}]
+    path = rescored(attested(run), outcome="pass", value=1, judgments=judgments)
+    refused(path, "the number of judgments is 1, and should be 0")
 
 
 JUDGED_SEVERAL = """
@@ -416,7 +367,7 @@ tests:
 async def test_what_judges_say_of_items_and_members_is_read_again(
     make: Make,
     folder: Path,
-    store: SqliteStore,
+    attested: Attested,
     module: Callable[[str], str],
     place: int,
     change: dict[str, Any],
@@ -431,24 +382,14 @@ async def test_what_judges_say_of_items_and_members_is_read_again(
         "    return a if 'to decide' in text else b if 'kind?' in text else c\n"
     )
     (done,) = await make("s.eval.yaml", judges=(f"function:{name}:f",))
-    attest(store, done.run, folder / "b", public=False, key=None)
-    found = verify(folder / "b", {})
+    path = attested(done.run)
+    found = verify(path, {})
     assert (found.recounted, found.unverified) == ({"rubrics": 1, "composite": 1}, ())
-
-    def forge(lines: list[Any]) -> None:
-        score = lines[0]["trial"]["scores"][place]
-        score.update(change)
-        if score.get("required", 1) is None:
-            del score["required"]
-
-    refused(edited(folder / "b", "trials.jsonl", forge), words)
+    refused(rescored(path, score=place, **change), words)
 
 
 async def test_replies_to_prompts_of_another_version_are_counted_and_named(judgeable: Judgeable) -> None:
-    def change(lines: list[Any]) -> None:
-        lines[0]["trial"]["scores"][0]["judgments"][0]["prompt_digest"] = "sha256:0"
-
-    found = verify(edited(await judgeable("NO"), "trials.jsonl", change), {})
+    found = verify(rejudged(await judgeable("NO"), prompt_digest="sha256:0"), {})
     assert any("1 judgments were counted without reading" in line for line in found.unverified)
 
 
@@ -457,7 +398,7 @@ async def test_replies_to_prompts_of_another_version_are_counted_and_named(judge
 
 @pytest.mark.slow
 async def test_a_pattern_that_does_not_end_is_given_up(
-    make: Make, folder: Path, store: SqliteStore, verified: Verify, monkeypatch: pytest.MonkeyPatch
+    make: Make, folder: Path, attested: Attested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regrade, "_MAX_LOST_S", 0.2)
     tests = "".join(
@@ -467,21 +408,19 @@ async def test_a_pattern_that_does_not_end_is_given_up(
     (folder / "slow.eval.yaml").write_text(f"tests:\n{tests}", encoding="utf-8")
     (folder / "a.jsonl").write_text('{"*": "short"}', encoding="utf-8")
     (done,) = await make("slow.eval.yaml", "scripted:a.jsonl")
-    path = folder / "slow"
-    attest(store, done.run, path, public=False, key=None)
 
     def change(lines: list[Any]) -> None:
         for line in lines:
             line["trial"]["output"]["text"] = "a" * 60 + "!"
 
-    found = verify(edited(path, "trials.jsonl", change), {})
+    found = verify(edited(attested(done.run), change), {})
     assert found.recounted == {"regex": 20}
     assert any("Not every check by regex ended in time" in line for line in found.unverified)
 
 
 @pytest.mark.slow
 async def test_a_schema_that_does_not_end_is_given_up(
-    make: Make, folder: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    make: Make, folder: Path, attested: Attested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
     schema: dict[str, Any] = {"$defs": {"x0": {"type": "integer"}}}
@@ -489,48 +428,30 @@ async def test_a_schema_that_does_not_end_is_given_up(
         below = {"$ref": f"#/$defs/x{n - 1}"}
         schema["$defs"][f"x{n}"] = {"anyOf": [below, below]}
     schema |= {"$ref": "#/$defs/x25"}
-    row = {
-        "id": "q",
-        "input": "1",
-        "expected": {"type": "json_schema", "schema": schema},
-        "scoring": {"method": "json_schema"},
-    }
-    row["prompt"] = row.pop("input")
-    (folder / "bomb.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    expected = {"type": "json_schema", "schema": schema}
+    row = {"id": "q", "prompt": "1", "expected": expected, "scoring": {"method": "json_schema"}}
+    write_lines(folder / "bomb.jsonl", row)
     (done,) = await make("bomb.jsonl")
     assert done.tally.all.passed == 1
-    path = folder / "bomb"
-    attest(store, done.run, path, public=False, key=None)
-
-    def change(lines: list[Any]) -> None:
-        lines[0]["trial"]["output"]["text"] = '"text"'
-
-    found = verify(edited(path, "trials.jsonl", change), {})
-    assert found.recounted == {"json_schema": 1}
+    path = edited(attested(done.run), lambda lines: lines[0]["trial"]["output"].update(text='"text"'))
+    assert verify(path, {}).recounted == {"json_schema": 1}
 
 
 # --- around it ---------------------------------------------------------------------------------------------
 
 
-async def test_a_signed_bundle_needs_cryptography_and_an_unsigned_one_does_not(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_signed_bundle_needs_cryptography_and_an_unsigned_one_does_not(
+    run: Run, attested: Attested, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (done,) = await make(suite(*TESTS))
-    attest(store, done.run, folder / "signed", public=False, key=get_signing_key(folder / "keys", None))
-    attest(store, done.run, folder / "unsigned", public=False, key=None)
+    signed, unsigned = attested(run, "signed", key=get_signing_key(folder / "keys", None)), attested(run)
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(UsageError, match=r"pip install 'proctor\[sign\]'"):
-        verify(folder / "signed", {})
-    assert verify(folder / "unsigned", {}).standing == "unsigned"
+        verify(signed, {})
+    assert verify(unsigned, {}).standing == "unsigned"
 
 
-async def test_an_archive_and_a_folder_come_to_the_same(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
-) -> None:
-    (done,) = await make(suite(*TESTS))
-    attest(store, done.run, folder / "b", public=True, key=None)
-    attest(store, done.run, folder / "b.zip", public=True, key=None)
-    one, other = verify(folder / "b", {}), verify(folder / "b.zip", {})
+def test_an_archive_and_a_folder_come_to_the_same(run: Run, attested: Attested) -> None:
+    one, other = (verify(attested(run, name, public=True), {}) for name in ("b", "b.zip"))
     assert (one.statement, one.hidden, one.run) == (other.statement, other.hidden, other.run)
 
 
@@ -543,39 +464,30 @@ async def test_an_archive_and_a_folder_come_to_the_same(
         ("environment.json", b'"python":"3', b'"python":"9'),
     ],
 )
-async def test_a_file_that_is_exchanged_after_it_was_hashed_is_found(
-    make: Make,
-    suite: Callable[..., str],
-    store: SqliteStore,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    before: bytes,
-    after: bytes,
+def test_a_file_that_is_exchanged_after_it_was_hashed_is_found(
+    run: Run, attested: Attested, monkeypatch: pytest.MonkeyPatch, name: str, before: bytes, after: bytes
 ) -> None:
-    (done,) = await make(suite(*TESTS))
-    attest(store, done.run, folder / "b", public=False, key=None)
+    folder = attested(run)
     sha256 = Bundle.sha256
 
     def hashed(bundle: Bundle, file: str) -> str:
         digest = sha256(bundle, file)
         if file == name:
-            path = folder / "b" / file
+            path = folder / file
             path.write_bytes(path.read_bytes().replace(before, after))
         return digest
 
     monkeypatch.setattr(Bundle, "sha256", hashed)
-    refused(folder / "b", f"{name} was changed while it was read")
+    refused(folder, f"{name} was changed while it was read")
 
 
-async def test_progress_is_told_of_what_takes_long(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_progress_is_told_of_what_takes_long(
+    run: Run, attested: Attested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (done,) = await make(suite(*TESTS))
-    attest(store, done.run, folder / "b", public=False, key=None)
+    path = attested(run)
     told: list[str] = []
-    verify(folder / "b", {}, told.append)
+    verify(path, {}, told.append)
     assert told == []
     monkeypatch.setattr(progress_lines, "_FIRST_S", 0.0)
-    verify(folder / "b", {}, told.append)
+    verify(path, {}, told.append)
     assert told == ["1 of 20 trials checked so far"]
