@@ -41,9 +41,8 @@ def _forever() -> None:
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[GradingProcess]:
     monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
-    process = GradingProcess()
-    yield process
-    process.close()
+    with closing(GradingProcess()) as process:
+        yield process
 
 
 def test_a_process_gives_what_a_function_gives(process: GradingProcess) -> None:
@@ -93,14 +92,11 @@ def test_a_worker_in_a_long_computation_ends_with_its_parent() -> None:
 
 @needs_timer
 def test_what_is_not_soon_is_ended_in_the_middle() -> None:
-    isolation = BlockingIsolation()
-    try:
+    with closing(BlockingIsolation()) as isolation:
         assert isolation.attempt(partial(sum, [1, 2]), 0) == 3
         assert isolation.attempt(_forever, 0) is None
         assert isolation.attempt(partial(re.search, "(a|aa)+$", "a" * 60 + "b"), 0) is None
         assert isolation.attempt(partial(sum, [1, 2]), MAX_INLINE_SIZE + 1) is None
-    finally:
-        isolation.close()
 
 
 @needs_timer
@@ -129,22 +125,18 @@ def test_what_is_called_because_an_object_is_freed_runs_to_its_end() -> None:
 
 @needs_timer
 def test_what_took_long_once_is_not_attempted_again() -> None:
-    isolation = BlockingIsolation()
-    try:
+    with closing(BlockingIsolation()) as isolation:
         assert isolation.attempt(_forever, 0, "slow") is None
         assert isolation.attempt(partial(sum, [1, 2]), 0, "slow") is None
         assert isolation.attempt(partial(sum, [1, 2]), 0, "quick") == 3
-    finally:
-        isolation.close()
 
 
 def test_without_an_alarm_only_what_is_tiny_is_done_at_once() -> None:
     values: list[int | None] = []
 
     def work() -> None:
-        isolation = BlockingIsolation()
-        values.extend(isolation.attempt(partial(len, "ab"), size) for size in (2, 10_000))
-        isolation.close()
+        with closing(BlockingIsolation()) as isolation:
+            values.extend(isolation.attempt(partial(len, "ab"), size) for size in (2, 10_000))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -153,25 +145,21 @@ def test_without_an_alarm_only_what_is_tiny_is_done_at_once() -> None:
 
 
 async def test_stopping_ends_what_takes_long_and_nothing_comes_of_it() -> None:
-    isolation = EventLoopIsolation()
-    task = asyncio.create_task(isolation.call(IN_C, MAX_INLINE_SIZE + 1))
-    try:
+    with closing(EventLoopIsolation()) as isolation:
+        task = asyncio.create_task(isolation.call(IN_C, MAX_INLINE_SIZE + 1))
         while not isolation.is_waiting:
             await asyncio.sleep(0.001)
         isolation.stop()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, PATIENCE_S)
         assert await isolation.call(partial(sum, [1, 2]), 0) == 3
-    finally:
-        isolation.close()
 
 
 @pytest.mark.slow
 @needs_timer
 async def test_others_are_served_while_one_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.5)
-    isolation = EventLoopIsolation()
-    try:
+    with closing(EventLoopIsolation()) as isolation:
         long = asyncio.create_task(isolation.call(IN_C, MAX_INLINE_SIZE + 1))
         while not isolation.is_waiting:
             await asyncio.sleep(0.001)
@@ -179,8 +167,6 @@ async def test_others_are_served_while_one_takes_long(monkeypatch: pytest.Monkey
         assert not long.done()
         with pytest.raises(TimeLimitExceeded):
             await long
-    finally:
-        isolation.close()
 
 
 def test_a_process_whose_time_was_up_as_its_reply_came_gets_no_other_job(process: GradingProcess) -> None:
@@ -203,11 +189,8 @@ async def test_a_part_of_a_grader_that_does_not_end_is_told_with_its_name_and_th
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
-    isolation = EventLoopIsolation()
-    try:
+    with closing(EventLoopIsolation()) as isolation:
         graded = GradingInput(case=Case(id="c", input=()), output=Output(text=""), isolation=isolation)
         result = await score(Assertion(grader="slow"), graded, lambda _name: _Slow)
-    finally:
-        isolation.close()
     assert result.outcome is Verdict.UNSCORED
     assert result.reason.startswith("The grader 'slow' did not end within 0.2 s of processor time.")

@@ -150,50 +150,51 @@ async def test_a_fair_judge_agrees_and_nothing_sways_it(
     assert done.usage.cost_usd is None
 
 
-async def test_a_judge_that_passes_what_it_is_shown_first_is_found_out(
-    judge: HttpJudge, labels: Write, calibrate: Calibrate
+@pytest.mark.parametrize(
+    ("judges", "consistent", "shift", "position", "length"),
+    [
+        (
+            lambda answer, shown, _: (
+                is_right(answer, shown) or shown.index("BEGIN ANSWER") < shown.index("BEGIN REFERENCE")
+            ),
+            20,
+            0.5,
+            "pass",
+            None,
+        ),
+        (lambda answer, shown, _: is_right(answer, shown) or len(answer) > 300, 20, 0.0, None, "pass"),
+        (lambda answer, shown, _: is_right(answer, shown) and len(answer) < 300, 20, 0.0, None, "fail"),
+        (
+            lambda answer, shown, seed: (
+                is_right(answer, shown) != (CITIES.index(piece("REFERENCE", shown)) < 4 and seed == 43)
+            ),
+            12,
+            0.0,
+            None,
+            None,
+        ),
+    ],
+    ids=["what is shown first", "what is long", "what is short", "what the seed says"],
+)
+async def test_a_judge_that_prefers_something_is_found_out_though_it_agrees_as_a_run_asks(
+    judge: HttpJudge,
+    labels: Write,
+    calibrate: Calibrate,
+    judges: Judges,
+    consistent: int,
+    shift: float,
+    position: str | None,
+    length: str | None,
 ) -> None:
-    def by_place(answer: str, shown: str, _seed: int) -> bool:
-        return is_right(answer, shown) or shown.index("BEGIN ANSWER") < shown.index("BEGIN REFERENCE")
-
-    judge.judges = by_place
+    judge.judges = judges
     found = (await calibrate(judge.word, labels(answers()))).calibration
-    assert agreement(found) == (20, 20)  # as a run asks, the answer stands last
+    assert (agreement(found), consistency(found)) == ((20, 20), (consistent, 20))
     assert found.position is not None
-    assert (changed_share(found.position), net_shift(found.position).value) == ((10, 20), 0.5)
-    assert (bias(found.position), bias(found.length)) == ("pass", None)
-
-
-async def test_a_judge_that_passes_what_is_long_is_found_out(
-    judge: HttpJudge, labels: Write, calibrate: Calibrate
-) -> None:
-    judge.judges = lambda answer, shown, _seed: is_right(answer, shown) or len(answer) > 300
-    found = (await calibrate(judge.word, labels(answers()))).calibration
-    assert agreement(found) == (20, 20)
-    assert (bias(found.position), bias(found.length)) == (None, "pass")
-    assert found.length_failed is not None
-    assert (found.length_failed.to_pass, found.length_failed.count) == (10, 10)
-
-
-async def test_a_judge_that_fails_what_is_long_is_found_out(
-    judge: HttpJudge, labels: Write, calibrate: Calibrate
-) -> None:
-    judge.judges = lambda answer, shown, _seed: is_right(answer, shown) and len(answer) < 300
-    found = (await calibrate(judge.word, labels(answers()))).calibration
-    assert bias(found.length) == "fail"
-
-
-async def test_a_judge_that_wavers_with_the_seed_is_unsteady_and_not_called_biased(
-    judge: HttpJudge, labels: Write, calibrate: Calibrate
-) -> None:
-    def wavering(answer: str, shown: str, seed: int) -> bool:
-        hit = CITIES.index(piece("REFERENCE", shown)) < 4 and seed == 43
-        return is_right(answer, shown) != hit
-
-    judge.judges = wavering
-    found = (await calibrate(judge.word, labels(answers()))).calibration
-    assert (agreement(found), consistency(found)) == ((20, 20), (12, 20))
-    assert (bias(found.position), bias(found.length)) == (None, None)
+    assert net_shift(found.position).value == shift
+    assert (bias(found.position), bias(found.length)) == (position, length)
+    if length == "pass":
+        assert found.length_failed is not None
+        assert (found.length_failed.to_pass, found.length_failed.count) == (10, 10)
 
 
 async def test_replies_without_a_verdict_are_unscored_and_no_fail(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.model import (
     Assertion,
@@ -15,7 +16,6 @@ from proctor.model import (
     Judgment,
     Label,
     Run,
-    Suite,
     Verdict,
 )
 from proctor.protocols import StoredLabel
@@ -28,17 +28,10 @@ from proctor.services.judges.review import (
     load_review_answers,
 )
 from proctor.stores import open_store
-from support.builders import ECHO, NOON, make_case, make_score, make_trial
+from support.builders import NOON, make_case, make_run, make_score, make_trial
 from support.stores import save_cases
 
 NUMBERS = count(1)
-
-
-def a_run(**fields: Any) -> Run:
-    suite = Suite(name="s", dialect="meridian", digest="sha256:0")
-    target = ECHO
-    given: dict[str, Any] = {"id": "r1", "group": "g", "suite": suite, "target": target, "started_at": NOON}
-    return Run(**given | fields)
 
 
 def answers(number: int = 40, **fields: Any) -> list[ReviewableAnswer]:
@@ -58,7 +51,7 @@ def review(
     by: str = "ana",
     revealed: bool = False,
 ) -> Review:
-    return Review(a_run(), ReviewAnswers(there), labels, by=by, revealed=revealed)
+    return Review(make_run(id="r1"), ReviewAnswers(there), labels, by=by, revealed=revealed)
 
 
 def order(there: Sequence[ReviewableAnswer], by: str = "ana") -> list[int]:
@@ -99,7 +92,7 @@ def test_what_is_skipped_comes_again_at_the_end() -> None:
 
 
 def test_filters_leave_out_what_is_not_wanted() -> None:
-    there = [*answers(2), *(ReviewableAnswer(**_fields(one, tags=("bus",))) for one in answers(4)[2:])]
+    there = [*answers(2), *(replace(one, tags=("bus",)) for one in answers(4)[2:])]
     made = review(there, [said(there[2], passed=False)])
     assert {made.next(one, "all", "bus") for one in there} == {there[2], there[3]}
     assert made.next(None, "unlabelled", "bus") == there[3]
@@ -108,12 +101,8 @@ def test_filters_leave_out_what_is_not_wanted() -> None:
     assert made.tags == ["bus"]
 
 
-def _fields(one: ReviewableAnswer, **others: Any) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one.__struct_fields__} | others
-
-
 def test_only_verdicts_of_judges_are_held_against_labels_where_a_judge_was_asked() -> None:
-    judged, unjudged = answers(1)[0], ReviewableAnswer(**_fields(answers(2)[1], judged=False))
+    judged, unjudged = answers(1)[0], replace(answers(2)[1], judged=False)
     labels = [said(judged, passed=False), said(unjudged, passed=False)]
     made = review([judged, unjudged], labels)
     assert made.who == "the judge"
@@ -130,7 +119,7 @@ def test_no_verdict_is_no_disagreement(verdict: bool | None, differs: bool) -> N
 
 
 def test_held_out_answers_are_left_out_until_they_are_revealed() -> None:
-    there = [*answers(2), *(ReviewableAnswer(**_fields(one, held_out=True)) for one in answers(5)[2:])]
+    there = [*answers(2), *(replace(one, held_out=True) for one in answers(5)[2:])]
     labels = [said(one, passed=True) for one in there]
     sealed, revealed = review(there, labels), review(there, labels, revealed=True)
     assert (sealed.total, sealed.sealed, sealed.labelled) == (2, 3, 2)
@@ -162,7 +151,7 @@ def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_p
 def kept_run(tmp_path: Path) -> Iterator[tuple[Any, Run]]:
     """A run in a store: one judged answer, one by graders alone, one without an answer, one that waits."""
     store = open_store(str(tmp_path / "s.db"))
-    run = a_run(suite=save_cases(store, [make_case(f"c{n}", tags=("t",)) for n in range(4)]))
+    run = make_run(id="r1", suite=save_cases(store, [make_case(f"c{n}", tags=("t",)) for n in range(4)]))
     store.add_run(run)
     judgment = Judgment(judge="j", prompt_digest="sha256:1")
     judged = make_trial(

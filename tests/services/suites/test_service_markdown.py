@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proctor.errors import ExitCode, SuiteError
+from proctor.errors import ExitCode
 from proctor.model import JudgeRule, Settings
 from proctor.reports.runs.serialize import RunReport, judge_notes
 from proctor.services import events
@@ -114,15 +114,6 @@ async def test_an_evaluation_is_all_or_nothing_and_has_feedback(
     assert "It names Cusco." in score.reason
 
 
-async def test_comments_are_sent_as_they_are_and_warned_of(
-    tests: Folder, store: SqliteStore, told: list[events.Event]
-) -> None:
-    tests.write("tests/a.md", "# 👤\n\n<!-- be quick -->\nHi\n\n---\n\nMust greet.\n")
-    done = await tests.run()
-    assert sent(store, done)["a"] == [("user", "<!-- be quick -->\nHi")]
-    assert any("comment" in event.message for event in told if isinstance(event, events.WarningMessage))
-
-
 async def test_a_modified_test_is_asked_and_a_former_run_keeps_its_version(
     tests: Folder, store: SqliteStore
 ) -> None:
@@ -203,99 +194,6 @@ async def test_an_ordinary_tag_makes_none(tests: Folder) -> None:
     assert set(tagged.tally.tags) == {"geography", "cities"}
 
 
-async def test_a_test_without_tags_runs(tests: Folder) -> None:
-    tests.write("tests/a.md", "# 👤\n\nHi\n\n---\n\nMust greet.\n")
-    assert (await tests.run()).tally.all.total == 1
-
-
-REPLACED = """---
-replacements:
-{replacements}
----
-
-# 👤
-
-{question}
-
----
-
-{instructions}
-"""
-
-
-def replaced(replacements: str, question: str, instructions: str = "Must answer.") -> str:
-    return REPLACED.format(replacements=replacements, question=question, instructions=instructions)
-
-
-async def test_the_simple_pattern_gives_a_version_a_value(tests: Folder, store: SqliteStore) -> None:
-    tests.write(
-        "tests/a.md",
-        replaced("  topic:\n    - How was your walk?\n    - Which soup is best?", "Q: `{{topic}}`"),
-    )
-    assert sent(store, await tests.run()) == {
-        "a[topic=How was your walk?]": [("user", "Q: How was your walk?")],
-        "a[topic=Which soup is best?]": [("user", "Q: Which soup is best?")],
-    }
-
-
-async def test_the_combined_pattern_gives_every_pair_with_the_first_key_slowest(
-    tests: Folder, store: SqliteStore
-) -> None:
-    lists = "  topic:\n    - Soup?\n    - Walk?\n  name:\n    - Ada\n    - Ben"
-    tests.write("tests/a.md", replaced(lists, "Q: `{{topic}}` - `{{name}}`"))
-    texts = [messages[0][1] for messages in sent(store, await tests.run()).values()]
-    assert texts == ["Q: Soup? - Ada", "Q: Soup? - Ben", "Q: Walk? - Ada", "Q: Walk? - Ben"]
-
-
-async def test_the_advanced_pattern_pairs_what_stands_together(tests: Folder, store: SqliteStore) -> None:
-    rows = "  - topic: Who wrote the letter?\n    answer: Ada\n  - topic: Who read it?\n    answer: Ben"
-    tests.write("tests/a.md", replaced(rows, "`{{topic}}`", "Must say `{{answer}}`."))
-    done = await tests.run()
-    pairs = [
-        (stored.case.input[0].content, stored.case.criteria) for stored in store.cases(done.run.suite.content)
-    ]
-    assert pairs == [("Who wrote the letter?", "Must say Ada."), ("Who read it?", "Must say Ben.")]
-
-
-async def test_block_texts_and_a_list_inside_a_row_share_the_rest_of_it(
-    tests: Folder, store: SqliteStore
-) -> None:
-    # The document says that its last sample gives four versions. As printed it is no YAML, and repaired it
-    # gives three: one of the first row and two of the second.
-    rows = (
-        "  - pair: |\n      A: 7,100\n      B: 7,200\n    answer: B\n"
-        "  - pair:\n      - |\n        A: 12.50\n        B: 12.5\n"
-        "      - |\n        A: 3,000\n        B: 3000\n"
-        "    answer: neither (they are equal)"
-    )
-    tests.write("tests/a.md", replaced(rows, "`{{pair}}`\n\nWhich is more?", "Must say `{{answer}}`."))
-    done = await tests.run()
-    cases = [stored.case for stored in store.cases(done.run.suite.content)]
-    assert [case.criteria for case in cases] == ["Must say B.", *["Must say neither (they are equal)."] * 2]
-    assert cases[1].input[0].content == "A: 12.50\nB: 12.5\n\nWhich is more?"
-
-
-async def test_an_empty_list_is_an_error_and_no_test_disappears(tests: Folder) -> None:
-    tests.write("tests/a.md", replaced("  topic: []", "`{{topic}}`"))
-    tests.write("tests/b.md", CAPITAL)
-    with pytest.raises(SuiteError) as refused:
-        await tests.run()
-    (problem,) = refused.value.problems
-    assert problem.path.endswith("a.md")
-    assert problem.line == 3
-
-
-async def test_prompts_and_tests_multiply(tests: Folder, store: SqliteStore) -> None:
-    tests.write("prompts/brief.md", "---\nid: brief\n---\n\nAnswer in one word.\n")
-    tests.write("prompts/kind.md", "---\nid: kind\n---\n\nBe kind.\n")
-    tests.write("tests/capital.md", CAPITAL.replace("tags:", "systemPrompts: [brief, kind]\ntags:"))
-    found = sent(store, await tests.run())
-    assert {name: messages[0] for name, messages in found.items()} == {
-        "capital~brief": ("system", "Answer in one word."),
-        "capital~kind": ("system", "Be kind."),
-    }
-
-
 async def test_an_edited_prompt_asks_again_only_what_it_is_sent_with(tests: Folder) -> None:
     tests.write("prompts/brief.md", "---\nid: brief\n---\n\nAnswer in one word.\n")
     tests.write("tests/a.md", CAPITAL.replace("tags:", "systemPrompts: [brief]\ntags:"))
@@ -334,14 +232,6 @@ async def test_several_evaluators_and_evaluations_are_kept_apart(tests: Folder, 
     assert (score.details["rule"], score.details["agreement"]) == ("mean", 1.0)
 
 
-async def test_an_edited_evaluator_judges_everything_again_and_asks_nothing(tests: Folder) -> None:
-    tests.write("tests/capital.md", CAPITAL)
-    tests.write("prompts/one.md", EVALUATOR.format(id="one", more="Be fair."))
-    await tests.run()
-    tests.write("prompts/one.md", EVALUATOR.format(id="one", more="Be very fair."))
-    assert numbers(await tests.run()) == {"asked": 0, "graded": 1, "reused": 1, "total": 1}
-
-
 async def test_a_project_chooses_its_prompts_and_evaluators(
     tests: Folder, folder: Path, store: SqliteStore
 ) -> None:
@@ -353,32 +243,6 @@ async def test_a_project_chooses_its_prompts_and_evaluators(
     (stored,) = store.cases(done.run.suite.content)
     (assertion,) = stored.case.assertions
     assert [evaluator["id"] for evaluator in assertion.params["evaluators"]] == ["two"]
-
-
-@pytest.fixture
-def five_hundred(tests: Folder) -> Folder:
-    rows = "\n".join(f"    - number {number}" for number in range(50))
-    for name in range(10):
-        prompt = "even" if name % 2 == 0 else "odd"
-        head = f"---\nsystemPrompts: [{prompt}]\nreplacements:\n  which:\n{rows}\n---\n"
-        turns = f"\n# 👤\n\nFile {name}, `{{{{which}}}}`?\n\n---\n\nMust answer {name}.\n"
-        tests.write(f"tests/f{name}.md", head + turns)
-    tests.write("prompts/even.md", "---\nid: even\n---\n\nYou are even.\n")
-    tests.write("prompts/odd.md", "---\nid: odd\n---\n\nYou are odd.\n")
-    return tests
-
-
-@pytest.mark.slow
-async def test_of_500_cases_only_what_an_edit_touches_is_asked_or_graded(five_hundred: Folder) -> None:
-    first = await five_hundred.run()
-    assert numbers(first) == {"asked": 500, "graded": 500, "reused": 0, "total": 500}
-    assert numbers(await five_hundred.run()) == {"asked": 0, "graded": 0, "reused": 500, "total": 500}
-    path = five_hundred._folder / "tests" / "f3.md"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("Must answer 3.", "Must answer three."), encoding="utf-8")
-    assert numbers(await five_hundred.run()) == {"asked": 0, "graded": 50, "reused": 500, "total": 500}
-    five_hundred.write("prompts/even.md", "---\nid: even\n---\n\nYou are very even.\n")
-    assert numbers(await five_hundred.run()) == {"asked": 250, "graded": 250, "reused": 250, "total": 500}
 
 
 async def test_two_tests_with_equal_turns_and_other_instructions_stay_two(tests: Folder) -> None:

@@ -72,22 +72,6 @@ async def test_a_capable_function_passes_all_14(probe: Probe, capable: str) -> N
     assert found.is_certified
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "def f(x):\n    return str(x)\n",
-        "def f(x):\n    return str(x)[::-1]\n",
-        "def f(x):\n    return x[0]['content'] if isinstance(x, list) else x\n",
-        "import random\ndef f(x):\n    return ' '.join(str(random.random()) for _ in range(9))\n",
-        "def f(x):\n    return ''\n",
-        "def f(x):\n    raise RuntimeError('no')\n",
-    ],
-    ids=["echo", "backwards", "the system prompt", "random", "nothing", "errors"],
-)
-async def test_who_knows_nothing_scores_nothing(probe: Probe, module: Any, source: str) -> None:
-    assert (await probe(f"function:{module(source)}:f")).passed <= 1
-
-
 async def test_a_target_that_always_fails_is_not_measured(probe: Probe, module: Any) -> None:
     found = await probe(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
     assert {one.verdict for one in found.outcomes} == {CheckVerdict.ERROR}
