@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from proctor.errors import ExitCode
 from proctor.holdout import holdout_positions
 from proctor.model import Run, Selection, Settings, SplitRule, Suite
 from proctor.stats import wilson
-from support.builders import ECHO
+from support.builders import make_run
 
 
 def against(terms: CertificationTerms | None = None, **given: Any) -> list[str]:
@@ -35,15 +34,8 @@ def against(terms: CertificationTerms | None = None, **given: Any) -> list[str]:
 
 
 def made(suite: Suite | None = None, regrade_of: str | None = None, **settings: Any) -> Run:
-    return Run(
-        id="r",
-        group="g",
-        suite=suite or Suite(name="s", dialect="meridian"),
-        target=ECHO,
-        settings=Settings(**settings),
-        started_at=datetime(2026, 3, 1, tzinfo=UTC),
-        regrade_of=regrade_of,
-    )
+    suite = suite or Suite(name="s", dialect="meridian")
+    return make_run(suite=suite, settings=Settings(**settings), regrade_of=regrade_of)
 
 
 def test_nothing_speaks_against_enough_cases_that_were_all_measured_and_all_asked() -> None:

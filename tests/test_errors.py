@@ -27,7 +27,7 @@ from proctor.errors import (
     WorkspaceError,
     suggestion,
 )
-from proctor.model import Judgment, Problem
+from proctor.model import Problem
 
 TREE: list[tuple[type[ProctorError], type[Exception], ExitCode]] = [
     (ProctorError, Exception, ExitCode.USAGE),
@@ -110,21 +110,3 @@ def test_a_suite_error_carries_every_problem_one_a_line() -> None:
     error = SuiteError(problems)
     assert error.problems == tuple(problems)
     assert str(error) == "s.jsonl:3: error: Not JSON.\ns.jsonl: warning: Odd."
-
-
-def test_a_target_error_says_whether_asking_again_can_help() -> None:
-    plain = TargetError("Gone.")
-    assert (plain.kind, plain.transient, plain.busy, plain.retry_after_s) == ("http", False, False, None)
-    busy = TargetError("Busy.", kind="connection", transient=True, busy=True, retry_after_s=2.5)
-    assert (busy.kind, busy.transient, busy.busy, busy.retry_after_s) == ("connection", True, True, 2.5)
-
-
-def test_a_timeout_is_a_target_error_of_its_own_kind_that_is_not_repeated() -> None:
-    error = TargetTimeout("Nothing came within 2 s.")
-    assert (str(error), error.kind, error.transient) == ("Nothing came within 2 s.", "timeout", False)
-
-
-def test_a_grader_that_could_not_tell_keeps_what_its_judges_said() -> None:
-    judgment = Judgment(judge="j", prompt_digest="sha256:0")
-    assert CannotScore("Unclear.").judgments == ()
-    assert CannotScore("Unclear.", (judgment,)).judgments == (judgment,)

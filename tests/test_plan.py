@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,12 +11,10 @@ from hypothesis import strategies as st
 
 from proctor.model import (
     Case,
-    Message,
     Output,
     RunSlot,
     Selection,
     SplitRule,
-    Trial,
     Verdict,
     Workspace,
 )
@@ -33,13 +30,13 @@ from proctor.plan import (
     plan_trials,
 )
 from proctor.protocols import StoredCase, StoredTrial
-from support.builders import make_trial
+from support.builders import make_case, make_trial
 
 LETTERS = "abcdefghij"  # of which SplitRule() holds out f and j
 
 
 def case(name: str, **fields: Any) -> Case:
-    return Case(id=name, input=(Message(role="user", content=name),), **fields)
+    return make_case(name, name, **fields)
 
 
 EVERY = Selection()
@@ -402,13 +399,7 @@ def test_an_index_knows_whether_a_selected_case_has_a_workspace() -> None:
 
 
 def test_an_answer_made_in_a_workspace_that_is_gone_is_asked_for_again() -> None:
-    trial = Trial(
-        case_id="a",
-        position=0,
-        sent="sha256:0",
-        output=Output(text="x"),
-        started_at=datetime(2026, 3, 1, tzinfo=UTC),
-    )
+    trial = make_trial("x", case_id="a")
     inside = [StoredCase(case("a", workspace=Workspace()), "sha256:0")]
     outside = [StoredCase(case("a"), "sha256:0")]
     outputs = []

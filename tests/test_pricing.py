@@ -14,16 +14,13 @@ from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
 from proctor.pricing import PriceQuote, cost_usd, parse_prices
 from proctor.targets.prices import quote_for
+from support.builders import make_spec
 
 PRICES = {
     "m": Price(input=2.0, output=8.0, cached=0.5, source="s", date="2026-01-01"),
     "m-2024-05-13": Price(input=4.0, output=12.0),
     "m-mini": Price(input=1.0, output=4.0),
 }
-
-
-def _spec(kind: str, model: str = "m", endpoint: str | None = None) -> TargetSpec:
-    return TargetSpec(name=model, kind=kind, model=model, endpoint=endpoint)
 
 
 def test_a_table_of_prices_is_read() -> None:
@@ -71,26 +68,26 @@ def test_a_snapshot_without_a_price_of_its_own_costs_what_its_model_costs(
     model: str, known: str, family: str | None
 ) -> None:
     quote = PriceQuote(PRICES[known], family)
-    assert quote_for(_spec("openai", model), PRICES, {}) == quote
-    assert quote_for(_spec("command", model), {}, PRICES) == quote
+    assert quote_for(make_spec("openai", model), PRICES, {}) == quote
+    assert quote_for(make_spec("command", model), {}, PRICES) == quote
 
 
 @pytest.mark.parametrize("model", ["m-large", "m-2025", "m-12345678", "M", ""])
 def test_a_name_without_a_date_is_no_snapshot(model: str) -> None:
-    assert quote_for(_spec("openai", model), PRICES, PRICES) is None
+    assert quote_for(make_spec("openai", model), PRICES, PRICES) is None
 
 
 def test_a_price_of_ones_own_comes_first_unless_only_the_list_has_the_snapshot() -> None:
     own = {"m": PRICES["m-mini"]}
-    assert quote_for(_spec("openai", "m"), PRICES, own) == PriceQuote(own["m"])
-    assert quote_for(_spec("openai", "m-2024-05-13"), PRICES, own) == PriceQuote(PRICES["m-2024-05-13"])
-    assert quote_for(_spec("openai", "m-2025-04-14"), PRICES, own) == PriceQuote(own["m"], "m")
+    assert quote_for(make_spec("openai", "m"), PRICES, own) == PriceQuote(own["m"])
+    assert quote_for(make_spec("openai", "m-2024-05-13"), PRICES, own) == PriceQuote(PRICES["m-2024-05-13"])
+    assert quote_for(make_spec("openai", "m-2025-04-14"), PRICES, own) == PriceQuote(own["m"], "m")
 
 
 def test_the_first_snapshot_of_gpt_4o_keeps_its_higher_price() -> None:
     prices = parse_prices(files("proctor").joinpath("prices.toml").read_text("utf-8"), "prices.toml")
     first, later, unknown = (
-        quote_for(_spec("openai", f"gpt-4o-{date}"), prices, {})
+        quote_for(make_spec("openai", f"gpt-4o-{date}"), prices, {})
         for date in ("2024-05-13", "2024-08-06", "2031-01-01")
     )
     assert (first, later, unknown) == (
@@ -110,7 +107,7 @@ def test_snapshots_at_the_price_of_their_model_are_listed_with_it() -> None:
 
 @pytest.mark.parametrize("kind", ["echo", "local", "scripted"])
 def test_what_runs_here_costs_nothing(kind: str) -> None:
-    quote = quote_for(_spec(kind), PRICES, {})
+    quote = quote_for(make_spec(kind), PRICES, {})
     assert quote is not None
     assert cost_usd(Usage(input_tokens=10**6), quote.price) == 0.0
 
@@ -118,12 +115,12 @@ def test_what_runs_here_costs_nothing(kind: str) -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        _spec("command"),
-        _spec("function"),
-        _spec("replay"),
-        _spec("openai", "unheard-of"),
-        _spec("openai", endpoint="http://127.0.0.1:11434/v1"),
-        _spec("openai", endpoint="https://elsewhere.example/v1"),
+        make_spec("command"),
+        make_spec("function"),
+        make_spec("replay"),
+        make_spec("openai", "unheard-of"),
+        make_spec("openai", endpoint="http://127.0.0.1:11434/v1"),
+        make_spec("openai", endpoint="https://elsewhere.example/v1"),
     ],
 )
 def test_an_unknown_price_stays_unknown(spec: TargetSpec) -> None:
@@ -132,7 +129,7 @@ def test_an_unknown_price_stays_unknown(spec: TargetSpec) -> None:
 
 @pytest.mark.parametrize("endpoint", [None, "https://api.openai.com/v1"])
 def test_a_model_costs_its_list_price_where_its_maker_serves_it(endpoint: str | None) -> None:
-    assert quote_for(_spec("openai", endpoint=endpoint), PRICES, {}) == PriceQuote(PRICES["m"])
+    assert quote_for(make_spec("openai", endpoint=endpoint), PRICES, {}) == PriceQuote(PRICES["m"])
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,6 @@ def test_a_thing_is_imported_only_when_it_is_asked_for() -> None:
         registry.get("absent")
 
 
-def test_names_are_sorted() -> None:
-    assert table().names() == ["counted", "ordered"]
-
-
 def test_an_unknown_name_is_refused_with_the_nearest_ones_and_its_door_in_the_singular() -> None:
     with pytest.raises(UnknownName, match=r"Unknown grader 'orderd'\. Did you mean 'ordered'\?"):
         table().get("orderd")

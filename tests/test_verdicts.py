@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import combinations
 from typing import Any
 
@@ -13,12 +13,10 @@ from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import (
-    Case,
     Failure,
     Judgment,
     Output,
     PassRule,
-    Run,
     Score,
     Settings,
     Suite,
@@ -38,7 +36,7 @@ from proctor.verdicts import (
     trial_score,
     worst_exit_code,
 )
-from support.builders import ECHO, NOON, make_case, make_trial
+from support.builders import make_case, make_run, make_trial
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 ALL = PassRule()
@@ -168,24 +166,6 @@ def test_the_order_of_the_scores_changes_nothing(pairs: list[tuple[float, float]
 def test_full_marks_pass_every_threshold_whatever_the_weights(pairs: list[tuple[float, float]]) -> None:
     perfect = make_trial("x", *[row(1.0, weight) for _, weight in pairs])
     assert decide_verdict(perfect, PassRule(threshold=1.0)) is PASS
-
-
-@pytest.mark.parametrize(
-    ("of_suite", "of_run", "threshold"),
-    [(None, None, None), (0.8, None, 0.8), (0.8, 0.5, 0.5), (None, 0.5, 0.5), (0.8, 0.0, 0.0)],
-)
-def test_the_runs_threshold_outranks_the_suites(
-    of_suite: float | None, of_run: float | None, threshold: float | None
-) -> None:
-    run = Run(
-        id="r",
-        group="g",
-        suite=Suite(name="s", dialect="pramana", pass_rule=PassRule(threshold=of_suite)),
-        target=ECHO,
-        settings=Settings(threshold=of_run),
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
-    )
-    assert pass_rules_for(run)(Case(id="c", input=())) == PassRule(threshold=threshold)
 
 
 # --- numbers -----------------------------------------------------------------------------------------------
@@ -396,8 +376,7 @@ def test_judging_an_output_again_costs_and_taking_its_scores_over_does_not(
 
 @pytest.mark.parametrize("hours", [-2, 0, 2])
 def test_scores_are_taken_over_where_another_run_made_them_whatever_the_clock_says(hours: int) -> None:
-    target = ECHO
-    run = Run(id="r", group="g", suite=Suite(name="s", dialect="d"), target=target, started_at=NOON)
+    run = make_run()
     moment = run.started_at + timedelta(hours=hours)
     assert not is_reused(make_trial("x", started_at=moment), run)
     assert is_reused(make_trial("x", started_at=moment, source_run="other", graded_in="other"), run)
@@ -406,21 +385,30 @@ def test_scores_are_taken_over_where_another_run_made_them_whatever_the_clock_sa
     assert is_reused(older, run) is (hours < 0)
 
 
-def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites() -> None:
-    made = make_trial("x", row(1.0), row(0.5))
-    lenient = make_case(pass_rule=PassRule(threshold=0.7))
-    run = Run(
-        id="r",
-        group="g",
-        suite=Suite(name="s", dialect="pramana"),
-        target=ECHO,
-        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+@pytest.mark.parametrize(
+    ("of_suite", "of_case", "of_run", "threshold"),
+    [
+        (None, None, None, None),
+        (0.8, None, None, 0.8),
+        (0.8, None, 0.5, 0.5),
+        (None, None, 0.5, 0.5),
+        (0.8, None, 0.0, 0.0),
+        (None, 0.7, None, 0.7),
+        (0.8, 0.7, None, 0.7),
+        (0.8, 0.7, 0.9, 0.9),
+    ],
+)
+def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
+    of_suite: float | None, of_case: float | None, of_run: float | None, threshold: float | None
+) -> None:
+    suite = Suite(name="s", dialect="pramana", pass_rule=PassRule(threshold=of_suite))
+    run = make_run(suite=suite, settings=Settings(threshold=of_run))
+    case = make_case(pass_rule=None if of_case is None else PassRule(threshold=of_case))
+    assert pass_rules_for(run)(case) == PassRule(threshold=threshold)
+    below = make_trial("x", row(1.0), row(0.5))
+    assert Tally(pass_rules_for(run)).add(below, case) is (
+        FAIL if threshold is None or threshold > 0.75 else PASS
     )
-    strict = replace(run, settings=Settings(threshold=0.8))
-    verdicts = [
-        Tally(pass_rules_for(one)).add(made, each) for one in (run, strict) for each in (make_case(), lenient)
-    ]
-    assert verdicts == [FAIL, PASS, FAIL, FAIL]
 
 
 # --- exit codes --------------------------------------------------------------------------------------------

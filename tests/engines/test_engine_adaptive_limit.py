@@ -130,39 +130,24 @@ async def test_all_waiting_are_let_in_when_it_grows_back() -> None:
     assert limit.in_flight == 4
 
 
-def test_a_pause_keeps_everybody_out_until_it_ends(jumping: Virtually) -> None:
+@pytest.mark.parametrize(
+    ("pauses", "ends_at"),
+    [([(0, 5.0)], 5), ([(0, 3.0), (1, 7.0)], 8), ([(0, 6.0), (0, 0.1)], 6)],
+    ids=["one", "a longer one meanwhile", "a shorter one beside it"],
+)
+def test_a_pause_keeps_everybody_out_until_the_last_one_ends(
+    jumping: Virtually, pauses: list[tuple[float, float]], ends_at: float
+) -> None:
     async def go() -> None:
-        limit = AdaptiveLimit(8)
-        limit.on_busy(get_time(), 5)
+        limit = AdaptiveLimit(16)  # halved by each pause
+        for at, seconds in pauses:
+            asyncio.get_running_loop().call_at(at, lambda s=seconds: limit.on_busy(get_time(), s))
+        await _settle()
         assert not limit.try_acquire()
         await asyncio.gather(limit.acquire(), limit.acquire(), limit.acquire())
-        assert get_time() == pytest.approx(5)
+        assert get_time() == pytest.approx(ends_at)
         assert limit.in_flight == 3
         assert limit.try_acquire()
-
-    jumping(go())
-
-
-def test_a_longer_pause_that_comes_meanwhile_prolongs_the_wait(jumping: Virtually) -> None:
-    async def go() -> None:
-        limit = AdaptiveLimit(8)
-        limit.on_busy(get_time(), 3)
-        entering = asyncio.create_task(limit.acquire())
-        await asyncio.sleep(1)
-        limit.on_busy(get_time(), 7)
-        await entering
-        assert get_time() == pytest.approx(8)
-
-    jumping(go())
-
-
-def test_a_shorter_pause_does_not_cut_a_longer_one_short(jumping: Virtually) -> None:
-    async def go() -> None:
-        limit = AdaptiveLimit(8)
-        limit.on_busy(get_time(), 6)
-        limit.on_busy(get_time(), 0.1)
-        await limit.acquire()
-        assert get_time() == pytest.approx(6)
 
     jumping(go())
 

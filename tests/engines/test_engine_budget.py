@@ -421,14 +421,14 @@ def test_all_that_a_message_holds_may_be_tokens(message: Message, least: int) ->
     assert tokens(message) - tokens(said("")) >= least
 
 
-def test_a_schema_may_be_tokens() -> None:
-    schema = {"description": "x" * 100}
-    assert tokens(said(""), response_schema=schema) - tokens(said("")) >= 100
+TOOL = Tool(name="t", parameters={"description": "x" * 100})
 
 
-def test_tools_may_be_tokens() -> None:
-    tools = tuple(Tool(name=f"t{place}", parameters={"description": "x" * 100}) for place in range(3))
-    assert tokens(said(""), tools=tools) - tokens(said("")) >= 300
+@pytest.mark.parametrize(
+    ("fields", "least"), [({"response_schema": TOOL.parameters}, 100), ({"tools": (TOOL,) * 3}, 300)]
+)
+def test_schemas_and_tools_may_be_tokens(fields: dict[str, Any], least: int) -> None:
+    assert tokens(said(""), **fields) - tokens(said("")) >= least
 
 
 def test_an_answer_is_as_long_as_it_may_be() -> None:

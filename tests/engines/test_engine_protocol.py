@@ -5,23 +5,17 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 
 from proctor.engines import ENGINES
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
-from proctor.model import Case, Judgment, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
+from proctor.model import Judgment, Output, Score, TargetSpec, Trial, Verdict
 from proctor.plan import PlannedTrial
+from support.builders import make_case, make_run
 
 WORK = RunWork(
-    run=Run(
-        id="r",
-        group="g",
-        suite=Suite(name="s", dialect="proctor"),
-        target=TargetSpec(name="echo", kind="echo", options={"env": {"KEY": "${{ KEY }}"}}),
-        started_at=datetime(2026, 3, 1, 12, tzinfo=UTC),
-    ),
+    run=make_run(target=TargetSpec(name="echo", kind="echo", options={"env": {"KEY": "${{ KEY }}"}})),
     variables=frozenset({"NAME"}),
     max_concurrency=2,
 )
@@ -46,10 +40,9 @@ class Echo(TrialWorker, TrialWriter):
 
 def planned_trials(count: int) -> Iterator[PlannedTrial]:
     for position in range(count):
-        case = Case(id=f"c{position}", input=(Message(role="user", content=f"question {position}"),))
         judgment = Judgment(judge="j", prompt_digest="sha256:2", passed=True)
         yield PlannedTrial(
-            case=case,
+            case=make_case(f"c{position}", f"question {position}"),
             position=position,
             repeat=0,
             repeats=1,

@@ -11,9 +11,8 @@ import pytest
 
 from proctor.errors import UsageError
 from proctor.services.runs.reading.report import check_report_paths, write_report
-from proctor.services.suites.builtin_suites import TIERS
 from proctor.services.suites.file_source import source_from_path
-from proctor.services.suites.suite_argument import NoSuchSuite, SuiteLocator
+from proctor.services.suites.suite_argument import SuiteLocator
 from support.builders import make_case, make_report, make_score, make_trial
 
 
@@ -21,25 +20,6 @@ def _touch(*paths: str) -> None:
     for path in paths:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text("x\n", encoding="utf-8")
-
-
-def test_a_path_comes_before_a_name_and_the_users_own_before_a_built_in_suite(folder: Path) -> None:
-    (builtin,) = SuiteLocator().find("cheap").paths
-    assert builtin.parent.name == "v1.0"
-    with pytest.raises(NoSuchSuite, match=r"in the store.*`builtin:cheap`"):
-        SuiteLocator(is_saved=lambda word: word == "cheap").find("cheap")
-    _touch("suites/cheap.jsonl", "suites/mine.jsonl")
-    assert SuiteLocator(is_saved=lambda _word: True).find("cheap").paths == (Path("suites/cheap.jsonl"),)
-    assert SuiteLocator().find("mine").paths == (Path("suites/mine.jsonl"),)
-    _touch("cheap", "mine")
-    assert SuiteLocator().find("cheap").paths == (Path("cheap"),)
-    assert SuiteLocator().find("mine").paths == (Path("mine"),)
-    assert SuiteLocator().find("builtin:cheap").paths == (builtin,)
-
-
-@pytest.mark.parametrize("tier", TIERS)
-def test_every_tier_is_a_file(tier: str) -> None:
-    assert [path.suffix for path in SuiteLocator().find(tier).paths] == [".jsonl"]
 
 
 @pytest.mark.parametrize(
