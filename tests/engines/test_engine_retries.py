@@ -21,6 +21,7 @@ from proctor.targets.context import TargetContext
 from support.endpoints import serve_app
 from support.virtual_time import run_virtually
 
+Asking = Callable[..., Awaitable[RetryingTarget]]
 FINE = {"choices": [{"message": {"content": "fine"}}]}
 
 
@@ -89,7 +90,7 @@ PROMPT = Prompt(messages=(Message(role="user", content="well?"),))
 
 @pytest.mark.slow
 async def test_what_can_pass_is_asked_again_and_what_cannot_never_is(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
+    endpoint: Endpoint, asking: Asking
 ) -> None:
     passing, lasting = [408, 409, 429, 500, 502, 503, 504, 529], [400, 401, 403, 404, 405, 410, 413, 422, 451]
     patients = [await asking(f"always-{status}", retries=1) for status in passing + lasting]
@@ -101,9 +102,7 @@ async def test_what_can_pass_is_asked_again_and_what_cannot_never_is(
 
 
 @pytest.mark.slow
-async def test_an_answer_after_a_passing_failure_counts(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
-) -> None:
+async def test_an_answer_after_a_passing_failure_counts(endpoint: Endpoint, asking: Asking) -> None:
     output = await (await asking("once-500", retries=1)).answer(PROMPT)
     assert output.text == "fine"
     assert output.queue_ms >= 250  # the shortest wait before a first retry
@@ -111,27 +110,21 @@ async def test_an_answer_after_a_passing_failure_counts(
 
 
 @pytest.mark.parametrize("model", ["always-500", "always-429", "drops"])
-async def test_no_retries_means_one_request(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]], model: str
-) -> None:
+async def test_no_retries_means_one_request(endpoint: Endpoint, asking: Asking, model: str) -> None:
     with pytest.raises(TargetError):
         await (await asking(model, retries=0)).answer(PROMPT)
     assert endpoint.asked == {model: 1}
 
 
 @pytest.mark.slow
-async def test_a_lost_connection_is_tried_again(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
-) -> None:
+async def test_a_lost_connection_is_tried_again(endpoint: Endpoint, asking: Asking) -> None:
     with pytest.raises(TargetError) as caught:
         await (await asking("drops", retries=1)).answer(PROMPT)
     assert caught.value.kind == "connection"
     assert endpoint.asked == {"drops": 2}
 
 
-async def test_where_nobody_listens_the_error_says_so(
-    asking: Callable[..., Awaitable[RetryingTarget]],
-) -> None:
+async def test_where_nobody_listens_the_error_says_so(asking: Asking) -> None:
     probe = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
     port = probe.sockets[0].getsockname()[1]
     probe.close()
@@ -144,9 +137,7 @@ async def test_where_nobody_listens_the_error_says_so(
 
 
 @pytest.mark.slow
-async def test_a_timeout_is_told_as_one_and_not_tried_again(
-    endpoint: Endpoint, asking: Callable[..., Awaitable[RetryingTarget]]
-) -> None:
+async def test_a_timeout_is_told_as_one_and_not_tried_again(endpoint: Endpoint, asking: Asking) -> None:
     with pytest.raises(TargetTimeout):
         await (await asking("slow-3600", retries=4, timeout_s=0.1)).answer(PROMPT)
     assert endpoint.asked["slow-3600"] <= 1  # on a busy machine the time is over before it is asked
@@ -154,9 +145,7 @@ async def test_a_timeout_is_told_as_one_and_not_tried_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
-async def test_retry_after_is_waited_for_and_is_no_latency(
-    asking: Callable[..., Awaitable[RetryingTarget]], status: int
-) -> None:
+async def test_retry_after_is_waited_for_and_is_no_latency(asking: Asking, status: int) -> None:
     patient = await asking(f"wait-{status}-0.3", retries=1)
     began = monotonic()
     output = await patient.answer(PROMPT)
@@ -166,9 +155,7 @@ async def test_retry_after_is_waited_for_and_is_no_latency(
 
 
 @pytest.mark.slow
-async def test_everybody_at_a_busy_endpoint_waits_and_nobody_elsewhere(
-    asking: Callable[..., Awaitable[RetryingTarget]],
-) -> None:
+async def test_everybody_at_a_busy_endpoint_waits_and_nobody_elsewhere(asking: Asking) -> None:
     shared = AdaptiveLimit(8)
     refused, other = await asking("wait-429-1", limit=shared, retries=1), await asking("m", limit=shared)
     elsewhere = await asking("m")

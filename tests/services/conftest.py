@@ -17,7 +17,7 @@ from proctor.services import events
 from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
 from proctor.stores import open_store
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteModule, WriteSuite
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def make(session: Callable[[], RunSession]) -> MakeRuns:
 
 
 @pytest.fixture
-def suite(folder: Path) -> Callable[..., str]:
+def suite(folder: Path) -> WriteSuite:
     """Writes a suite whose cases are (id, input, expected)."""
 
     def write(*tests: tuple[str, str, str], name: str = "s.jsonl") -> str:
@@ -85,7 +85,7 @@ def suite(folder: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def module(folder: Path) -> Iterator[Callable[[str], Any]]:
+def module(folder: Path) -> Iterator[WriteModule]:
     """Writes and imports a module of functions to ask; `function:NAME:f` names one of them."""
     names: list[str] = []
 

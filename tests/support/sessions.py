@@ -8,3 +8,7 @@ from proctor.services import events
 
 MakeRuns = Callable[..., Awaitable[list[events.RunFinished]]]
 """The fixture `make`, which makes the runs of a request."""
+WriteSuite = Callable[..., str]
+"""The fixture `suite`, which writes a suite of cases."""
+WriteModule = Callable[[str], str]
+"""The fixture `module`, which writes functions to ask."""

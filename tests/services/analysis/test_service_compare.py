@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,19 +20,19 @@ from proctor.services.analysis.compare import (
     resolve_runs,
 )
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns, WriteSuite
 
-Make = Callable[..., Awaitable[list[Any]]]
 WRITE = Callable[..., str]
 
 
-async def made(make: Make, *words: Any, **fields: Any) -> Run:
+async def made(make: MakeRuns, *words: Any, **fields: Any) -> Run:
     (done,) = await make(*words, **fields)
     run: Run = done.run
     return run
 
 
 @pytest.fixture
-def ten(suite: WRITE) -> str:
+def ten(suite: WriteSuite) -> str:
     """Ten cases of which `echo` passes five; two of them are held out."""
     return suite(*((f"c{n}", f"say {n}", f"say {n}" if n % 2 else "no") for n in range(10)))
 
@@ -40,7 +40,7 @@ def ten(suite: WRITE) -> str:
 # --- words -------------------------------------------------------------------------------------------------
 
 
-async def test_runs_are_found_by_id_by_last_and_by_tag(make: Make, store: SqliteStore, ten: str) -> None:
+async def test_runs_are_found_by_id_by_last_and_by_tag(make: MakeRuns, store: SqliteStore, ten: str) -> None:
     first, second = await made(make, ten), await made(make, ten)
     store.update_run(replace(first, tags=("baseline",)))
     assert [run.id for run in resolve_runs(store, ["baseline", "last", first.id])] == [
@@ -53,7 +53,7 @@ async def test_runs_are_found_by_id_by_last_and_by_tag(make: Make, store: Sqlite
 
 
 async def test_one_word_is_the_runs_of_one_suite_that_one_command_made(
-    make: Make, store: SqliteStore, ten: str, suite: WRITE
+    make: MakeRuns, store: SqliteStore, ten: str, suite: WriteSuite
 ) -> None:
     other = suite(("a", "b", "b"), name="other.jsonl")
     await make(ten)
@@ -64,7 +64,7 @@ async def test_one_word_is_the_runs_of_one_suite_that_one_command_made(
 
 
 async def test_a_run_that_was_made_alone_is_compared_with_nothing(
-    make: Make, store: SqliteStore, ten: str
+    make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
     run = await made(make, ten)
     for word in (run.id, run.group, "last"):
@@ -76,7 +76,7 @@ async def test_a_run_that_was_made_alone_is_compared_with_nothing(
 
 
 async def test_runs_of_different_suites_are_refused_with_what_differs(
-    make: Make, store: SqliteStore, suite: WRITE
+    make: MakeRuns, store: SqliteStore, suite: WriteSuite
 ) -> None:
     rows = [("same", "a", "a"), ("old", "b", "b"), ("gone", "c", "c"), ("edited", "d", "d")]
     first = await made(make, suite(*rows))
@@ -97,7 +97,7 @@ async def test_runs_of_different_suites_are_refused_with_what_differs(
 
 
 async def test_a_suite_of_which_only_tags_changed_is_the_same_suite(
-    make: Make, store: SqliteStore, folder: Any
+    make: MakeRuns, store: SqliteStore, folder: Any
 ) -> None:
     row = '{"id": "x", "input": "a", "expected": "a", "tags": ["%s"]}'
     runs = []
@@ -110,7 +110,7 @@ async def test_a_suite_of_which_only_tags_changed_is_the_same_suite(
 
 
 async def test_by_digest_only_what_is_sent_and_judged_alike_is_paired(
-    make: Make, store: SqliteStore, suite: WRITE
+    make: MakeRuns, store: SqliteStore, suite: WriteSuite
 ) -> None:
     first = await made(make, suite(("same", "a", "a"), ("old", "b", "b"), ("edited", "d", "d")))
     second = await made(make, suite(("new", "b", "b"), ("edited", "d", "D"), ("same", "a", "a")))
@@ -122,7 +122,7 @@ async def test_by_digest_only_what_is_sent_and_judged_alike_is_paired(
 
 
 async def test_suites_that_count_repeats_by_other_rules_are_refused(
-    make: Make, store: SqliteStore, ten: str
+    make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
     run = await made(make, ten)
     other = replace(run, suite=replace(run.suite, digest="sha256:1", repeats_rule="any"))
@@ -134,7 +134,7 @@ async def test_suites_that_count_repeats_by_other_rules_are_refused(
 
 
 async def test_facts_are_the_verdicts_as_they_are_counted_now(
-    make: Make, store: SqliteStore, ten: str
+    make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
     run = await made(make, ten, settings=Settings(repeats=2))
     (facts,) = load_outcomes(store, [run])
@@ -146,14 +146,14 @@ async def test_facts_are_the_verdicts_as_they_are_counted_now(
     assert facts.count_verdicts().pass_rate == 0.5
 
 
-async def test_a_run_that_is_named_twice_is_read_once(make: Make, store: SqliteStore, ten: str) -> None:
+async def test_a_run_that_is_named_twice_is_read_once(make: MakeRuns, store: SqliteStore, ten: str) -> None:
     run = await made(make, ten)
     one, other = load_outcomes(store, [run, run])
     assert one is other
 
 
 @pytest.mark.slow
-async def test_how_far_reading_is_is_told(make: Make, store: SqliteStore, suite: WRITE) -> None:
+async def test_how_far_reading_is_is_told(make: MakeRuns, store: SqliteStore, suite: WriteSuite) -> None:
     run = await made(make, suite(*((f"c{n}", "a", "a") for n in range(2100))))
     told: list[tuple[int, int]] = []
     load_outcomes(store, [run], on_progress=lambda done, total: told.append((done, total)))
@@ -164,7 +164,7 @@ async def test_how_far_reading_is_is_told(make: Make, store: SqliteStore, suite:
 
 
 async def test_a_look_is_counted_for_each_run_whose_holdout_is_shown(
-    make: Make, store: SqliteStore, ten: str
+    make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
     runs = [await made(make, ten), await made(make, ten)]
     facts = load_outcomes(store, [*runs, runs[0]])
@@ -178,7 +178,7 @@ async def test_a_look_is_counted_for_each_run_whose_holdout_is_shown(
     ] * 2
 
 
-async def test_a_split_that_no_run_has_is_refused(make: Make, store: SqliteStore, folder: Any) -> None:
+async def test_a_split_that_no_run_has_is_refused(make: MakeRuns, store: SqliteStore, folder: Any) -> None:
     (folder / "flat.jsonl").write_text(
         '{"id": "p", "category": "reasoning", "input": "a", "ideal": "a", "assertion": {"type": "contains"}, '
         '"metadata": {"difficulty": "easy", "tokens_est": 1}}\n',
@@ -191,7 +191,7 @@ async def test_a_split_that_no_run_has_is_refused(make: Make, store: SqliteStore
         compare_pairwise(facts, split="holdout", by="category")
 
 
-async def test_what_is_known_of_a_judge_is_told_once(make: Make, store: SqliteStore, folder: Any) -> None:
+async def test_what_is_known_of_a_judge_is_told_once(make: MakeRuns, store: SqliteStore, folder: Any) -> None:
     (folder / "judged.eval.yaml").write_text(
         "tests:\n  - id: x\n    input: Name a colour.\n    criteria: It names one.\n", encoding="utf-8"
     )

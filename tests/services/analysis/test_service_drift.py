@@ -19,6 +19,7 @@ from proctor.model import Settings
 from proctor.services.analysis.drift import DriftQuery, DriftRequest, parse_moment
 from proctor.services.runs.config import Config
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns, WriteSuite
 
 NOW = datetime(2026, 10, 31, 12, tzinfo=UTC)
 
@@ -60,7 +61,7 @@ def test_every_other_word_is_refused(word: str) -> None:
 
 
 @pytest.fixture
-def scripted(folder: Path, make: Callable[..., Any]) -> Callable[..., Any]:
+def scripted(folder: Path, make: MakeRuns) -> Callable[..., Any]:
     """Makes a run on the same script, whose answers are written anew."""
 
     async def run(suite: str, answers: dict[str, Any], **fields: Any) -> Any:
@@ -71,7 +72,7 @@ def scripted(folder: Path, make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def test_cases_are_judged_by_the_rules_of_each_run(
-    scripted: Callable[..., Any], suite: Callable[..., str], drifting: DriftQuery
+    scripted: Callable[..., Any], suite: WriteSuite, drifting: DriftQuery
 ) -> None:
     name = suite(("a", "q", "yes"), ("b", "q", "yes"))
     await scripted(name, {"*": "yes"})
@@ -103,7 +104,7 @@ async def test_a_case_with_a_rule_of_its_own_keeps_it(
 
 
 async def test_fewer_than_two_measured_runs_are_too_few(
-    scripted: Callable[..., Any], suite: Callable[..., str], drifting: DriftQuery
+    scripted: Callable[..., Any], suite: WriteSuite, drifting: DriftQuery
 ) -> None:
     with pytest.raises(NothingSelected, match="No run is stored here"):
         drifting.find(DriftRequest())
@@ -116,7 +117,7 @@ async def test_fewer_than_two_measured_runs_are_too_few(
 
 @pytest.mark.slow
 async def test_no_answer_is_held(
-    scripted: Callable[..., Any], suite: Callable[..., str], drifting: DriftQuery
+    scripted: Callable[..., Any], suite: WriteSuite, drifting: DriftQuery
 ) -> None:
     name = suite(*((f"c{n}", "q", "yes") for n in range(40)))
     for run in range(12):

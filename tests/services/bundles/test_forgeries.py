@@ -6,7 +6,6 @@ import json
 import random
 import shutil
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,11 @@ from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.verdicts import Counts
 from support.forging import TESTS, Forger, passing
-
-Make = Callable[..., Awaitable[Any]]
+from support.sessions import MakeRuns, WriteSuite
 
 
 @pytest.fixture
-async def run(make: Make, suite: Callable[..., str]) -> Run:
+async def run(make: MakeRuns, suite: WriteSuite) -> Run:
     (done,) = await make(suite(*TESTS))
     made: Run = done.run
     return made
@@ -216,7 +214,7 @@ def test_a_bundle_signed_again_by_its_forger_is_signed_by_an_unknown_key(
 
 
 async def test_a_bundle_made_anew_as_a_whole_is_told_from_the_true_one_by_its_signature_alone(
-    make: Make, suite: Callable[..., str], folder: Path, store: SqliteStore, run: Run, signed: Path,
+    make: MakeRuns, suite: WriteSuite, folder: Path, store: SqliteStore, run: Run, signed: Path,
     known: dict[str, TrustedKey], other: Any
 ) -> None:  # fmt: skip
     answers = "\n".join(json.dumps({case_id: expected}) for case_id, _, expected in TESTS)
@@ -263,7 +261,7 @@ def test_a_claim_on_the_holdout_that_no_hidden_trials_can_have_is_found(public_f
 
 
 async def test_more_held_out_cases_than_are_hidden_are_found(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+    make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path
 ) -> None:
     (done,) = await make(suite(*TESTS), settings=Settings(repeats=2))
     attest(store, done.run, folder / "public", public=True, key=None)
@@ -309,11 +307,7 @@ def test_a_failing_dev_trial_cannot_be_hidden(public_forger: Forger) -> None:
 
 
 async def test_a_suite_that_is_another_one_while_answers_are_graded_is_found(
-    make: Make,
-    suite: Callable[..., str],
-    store: SqliteStore,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(selection=Selection(limit=2))
     (done,) = await make(suite(("t0", "say 0", "say X"), *TESTS[1:]), settings=settings)
@@ -562,7 +556,7 @@ def test_hidden_cases_of_a_suite_that_holds_none_out_are_found(public_forger: Fo
 
 
 async def test_other_hidden_cases_than_the_shuffle_holds_out_are_found(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+    make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path
 ) -> None:
     (done,) = await make(suite(*TESTS), split_method="shuffle")
     attest(store, done.run, folder / "public", public=True, key=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -27,6 +27,7 @@ from proctor.services.bundles.verify import verify
 from proctor.services.runs.execution import runner, writer
 from proctor.verdicts import Counts
 from support.forging import TESTS, Forger, passing
+from support.sessions import MakeRuns, WriteSuite
 
 if TYPE_CHECKING:
     from proctor.stores.sqlite.store import SqliteStore
@@ -392,9 +393,7 @@ def page_rows() -> dict[str, tuple[str, str]]:
 
 
 @pytest.fixture
-async def bundles(
-    make: Callable[..., Awaitable[Any]], suite: Callable[..., str], store: SqliteStore, folder: Path
-) -> tuple[Path, Path]:
+async def bundles(make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path) -> tuple[Path, Path]:
     """The same run as a bundle without a signature and as a signed one."""
     (done,) = await make(suite(*TESTS))
     attest(store, done.run, folder / "unsigned", public=False, key=None)
@@ -460,8 +459,8 @@ def test_an_edit_is_found_by_what_the_statement_says_of_the_trees(
 
 @pytest.mark.parametrize("settings", [Settings(), Settings(reuse=True)])
 async def test_a_run_whose_clock_was_set_back_has_its_times_in_order_and_holds(
-    make: Callable[..., Awaitable[Any]],
-    suite: Callable[..., str],
+    make: MakeRuns,
+    suite: WriteSuite,
     store: SqliteStore,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -7,7 +7,6 @@ import os
 import stat
 import zipfile
 from base64 import b64decode
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from proctor.services.bundles.prove import ProofCollector, prove
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.reading.report import record_holdout_accesses
 from proctor.stores.sqlite.store import SqliteStore
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteSuite
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def key(folder: Path) -> SigningKey:
 
 
 @pytest.fixture
-def ten(suite: Callable[..., str]) -> str:
+def ten(suite: WriteSuite) -> str:
     """Ten cases of which `echo` passes five, with texts that are found again."""
     return suite(
         *((f"t{n}", f"question{n}", f"question{n}" if n % 2 else f"wanted{n}") for n in range(10)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,14 @@ from proctor.services.bundles.attest import attest
 from proctor.services.bundles.certify import certify_bundle, new_bundle, record_certificate_access
 from proctor.services.bundles.verify import verify
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns, WriteSuite
 
-Make = Callable[..., Awaitable[Any]]
 TESTS = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 4 else "no") for n in range(48))
 """The target `echo` passes three of four."""
 
 
 @pytest.fixture
-async def run(make: Make, suite: Callable[..., str]) -> Run:
+async def run(make: MakeRuns, suite: WriteSuite) -> Run:
     (done,) = await make(suite(*TESTS), holdout=0.5)
     made: Run = done.run
     return made
@@ -91,7 +90,7 @@ def test_the_number_is_that_of_the_holdout_as_verify_derives_it(store: SqliteSto
     assert certified.statement.run == run.id
 
 
-async def test_without_a_holdout_it_is_that_of_all(make: Make, plain: str, store: SqliteStore) -> None:
+async def test_without_a_holdout_it_is_that_of_all(make: MakeRuns, plain: str, store: SqliteStore) -> None:
     (done,) = await make(plain)
     certified = certify(store, done.run)
     assert (certified.scope.part, certified.claim.passed, certified.claim.total) == ("all", 36, 48)
@@ -114,7 +113,7 @@ def test_unsigned_is_self_attested(store: SqliteStore, run: Run) -> None:
 
 
 async def test_what_judges_said_is_recounted_and_their_names_are_told(
-    make: Make, suite: Any, store: SqliteStore, key: SigningKey, folder: Path, module: Any
+    make: MakeRuns, suite: Any, store: SqliteStore, key: SigningKey, folder: Path, module: Any
 ) -> None:
     judge = module('def f(prompt):\n    return \'{"score": 1.0, "reason": "it is"}\'\n')
     rows = [
@@ -171,7 +170,7 @@ def test_too_few_cases_are_refused_and_forced_ones_say_so(store: SqliteStore, ru
 
 @pytest.mark.slow
 async def test_errors_are_refused_unless_so_many_are_allowed(
-    make: Make, plain: str, store: SqliteStore, module: Any
+    make: MakeRuns, plain: str, store: SqliteStore, module: Any
 ) -> None:
     name = module(
         "def f(text):\n    if text.endswith('1'):\n        raise ValueError('no')\n    return text\n"
@@ -186,7 +185,9 @@ async def test_errors_are_refused_unless_so_many_are_allowed(
 
 
 @pytest.mark.slow
-async def test_errors_of_dev_cases_count_too(make: Make, suite: Any, store: SqliteStore, module: Any) -> None:
+async def test_errors_of_dev_cases_count_too(
+    make: MakeRuns, suite: Any, store: SqliteStore, module: Any
+) -> None:
     name = module(
         "def f(text):\n    if text.endswith('1'):\n        raise ValueError('no')\n    return text\n"
     )
@@ -202,7 +203,7 @@ async def test_errors_of_dev_cases_count_too(make: Make, suite: Any, store: Sqli
     [(Selection(split="dev"), "dev cases alone"), (Selection(ids=("t1*",)), "picked cases")],
 )
 async def test_cases_that_were_chosen_are_refused(
-    make: Make, suite: Any, store: SqliteStore, selection: Selection, said: str
+    make: MakeRuns, suite: Any, store: SqliteStore, selection: Selection, said: str
 ) -> None:
     settings = Settings(selection=selection)
     (done,) = await make(suite(*TESTS), holdout=0.5, settings=settings, explicit=frozenset({"selection"}))
@@ -231,7 +232,7 @@ def test_of_a_public_bundle_nothing_was_derived_so_that_it_claims_at_most(
 
 
 async def test_a_bar_that_only_the_run_has_is_told_on_the_badge(
-    make: Make, plain: str, store: SqliteStore
+    make: MakeRuns, plain: str, store: SqliteStore
 ) -> None:
     (done,) = await make(plain, settings=Settings(threshold=0.1), explicit=frozenset({"threshold"}))
     certified = certify(store, done.run)
@@ -272,7 +273,9 @@ def test_a_certificate_is_a_look_and_a_bundle_that_stays_reveals(store: SqliteSt
     assert [look.kind for look in store.holdout_accesses(run.suite.digest)] == ["rate", "rate", "reveal"]
 
 
-async def test_looks_before_the_run_are_told(make: Make, suite: Any, store: SqliteStore, run: Run) -> None:
+async def test_looks_before_the_run_are_told(
+    make: MakeRuns, suite: Any, store: SqliteStore, run: Run
+) -> None:
     record_certificate_access(store, run, certify(store, run), stays=False)
     (done,) = await make(suite(*TESTS), holdout=0.5)
     with new_bundle(store, done.run, Path("c"), None):

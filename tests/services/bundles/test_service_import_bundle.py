@@ -40,7 +40,7 @@ from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.request import Request
 from proctor.stores.sqlite.store import SqliteStore
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteSuite
 from support.stores import save_cases
 
 Attested = Callable[..., Path]
@@ -59,7 +59,7 @@ def other(folder: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture
-async def run(make: MakeRuns, suite: Callable[..., str]) -> Run:
+async def run(make: MakeRuns, suite: WriteSuite) -> Run:
     return await made(make, suite(*TESTS))
 
 
@@ -247,7 +247,7 @@ def test_a_run_that_differs_in_anything_is_another_one(
 
 
 async def test_a_public_bundle_is_not_stored(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
+    make: MakeRuns, suite: WriteSuite, attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS), holdout=0.4), public=True)
     with pytest.raises(UsageError, match="public bundle"):
@@ -489,7 +489,7 @@ async def test_imported_answers_are_never_taken_for_ones_own(
 
 
 async def test_a_run_from_elsewhere_joins_no_group_of_ones_own(
-    make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
+    make: MakeRuns, suite: WriteSuite, attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
     own = [one.run for one in await make(suite(*TESTS), "echo mock")]
     forged = replace(own[0], id=FOREIGN)

@@ -18,7 +18,7 @@ from proctor.services.bundles.import_records import ImportOptions
 from proctor.services.bundles.replay import ReplayOptions, ReplayPlan, compare_with_bundle, plan_replay
 from proctor.services.runs.execution.session import RunSession
 from proctor.stores.sqlite.store import SqliteStore
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteSuite
 
 Again = Callable[..., Awaitable[tuple[ReplayPlan, Run, ReplayComparison]]]
 ANYTHING = ImportOptions()
@@ -53,9 +53,7 @@ async def made(make: MakeRuns, word: str, targets: str = "echo", **fields: Any) 
     return done.run
 
 
-async def test_the_same_target_gives_the_same(
-    make: MakeRuns, suite: Callable[..., str], again: Again
-) -> None:
+async def test_the_same_target_gives_the_same(make: MakeRuns, suite: WriteSuite, again: Again) -> None:
     run = await made(make, suite(*TESTS))
     asked, now, found = await again(run)
     assert (found.total, found.identical.count, found.exit_code) == (10, 10, ExitCode.OK)
@@ -66,7 +64,7 @@ async def test_the_same_target_gives_the_same(
 
 
 async def test_changes_are_told_both_ways(
-    make: MakeRuns, suite: Callable[..., str], again: Again, folder: Path
+    make: MakeRuns, suite: WriteSuite, again: Again, folder: Path
 ) -> None:
     before = scripted(folder, "then.jsonl", a="no", b="no", rest="say c")
     now = scripted(folder, "now.jsonl", a="say a", b="never", rest="quiet")
@@ -80,7 +78,7 @@ async def test_changes_are_told_both_ways(
 
 
 async def test_what_could_not_be_asked_is_not_measured(
-    make: MakeRuns, suite: Callable[..., str], again: Again, folder: Path
+    make: MakeRuns, suite: WriteSuite, again: Again, folder: Path
 ) -> None:
     run = await made(make, suite(*TESTS[:3]))
     _, _, found = await again(run, scripted(folder, a="say a"))
@@ -89,7 +87,7 @@ async def test_what_could_not_be_asked_is_not_measured(
 
 
 async def test_what_was_asked_then_is_asked_now(
-    make: MakeRuns, suite: Callable[..., str], again: Again, folder: Path
+    make: MakeRuns, suite: WriteSuite, again: Again, folder: Path
 ) -> None:
     settings = Settings(selection=Selection(ids=("a", "b", "c"), limit=2), repeats=3, threshold=0.5)
     params = Params(temperature=0.7, seed=5, max_tokens=9)
@@ -103,7 +101,7 @@ async def test_what_was_asked_then_is_asked_now(
 
 
 async def test_who_is_asked_and_how_fast_is_for_the_user_to_say(
-    make: MakeRuns, suite: Callable[..., str], again: Again, store: SqliteStore
+    make: MakeRuns, suite: WriteSuite, again: Again, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS), settings=Settings(reuse=True, cache=True, budget_usd=5.0))
     wishes = SuiteDefaults(
@@ -123,7 +121,7 @@ async def test_who_is_asked_and_how_fast_is_for_the_user_to_say(
     assert all(stored.trial.source_run is None for stored in store.trials(now.id))
 
 
-async def test_one_part_alone(make: MakeRuns, suite: Callable[..., str], again: Again) -> None:
+async def test_one_part_alone(make: MakeRuns, suite: WriteSuite, again: Again) -> None:
     run = await made(make, suite(*TESTS), holdout=0.3)
     for split, count in (("dev", 7), ("holdout", 3), ("all", 10)):
         _, now, found = await again(run, split=split)
@@ -131,7 +129,7 @@ async def test_one_part_alone(make: MakeRuns, suite: Callable[..., str], again: 
 
 
 async def test_a_part_that_was_not_asked_is_not_there(
-    make: MakeRuns, suite: Callable[..., str], again: Again
+    make: MakeRuns, suite: WriteSuite, again: Again
 ) -> None:
     run = await made(make, suite(*TESTS), settings=Settings(selection=Selection(split="dev")))
     with pytest.raises(NothingSelected, match="no such trial"):
@@ -139,7 +137,7 @@ async def test_a_part_that_was_not_asked_is_not_there(
 
 
 async def test_a_limit_over_both_parts_is_kept_to_what_was_asked(
-    make: MakeRuns, suite: Callable[..., str], again: Again
+    make: MakeRuns, suite: WriteSuite, again: Again
 ) -> None:
     run = await made(make, suite(*TESTS), settings=Settings(selection=Selection(limit=6)), holdout=0.4)
     for fields in ({"split": "dev"}, {"split": "holdout"}, {"public": True}):
@@ -148,7 +146,7 @@ async def test_a_limit_over_both_parts_is_kept_to_what_was_asked(
 
 
 async def test_of_a_public_bundle_only_what_it_shows_is_asked(
-    make: MakeRuns, suite: Callable[..., str], again: Again, store: SqliteStore
+    make: MakeRuns, suite: WriteSuite, again: Again, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS), holdout=0.3)
     asked, now, found = await again(run, public=True)
@@ -161,7 +159,7 @@ async def test_of_a_public_bundle_only_what_it_shows_is_asked(
 
 
 async def test_a_public_bundle_of_a_holdout_alone_has_nothing_to_ask(
-    make: MakeRuns, suite: Callable[..., str], again: Again
+    make: MakeRuns, suite: WriteSuite, again: Again
 ) -> None:
     run = await made(
         make, suite(*TESTS), settings=Settings(selection=Selection(split="holdout")), holdout=0.3
@@ -171,7 +169,7 @@ async def test_a_public_bundle_of_a_holdout_alone_has_nothing_to_ask(
 
 
 async def test_the_rate_of_a_holdout_is_a_look(
-    make: MakeRuns, suite: Callable[..., str], again: Again, store: SqliteStore
+    make: MakeRuns, suite: WriteSuite, again: Again, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS), holdout=0.3)
     await again(run, split="dev")
@@ -184,7 +182,7 @@ async def test_the_rate_of_a_holdout_is_a_look(
 
 
 async def test_a_bundle_that_does_not_verify_asks_nobody(
-    make: MakeRuns, suite: Callable[..., str], store: SqliteStore, folder: Path
+    make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path
 ) -> None:
     run = await made(make, suite(*TESTS))
     attest(store, run, folder / "b", public=False, key=None)
@@ -200,7 +198,7 @@ async def test_a_bundle_that_does_not_verify_asks_nobody(
 
 
 async def test_no_file_is_taken_for_the_suite_of_a_bundle(
-    make: MakeRuns, suite: Callable[..., str], again: Again, folder: Path
+    make: MakeRuns, suite: WriteSuite, again: Again, folder: Path
 ) -> None:
     run = await made(make, suite(*TESTS))
     for name in ("s", "s v1", "s@v1"):

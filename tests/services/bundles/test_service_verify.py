@@ -20,8 +20,8 @@ from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.services.grading import worker_pool
 from support.builders import write_lines
 from support.forging import Forger
+from support.sessions import MakeRuns, WriteModule, WriteSuite
 
-Make = Callable[..., Awaitable[Any]]
 Attested = Callable[..., Path]
 Verify = Callable[..., VerifiedBundle]
 
@@ -37,7 +37,7 @@ def verified(attested: Attested) -> Verify:
 
 
 @pytest.fixture
-async def run(make: Make, suite: Callable[..., str]) -> Run:
+async def run(make: MakeRuns, suite: WriteSuite) -> Run:
     (done,) = await make(suite(*TESTS))
     made: Run = done.run
     return made
@@ -94,7 +94,7 @@ TESTS = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 3 else "no") for n in rang
 )
 @pytest.mark.parametrize("public", [False, True])
 async def test_every_selection_and_repeat_of_a_split_suite_holds(
-    make: Make, suite: Callable[..., str], verified: Verify, settings: Settings, public: bool
+    make: MakeRuns, suite: WriteSuite, verified: Verify, settings: Settings, public: bool
 ) -> None:
     (done,) = await make(suite(*TESTS), settings=settings)
     found = verified(done.run, public=public)
@@ -105,7 +105,7 @@ async def test_every_selection_and_repeat_of_a_split_suite_holds(
 
 
 async def test_a_trial_without_an_answer_holds(
-    make: Make, suite: Callable[..., str], verified: Verify, folder: Path
+    make: MakeRuns, suite: WriteSuite, verified: Verify, folder: Path
 ) -> None:
     (folder / "some.jsonl").write_text('{"t1": "say 1"}\n', encoding="utf-8")
     (done,) = await make(suite(*TESTS[:3]), "scripted:some.jsonl", settings=Settings(allow_errors=2))
@@ -115,7 +115,7 @@ async def test_a_trial_without_an_answer_holds(
 
 @pytest.mark.parametrize("strategy", ["pass_at_k", "mean", "confidence_interval"])
 async def test_a_rule_over_repeats_holds(
-    make: Make, verified: Verify, folder: Path, module: Callable[[str], str], strategy: str
+    make: MakeRuns, verified: Verify, folder: Path, module: WriteModule, strategy: str
 ) -> None:
     name = module("calls = []\ndef f(prompt):\n    calls.append(prompt)\n    return 'ab'[len(calls) % 2]\n")
     (folder / "s.eval.yaml").write_text(
@@ -131,7 +131,7 @@ async def test_a_rule_over_repeats_holds(
 
 
 async def test_a_grader_over_all_repeats_is_run_again(
-    make: Make, attested: Attested, folder: Path, module: Callable[[str], str]
+    make: MakeRuns, attested: Attested, folder: Path, module: WriteModule
 ) -> None:
     name = module("def f(prompt):\n    return 'same' if 'one' in prompt else str(id(object()))[-9:]\n")
     consistent = {"expected": {"type": "consistency"}, "num_runs": 3}
@@ -144,7 +144,7 @@ async def test_a_grader_over_all_repeats_is_run_again(
 
 
 async def test_what_is_said_over_repeats_of_which_one_is_missing_is_found(
-    make: Make, folder: Path, module: Callable[[str], str], attested: Attested
+    make: MakeRuns, folder: Path, module: WriteModule, attested: Attested
 ) -> None:
     name = module("n = []\ndef f(prompt):\n    n.append(1)\n    return 'same' if len(n) != 2 else 1 / 0\n")
     row = {"id": "one", "prompt": "one", "expected": {"type": "consistency"}, "num_runs": 3}
@@ -189,7 +189,7 @@ tests:
 
 
 async def test_programs_and_variables_are_recounted_and_named_and_no_program_runs(
-    make: Make, verified: Verify, folder: Path, environ: dict[str, str]
+    make: MakeRuns, verified: Verify, folder: Path, environ: dict[str, str]
 ) -> None:
     environ["WORD_OF_TODAY"] = "marmalade"
     (folder / "every.eval.yaml").write_text(EVERY, encoding="utf-8")
@@ -210,7 +210,7 @@ async def test_programs_and_variables_are_recounted_and_named_and_no_program_run
 
 
 async def test_a_recounted_score_must_follow_from_its_value(
-    make: Make, folder: Path, environ: dict[str, str], attested: Attested
+    make: MakeRuns, folder: Path, environ: dict[str, str], attested: Attested
 ) -> None:
     environ["WORD_OF_TODAY"] = "marmalade"
     (folder / "every.eval.yaml").write_text(EVERY, encoding="utf-8")
@@ -230,7 +230,7 @@ async def test_a_recounted_score_must_follow_from_its_value(
 
 
 @pytest.fixture
-async def judgeable(make: Make, folder: Path, attested: Attested) -> Callable[..., Awaitable[Path]]:
+async def judgeable(make: MakeRuns, folder: Path, attested: Attested) -> Callable[..., Awaitable[Path]]:
     """A bundle of one question that judges decided, with the replies that are given."""
 
     async def build(*replies: str, repeats: int = 1, target: str = "echo") -> Path:
@@ -365,10 +365,10 @@ tests:
     ],
 )
 async def test_what_judges_say_of_items_and_members_is_read_again(
-    make: Make,
+    make: MakeRuns,
     folder: Path,
     attested: Attested,
-    module: Callable[[str], str],
+    module: WriteModule,
     place: int,
     change: dict[str, Any],
     words: str,
@@ -398,7 +398,7 @@ async def test_replies_to_prompts_of_another_version_are_counted_and_named(judge
 
 @pytest.mark.slow
 async def test_a_pattern_that_does_not_end_is_given_up(
-    make: Make, folder: Path, attested: Attested, monkeypatch: pytest.MonkeyPatch
+    make: MakeRuns, folder: Path, attested: Attested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regrade, "_MAX_LOST_S", 0.2)
     tests = "".join(
@@ -420,7 +420,7 @@ async def test_a_pattern_that_does_not_end_is_given_up(
 
 @pytest.mark.slow
 async def test_a_schema_that_does_not_end_is_given_up(
-    make: Make, folder: Path, attested: Attested, monkeypatch: pytest.MonkeyPatch
+    make: MakeRuns, folder: Path, attested: Attested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
     schema: dict[str, Any] = {"$defs": {"x0": {"type": "integer"}}}

@@ -31,6 +31,7 @@ from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.reading.report import build_report, find_calibrations
 from proctor.stores.sqlite.store import SqliteStore
 from support.endpoints import serve_app
+from support.sessions import MakeRuns
 from support.waiting import PATIENCE_S
 
 Judges = Callable[[str, str, int], bool | None]
@@ -233,7 +234,7 @@ async def test_a_judge_is_not_asked_where_people_are_divided_or_nothing_was_answ
 
 
 async def test_a_prompt_of_the_suites_own_has_no_other_order(
-    judge: HttpJudge, labels: Write, calibrate: Calibrate, make: Callable[..., Any]
+    judge: HttpJudge, labels: Write, calibrate: Calibrate, make: MakeRuns
 ) -> None:
     Path("own.eval.yaml").write_text(
         "tests:\n"
@@ -262,7 +263,7 @@ tests:
 
 
 @pytest.fixture
-async def run(make: Callable[..., Any], judge: HttpJudge) -> events.RunFinished:
+async def run(make: MakeRuns, judge: HttpJudge) -> events.RunFinished:
     Path("judged.eval.yaml").write_text(RUBRICS, encoding="utf-8")
     (done,) = await make("judged.eval.yaml", "mock:Oslo.", judges=(judge.word,))
     made: events.RunFinished = done
@@ -310,7 +311,7 @@ async def test_other_labels_have_another_digest_and_their_order_is_nothing(
 
 
 async def test_items_of_a_list_are_shown_in_the_reverse_order_too(
-    judge: HttpJudge, labels: Write, calibrate: Calibrate, make: Callable[..., Any]
+    judge: HttpJudge, labels: Write, calibrate: Calibrate, make: MakeRuns
 ) -> None:
     Path("items.eval.yaml").write_text(
         "tests:\n  - id: a\n    input: Name a river.\n    assertions:\n      - type: rubrics\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from proctor.services.judges.label_files import EXPORT_FIELDS, RUN_LABEL_FIELDS,
 from proctor.services.judges.labelled_answers import AnswerSelection, find_answers
 from proctor.services.runs.reading.report import build_report, write_report
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns, WriteSuite
 
 OWN = {"input": "2 + 2?", "output": "4", "expected": "4", "label": "pass"}
 
@@ -176,7 +176,7 @@ tests:
 
 
 @pytest.fixture
-async def run(make: Callable[..., Any]) -> events.RunFinished:
+async def run(make: MakeRuns) -> events.RunFinished:
     Path("s.eval.yaml").write_text(SUITE, encoding="utf-8")
     Path("answers.jsonl").write_text('{"a": "=1", "b": "2"}', encoding="utf-8")
     Path("judge.jsonl").write_text('{"*": "{\\"score\\": 1}"}', encoding="utf-8")
@@ -247,7 +247,7 @@ async def test_lines_that_name_no_answer_are_told(run: events.RunFinished, store
 
 
 async def test_a_line_without_a_run_needs_one_and_must_not_name_another(
-    run: events.RunFinished, store: SqliteStore, make: Callable[..., Any]
+    run: events.RunFinished, store: SqliteStore, make: MakeRuns
 ) -> None:
     path = written({"case_id": "a", "label": "pass"})
     assert "Say whose answers these are" in refused(path, store)[0]
@@ -281,7 +281,7 @@ def test_an_id_stands_for_one_answer(store: SqliteStore) -> None:
 
 
 def test_labels_of_cases_that_nobody_judges_alone_are_refused(
-    store: SqliteStore, suite: Callable[..., str], make: Callable[..., Any]
+    store: SqliteStore, suite: WriteSuite, make: MakeRuns
 ) -> None:
     import asyncio
 

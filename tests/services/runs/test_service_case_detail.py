@@ -14,6 +14,8 @@ from proctor.stores.sqlite.store import SqliteStore
 from support.builders import make_case, make_score, make_trial
 from support.stores import add_run, save_cases
 
+Begin = Callable[..., Run]
+
 
 @pytest.fixture
 def begun(store: SqliteStore) -> Callable[..., Run]:
@@ -28,9 +30,7 @@ def begun(store: SqliteStore) -> Callable[..., Run]:
     return make
 
 
-def test_all_repeats_come_in_order_with_what_they_are_together(
-    store: SqliteStore, begun: Callable[..., Run]
-) -> None:
+def test_all_repeats_come_in_order_with_what_they_are_together(store: SqliteStore, begun: Begin) -> None:
     run = begun(settings=Settings(repeats=2), repeats_rule="any")
     for repeat, value, verdict in ((1, 1.0, Verdict.PASS), (0, 0.0, Verdict.FAIL)):
         store.save_trial(run.id, make_trial("b", make_score(value), position=1, repeat=repeat), verdict)
@@ -44,9 +44,7 @@ def test_all_repeats_come_in_order_with_what_they_are_together(
         found.get_row(2)
 
 
-def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(
-    store: SqliteStore, begun: Callable[..., Run]
-) -> None:
+def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(store: SqliteStore, begun: Begin) -> None:
     for run_id, rule in (("r1", "any"), ("r2", "each")):
         run = begun(run_id, settings=Settings(repeats=2), repeats_rule=rule)
         store.save_trial(run.id, make_trial("a"), Verdict.UNSCORED)
@@ -62,16 +60,12 @@ def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(
         ("finished", "which selected other cases of its suite"),
     ],
 )
-def test_a_case_without_a_trial_says_why(
-    store: SqliteStore, begun: Callable[..., Run], status: str, said: str
-) -> None:
+def test_a_case_without_a_trial_says_why(store: SqliteStore, begun: Begin, status: str, said: str) -> None:
     with pytest.raises(NothingSelected, match=said):
         load_case_detail(store, begun(status=status), 2, reveal=False)
 
 
-def test_an_answer_that_waits_for_its_judges_is_not_shown(
-    store: SqliteStore, begun: Callable[..., Run]
-) -> None:
+def test_an_answer_that_waits_for_its_judges_is_not_shown(store: SqliteStore, begun: Begin) -> None:
     run = begun()
     store.save_output(run.id, make_trial("a"))
     store.flush()
@@ -81,15 +75,13 @@ def test_an_answer_that_waits_for_its_judges_is_not_shown(
 
 @pytest.mark.parametrize("position", [-1, 3, 2**63, 10**30])
 def test_a_place_that_the_suite_does_not_have_is_a_sentence(
-    store: SqliteStore, begun: Callable[..., Run], position: int
+    store: SqliteStore, begun: Begin, position: int
 ) -> None:
     with pytest.raises(NothingSelected, match="no case at place"):
         load_case_detail(store, begun(), position, reveal=False)
 
 
-def test_what_is_held_out_is_sealed_unless_it_is_revealed(
-    store: SqliteStore, begun: Callable[..., Run]
-) -> None:
+def test_what_is_held_out_is_sealed_unless_it_is_revealed(store: SqliteStore, begun: Begin) -> None:
     run = begun()
     store.save_trial(run.id, make_trial("a", split="holdout"), Verdict.UNSCORED)
     store.flush()
@@ -100,9 +92,7 @@ def test_what_is_held_out_is_sealed_unless_it_is_revealed(
     assert load_case_detail(store, run, 0, reveal=True).case.input
 
 
-def test_other_runs_that_asked_the_same_are_told_newest_first(
-    store: SqliteStore, begun: Callable[..., Run]
-) -> None:
+def test_other_runs_that_asked_the_same_are_told_newest_first(store: SqliteStore, begun: Begin) -> None:
     runs = [begun(f"r{n}", ids) for n, ids in enumerate(("abc", "cba", "abd", "xyz"))]
     for run, position in zip(runs, (0, 2, 0, 0), strict=True):
         store.save_trial(run.id, make_trial("a", position=position), Verdict.PASS)

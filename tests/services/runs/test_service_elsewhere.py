@@ -119,11 +119,7 @@ def elsewhere() -> Iterator[None]:
 
 @pytest.mark.slow
 async def test_another_process_gives_the_same_verdicts_in_workspaces_of_its_own(
-    make: MakeRuns,
-    folder: Path,
-    store: SqliteStore,
-    environ: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    make: MakeRuns, folder: Path, store: SqliteStore, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environ["WORD"] = "owl"
     for name, value in environ.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.reading.estimate_record import Estimate, format_approximate_usd
 from proctor.services.runs.request import Request
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns, WriteSuite
 
-Make = Callable[..., Awaitable[list[Any]]]
 Guess = Callable[..., Estimate]
 
 
 @pytest.fixture
-def thirty(suite: Callable[..., str]) -> str:
+def thirty(suite: WriteSuite) -> str:
     """Thirty cases, six of them held out."""
     return suite(*((f"t{n:02}", f"say {n}", f"say {n}") for n in range(30)), name="thirty.jsonl")
 
@@ -59,7 +59,7 @@ def answers(folder: Path, name: str = "answers.jsonl", **answer: Any) -> None:
 
 
 async def test_one_line_has_cases_calls_cost_and_time(
-    make: Make, guess: Guess, thirty: str, folder: Path
+    make: MakeRuns, guess: Guess, thirty: str, folder: Path
 ) -> None:
     answers(folder, usage={"input_tokens": 400, "output_tokens": 50}, latency_ms=0.0)
     targets(
@@ -81,7 +81,7 @@ async def test_one_line_has_cases_calls_cost_and_time(
     assert told.notes == ()
 
 
-async def test_what_is_not_known_is_said(make: Make, guess: Guess, thirty: str, folder: Path) -> None:
+async def test_what_is_not_known_is_said(make: MakeRuns, guess: Guess, thirty: str, folder: Path) -> None:
     await make(thirty)
     free = guess()
     assert free.sentence == "24 dev + 6 holdout cases × 1 target = 30 calls, no cost, about 1 s"
@@ -99,7 +99,7 @@ async def test_what_is_not_known_is_said(make: Make, guess: Guess, thirty: str, 
 
 
 async def test_without_an_earlier_run_tokens_are_guessed_from_the_text(
-    make: Make, guess: Guess, suite: Any, folder: Path
+    make: MakeRuns, guess: Guess, suite: Any, folder: Path
 ) -> None:
     suite(("a", "x" * 4000, "y"), ("b", "ä" * 2000, "y"), name="long.jsonl")
     await make("long.jsonl")
@@ -119,7 +119,7 @@ RUBRIC = {"scorer": "llm_judge", "rubric": "Score 1-5 on clarity"}
     ("judges", "often", "calls"), [((), 1, 2), (("echo",), 1, 2), (("echo", "mock"), 1, 4), (("echo",), 3, 6)]
 )
 async def test_judges_are_counted_too(
-    make: Make, guess: Guess, folder: Path, judges: tuple[str, ...], often: int, calls: int
+    make: MakeRuns, guess: Guess, folder: Path, judges: tuple[str, ...], often: int, calls: int
 ) -> None:
     rows = [{"id": f"j{n}", "input": "write", **RUBRIC} for n in range(2)]
     rows.append({"id": "e", "input": "say", "expected": "say"})
@@ -143,7 +143,7 @@ async def test_judges_are_counted_too(
     ],
 )
 async def test_the_calls_are_those_that_the_runs_then_make(
-    make: Make,
+    make: MakeRuns,
     guess: Guess,
     store: SqliteStore,
     environ: dict[str, str],
@@ -157,7 +157,7 @@ async def test_the_calls_are_those_that_the_runs_then_make(
     assert guess(targets=targets, settings=settings).calls == sum(planned.run.planned for planned in runs)
 
 
-async def test_one_split_alone_is_named(make: Make, guess: Guess, thirty: str) -> None:
+async def test_one_split_alone_is_named(make: MakeRuns, guess: Guess, thirty: str) -> None:
     await make(thirty)
     told = guess(settings=Settings(selection=Selection(split="dev"), repeats=2))
     assert told.sentence.startswith("24 dev cases × 2 repeats × 1 target = 48 calls, ")
@@ -165,7 +165,7 @@ async def test_one_split_alone_is_named(make: Make, guess: Guess, thirty: str) -
     assert told.sentence.startswith("6 holdout cases × 1 target = 6 calls, ")
 
 
-async def test_repeats_that_the_suite_asks_for_count(make: Make, guess: Guess, folder: Path) -> None:
+async def test_repeats_that_the_suite_asks_for_count(make: MakeRuns, guess: Guess, folder: Path) -> None:
     check = "assertions: [{type: contains, value: x}]"
     text = f"""
 execution: {{target: echo, trials: {{count: 3}}}}
@@ -188,13 +188,13 @@ def test_a_built_in_suite_is_estimated_without_being_saved(
     assert (store.versions(), list(store.runs())) == ([], [])
 
 
-async def test_nobody_is_asked_yet(make: Make, guess: Guess, thirty: str) -> None:
+async def test_nobody_is_asked_yet(make: MakeRuns, guess: Guess, thirty: str) -> None:
     await make(thirty)
     assert guess(targets="").sentence == "24 dev + 6 holdout cases; choose whom to ask"
 
 
 async def test_answers_that_may_be_there_already_make_it_at_most(
-    make: Make, guess: Guess, thirty: str
+    make: MakeRuns, guess: Guess, thirty: str
 ) -> None:
     await make(thirty)
     told = guess(settings=Settings(reuse=True, budget_usd=0.5), explicit=frozenset({"reuse", "budget_usd"}))
@@ -206,7 +206,7 @@ async def test_answers_that_may_be_there_already_make_it_at_most(
 
 
 async def test_tokens_are_those_of_this_suite_and_speed_is_that_of_any(
-    make: Make, guess: Guess, suite: Any, thirty: str, folder: Path
+    make: MakeRuns, guess: Guess, suite: Any, thirty: str, folder: Path
 ) -> None:
     (folder / "asked_too.py").write_text(
         "def f(prompt):\n"
@@ -226,7 +226,7 @@ async def test_tokens_are_those_of_this_suite_and_speed_is_that_of_any(
 
 
 async def test_other_parameters_and_another_name_are_the_same_target(
-    make: Make, guess: Guess, thirty: str, folder: Path
+    make: MakeRuns, guess: Guess, thirty: str, folder: Path
 ) -> None:
     answers(folder, usage={"input_tokens": 10, "output_tokens": 1})
     targets(

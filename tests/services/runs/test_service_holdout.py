@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,11 @@ from proctor.services.runs.request import Request
 from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
 from proctor.stores.sqlite.store import SqliteStore
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteModule, WriteSuite
 
 
 @pytest.fixture
-def ten(suite: Callable[..., str]) -> str:
+def ten(suite: WriteSuite) -> str:
     return suite(*((f"t{n}", f"say {n}", "say 3") for n in range(10)))
 
 
@@ -54,7 +53,7 @@ async def test_a_method_alone_keeps_the_share_of_the_suite(make: MakeRuns, ten: 
 
 @pytest.mark.parametrize("how", ["resume", "resume-newest", "retry_errors"])
 async def test_a_run_that_is_taken_up_again_keeps_its_split(
-    make: MakeRuns, store: SqliteStore, ten: str, module: Callable[[str], Any], how: str
+    make: MakeRuns, store: SqliteStore, ten: str, module: WriteModule, how: str
 ) -> None:
     name = module(
         "from pathlib import Path\n"
@@ -103,7 +102,7 @@ async def test_a_stored_run_is_not_divided_anew(make: MakeRuns, ten: str, flag: 
 
 
 async def test_answers_that_are_graded_again_by_a_changed_suite_stay_where_they_were(
-    make: MakeRuns, store: SqliteStore, ten: str, suite: Callable[..., str]
+    make: MakeRuns, store: SqliteStore, ten: str, suite: WriteSuite
 ) -> None:
     (done,) = await make(ten, holdout=0.3, split_method="shuffle")
     changed = suite(*((f"t{n}", f"say {n}", "say 4") for n in range(10)))

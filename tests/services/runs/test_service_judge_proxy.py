@@ -15,7 +15,7 @@ import pytest
 from proctor.model import Score, Settings
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteModule
 from support.waiting import PATIENCE_S
 
 CLIENT = '''
@@ -118,7 +118,7 @@ async def test_the_names_of_agentv_work_and_nulls_mean_nothing(grade: Grade) -> 
     assert [came.seen[0], came.seen[1]["rawText"]] == [200, "YES"]
 
 
-async def test_a_system_prompt_goes_before_the_question(grade: Grade, module: Callable[[str], str]) -> None:
+async def test_a_system_prompt_goes_before_the_question(grade: Grade, module: WriteModule) -> None:
     name = module("def f(prompt):\n    return repr([one['content'] for one in prompt])\n")
     came = await grade(
         'done(*ask("/invoke", {"question": "Salty?", "systemPrompt": "Be strict."}))',
@@ -197,7 +197,7 @@ async def test_what_a_program_asked_is_counted_though_it_failed(grade: Grade) ->
 
 
 async def test_a_judge_that_does_not_answer_is_an_error_with_its_reason(
-    grade: Grade, module: Callable[[str], str]
+    grade: Grade, module: WriteModule
 ) -> None:
     name = module("def f(prompt):\n    raise ValueError('the sea is closed')\n")
     came = await grade(
@@ -258,7 +258,7 @@ async def test_a_token_is_worth_nothing_once_its_grading_has_ended(grade: Grade)
 
 
 @pytest.mark.slow
-async def test_what_a_late_program_still_asks_is_given_up(grade: Grade, module: Callable[[str], str]) -> None:
+async def test_what_a_late_program_still_asks_is_given_up(grade: Grade, module: WriteModule) -> None:
     name = module("import asyncio\nasync def f(prompt):\n    await asyncio.sleep(60)\n")
     came = await grade(
         'ask("/invokeBatch", {"requests": [{"question": "a"}] * 3})',

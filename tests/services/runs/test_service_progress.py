@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from proctor.services.runs.reading.catalogue_sync import CatalogueSync
 from proctor.services.runs.reading.progress import SpeedMeter, format_cost_so_far, opening_line
 from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Awaitable[list[Any]]]
+from support.sessions import MakeRuns, WriteSuite
 
 
 async def test_the_first_line_tells_how_a_run_is_divided(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+    make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path
 ) -> None:
     ten = suite(*((f"t{n}", f"say {n}", "x") for n in range(10)))
     (whole,) = await make(ten)
@@ -47,7 +45,7 @@ def test_a_pace_is_told_as_soon_as_it_shows_and_changes_with_the_trials_alone() 
 
 
 async def test_money_so_far_says_what_is_not_known(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+    make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path
 ) -> None:
     def looked(run: Any) -> Any:
         cataloguer = CatalogueSync(lambda: nullcontext(store), Catalogue(f"{folder / 'kept.db'}-catalogue"))

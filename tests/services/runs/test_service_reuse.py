@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from proctor.errors import UsageError
 from proctor.model import Params, Settings, Verdict
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteModule
 
 SOURCE = """
 import json
@@ -94,7 +93,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(make: MakeRuns, module: Callable[[str], str], folder: Path) -> Bench:
+def bench(make: MakeRuns, module: WriteModule, folder: Path) -> Bench:
     return Bench(make, module(SOURCE), folder)
 
 

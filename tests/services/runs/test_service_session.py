@@ -17,13 +17,13 @@ from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
 from proctor.stores import open_store
 from proctor.stores.sqlite.store import SqliteStore
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteModule, WriteSuite
 
 Write = Callable[..., str]
 
 
 @pytest.fixture
-def three(suite: Write) -> str:
+def three(suite: WriteSuite) -> str:
     return suite(("a", "x", "x"), ("b", "x", "no"), ("c", "x", "x"))
 
 
@@ -81,7 +81,7 @@ async def test_the_same_suite_is_kept_once(make: MakeRuns, three: str, store: Sq
 async def test_what_cannot_be_is_refused_before_anything_is_asked(
     make: MakeRuns,
     three: str,
-    suite: Write,
+    suite: WriteSuite,
     store: SqliteStore,
     fields: dict[str, Any],
     error: type[Exception],
@@ -109,7 +109,7 @@ async def test_problems_of_all_suites_are_told_together(make: MakeRuns, folder: 
 
 
 async def test_stopping_keeps_what_finished_and_the_next_session_does_the_rest(
-    store: SqliteStore, make: MakeRuns, suite: Write, module: Write, folder: Path
+    store: SqliteStore, make: MakeRuns, suite: WriteSuite, module: WriteModule, folder: Path
 ) -> None:
     name = module("asked = []\nasync def f(prompt):\n    asked.append(prompt)\n    return prompt\n")
     many = suite(*((f"c{n}", f"q{n}", f"q{n}") for n in range(300)))
@@ -141,7 +141,7 @@ async def test_a_session_that_was_stopped_before_it_runs_asks_nothing(
 
 
 async def test_a_session_cancelled_at_once_tells_and_stores_that_it_was(
-    session: Callable[[], RunSession], three: str, module: Write, store: SqliteStore
+    session: Callable[[], RunSession], three: str, module: WriteModule, store: SqliteStore
 ) -> None:
     name = module(
         "import asyncio\nstarted = asyncio.Event()\nasync def f(prompt):\n"
@@ -173,7 +173,7 @@ async def test_a_store_that_fails_in_the_middle_is_told_and_the_targets_are_clos
 
 
 async def test_repeats_are_asked_with_the_case_and_told_one_by_one(
-    make: MakeRuns, suite: Write, store: SqliteStore
+    make: MakeRuns, suite: WriteSuite, store: SqliteStore
 ) -> None:
     Path("answers.jsonl").write_text('{"a": ["x", "no", "x"]}', encoding="utf-8")
     (done,) = await make(suite(("a", "?", "x")), "scripted:answers.jsonl", settings=Settings(repeats=3))
@@ -181,7 +181,9 @@ async def test_repeats_are_asked_with_the_case_and_told_one_by_one(
     assert found == [(0, Verdict.PASS), (1, Verdict.FAIL), (2, Verdict.PASS)]
 
 
-async def test_no_more_are_asked_at_once_than_was_said(make: MakeRuns, suite: Write, module: Write) -> None:
+async def test_no_more_are_asked_at_once_than_was_said(
+    make: MakeRuns, suite: WriteSuite, module: WriteModule
+) -> None:
     name = module(
         "import asyncio\nnow = peak = 0\nasync def f(prompt):\n    global now, peak\n"
         "    now += 1\n    peak = max(peak, now)\n    await asyncio.sleep(0.001)\n"
@@ -193,7 +195,7 @@ async def test_no_more_are_asked_at_once_than_was_said(make: MakeRuns, suite: Wr
 
 
 async def test_two_sessions_of_two_stores_on_one_file_do_not_disturb_each_other(
-    make: MakeRuns, suite: Write, folder: Path
+    make: MakeRuns, suite: WriteSuite, folder: Path
 ) -> None:
     many = suite(*((f"c{n}", "x", "x") for n in range(200)))
     other = open_store(str(folder / "kept.db"))

@@ -27,6 +27,9 @@ PRICE = Price(input=0.0, output=1_000_000.0)
 """A dollar a token of output; the server's answers have ten."""
 
 
+Reach = Callable[..., TargetPool]
+
+
 class Server:
     """Answers with what it is asked, or fails if the model is called `down`."""
 
@@ -108,9 +111,7 @@ def texts(outputs: list[Output | str]) -> list[str]:
 QUESTIONS = [f"question {number}" for number in range(20)]
 
 
-async def test_where_nothing_is_asked_for_a_target_is_only_patient(
-    server: Server, reach: Callable[..., TargetPool]
-) -> None:
+async def test_where_nothing_is_asked_for_a_target_is_only_patient(server: Server, reach: Reach) -> None:
     opened = reach()
     for _ in range(2):
         target = await opened.open_target(server.spec())
@@ -125,7 +126,7 @@ async def test_where_nothing_is_asked_for_a_target_is_only_patient(
 
 @pytest.mark.parametrize(("budget", "answered"), [(200, 20), (65, 7), (70, 7), (5, 1)])
 async def test_calls_that_are_made_at_once_overshoot_the_budget_by_one_at_most(
-    server: Server, reach: Callable[..., TargetPool], budget: float, answered: int
+    server: Server, reach: Reach, budget: float, answered: int
 ) -> None:
     opened = reach(m=PRICE)
     opened.start_run(budget_usd=budget)
@@ -134,7 +135,7 @@ async def test_calls_that_are_made_at_once_overshoot_the_budget_by_one_at_most(
 
 
 async def test_judges_and_fallbacks_pay_too_and_each_run_has_a_budget_of_its_own(
-    server: Server, reach: Callable[..., TargetPool]
+    server: Server, reach: Reach
 ) -> None:
     opened = reach(m=PRICE, j=PRICE, down=PRICE)
     for _ in range(2):
@@ -147,16 +148,14 @@ async def test_judges_and_fallbacks_pay_too_and_each_run_has_a_budget_of_its_own
         assert texts([*await ask(target, "d"), *await ask(judge, "e")]) == ["budget", "budget"]
 
 
-async def test_what_a_run_has_cost_before_counts(server: Server, reach: Callable[..., TargetPool]) -> None:
+async def test_what_a_run_has_cost_before_counts(server: Server, reach: Reach) -> None:
     opened = reach(m=PRICE)
     opened.start_run(budget_usd=25, spent_usd=10)
     outputs = texts(await ask(await opened.open_target(server.spec()), *QUESTIONS))
     assert outputs.count("budget") == 18
 
 
-async def test_an_answer_without_tokens_is_charged_and_told(
-    reach: Callable[..., TargetPool], told: list[str]
-) -> None:
+async def test_an_answer_without_tokens_is_charged_and_told(reach: Reach, told: list[str]) -> None:
     opened = reach(agent=PRICE)
     opened.start_run(budget_usd=10)
     spec = TargetSpec(name="agent", kind="command", model="echo 4", params=Params(max_tokens=6))
@@ -167,9 +166,7 @@ async def test_an_answer_without_tokens_is_charged_and_told(
 
 
 @pytest.mark.slow
-async def test_of_a_program_the_first_call_goes_alone(
-    reach: Callable[..., TargetPool], tmp_path: Path
-) -> None:
+async def test_of_a_program_the_first_call_goes_alone(reach: Reach, tmp_path: Path) -> None:
     opened, log = reach(agent=PRICE), tmp_path / "log"
     opened.start_run(budget_usd=100)
     others = f"until test $(grep -c + {log}) = 3; do sleep 0.01; done"  # the second and third are together
@@ -182,7 +179,7 @@ async def test_of_a_program_the_first_call_goes_alone(
 
 @pytest.mark.parametrize(("instruction", "at_once"), [("", 4), ("x" * 1000, 1)])
 async def test_a_targets_own_instruction_is_paid_for(
-    server: Server, reach: Callable[..., TargetPool], instruction: str, at_once: int
+    server: Server, reach: Reach, instruction: str, at_once: int
 ) -> None:
     opened = reach(m=Price(input=1_000_000.0, output=0.0))
     opened.start_run(budget_usd=2500)
@@ -191,7 +188,7 @@ async def test_a_targets_own_instruction_is_paid_for(
     assert server.most_under_way == at_once
 
 
-async def test_a_command_line_that_tells_its_cost_needs_no_price(reach: Callable[..., TargetPool]) -> None:
+async def test_a_command_line_that_tells_its_cost_needs_no_price(reach: Reach) -> None:
     opened = reach()
     line = """echo '{"text": "4", "cost_usd": 2}'"""
     spec = TargetSpec(name="agent", kind="cli", model=line)
@@ -229,7 +226,7 @@ COMMAND = TargetSpec(name="agent", kind="command", model="./agent")
     ],
 )
 async def test_a_budget_names_everybody_whose_price_is_not_known(
-    reach: Callable[..., TargetPool], specs: list[TargetSpec], own: dict[str, Price], unknown: list[str]
+    reach: Reach, specs: list[TargetSpec], own: dict[str, Price], unknown: list[str]
 ) -> None:
     opened = reach(**own)
     if not unknown:
@@ -249,7 +246,7 @@ async def test_a_budget_names_everybody_whose_price_is_not_known(
 BATCH = TargetSpec(name="batch", kind="cli", options={"provider_batching": True})
 
 
-async def test_a_process_for_all_cases_is_one_a_run(reach: Callable[..., TargetPool], tmp_path: Path) -> None:
+async def test_a_process_for_all_cases_is_one_a_run(reach: Reach, tmp_path: Path) -> None:
     log = tmp_path / "log"
     records = "".join(f' \'{{"id": "{one}", "text": "4"}}\'' for one in ("a", "b"))
     spec = replace(BATCH, model=f"echo + >> {log}; printf '%s\\n'{records}")
@@ -261,9 +258,7 @@ async def test_a_process_for_all_cases_is_one_a_run(reach: Callable[..., TargetP
         assert log.read_text(encoding="utf-8") == "+\n" * runs
 
 
-async def test_a_process_for_all_cases_can_neither_judge_nor_keep_to_a_budget(
-    reach: Callable[..., TargetPool],
-) -> None:
+async def test_a_process_for_all_cases_can_neither_judge_nor_keep_to_a_budget(reach: Reach) -> None:
     opened = reach(batch=PRICE)
     with pytest.raises(UsageError, match=r"'batch' .*one process answers all cases .* cannot judge.*--judge"):
         await opened.open_target(BATCH, judging=True)
@@ -275,7 +270,7 @@ async def test_a_process_for_all_cases_can_neither_judge_nor_keep_to_a_budget(
 
 
 async def test_a_second_command_asks_nobody_and_says_why_it_does(
-    server: Server, reach: Callable[..., TargetPool], told: list[str]
+    server: Server, reach: Reach, told: list[str]
 ) -> None:
     first = reach(m=PRICE)
     first.start_run(cached=True)
@@ -304,9 +299,7 @@ async def test_a_second_command_asks_nobody_and_says_why_it_does(
     assert told == []
 
 
-async def test_what_the_cache_answers_costs_no_budget(
-    server: Server, reach: Callable[..., TargetPool]
-) -> None:
+async def test_what_the_cache_answers_costs_no_budget(server: Server, reach: Reach) -> None:
     opened = reach(m=PRICE)
     opened.start_run(budget_usd=10, cached=True)
     target = await opened.open_target(server.spec())
@@ -315,7 +308,7 @@ async def test_what_the_cache_answers_costs_no_budget(
 
 
 async def test_a_run_without_the_cache_neither_uses_nor_fills_it(
-    server: Server, reach: Callable[..., TargetPool], tmp_path: Path
+    server: Server, reach: Reach, tmp_path: Path
 ) -> None:
     opened = reach()
     opened.start_run()
@@ -327,9 +320,7 @@ async def test_a_run_without_the_cache_neither_uses_nor_fills_it(
         assert server.asked == asked
 
 
-async def test_the_fallback_is_asked_again_next_time(
-    server: Server, reach: Callable[..., TargetPool], told: list[str]
-) -> None:
+async def test_the_fallback_is_asked_again_next_time(server: Server, reach: Reach, told: list[str]) -> None:
     opened = reach()
     opened.start_run(cached=True)
     target = await opened.open_target(server.spec("down", retries=0, fallbacks=(server.spec(),)))
@@ -342,7 +333,7 @@ async def test_the_fallback_is_asked_again_next_time(
 
 
 async def test_an_answer_that_repeats_a_secret_is_not_kept(
-    server: Server, reach: Callable[..., TargetPool], tmp_path: Path
+    server: Server, reach: Reach, tmp_path: Path
 ) -> None:
     opened = reach({"TOKEN": "hunter-2-hunter"})
     opened.add_secrets(["TOKEN", "UNSET"])
@@ -356,7 +347,7 @@ async def test_an_answer_that_repeats_a_secret_is_not_kept(
 
 @pytest.mark.parametrize(("variable", "asked"), [("KEY", 1), ("WHO", 2)])
 async def test_a_new_key_asks_nothing_anew_and_a_new_instruction_everything(
-    server: Server, reach: Callable[..., TargetPool], variable: str, asked: int
+    server: Server, reach: Reach, variable: str, asked: int
 ) -> None:
     options = {"api_key": "${{ KEY }}", "system_prompt": "You are ${{ WHO }}."}
     for value in ("one", "two"):
@@ -370,9 +361,7 @@ async def test_a_new_key_asks_nothing_anew_and_a_new_instruction_everything(
 # --- places, retries and time ------------------------------------------------------------------------------
 
 
-async def test_a_target_has_no_more_places_than_its_workers(
-    server: Server, reach: Callable[..., TargetPool]
-) -> None:
+async def test_a_target_has_no_more_places_than_its_workers(server: Server, reach: Reach) -> None:
     target = await reach().open_target(server.spec(workers=3))
     await ask(target, *QUESTIONS)
     assert server.most_under_way == 3
@@ -381,22 +370,20 @@ async def test_a_target_has_no_more_places_than_its_workers(
 @pytest.mark.slow
 @pytest.mark.parametrize(("retries", "asked"), [(None, 2), (0, 1)])
 async def test_a_targets_own_retries_count(
-    server: Server, reach: Callable[..., TargetPool], retries: int | None, asked: int
+    server: Server, reach: Reach, retries: int | None, asked: int
 ) -> None:
     target = await reach().open_target(server.spec("down", retries=retries))
     assert await ask(target, "a") == ["http"]
     assert server.asked == asked
 
 
-async def test_a_targets_own_time_limit_counts(server: Server, reach: Callable[..., TargetPool]) -> None:
+async def test_a_targets_own_time_limit_counts(server: Server, reach: Reach) -> None:
     target = await reach().open_target(server.spec("slow", options={"timeout_seconds": 0.05}))
     assert await ask(target, "a") == ["timeout"]
 
 
 @pytest.mark.slow
-async def test_a_program_that_may_take_longer_than_the_run_allows_does(
-    reach: Callable[..., TargetPool], tmp_path: Path
-) -> None:
+async def test_a_program_that_may_take_longer_than_the_run_allows_does(reach: Reach, tmp_path: Path) -> None:
     opened = TargetPool(
         {},
         concurrency=1,

@@ -20,7 +20,7 @@ from proctor.services.bundles.attest import attest
 from proctor.services.runs.execution.variable_values import target_variables
 from proctor.stores.sqlite.store import SqliteStore
 from support.endpoints import serve_app
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteModule
 
 SOURCE = """
 import json
@@ -91,7 +91,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(make: MakeRuns, module: Callable[[str], str], folder: Path, environ: dict[str, str]) -> Bench:
+def bench(make: MakeRuns, module: WriteModule, folder: Path, environ: dict[str, str]) -> Bench:
     return Bench(make, module(SOURCE), folder, environ)
 
 

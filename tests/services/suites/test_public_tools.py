@@ -92,9 +92,7 @@ def other_key(bundle: Path) -> None:
 @pytest.mark.parametrize("forge", [changed_answer, changed_statement, other_key])
 @pytest.mark.parametrize("check", [by_openssl, by_python])
 def test_both_refuse_what_is_forged(
-    bundle: Path,
-    forge: Callable[[Path], None],
-    check: Callable[[Path], subprocess.CompletedProcess[str]],
+    bundle: Path, forge: Callable[[Path], None], check: Callable[[Path], subprocess.CompletedProcess[str]]
 ) -> None:
     before = (bundle / "trials.jsonl").read_bytes(), (bundle / "envelope.json").read_bytes()
     forge(bundle)

@@ -15,7 +15,9 @@ from proctor.services import events
 from proctor.services.suites.save_and_open import Suites
 from proctor.services.suites.suite_argument import LocatedSuites, SuiteLocator
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns
 
+Write = Callable[..., None]
 ROW = '{"id": "a", "input": "?", "expected": "x"}\n'
 TESTS = "tests:\n  - id: a\n    criteria: c\n    input: '?'\n    expected_output: x\n"
 MARKDOWN = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
@@ -46,7 +48,7 @@ def suites(**options: Any) -> list[str]:
 # --- suites ------------------------------------------------------------------------------------------------
 
 
-def test_suites_of_every_format_are_found_in_subfolders(write: Callable[..., None]) -> None:
+def test_suites_of_every_format_are_found_in_subfolders(write: Write) -> None:
     write(
         {"b.jsonl": ROW, "C.JSONL": ROW, "a/deep/er/c.csv": "input,expected\n?,x\n", "a/d.eval.yaml": TESTS}
     )
@@ -55,16 +57,14 @@ def test_suites_of_every_format_are_found_in_subfolders(write: Callable[..., Non
     assert (located().warnings, located().notes) == ((), ())
 
 
-def test_a_suite_beside_rows_of_the_same_name_is_a_suite_of_its_own(write: Callable[..., None]) -> None:
+def test_a_suite_beside_rows_of_the_same_name_is_a_suite_of_its_own(write: Write) -> None:
     row = {"id": "d", "criteria": "c", "input": "?", "expected_output": "x"}
     write({"data.jsonl": json.dumps(row), "data.eval.yaml": TESTS})
     assert suites() == ["data.eval.yaml", "data.jsonl"]
     assert located().notes == ()
 
 
-def test_hidden_folders_packages_bundles_and_virtual_environments_are_left_out(
-    write: Callable[..., None],
-) -> None:
+def test_hidden_folders_packages_bundles_and_virtual_environments_are_left_out(write: Write) -> None:
     write({"a.jsonl": ROW, "env/pyvenv.cfg": "home = /usr\n", "envy/b.jsonl": ROW, ".hidden.jsonl": ROW})
     write({f"run.bundle/{name}": ROW for name in ("envelope.json", "suite.jsonl")})
     inside = (".git", ".venv", "venv", "env", "node_modules", "__pycache__", "deep/node_modules/x")
@@ -74,18 +74,14 @@ def test_hidden_folders_packages_bundles_and_virtual_environments_are_left_out(
     assert SuiteLocator().find("all/env").paths == (Path("all/env/c.jsonl"),)
 
 
-def test_links_to_folders_are_not_followed_and_links_to_files_are(
-    write: Callable[..., None], folder: Path
-) -> None:
+def test_links_to_folders_are_not_followed_and_links_to_files_are(write: Write, folder: Path) -> None:
     write({"a/b.jsonl": ROW})
     (folder / "all/a/loop").symlink_to(folder / "all")
     (folder / "all/link.jsonl").symlink_to(folder / "all/a/b.jsonl")
     assert suites() == ["link.jsonl", "a/b.jsonl"]
 
 
-def test_a_folder_with_markdown_tests_comes_last_and_its_other_suites_are_run_too(
-    write: Callable[..., None],
-) -> None:
+def test_a_folder_with_markdown_tests_comes_last_and_its_other_suites_are_run_too(write: Write) -> None:
     write({"sky/a.md": MARKDOWN, "b.jsonl": ROW, "deep/c.jsonl": ROW})
     assert [path.as_posix() for path in located().paths] == ["all/b.jsonl", "all/deep/c.jsonl", "all"]
 
@@ -93,7 +89,7 @@ def test_a_folder_with_markdown_tests_comes_last_and_its_other_suites_are_run_to
 # --- files of other suites ---------------------------------------------------------------------------------
 
 
-def test_tests_in_a_file_of_their_own_are_not_run_a_second_time(write: Callable[..., None]) -> None:
+def test_tests_in_a_file_of_their_own_are_not_run_a_second_time(write: Write) -> None:
     write({"a.eval.yaml": TESTS, "all.eval.yaml": "tests: ./data/rows.jsonl\n"})
     write({"data/rows.jsonl": '{"id": "r", "input": "?", "criteria": "c", "expected_output": "x"}\n'})
     write({"data/q.csv": "input,expected\n?,x\n", "promptfooconfig.yaml": f"{PROMPTFOO}tests: data/*.csv\n"})
@@ -105,7 +101,7 @@ def test_tests_in_a_file_of_their_own_are_not_run_a_second_time(write: Callable[
     assert SuiteLocator().find("all/data").paths == (Path("all/data/q.csv"), Path("all/data/rows.jsonl"))
 
 
-def test_an_attachment_is_no_stray_file(write: Callable[..., None]) -> None:
+def test_an_attachment_is_no_stray_file(write: Write) -> None:
     content = "[{type: file, value: ./people.csv}, {type: text, value: Who?}]"
     message = f"[{{role: user, content: {content}}}]"
     write({"a.eval.yaml": TESTS.replace("'?'", message), "people.csv": "name,age\nAda,36\n"})
@@ -114,16 +110,14 @@ def test_an_attachment_is_no_stray_file(write: Callable[..., None]) -> None:
     assert located().warnings == ("Skipped 1 file that no suite format recognises: all/b.yaml.",)
 
 
-def test_what_lies_in_the_template_of_a_workspace_is_no_suite(write: Callable[..., None]) -> None:
+def test_what_lies_in_the_template_of_a_workspace_is_no_suite(write: Write) -> None:
     write({"a.eval.yaml": f"workspace:\n  template: ./desk\n{TESTS}", "b.jsonl": ROW})
     write({"desk/fixtures/c.jsonl": ROW, "desk/package.json": '{"name": "x"}', "desks/d.jsonl": ROW})
     assert suites() == ["a.eval.yaml", "b.jsonl", "desks/d.jsonl"]
     assert located().warnings == ()
 
 
-def test_suites_beside_a_suite_whose_workspace_is_their_own_folder_are_run(
-    write: Callable[..., None],
-) -> None:
+def test_suites_beside_a_suite_whose_workspace_is_their_own_folder_are_run(write: Write) -> None:
     write({"a.eval.yaml": f"workspace:\n  template: .\n{TESTS}", "b.jsonl": ROW})
     assert suites() == ["a.eval.yaml", "b.jsonl"]
 
@@ -131,7 +125,7 @@ def test_suites_beside_a_suite_whose_workspace_is_their_own_folder_are_run(
 # --- what is no suite --------------------------------------------------------------------------------------
 
 
-def test_files_that_no_format_recognises_are_named_in_one_line(write: Callable[..., None]) -> None:
+def test_files_that_no_format_recognises_are_named_in_one_line(write: Write) -> None:
     write({"a.jsonl": ROW, "package.json": '{"name": "x"}', "deep/people.csv": "name,age\nAda,36\n"})
     write({"README": "x", "LICENSE.md": "x", "other.yaml": "task: x\n"})
     assert suites() == ["a.jsonl"]
@@ -139,7 +133,7 @@ def test_files_that_no_format_recognises_are_named_in_one_line(write: Callable[.
     assert located().warnings == (f"Skipped 3 files that no suite format recognises: {names}.",)
 
 
-def test_more_than_ten_of_them_are_counted(write: Callable[..., None]) -> None:
+def test_more_than_ten_of_them_are_counted(write: Write) -> None:
     write({"a.jsonl": ROW} | {f"x{n:02}.json": '{"name": "x"}' for n in range(13)})
     (line,) = located().warnings
     assert line.startswith("Skipped 13 files ")
@@ -147,13 +141,13 @@ def test_more_than_ten_of_them_are_counted(write: Callable[..., None]) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no file there has such a name")
-def test_a_name_with_control_characters_stays_in_its_line(write: Callable[..., None]) -> None:
+def test_a_name_with_control_characters_stays_in_its_line(write: Write) -> None:
     write({"a.jsonl": ROW, "x\n\x1b[2J.json": '{"name": "x"}'})
     (line,) = located().warnings
     assert line.isprintable()
 
 
-def test_with_strict_each_of_them_is_an_error(write: Callable[..., None]) -> None:
+def test_with_strict_each_of_them_is_an_error(write: Write) -> None:
     write({"a.jsonl": ROW, "package.json": '{"name": "x"}', "deep/people.csv": "name,age\nAda,36\n"})
     found = located(strict=True)
     assert found.warnings == ()
@@ -163,25 +157,25 @@ def test_with_strict_each_of_them_is_an_error(write: Callable[..., None]) -> Non
     ]
 
 
-def test_a_folder_with_nothing_that_is_recognised_is_an_error(write: Callable[..., None]) -> None:
+def test_a_folder_with_nothing_that_is_recognised_is_an_error(write: Write) -> None:
     write({"package.json": '{"name": "x"}', "deep/targets.yaml": "targets: []\n"})
     with pytest.raises(UsageError, match=r"has no suite in it.*Skipped 1 file .*: all/package\.json\.$"):
         located()
 
 
-def test_a_file_that_is_recognised_and_wrong_is_not_left_out(write: Callable[..., None]) -> None:
+def test_a_file_that_is_recognised_and_wrong_is_not_left_out(write: Write) -> None:
     write({"a.jsonl": ROW, "wrong.jsonl": '{"id": "a", "input": 7, "expected": "x"}\n'})
     write({"wrong.eval.yaml": "tests:\n  - id: [\n"})
     assert suites() == ["a.jsonl", "wrong.eval.yaml", "wrong.jsonl"]
 
 
-def test_with_a_dialect_every_file_is_of_it(write: Callable[..., None]) -> None:
+def test_with_a_dialect_every_file_is_of_it(write: Write) -> None:
     write({"a.jsonl": ROW, "odd.json": "{}"})
     assert suites(dialect="meridian") == ["a.jsonl", "odd.json"]
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="whoever may read all is not kept out")
-def test_a_folder_that_cannot_be_read_is_told(write: Callable[..., None], folder: Path) -> None:
+def test_a_folder_that_cannot_be_read_is_told(write: Write, folder: Path) -> None:
     write({"a.jsonl": ROW, "closed/b.jsonl": ROW})
     (folder / "all/closed").chmod(0)
     with pytest.raises(UsageError, match=r"all/closed' cannot be read: Permission denied"):
@@ -192,7 +186,7 @@ def test_a_folder_that_cannot_be_read_is_told(write: Callable[..., None], folder
 
 
 async def test_a_mixed_folder_runs_and_says_what_it_left_out(
-    write: Callable[..., None], make: Callable[..., Any], told: list[events.Event]
+    write: Write, make: MakeRuns, told: list[events.Event]
 ) -> None:
     write({"a.jsonl": ROW, "package.json": '{"name": "x"}', "deep/b.jsonl": ROW})
     done = await make("all all/a.jsonl")
@@ -206,17 +200,13 @@ async def test_a_mixed_folder_runs_and_says_what_it_left_out(
     ]
 
 
-async def test_a_single_file_that_is_not_recognised_stays_an_error(
-    write: Callable[..., None], make: Callable[..., Any]
-) -> None:
+async def test_a_single_file_that_is_not_recognised_stays_an_error(write: Write, make: MakeRuns) -> None:
     write({"package.json": json.dumps({"name": "x"})})
     with pytest.raises(SuiteError, match="No suite format fits the file"):
         await make("all/package.json")
 
 
-def test_what_is_left_out_is_told_when_a_folder_is_saved(
-    write: Callable[..., None], store: SqliteStore
-) -> None:
+def test_what_is_left_out_is_told_when_a_folder_is_saved(write: Write, store: SqliteStore) -> None:
     write({"a.jsonl": ROW, "package.json": '{"name": "x"}'})
     lines: list[str] = []
     saved = Suites(store, {}, tell=lambda found: lines.extend(found.warnings)).save("all")

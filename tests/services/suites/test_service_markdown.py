@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from proctor.services.bundles.attest import attest
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.config import load_config
 from proctor.stores.sqlite.store import SqliteStore
-from support.sessions import MakeRuns
+from support.sessions import MakeRuns, WriteModule
 
 JUDGE = '{"pass": true, "feedback": ""}'
 
@@ -47,7 +46,7 @@ class Folder:
 
 
 @pytest.fixture
-def tests(make: MakeRuns, folder: Path, module: Callable[[str], str]) -> Folder:
+def tests(make: MakeRuns, folder: Path, module: WriteModule) -> Folder:
     name = module(
         f"""
 def answer(prompt):
@@ -285,7 +284,7 @@ async def test_two_judges_that_disagree_come_to_their_mean_and_their_bundle_veri
 
 
 async def test_judgments_made_before_checks_had_a_rule_are_taken_over(
-    tests: Folder, module: Callable[[str], str]
+    tests: Folder, module: WriteModule
 ) -> None:
     name = module(
         f"""
