@@ -11,7 +11,7 @@ import pytest
 from proctor.drift.detector import detect_drift
 from proctor.drift.observations import RunObservation
 from proctor.reports.drift.chart import draw_chart
-from proctor.reports.drift.text import DriftReport
+from proctor.reports.drift.report import DriftReport
 
 
 @pytest.mark.parametrize(

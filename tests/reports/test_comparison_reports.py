@@ -20,9 +20,9 @@ from proctor.comparison.outcomes import CaseOutcomes, RunOutcomes, TrialOutcome
 from proctor.comparison.ranking import rank_runs
 from proctor.model import Run, Selection, Settings, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.comparison import json as comparing_json
-from proctor.reports.comparison import markdown
 from proctor.reports.comparison.chart import draw_chart
-from proctor.reports.comparison.text import ComparisonReport, render_text
+from proctor.reports.comparison.report import ComparisonReport, document_for
+from proctor.reports.document import render_markdown, render_terminal
 
 Make = Callable[..., Any]
 Golden = Callable[[Path, str], None]
@@ -76,7 +76,7 @@ def several(*runs: RunOutcomes, **fields: Any) -> ComparisonReport:
 
 
 def text(found: ComparisonReport, flips: int = 10) -> str:
-    return "".join(f"{line}\n" for line in render_text(found, flips))
+    return "".join(f"{line}\n" for line in render_terminal(document_for(found, flips)))
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +119,13 @@ def four(of: Make) -> ComparisonReport:
 
 def test_two_runs_are_told_as_their_golden_files_have_it(mixed: ComparisonReport, golden: Golden) -> None:
     golden(GOLDEN / "compared.txt", text(mixed))
-    golden(GOLDEN / "compared.md", "".join(markdown.render(mixed)))
+    golden(GOLDEN / "compared.md", "".join(render_markdown(document_for(mixed))))
     golden(GOLDEN / "compared.json", comparing_json.render(mixed))
 
 
 def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonReport, golden: Golden) -> None:
     golden(GOLDEN / "ranked.txt", text(four))
-    golden(GOLDEN / "ranked.md", "".join(markdown.render(four)))
+    golden(GOLDEN / "ranked.md", "".join(render_markdown(document_for(four))))
     golden(GOLDEN / "ranked.json", comparing_json.render(four))
 
 
@@ -262,7 +262,7 @@ def test_text_that_would_change_a_page_or_a_terminal_does_not(of: Make) -> None:
     name = "\x1b[31m| <b>*x*</b>\n# y"
     found = two(of("a", "++", target=name), of("b", "-+", target=name))
     assert "\x1b" not in text(found)
-    page = "".join(markdown.render(found))
+    page = "".join(render_markdown(document_for(found)))
     assert "<b>" not in page.replace("\\<b\\>", "")
     assert "\n# " not in page
 
@@ -272,7 +272,8 @@ def test_names_of_parts_neither_call_anybody_nor_mark_anything_up(
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "CATEGORIES", ("@you \x1b[1m ~~x~~ &lt; $1$ a@b", "n" * 90))
     found = two(of("a", "++"), of("b", "-+"))
-    assert r"| @<!-- -->you \\x1b\[1m \~\~x\~\~ \&lt; \$1\$ a@b | 1 |" in "".join(markdown.render(found))
+    page = "".join(render_markdown(document_for(found)))
+    assert r"| @<!-- -->you \\x1b\[1m \~\~x\~\~ \&lt; \$1\$ a@b | 1 |" in page
     (row,) = (line for line in text(found).splitlines() if "nnn" in line)
     assert row.startswith(f"  {'n' * 20}…{'n' * 19}        1        0")
 
