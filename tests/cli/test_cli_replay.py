@@ -94,7 +94,7 @@ def test_markdown_shows_names_as_they_are(
     proctor("attest", "last", "-o", "m.zip")
     proctor("replay", "m.zip", "-t", target(**{"*": "other"}), "-o", "m.md", "--quiet")
     text = (folder / "m.md").read_text(encoding="utf-8")
-    assert "* \\<b\\>\\|\\`x\\` \\# y\n" in text
+    assert "Now failing: \\<b\\>\\|\\`x\\` \\# y\n" in text
 
 
 @pytest.mark.parametrize(

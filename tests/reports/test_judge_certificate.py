@@ -15,12 +15,12 @@ from proctor.reports.certificates.judge_certificate import (
     RunJudge,
     calibration_row,
     describe_agreement,
+    document_for,
     draw_chart,
     get_run_judges,
     judge_lines,
-    render_markdown,
-    render_text,
 )
+from proctor.reports.document import render_markdown, render_terminal
 from proctor.reports.runs.serialize import RunReport
 
 FOUND = Calibration(
@@ -45,7 +45,7 @@ MARKUP = "<script>alert(1)</script> & [x](javascript:y) `z` | \x1b[31m"
 
 
 def said(found: Calibration) -> str:
-    return "\n".join(render_text(found))
+    return "\n".join(render_terminal(document_for(found)))
 
 
 def test_the_sentence_has_both_sides_with_their_intervals() -> None:
@@ -93,7 +93,7 @@ def test_data_has_every_share_with_its_count_and_interval() -> None:
 
 def test_a_name_with_markup_stays_a_name() -> None:
     found = replace(FOUND, name=MARKUP)
-    page = render_markdown(found)
+    page = "".join(render_markdown(document_for(found)))
     assert "<script>" not in page.replace("\\<", "")
     assert "\x1b" not in page + said(found)
     drawn = draw_chart(found).svg()
