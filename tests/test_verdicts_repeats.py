@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import Case, PassRule, Score, Settings, Suite, Trial, Verdict
+from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, junit, markdown
 from proctor.reports.runs.serialize import RunReport, case_results, run_row
 from proctor.stats import wilson
@@ -249,7 +250,9 @@ def test_a_run_has_its_numbers_by_case(any_of_two: RunReport) -> None:
 
 def test_every_report_tells_of_the_cases_that_the_numbers_count(any_of_two: RunReport) -> None:
     missed = "0 of 2 trials passed; repeat 0: g: fail; repeat 1: g: fail"
-    assert [line for line in console.render_text(any_of_two) if "FAIL" in line] == [f"FAIL      c1  {missed}"]
+    assert [line for line in render_terminal(console.document_for(any_of_two)) if "FAIL" in line] == [
+        f"FAIL      c1  {missed}"
+    ]
     told = re.findall("<summary>(.*?)</summary>", "".join(markdown.render([any_of_two])))
     assert told == [f"<b>fail</b> <code>c1</code> {missed}"]
     (suite,) = ET.fromstring("".join(junit.render([any_of_two]))).iter("testsuite")
@@ -270,7 +273,7 @@ def test_a_run_whose_trials_count_for_themselves_has_no_cases(reported: Callable
 
 
 def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: RunReport) -> None:
-    lines = list(console.render_text(any_of_two))
+    lines = list(render_terminal(console.document_for(any_of_two)))
     assert SENTENCE in lines
     assert "The gate held: 50.00% passed and 50.00% had to." in lines
     assert any(line.startswith("all                1      2   50.0%") for line in lines)
@@ -280,4 +283,6 @@ def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: RunReport)
 
 
 def test_a_plain_run_says_nothing_of_repeats(reported: Callable[..., RunReport]) -> None:
-    assert "counts once" not in "".join([*console.render_text(reported()), *markdown.render([reported()])])
+    assert "counts once" not in "".join(
+        [*render_terminal(console.document_for(reported())), *markdown.render([reported()])]
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,16 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.model import Case, Judgment, Output, Score, SplitRule, Suite, Trial, Verdict
-from proctor.reports.runs.console import overview_lines, render_text, split_sizes_line, verdict_line
+from proctor.reports.document import render_terminal
+from proctor.reports.runs.blocks import overview_table
+from proctor.reports.runs.console import document_for, split_sizes_line, verdict_line
 from proctor.reports.runs.html import render as render_html
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import CaseResult, RunReport, TrialResult
+
+
+def render_text(report: RunReport) -> Iterator[str]:
+    return render_terminal(document_for(report))
 
 
 def alone(row: TrialResult) -> CaseResult:
@@ -285,7 +291,7 @@ def test_several_runs_are_compared_by_what_they_differ_in(
         )
         for suite, target in zip(suites, targets, strict=True)
     ]
-    heading, *rows = overview_lines(runs)
+    heading, *rows = render_terminal([overview_table(runs)])
     assert heading.split()[:2] == ["passed", "total"]
     assert [row[:12].strip() for row in rows] == names
     assert [row.split("●")[0][12:].split()[:3] for row in rows] == [["2", "7", "28.6%"]] * 2

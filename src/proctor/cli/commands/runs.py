@@ -22,6 +22,7 @@ from proctor.model import Run, Verdict
 from proctor.plan import matches_id
 from proctor.plurals import pluralize
 from proctor.protocols import Store
+from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json, listing, trial_text
 from proctor.reports.runs.serialize import TrialResult
 from proctor.safe_text import json_text, one_line
@@ -104,8 +105,9 @@ def show_run(
             if as_json:
                 echo_json(json.render_summary([report]))
             else:
+                lines = render_terminal(console.document_for(report))
                 warnings = (format_warning(one_line(message)) for message in stored_run.warnings)
-                show(chain(console.render_text(report), warnings, _describe_origin(stored_run)))
+                show(chain(lines, warnings, _describe_origin(stored_run)))
             return
         rows = _select_rows(run_store, stored_run, cases, failures=failures, reveal=reveal)
         if as_json:
