@@ -122,6 +122,36 @@ def test_columns_without_text_and_headings_without_names_are_left_out() -> None:
     assert in_terminal(Table(columns=(Column("a"),), rows=[])) == ""
 
 
+NAMES = ("模型", "model with quite a name", "n")
+WIDE = Table(
+    columns=[Column(), *(Column(name, "number", is_verbatim=True) for name in NAMES)],
+    rows=[("é e\u0301 一", "1", "2", "3"), ("a", "10", "20", "30")],
+)
+
+
+def test_columns_line_up_whatever_the_letters() -> None:
+    assert in_terminal(WIDE).splitlines() == [
+        "        模型  model with quite a name   n",
+        "é e\u0301 一     1                        2   3",
+        "a         10                       20  30",
+    ]
+
+
+def test_on_a_terminal_columns_that_do_not_fit_stand_below() -> None:
+    assert in_terminal(WIDE, width=35).splitlines() == [
+        "        模型",
+        "é e\u0301 一     1",
+        "a         10",
+        "",
+        "        model with quite a name   n",
+        "é e\u0301 一                        2   3",
+        "a                            20  30",
+    ]
+    long = Table(columns=[Column(), Column("a" * 30 + "b" * 30, is_verbatim=True)], rows=[("x", "1")])
+    assert in_terminal(long, width=80).splitlines()[0].strip() == f"{'a' * 20}…{'b' * 19}"
+    assert in_terminal(long).splitlines()[0].strip() == "a" * 30 + "b" * 30
+
+
 def _every_block(text: str) -> Iterator[Block]:
     """Yields each block with a text everywhere that a text can be."""
     yield Heading(text)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from proctor.cli.echo import echo
-from proctor.cli.jsonl_tables import Table, file_labels, open_input, warn_dropped, write_outputs
+from proctor.cli.jsonl_tables import file_labels, open_input, text_table, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import CannotScore, ExitCode, NothingSelected, UsageError
+from proctor.reports.document import Table
 from proctor.reports.formatting import NONE, interval, percent
 from proctor.safe_text import one_line
 
@@ -294,23 +295,22 @@ def _to_data(column: Column) -> dict[str, Any]:
 
 def _tables(columns: Sequence[Column]) -> Iterator[Table]:
     labels = [column.label for column in columns]
-    yield Table("", [["", *labels], *_figure_rows(columns)])
+    yield text_table("", ["", *labels], _figure_rows(columns))
     ks = sorted({k for column in columns for k in column.result.pass_at})
     if not ks:
         return
     if len(columns) == 1:
         head = ["k", "pass@k", "95 % interval", "pass^k", "95 % interval"]
         result = columns[0].result
-        yield Table(
-            "", [head, *([str(k), *_pass_at_cells(result, k), *_pass_hat_cells(result, k)] for k in ks)]
-        )
+        rows = ([str(k), *_pass_at_cells(result, k), *_pass_hat_cells(result, k)] for k in ks)
+        yield text_table("", head, rows)
         return
     for title, cells in (
         ("pass@k, one of k answers passes", _pass_at_cells),
         ("pass^k, all k pass", _pass_hat_cells),
     ):
-        rows = [[str(k), *(_join_cells(cells(column.result, k)) for column in columns)] for k in ks]
-        yield Table(title, [["k", *labels], *rows])
+        rows = ([str(k), *(_join_cells(cells(column.result, k)) for column in columns)] for k in ks)
+        yield text_table(title, ["k", *labels], rows)
 
 
 def _figure_rows(columns: Sequence[Column]) -> Iterator[list[str]]:

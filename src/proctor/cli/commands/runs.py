@@ -68,8 +68,8 @@ def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, sto
     if as_json:
         echo_json(listing.render(rows, more=more))
         return
-    lines = [listing.HEAD, *map(listing.entry_line, rows), *[f"…more: --limit {limit * 5}"] * more]
-    show(lines if rows else ["No run is stored here that fits."])
+    table = listing.list_table(rows, notes=[f"…more: --limit {limit * 5}"] * more)
+    show(render_terminal([table]) if rows else ["No run is stored here that fits."])
 
 
 _SIGNATURE_TEXTS = {
@@ -299,7 +299,8 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
         for word in run:
             stored_run = run_store.run(word)
             if not yes:
-                confirm_deletion(listing.entry_line(summarize_run(run_store, stored_run)))
+                table = listing.list_table([summarize_run(run_store, stored_run)])
+                confirm_deletion(list(render_terminal([table]))[1])
             label_count = run_store.count_labelled_answers().get(stored_run.id, 0)
             run_store.delete_run(stored_run.id)
             echo(f"Deleted {stored_run.id}.", err=True)
