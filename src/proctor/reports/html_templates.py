@@ -14,7 +14,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from msgspec import to_builtins
 
 from proctor.reports import formatting
-from proctor.reports.document.columns import format_cell
+from proctor.reports.document import format_cell
 from proctor.reports.evidence import first_span_index, mark_evidence
 from proctor.reports.runs.serialize import failed_gates_text
 from proctor.safe_text import escape_invisible, one_line, truncate

@@ -14,6 +14,7 @@ from proctor.proof.statement import Claim, Statement
 from proctor.reports.certificates.badge import Badge
 from proctor.reports.certificates.judge_certificate import RunJudge, judge_lines, judge_row
 from proctor.reports.document import (
+    RATE_COLUMNS,
     Block,
     Bullets,
     Code,
@@ -87,9 +88,8 @@ def document_for(
     yield Heading(f"{_title(certificate)} on {statement.target.name}")
     if badge is not None:
         yield badge
-    counts = (Column("passed", "count", 6), Column("total", "count", 5), Column("rate", "rate"))
     row = (part, claim.passed, claim.total, claim)
-    yield Table((Column(width=8), *counts), [row], only="terminal")
+    yield Table((Column(width=8), *RATE_COLUMNS), [row], only="terminal")
     what = "trials" if part == "all" else f"{part} trials"
     passed = Strong(f"{claim.passed:,} of {claim.total:,} {what} passed")
     rate = f"{percent(claim.pass_rate)}, 95 % interval {interval(claim.ci95)} over {claim.cases:,} cases"

@@ -15,14 +15,22 @@ from proctor.errors import ExitCode
 from proctor.lint.suite_size import too_few_cases
 from proctor.plurals import join_names
 from proctor.reports.comparison import sentences as words
-from proctor.reports.document import Block, Column, Facts, Paragraph, Rate, Strong, Table
+from proctor.reports.document import (
+    RATE_COLUMNS,
+    Block,
+    Column,
+    Facts,
+    Paragraph,
+    Rate,
+    Strong,
+    Table,
+    count_columns,
+)
 from proctor.reports.formatting import NONE, cost, milliseconds
 from proctor.verdicts import worst_exit_code
 
 ADJUSTMENT_NOTE = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
 """The note below the table of differences."""
-_MAX_NAME_WIDTH = 40
-"""Maximum width of a name in that table on a terminal."""
 _GATE_SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
 
 
@@ -121,14 +129,12 @@ def _side_tables(whole: PassRateDifference) -> Iterator[Table]:
     """Yields the table of both runs, if anything was measured."""
     if whole.baseline is None or whole.candidate is None:
         return
-    units = Column("trials" if whole.by_case else "cases", "count", 7)
-    yield Table(
-        columns=(Column(width=9), Column("passed", "count", 7), units, Column("rate", "rate")),
-        rows=[
-            (name, side.passed, whole.pairs, Rate(side.rate, side.ci95, whole.cases))
-            for name, side in (("baseline", whole.baseline), ("candidate", whole.candidate))
-        ],
-    )
+    counts = count_columns("passed", "trials" if whole.by_case else "cases", width=7)
+    rows = [
+        (name, side.passed, whole.pairs, Rate(side.rate, side.ci95, whole.cases))
+        for name, side in (("baseline", whole.baseline), ("candidate", whole.candidate))
+    ]
+    yield Table((Column(width=9), *counts, Column("rate", "rate")), rows)
 
 
 def difference_table(comparison: Comparison) -> Table:
@@ -139,18 +145,9 @@ def difference_table(comparison: Comparison) -> Table:
     if comparison.parts:
         rows.append((f"by {comparison.by}", *[""] * 5))
         rows += [_difference_row(f"  {part.name}", part.difference) for part in comparison.parts]
-    return Table(
-        columns=(
-            Column(width=12, max_width=_MAX_NAME_WIDTH),
-            Column("cases", "count", 7),
-            Column("fixed", "count", 7),
-            Column("broken", "count", 7),
-            Column("difference", "difference"),
-            Column("p", "p"),
-        ),
-        rows=rows,
-        notes=[ADJUSTMENT_NOTE] if len(rows) > 1 else (),
-    )
+    name, counts = Column(width=12, max_width=40), count_columns("cases", "fixed", "broken", width=7)
+    columns = (name, *counts, Column("difference", "difference"), Column("p", "p"))
+    return Table(columns, rows, notes=[ADJUSTMENT_NOTE] if len(rows) > 1 else ())
 
 
 def _difference_row(name: str, difference: PassRateDifference) -> tuple[Any, ...]:
@@ -179,25 +176,11 @@ def _flip_blocks(comparison: Comparison, max_flips: int) -> Iterator[Block]:
 
 def ranking_table(ranking: Ranking) -> Table:
     """Returns a row for each run, the best first."""
-    return Table(
-        columns=(
-            Column("rank", "count"),
-            Column("passed", "count", 6),
-            Column("total", "count", 5),
-            Column("rate", "rate"),
-            Column("run"),
-        ),
-        rows=[
-            (
-                ranked.rank,
-                ranked.counts.passed,
-                ranked.counts.total,
-                ranked.counts,
-                words.run_label(ranked.run),
-            )
-            for ranked in ranking.by_rank
-        ],
-    )
+    rows = []
+    for ranked in ranking.by_rank:
+        counts = ranked.counts
+        rows.append((ranked.rank, counts.passed, counts.total, counts, words.run_label(ranked.run)))
+    return Table((*count_columns("rank"), *RATE_COLUMNS, Column("run")), rows)
 
 
 def ranking_notes(ranking: Ranking) -> Iterator[str]:

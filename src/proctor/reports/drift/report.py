@@ -14,7 +14,7 @@ from proctor.drift.detector import ChangePoint, Drift
 from proctor.drift.flips import CaseFlips
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize
-from proctor.reports.document import Block, Bullets, Column, ColumnKind, Heading, Paragraph, Table
+from proctor.reports.document import Block, Bullets, Column, Heading, Paragraph, Table, count_columns
 from proctor.reports.formatting import interval, percent, percentage_points, probability
 from proctor.safe_text import one_line
 
@@ -239,19 +239,12 @@ def run_table(drift: Drift, max_runs: int | None = None) -> Table:
     if max_runs is not None and len(rows) > max_runs:
         notes = [f"The first run and the last {max_runs - 1}; --json has all {len(rows):,}."]
         rows = [rows[0], *rows[1 - max_runs :]]
-    columns: dict[str, ColumnKind] = {
-        "run": "run",
-        "began": "text",
-        "passed": "number",
-        "rate": "percent",
-        "95 %": "number",
-        "aside": "count",
-        "as first": "percent",
-        "as before": "percent",
-        "worse": "count",
-        "better": "count",
-    }
-    return Table([Column(name, kind) for name, kind in columns.items()], rows, notes=notes)
+    columns = (
+        *(Column("run", "run"), Column("began"), Column("passed", "number"), Column("rate", "percent")),
+        *(Column("95 %", "number"), Column("aside", "count"), Column("as first", "percent")),
+        *(Column("as before", "percent"), *count_columns("worse", "better")),
+    )
+    return Table(columns, rows, notes=notes)
 
 
 def _run_rows(drift: Drift) -> Iterator[tuple[object, ...]]:

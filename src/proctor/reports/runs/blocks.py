@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from proctor.reports.document import Column, Table
+from proctor.reports.document import RATE_COLUMNS, Column, Table
 from proctor.reports.formatting import costs
 from proctor.reports.runs.serialize import RunReport, gate_note, interval_note, missing_note, repeats_note
 from proctor.safe_text import truncate
@@ -12,8 +12,6 @@ from proctor.verdicts import Counts, Tally
 
 _MAX_NAME_LENGTH = 120
 """Maximum length of the name of a part or of a run."""
-RATE_COLUMNS = (Column("passed", "count", 6), Column("total", "count", 5), Column("rate", "rate"))
-"""The columns of counts: the passed ones, all, and their pass rate."""
 
 
 def count_notes(report: RunReport) -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from proctor.model import Run, Verdict
 from proctor.plurals import pluralize
-from proctor.reports.document import Block, Column, Heading, Paragraph, Preformatted, Table
+from proctor.reports.document import RATE_COLUMNS, Block, Column, Heading, Paragraph, Preformatted, Table
 from proctor.reports.formatting import milliseconds, percent, percentage_points, seconds
-from proctor.reports.runs.blocks import RATE_COLUMNS, cost_text, count_notes
+from proctor.reports.runs.blocks import cost_text, count_notes
 from proctor.reports.runs.serialize import (
     CaseResult,
     RunReport,

@@ -10,10 +10,10 @@ from functools import cached_property
 from proctor.charts import Chart
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
-from proctor.reports.document import Column, Facts, Paragraph, Table
+from proctor.reports.document import RATE_COLUMNS, Column, Facts, Paragraph, Table
 from proctor.reports.formatting import NONE, milliseconds, seconds
 from proctor.reports.runs import histogram
-from proctor.reports.runs.blocks import RATE_COLUMNS, cost_text, count_notes, count_row, group_tables
+from proctor.reports.runs.blocks import cost_text, count_notes, count_row, group_tables
 from proctor.reports.runs.command_line import rerun_command
 from proctor.reports.runs.serialize import (
     RunReport,

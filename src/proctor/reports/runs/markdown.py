@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.document import Block, Code, Column, Heading, Paragraph, Strong, Table, render_markdown
+from proctor.reports.document import (
+    RATE_COLUMNS,
+    Block,
+    Code,
+    Column,
+    Heading,
+    Paragraph,
+    Strong,
+    Table,
+    render_markdown,
+)
 from proctor.reports.formatting import interval, milliseconds, percent, truncate_with_count
-from proctor.reports.runs.blocks import RATE_COLUMNS, cost_text, count_notes, count_row, group_tables
+from proctor.reports.runs.blocks import cost_text, count_notes, count_row, group_tables
 from proctor.reports.runs.serialize import (
     CaseResult,
     RunReport,
