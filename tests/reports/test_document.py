@@ -99,11 +99,11 @@ def test_a_page_draws_rates_and_differences_on_one_axis() -> None:
 def test_sentences_stand_together_on_a_terminal_and_apart_from_other_blocks() -> None:
     blocks = (Heading("T"), Paragraph("a"), Bullets(["b", "c"]), Paragraph("d"), Facts([("e", "f")], width=3))
     assert in_terminal(*blocks) == "T\n\na\nb\nc\nd\n\ne    f\n"
-    assert in_markdown(*blocks) == "# T\n\na\n\n- b\n- c\n\nd\n\n- e: f\n"
+    assert in_markdown(*blocks) == "# T\n\na\n\n- b\n- c\n\nd\n\n| | |\n|---|---|\n| e | f |\n"
 
 
 def test_a_block_may_be_for_one_medium() -> None:
-    blocks = [Paragraph(name, only=name) for name in ("terminal", "markdown", "html")]  # type: ignore[arg-type]
+    blocks = [Paragraph(name, only=name) for name in ("terminal", "markdown", "html")]
     assert in_terminal(*blocks) == "terminal\n"
     assert in_markdown(*blocks) == "markdown\n"
     assert in_html(*blocks).strip() == "<p>html</p>"
@@ -155,7 +155,7 @@ def test_on_a_terminal_columns_that_do_not_fit_stand_below() -> None:
 def _every_block(text: str) -> Iterator[Block]:
     """Yields each block with a text everywhere that a text can be."""
     yield Heading(text)
-    yield from (Paragraph(text, style=style) for style in ("plain", "strong", "note", "warning"))  # type: ignore[arg-type]
+    yield from (Paragraph(text, style=style) for style in ("plain", "strong", "note", "warning"))
     yield Paragraph((text, Strong(text), Code(text), f" {text} "))
     yield Bullets([text, (Code(text), text)])
     yield Facts([(text, text), (text, (Strong(text),))])

@@ -307,9 +307,8 @@ def _aligned(column: Column, cells: Sequence[str], width: int | None) -> list[st
     """Returns the heading and the cells of a column, all of the same width."""
     max_width = column.max_width if width is None else _MAX_CELL_WIDTH
     name = _terminal_cell(column.name, max_width) if column.is_verbatim else column.name
-    texts = [name, *(_terminal_cell(cell, max_width) for cell in cells)]
-    if column.kind == "verdict":
-        texts = [text.upper() for text in texts]
+    shown = [cell.upper() for cell in cells] if column.kind == "verdict" else cells
+    texts = [name, *(_terminal_cell(cell, max_width) for cell in shown)]
     column_width = max([column.width, *map(display_width, texts)])
     if column.is_number:
         return [" " * (column_width - display_width(text)) + text for text in texts]
@@ -337,8 +336,10 @@ def _markdown_lines(block: Block) -> Iterator[str]:
             yield f"**{_markdown_inline(text)}**" if style == "strong" else _markdown_inline(text)
         case Bullets(items=items):
             yield from (f"- {_markdown_inline(item)}" for item in items)
-        case Facts(items=items):
-            yield from (f"- {markdown_text(name)}: {_markdown_inline(text)}" for name, text in items)
+        case Facts(items=items) if items:
+            yield from ("| | |", "|---|---|")
+            for name, text in items:
+                yield _markdown_row((markdown_text(name), _markdown_inline(text, _markdown_code_cell)))
         case Preformatted(lines=lines):
             yield markdown_block("\n".join(lines)).rstrip("\n")
         case Image(text=text, path=path, link=link):
@@ -348,19 +349,22 @@ def _markdown_lines(block: Block) -> Iterator[str]:
             yield from _markdown_table(block)
 
 
-def _markdown_inline(text: Text) -> str:
-    parts = (text,) if isinstance(text, str) else text
-    return "".join(map(_markdown_part, parts))
+def _markdown_inline(text: Text, write_code: Callable[[str], str] = markdown_code) -> str:
+    return "".join(_markdown_part(part, write_code) for part in ((text,) if isinstance(text, str) else text))
 
 
-def _markdown_part(part: str | Strong | Code) -> str:
+def _markdown_part(part: str | Strong | Code, write_code: Callable[[str], str]) -> str:
     match part:
         case Strong(text):
             return f"**{markdown_text(text)}**"
         case Code(text):
-            return markdown_code(text)
+            return write_code(text)
         case text:
             return f"{' ' * text.startswith(' ')}{markdown_text(text)}{' ' * text.endswith(' ')}"
+
+
+def _markdown_code_cell(text: str) -> str:
+    return markdown_code(text).replace("|", r"\|")
 
 
 def _markdown_address(address: str) -> str:
@@ -381,7 +385,7 @@ def _markdown_table(table: Table) -> Iterator[str]:
 
 
 def _markdown_cell(text: str, kind: ColumnKind) -> str:
-    return markdown_code(text).replace("|", r"\|") if kind == "run" else markdown_text(text)
+    return _markdown_code_cell(text) if kind == "run" else markdown_text(text)
 
 
 def _markdown_row(cells: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from proctor.safe_text import json_text
 
@@ -77,20 +77,8 @@ def difference_interval(bounds: tuple[float, float] | None) -> str:
     return NONE if bounds is None else f"{bounds[0] * 100:+.1f} to {percentage_points(bounds[1])}"
 
 
-class Difference(Protocol):
-    """A difference of two fractions with its interval."""
-
-    @property
-    def value(self) -> float | None:
-        """The difference; None if nothing was measured."""
-
-    @property
-    def ci95(self) -> tuple[float, float] | None:
-        """The 95 % interval."""
-
-
-def axis_limit(differences: Iterable[Difference]) -> float:
-    """Returns the limit of an axis around zero that fits all of these differences, as a fraction of 1."""
+def axis_limit(differences: Iterable[Any]) -> float:
+    """Returns the limit of an axis around zero that fits differences, each with its `value` and `ci95`."""
     ends = (end for each in differences for end in (each.value or 0.0, *(each.ci95 or ())))
     farthest = max(map(abs, ends), default=0.0)
     return next((limit for limit in _AXIS_LIMITS if farthest <= limit), 1.0)

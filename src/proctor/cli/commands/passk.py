@@ -30,7 +30,7 @@ _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0
 
 
-class Column(NamedTuple):
+class AnswerColumn(NamedTuple):
     """A column of the table: answers with their pass@k."""
 
     label: str
@@ -235,13 +235,13 @@ class GradingProgress:
 # --- results -----------------------------------------------------------------------------------------------
 
 
-def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) -> list[Column]:
+def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) -> list[AnswerColumn]:
     ks = requested_ks or _default_ks([answers.min_answers for file in files for answers in file.answers])
     columns = []
     for label, file in zip(file_labels([file.path for file in files]), files, strict=True):
         for answers in file.answers:
             run = one_line(answers.run) if len(file.answers) > 1 else ""
-            columns.append(Column(f"{label} {run}".rstrip(), file, answers, answers.result(ks)))
+            columns.append(AnswerColumn(f"{label} {run}".rstrip(), file, answers, answers.result(ks)))
     _warn_missing(columns, ks)
     return columns
 
@@ -264,7 +264,7 @@ def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
         )
 
 
-def _warn_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
+def _warn_missing(columns: Sequence[AnswerColumn], ks: Sequence[int]) -> None:
     """Prints a warning for each column that has too few answers for some k."""
     for column in columns:
         count = column.result.samples_per_problem
@@ -276,7 +276,7 @@ def _warn_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
             )
 
 
-def _to_data(column: Column) -> dict[str, Any]:
+def _to_data(column: AnswerColumn) -> dict[str, Any]:
     from proctor.eval.json_files import to_plain
 
     data: dict[str, Any] = to_plain(
@@ -293,7 +293,7 @@ def _to_data(column: Column) -> dict[str, Any]:
     return data
 
 
-def _tables(columns: Sequence[Column]) -> Iterator[Table]:
+def _tables(columns: Sequence[AnswerColumn]) -> Iterator[Table]:
     labels = [column.label for column in columns]
     yield text_table("", ["", *labels], _figure_rows(columns))
     ks = sorted({k for column in columns for k in column.result.pass_at})
@@ -313,7 +313,7 @@ def _tables(columns: Sequence[Column]) -> Iterator[Table]:
         yield text_table(title, ["k", *labels], rows)
 
 
-def _figure_rows(columns: Sequence[Column]) -> Iterator[list[str]]:
+def _figure_rows(columns: Sequence[AnswerColumn]) -> Iterator[list[str]]:
     counts = [[task.n for task in column.answers.counts] for column in columns]
     yield ["tasks", *(f"{len(sizes):,}" for sizes in counts)]
     yield ["graded answers", *(f"{sum(sizes):,}" for sizes in counts)]
@@ -351,7 +351,7 @@ def _join_cells(cells: Sequence[str]) -> str:
     return value if bounds == NONE else f"{value} ({bounds})"
 
 
-def _chart(columns: Sequence[Column]) -> Chart:
+def _chart(columns: Sequence[AnswerColumn]) -> Chart:
     from proctor.eval.passk.result import draw_curves
 
     return draw_curves({column.label: column.result for column in columns})
