@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hostile_texts import HOSTILE_TEXTS, html_faults, markdown_faults, terminal_faults
 from proctor.model import Verdict
 from proctor.reports.document import (
     Block,
@@ -26,6 +25,7 @@ from proctor.reports.document import (
 )
 from proctor.reports.html_templates import make_environment
 from proctor.safe_text import terminal_text
+from support.hostile_texts import HOSTILE_TEXTS, html_faults, markdown_faults, terminal_faults
 
 
 def in_terminal(*blocks: Block, width: int | None = None) -> str:
