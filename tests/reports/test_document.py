@@ -117,7 +117,7 @@ def test_parts_of_a_sentence_may_stand_out() -> None:
 
 
 def test_columns_without_text_and_headings_without_names_are_left_out() -> None:
-    verdicts = Table(columns=(Column(kind="verdict", width=5), Column(), Column()), rows=[("fail", "a", "")])
+    verdicts = Table(columns=(Column(kind="verdict", width=5), Column(), Column()), rows=[("fail", "", "a")])
     assert in_terminal(verdicts) == "FAIL   a\n"
     assert in_terminal(Table(columns=(Column("a"),), rows=[])) == ""
 

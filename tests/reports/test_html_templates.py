@@ -107,6 +107,7 @@ def test_an_axis_is_as_wide_as_it_has_to_be() -> None:
     nothing = SimpleNamespace(value=None, ci95=None)
     assert axis_limit((SimpleNamespace(value=0.02, ci95=(-0.04, 0.03)), nothing)) == 0.05
     assert axis_limit((SimpleNamespace(value=-0.4, ci95=None),)) == 0.5
+    assert axis_limit((SimpleNamespace(value=0.3, ci95=None),)) == 0.3
     assert axis_limit(()) == 0.05
 
 
