@@ -78,6 +78,11 @@ class ProblemLog:
         """Adds a warning."""
         self._add("warning", code, self._prefixed(message), field, line)
 
+    def extend(self, other: ProblemLog) -> None:
+        """Adds the problems of another log, whose errors exclude this row, too."""
+        self.problems += other.problems
+        self.has_errors = self.has_errors or other.has_errors
+
     def has_error_at(self, field: str) -> bool:
         """Returns whether a field, or something inside it, already has an error."""
         return any(

@@ -130,6 +130,6 @@ def _read_sidecar(source: SuiteSource) -> tuple[dict[str, Any], ProblemLog]:
     if not sidecars:
         return {}, notes
     row, own = sidecars[0]
-    own.problems[:0] = notes.problems
-    own.has_errors = own.has_errors or notes.has_errors
-    return row, own
+    notes.path = own.path
+    notes.extend(own)
+    return row, notes

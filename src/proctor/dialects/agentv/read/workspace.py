@@ -90,8 +90,7 @@ def read_workspace_level(fields: FieldReader, source: SuiteSource) -> WorkspaceL
         level = _parse_level(row, notes, "workspace.", dirname(file.path), source)
     elif not notes.has_errors:
         notes.error("not-an-object", "The file of a workspace must be an object with fields such as `hooks`.")
-    fields.problem_log.problems.extend(notes.problems)
-    fields.problem_log.has_errors = fields.problem_log.has_errors or notes.has_errors
+    fields.problem_log.extend(notes)
     return level
 
 
