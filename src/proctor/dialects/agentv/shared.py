@@ -56,6 +56,17 @@ def finish(fields: FieldReader, allowed: Sequence[str]) -> None:
     fields.finish(allowed)
 
 
+def read_object(fields: FieldReader, name: str) -> FieldReader:
+    """Returns the fields of a nested object without nulls, in snake case; no fields if it is absent."""
+    value: Any = fields.pop(name)
+    if value is not None and not isinstance(value, dict):
+        fields.report_wrong_type(name, value, "an object")
+    row = to_snake_case(value) if isinstance(value, dict) else {}
+    inner = FieldReader(row, fields.problem_log, f"{fields.path_to(name)}.")
+    inner.drop_null()
+    return inner
+
+
 def read_texts(fields: FieldReader, name: str) -> tuple[str, ...]:
     """Reads a list of texts; other items are errors and left out."""
     return tuple([text for text in fields.texts(name) if isinstance(text, str)])

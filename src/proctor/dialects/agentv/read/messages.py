@@ -131,7 +131,7 @@ def _parse_role_and_calls(fields: FieldReader, place: str) -> tuple[str, str | N
 
 def _parse_call(fields: FieldReader) -> dict[str, Any]:
     """Returns one checked tool call as plain data."""
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     call: dict[str, Any] = {"tool": fields.required_text("tool")}
     if "input" in fields:
         call["input"] = fields.pop("input")

@@ -136,7 +136,7 @@ def _read_default_test(row: dict[str, Any], source: SuiteSource, notes: ProblemL
         return {}
     _note_refused(value, _REFUSED_TEST_FIELDS, notes, "default_test.")
     fields = FieldReader(_without(value, tuple(_REFUSED_TEST_FIELDS)), notes, "default_test.")
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     default_test: dict[str, Any] = {}
     for name, kind in (("vars", dict), ("assert", list), ("metadata", dict)):
         if name in fields:
@@ -179,7 +179,7 @@ def _with_options(execution: YamlMap, row: dict[str, Any], notes: ProblemLog) ->
         notes.error("wrong-type", message, "evaluate_options", line=_get_line(row, "evaluate_options"))
         return execution
     fields = FieldReader(value, notes, "evaluate_options.")
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     if "filter_range" in fields:
         fields.pop("filter_range")
         _refuse(

@@ -80,7 +80,7 @@ def _read_prompt(
 def _parse_entry(entry: dict[str, Any], empty: Version5Prompt, notes: ProblemLog) -> tuple[str, Any]:
     """Returns the label and body of a prompt object; an empty label and an error if it has no body."""
     fields = FieldReader(entry, notes, f"{empty.field}.")
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     for name in _PROGRAM_FIELDS:
         if name in fields:
             fields.pop(name)

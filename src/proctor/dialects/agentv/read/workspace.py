@@ -100,7 +100,7 @@ def _parse_level(
     fields = FieldReader(
         resolve_references(row, source, notes, prefix.removesuffix("."), _UNRESOLVED_FIELDS), notes, prefix
     )
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     for name, instead in REMOVED_FIELDS.items():
         if name in fields:
             fields.pop(name)
@@ -159,7 +159,7 @@ def _parse_hooks(fields: FieldReader, folder: str) -> tuple[bool | None, dict[st
     inner = fields.object("hooks")
     if inner is None:
         return None, {}
-    inner.drop_null(*inner.remaining_names())
+    inner.drop_null()
     enabled = inner.boolean("enabled", True) if "enabled" in inner else None
     hooks: dict[str, dict[str, Any]] = {}
     for moment in HOOK_NAMES:
@@ -171,7 +171,7 @@ def _parse_hooks(fields: FieldReader, folder: str) -> tuple[bool | None, dict[st
 
 
 def _parse_hook(fields: FieldReader, folder: str) -> dict[str, Any]:
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     values: dict[str, Any] = {}
     name = resolve_alias(fields, "command", "script")
     if name in fields:
@@ -235,7 +235,7 @@ def _parse_repositories(fields: FieldReader, folder: str, source: SuiteSource) -
 
 
 def _parse_repository(fields: FieldReader, folder: str, source: SuiteSource) -> Repository:
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     path = _parse_repository_path(fields)
     origin, local = _parse_origin(fields, folder, source)
     ignore_fields(fields, ("resolver",), {})
