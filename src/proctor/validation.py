@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from proctor.errors import suggestion
 from proctor.model import Problem, UnreadableRow
 
 _ABSENT: Final = object()
-_KINDS: Final = {
+_KINDS: Final[dict[type, str]] = {
     str: "text",
     bool: "a boolean",
     int: "a number",
@@ -23,6 +23,7 @@ _KINDS: Final = {
     dict: "an object",
 }
 
+T = TypeVar("T")
 NumberLimit = tuple[str, Callable[[float], bool]]
 """The allowed range, as the end of an error message, and the predicate that checks it."""
 
@@ -187,14 +188,22 @@ class FieldReader:
         """Returns the value unchecked; None if it is absent."""
         return self._remaining.pop(name, None)
 
-    def text(self, name: str) -> str | None:
-        """Returns a text, or None if it is absent."""
+    def peek(self, name: str) -> Any:
+        """Returns the value without reading it; None if it is absent."""
+        return self._remaining.get(name)
+
+    def instance(self, name: str, kind: type[T]) -> T | None:
+        """Returns a value of a type of JSON as it is, or None if it is absent."""
         value: Any = self._remaining.pop(name, _ABSENT)
-        if isinstance(value, str):
+        if isinstance(value, kind):
             return value
         if value is not _ABSENT:
-            self.report_wrong_type(name, value, "text")
+            self.report_wrong_type(name, value, _KINDS[kind])
         return None
+
+    def text(self, name: str) -> str | None:
+        """Returns a text, or None if it is absent."""
+        return self.instance(name, str)
 
     def required_text(self, name: str) -> str:
         """Returns a text that is required and must not be blank."""
@@ -275,12 +284,8 @@ class FieldReader:
 
     def object(self, name: str) -> FieldReader | None:
         """Returns a reader of a nested object, or None if it is absent."""
-        value: Any = self._remaining.pop(name, _ABSENT)
-        if isinstance(value, dict):
-            return FieldReader(value, self.problem_log, f"{self._prefix}{name}.")
-        if value is not _ABSENT:
-            self.report_wrong_type(name, value, "an object")
-        return None
+        value: Any = self.instance(name, dict)
+        return None if value is None else FieldReader(value, self.problem_log, f"{self._prefix}{name}.")
 
     def required_object(self, name: str, expected: str) -> FieldReader | None:
         """Returns a reader of a required nested object; `expected` describes it."""

@@ -58,10 +58,7 @@ def finish(fields: FieldReader, allowed: Sequence[str]) -> None:
 
 def read_object(fields: FieldReader, name: str) -> FieldReader:
     """Returns the fields of a nested object without nulls, in snake case; no fields if it is absent."""
-    value: Any = fields.pop(name)
-    if value is not None and not isinstance(value, dict):
-        fields.report_wrong_type(name, value, "an object")
-    row = to_snake_case(value) if isinstance(value, dict) else {}
+    row = to_snake_case(fields.instance(name, dict) or {})
     inner = FieldReader(row, fields.problem_log, f"{fields.path_to(name)}.")
     inner.drop_null()
     return inner

@@ -96,10 +96,6 @@ class AssertionFields(FieldReader):
         self.close()
         return values
 
-    def peek(self, name: str) -> Any:
-        """Returns a value without removing it; None if the field is absent."""
-        return self._remaining.get(name)
-
     def rename(self, old: str, new: str) -> None:
         """Renames a field, unless the new name is there too."""
         self._remaining.setdefault(new, self._remaining.pop(old))
@@ -108,13 +104,8 @@ class AssertionFields(FieldReader):
 
     def child(self, name: str, allowed: Collection[str]) -> AssertionFields | None:
         """Returns the fields of a nested object, or None if the field is absent."""
-        if name not in self:
-            return None
-        value = self.pop(name)
-        if isinstance(value, dict):
-            return self.within(name, value, allowed)
-        self.report_wrong_type(name, value, "an object")
-        return None
+        value: Any = self.instance(name, dict)
+        return None if value is None else self.within(name, value, allowed)
 
     def within(self, place: str, row: dict[str, Any], allowed: Collection[str]) -> AssertionFields:
         """Returns the fields of an object that stands at a place inside this one."""

@@ -271,10 +271,7 @@ def _parse_defaults(fields: FieldReader, execution: FieldReader) -> SuiteDefault
 def _parse_suite_level(
     fields: FieldReader, execution: FieldReader, source: SuiteSource, ignored: dict[str, Any], raw_input: Any
 ) -> SuiteLevel:
-    metadata: Any = fields.pop("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        fields.report_wrong_type("metadata", metadata, "an object")
-        metadata = None
+    metadata = fields.instance("metadata", dict)
     level = read_workspace_level(fields, source)
     if level is not None:
         ignored.update(level.unused_fields)

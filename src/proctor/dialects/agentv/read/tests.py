@@ -276,11 +276,8 @@ def _warn_about_criteria(
 
 
 def _parse_metadata(fields: FieldReader, common: SuiteLevel) -> dict[str, Any]:
-    own: Any = fields.pop("metadata")
+    own = fields.instance("metadata", dict)
     lint: Any = fields.pop("lint")
-    if own is not None and not isinstance(own, dict):
-        fields.report_wrong_type("metadata", own, "an object")
-        own = None
     if own is None and lint is None:
         return common.metadata
     metadata = deep_merge(common.metadata, to_plain(own or {}))
