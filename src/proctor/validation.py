@@ -6,7 +6,7 @@ limits come from the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, Literal, TypeVar
 
@@ -286,6 +286,15 @@ class FieldReader:
         """Returns a reader of a nested object, or None if it is absent."""
         value: Any = self.instance(name, dict)
         return None if value is None else FieldReader(value, self.problem_log, f"{self._prefix}{name}.")
+
+    def items(self, name: str, values: Iterable[Any], expected: str) -> Iterator[FieldReader]:
+        """Yields a reader of each object in a list, the value of a field; anything else in it is an error."""
+        for place, item in enumerate(values):
+            field = f"{name}[{place}]"
+            if isinstance(item, dict):
+                yield FieldReader(item, self.problem_log, f"{self._prefix}{field}.")
+            else:
+                self.report_wrong_type(field, item, expected)
 
     def required_object(self, name: str, expected: str) -> FieldReader | None:
         """Returns a reader of a required nested object; `expected` describes it."""

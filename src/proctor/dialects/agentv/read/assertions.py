@@ -149,7 +149,7 @@ class AssertionType(NamedTuple):
         """Returns the grader, its parameters and a suffix for the default name."""
         if self.parse is not None:
             return self.parse(fields)
-        params = fields.values(self.fields) | self.constants
+        params = {**fields.values(self.fields), **self.constants}
         value = params.get(self.label_param or "", "")
         return self.grader, params, str(len(value)) if isinstance(value, list) else value
 
@@ -926,14 +926,13 @@ def _parse_execution_metrics(fields: AssertionFields) -> GraderSpec:
 _TEXT: Final = FieldSpec("value", _read_text)
 _VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text)
 _TEXTS: Final = FieldSpec("value", _read_text_list, to="values")
-_IGNORE_CASE: Final = {"ignore_case": True}
 _NUMBER_FIELDS: Final = (_TEXT, FieldSpec("rel_tolerance", FieldReader.limited_number, NOT_NEGATIVE))
 _LLM_GRADER_NAMES: Final = ("prompt", "rubrics", "config", "target", "temperature")
 _PROGRAM_NAMES: Final = ("command", "cwd", "timeout_seconds", "config")
 _UNUSED_JUDGE_FIELDS: Final = ("model", "max_steps", "preprocessors")
 
 
-def _make_text_type(grader: str, field: FieldSpec, constants: Mapping[str, Any] = {}) -> AssertionType:
+def _make_text_type(grader: str, field: FieldSpec, **constants: Any) -> AssertionType:
     return AssertionType(grader, (field,), constants, label_param=field.to, unused_fields=("flags",))
 
 
@@ -947,9 +946,9 @@ VERSION_4_TYPES: Final[dict[str, AssertionType]] = {
     "contains": _make_text_type("contains", _TEXT),
     "contains-any": _make_text_type("contains_any", _TEXTS),
     "contains-all": _make_text_type("contains_all", _TEXTS),
-    "icontains": _make_text_type("contains", _TEXT, _IGNORE_CASE),
-    "icontains-any": _make_text_type("contains_any", _TEXTS, _IGNORE_CASE),
-    "icontains-all": _make_text_type("contains_all", _TEXTS, _IGNORE_CASE),
+    "icontains": _make_text_type("contains", _TEXT, ignore_case=True),
+    "icontains-any": _make_text_type("contains_any", _TEXTS, ignore_case=True),
+    "icontains-all": _make_text_type("contains_all", _TEXTS, ignore_case=True),
     "starts-with": _make_text_type("starts_with", _VISIBLE_TEXT),
     "ends-with": _make_text_type("ends_with", _VISIBLE_TEXT),
     "equals": _make_text_type("exact", _VISIBLE_TEXT),
