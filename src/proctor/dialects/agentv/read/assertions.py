@@ -169,7 +169,6 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
     if kind.aliases:
         for refused, instead in _REFUSED_FIELDS.items():
             if refused in fields and refused not in names:
-                fields.pop(refused)
                 _refuse(fields, refused, instead)
     name = fields.non_blank_text("name")
     weight = fields.limited_number("weight", NOT_NEGATIVE)
@@ -214,7 +213,8 @@ def _parse_gate(fields: AssertionFields) -> tuple[float | None, float | None]:
 
 
 def _refuse(fields: AssertionFields, name: str, instead: str) -> None:
-    """Notes an error for a field, or a value, that only AgentV 5 supports."""
+    """Removes a field that only AgentV 5 supports, or supports with this value, and notes an error."""
+    fields.pop(name)
     fields.error("not-supported", name, f"is of AgentV 5 and is not read here. {instead}")
 
 
@@ -449,7 +449,6 @@ def _parse_llm_rubric(fields: AssertionFields) -> GraderSpec:
     if "value" not in fields:
         return _parse_llm_grader(fields)
     if "prompt" in fields:
-        fields.pop("prompt")
         _refuse(fields, "prompt", "Beside `value` write none, or write the items of `value` into the prompt.")
     value = fields.peek("value")
     if isinstance(value, str):
@@ -649,7 +648,6 @@ def _parse_weights(inner: AssertionFields, names: list[str]) -> dict[str, float]
 def _parse_assert_set(fields: AssertionFields) -> GraderSpec:
     """Parses `assert-set`: the weighted mean of its members."""
     if "config" in fields:
-        fields.pop("config")
         _refuse(fields, "config", "Write it into each of the assertions that need it.")
     value = fields.peek("assert")
     if not isinstance(value, list) or not value:
@@ -746,7 +744,6 @@ def _parse_tool_used(fields: AssertionFields) -> GraderSpec:
         assert inner is not None
         name = _parse_tool(inner)
         if "max" in inner:
-            inner.pop("max")
             _refuse(inner, "max", "Leave it out, or count the calls with a `script`.")
         minimums[name] = inner.integer("min", 1) or 1
         inner.close()
@@ -801,7 +798,6 @@ def _parse_tool_args_match(fields: AssertionFields) -> GraderSpec:
         inner.rename("arguments", "args")
     for other in ("defaults", "ignore"):
         if other in inner:
-            inner.pop(other)
             _refuse(inner, other, "Leave it out, and name in `args` what counts.")
     args = to_plain(inner.pop("args"))
     if not isinstance(args, dict):
@@ -837,7 +833,6 @@ def _check_tool_name(fields: AssertionFields, place: str, name: str) -> str:
 def _parse_skill_used(fields: AssertionFields) -> GraderSpec:
     """Parses `skill-used`: the name of one skill."""
     if "value" in fields and not isinstance(fields.peek("value"), str):
-        fields.pop("value")
         _refuse(fields, "value", "Write the name of one skill, and an assertion for each.")
         return "skill_trigger", {"skill": ""}, ""
     skill = fields.required_text("value").strip()
