@@ -11,7 +11,7 @@ from proctor.yaml12 import load
 
 SHARE = ("from 0 to 1", lambda value: 0 <= value <= 1)
 TABLE = (
-    FieldSpec("name", FieldReader.required_text, optional=True),
+    FieldSpec("name", FieldReader.required_text),
     FieldSpec("share", FieldReader.limited_number, SHARE, to="part"),
     FieldSpec("strict", FieldReader.boolean, False, default=False),
     FieldSpec("count", FieldReader.integer, 1),
@@ -41,7 +41,11 @@ def test_a_table_gives_values_by_their_destinations_without_defaults_and_absent_
         ("\nshare: 2", "bad-number", "`outer.share` is 2; it must be from 0 to 1."),
         ("\nshare: x", "wrong-type", "`outer.share` is 'x', text; it must be a number."),
         ("\nstrict: 1", "wrong-type", "`outer.strict` is 1, a number; it must be true or false."),
-        ("\ncount: 0", "wrong-type", "`outer.count` is 0, a number; it must be a whole number of at least 1."),
+        (
+            "\ncount: 0",
+            "wrong-type",
+            "`outer.count` is 0, a number; it must be a whole number of at least 1.",
+        ),
         ("\nextra: null", "wrong-type", "`outer.extra` is null; it must be an object."),
         ("\nshar: 1", "unknown-field", "Unknown field 'outer.shar'. Did you mean 'share'?"),
     ],
@@ -53,6 +57,16 @@ def test_what_is_wrong_is_told_with_path_and_line_and_gives_no_value(
     (problem,) = log.problems
     assert (problem.code, problem.message, problem.line) == (code, message, 2)
     assert not any(values.values())
+
+
+def test_only_a_required_field_is_missed() -> None:
+    log = ProblemLog("s.yaml", 1)
+    table = [
+        FieldSpec("a", FieldReader.required_text, required=True),
+        FieldSpec("b", FieldReader.required_text),
+    ]
+    assert FieldReader({}, log).values(table) == {"a": ""}
+    assert [problem.field for problem in log.problems] == ["a"]
 
 
 def test_a_table_tells_every_problem_in_its_own_order() -> None:

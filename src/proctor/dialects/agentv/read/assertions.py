@@ -417,7 +417,7 @@ def _decode_prompt(fields: AssertionFields, name: str, path: str, data: bytes) -
     return text
 
 
-_CONFIG: Final = FieldSpec("config", AssertionFields.config)
+_CONFIG: Final = FieldSpec("config", AssertionFields.config, required=True)
 """Takes all fields that are left, so it is the last one of a table."""
 _JUDGE: Final = FieldSpec("target", FieldReader.non_blank_text, to="judge")
 _JUDGE_FIELDS: Final = (_JUDGE, FieldSpec("temperature", FieldReader.limited_number, _TEMPERATURE))
@@ -502,7 +502,7 @@ _JUDGE_ACCESS_FIELDS: Final = (
     FieldSpec("judge", FieldReader.non_blank_text),
 )
 _PLACE_FIELDS: Final = (FieldSpec("cwd", FieldReader.non_blank_text), _TIMEOUT)
-_PROGRAM_FIELDS: Final = (FieldSpec("command", _read_command), *_PLACE_FIELDS)
+_PROGRAM_FIELDS: Final = (FieldSpec("command", _read_command, required=True), *_PLACE_FIELDS)
 
 
 def _parse_code_grader(fields: AssertionFields) -> GraderSpec:
@@ -692,14 +692,14 @@ def _read_args(fields: AssertionFields, name: str) -> dict[str, Any] | None:
 
 
 _TRAJECTORY_FIELDS: Final = (
-    FieldSpec("mode", FieldReader.choice, _TRAJECTORY_MODES),
+    FieldSpec("mode", FieldReader.choice, _TRAJECTORY_MODES, required=True),
     FieldSpec("partial_credit", FieldReader.boolean, True, default=True),
-    FieldSpec("args_match", _read_args_match, optional=True),
+    FieldSpec("args_match", _read_args_match),
 )
 _CALL_FIELDS: Final = (
-    FieldSpec("tool", FieldReader.required_text),
-    FieldSpec("args", _read_args, optional=True),
-    FieldSpec("args_match", _read_args_match, optional=True),
+    FieldSpec("tool", FieldReader.required_text, required=True),
+    FieldSpec("args", _read_args),
+    FieldSpec("args_match", _read_args_match),
     FieldSpec("max_duration_ms", FieldReader.limited_number, NOT_NEGATIVE),
 )
 
@@ -840,7 +840,7 @@ def _parse_skill_used(fields: AssertionFields) -> GraderSpec:
 
 
 _SKILL_FIELDS: Final = (
-    FieldSpec("skill", FieldReader.required_text),
+    FieldSpec("skill", FieldReader.required_text, required=True),
     FieldSpec("should_trigger", FieldReader.boolean, True, default=True),
 )
 
@@ -848,8 +848,8 @@ _SKILL_FIELDS: Final = (
 # --- fields of a JSON answer -------------------------------------------------------------------------------
 
 _ACCURACY_FIELDS: Final = (
-    FieldSpec("path", FieldReader.required_text),
-    FieldSpec("match", FieldReader.choice, ("exact", "numeric_tolerance", "date")),
+    FieldSpec("path", FieldReader.required_text, required=True),
+    FieldSpec("match", FieldReader.choice, ("exact", "numeric_tolerance", "date"), required=True),
     FieldSpec("required", FieldReader.boolean, True, default=True),
     FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE),
     FieldSpec("tolerance", FieldReader.limited_number, NOT_NEGATIVE),
@@ -857,11 +857,10 @@ _ACCURACY_FIELDS: Final = (
     FieldSpec("formats", lambda fields, name: list(fields.texts(name)), default=[]),
 )
 _AGGREGATIONS: Final = ("weighted_average", "all_or_nothing")
+_EXPECTED_FIELDS: Final = "a list of objects with `path` and `match`"
 _JSON_FIELDS: Final = (
-    FieldSpec(
-        "fields", AssertionFields.objects, "a list of objects with `path` and `match`", _ACCURACY_FIELDS
-    ),
-    FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS, optional=True),
+    FieldSpec("fields", AssertionFields.objects, _EXPECTED_FIELDS, _ACCURACY_FIELDS, required=True),
+    FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS),
 )
 
 
@@ -878,8 +877,12 @@ def _read_limit(fields: AssertionFields, name: str, expected: str) -> float:
     return _read_required_number(fields, name, NOT_NEGATIVE, expected)
 
 
-_LATENCY_FIELDS: Final = (FieldSpec("threshold", _read_limit, "a number of milliseconds", to="threshold_ms"),)
-_COST_FIELDS: Final = (FieldSpec("budget", _read_limit, "an amount in US dollars", to="budget_usd"),)
+_LATENCY_FIELDS: Final = (
+    FieldSpec("threshold", _read_limit, "a number of milliseconds", to="threshold_ms", required=True),
+)
+_COST_FIELDS: Final = (
+    FieldSpec("budget", _read_limit, "an amount in US dollars", to="budget_usd", required=True),
+)
 _TOKEN_LIMITS: Final = (
     FieldSpec("max_total", FieldReader.integer),
     FieldSpec("max_input", FieldReader.integer),
@@ -918,9 +921,9 @@ def _parse_execution_metrics(fields: AssertionFields) -> GraderSpec:
 
 # --- all types ---------------------------------------------------------------------------------------------
 
-_TEXT: Final = FieldSpec("value", _read_text)
-_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text)
-_TEXTS: Final = FieldSpec("value", _read_text_list, to="values")
+_TEXT: Final = FieldSpec("value", _read_text, required=True)
+_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text, required=True)
+_TEXTS: Final = FieldSpec("value", _read_text_list, to="values", required=True)
 _NUMBER_FIELDS: Final = (_TEXT, FieldSpec("rel_tolerance", FieldReader.limited_number, NOT_NEGATIVE))
 _LLM_GRADER_NAMES: Final = ("prompt", "rubrics", "config", "target", "temperature")
 _PROGRAM_NAMES: Final = ("command", "cwd", "timeout_seconds", "config")
