@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proctor.eval import AgentRun, TurnDetail, summarize_agent_runs
 from proctor.eval.agent_runs import AgentRuns
+from support.builders import write_lines
 
 RECORD: dict[str, Any] = {
     "input_data": {"arxiv_id": "q-17", "question": "Who first measured it?"},
@@ -60,18 +61,8 @@ def test_a_record_becomes_a_run_with_its_turns() -> None:
 def test_plain_data_is_short_and_holds_the_record_only_when_asked() -> None:
     run = AgentRun.from_record(RECORD)
     told = run.to_dict()
-    assert list(told) == [
-        "question_id",
-        "status",
-        "wall_seconds",
-        "n_turns",
-        "n_candidates",
-        "tool_calls",
-        "tool_format_errors",
-        "input_tokens",
-        "output_tokens",
-        "turns",
-    ]
+    keys = "question_id status wall_seconds n_turns n_candidates tool_calls tool_format_errors"
+    assert " ".join(told) == f"{keys} input_tokens output_tokens turns"
     assert [list(turn)[5:] for turn in told["turns"]] == [["extras"], [], []]
     assert run.to_dict(include_raw=True) == {**told, "raw": RECORD}
 
@@ -116,12 +107,6 @@ def test_every_field_may_stand_elsewhere() -> None:
     )
     assert (run.question_id, run.status, run.wall_seconds) == ("5", "solved", 7.5)
     assert (run.n_turns, run.n_candidates, run.tool_calls()) == (1, 3, 1)
-
-
-def test_a_field_at_the_top_has_the_empty_path() -> None:
-    top = {"name": "q", "status": "finished"}
-    run = AgentRun.from_record(top, question_id_field="name", question_id_path=(), inference_path=())
-    assert (run.question_id, run.status) == ("q", "finished")
 
 
 @pytest.mark.parametrize(
@@ -172,14 +157,8 @@ def test_what_cannot_be_a_run_is_refused_with_the_value(changes: dict[str, Any])
         AgentRun.from_record(record(**changes))
 
 
-def lines(path: Path, *rows: Any) -> Path:
-    text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def test_a_bad_line_never_ends_the_reading_and_every_one_is_listed(tmp_path: Path) -> None:
-    path = lines(
+    path = write_lines(
         tmp_path / "runs.jsonl", RECORD, "", "{half", [1], *(record(**bad) for bad in BAD.values()), RECORD
     )
     runs = AgentRun.from_jsonl(path)
@@ -191,17 +170,11 @@ def test_a_bad_line_never_ends_the_reading_and_every_one_is_listed(tmp_path: Pat
     )
 
 
-def test_a_file_that_is_one_list_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "runs.json"
-    path.write_text("\ufeff" + json.dumps([RECORD, RECORD], indent=1), encoding="utf-8")
-    assert len(AgentRun.from_jsonl(path)) == 2
-
-
 def test_a_parser_reads_other_layouts_and_what_it_refuses_is_listed(tmp_path: Path) -> None:
     def parser(raw: dict[str, Any]) -> AgentRun:
         return AgentRun.from_record({"status": raw["result"]["end"]}, inference_path=())
 
-    runs = AgentRun.from_jsonl(lines(tmp_path / "runs.jsonl", OTHER, {"other": 1}), parser=parser)
+    runs = AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER, {"other": 1}), parser=parser)
     assert [run.status for run in runs] == ["solved"]
     assert [(row.line, row.reason) for row in runs.dropped] == [
         (2, "The record is no run: KeyError: 'result'.")
@@ -213,7 +186,7 @@ def test_a_fault_of_the_parser_itself_is_raised(tmp_path: Path) -> None:
         raise RuntimeError("no such model")
 
     with pytest.raises(RuntimeError, match="no such model"):
-        AgentRun.from_jsonl(lines(tmp_path / "runs.jsonl", OTHER), parser=parser)
+        AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER), parser=parser)
 
 
 def test_a_class_of_ones_own_may_say_what_success_is(tmp_path: Path) -> None:
@@ -221,7 +194,7 @@ def test_a_class_of_ones_own_may_say_what_success_is(tmp_path: Path) -> None:
         def succeeded(self) -> bool:
             return self.n_candidates > 0
 
-    path = lines(
+    path = write_lines(
         tmp_path / "runs.jsonl", record(status="max_turns"), record(status="error", final_candidates=[])
     )
     runs = Lenient.from_jsonl(path)
@@ -242,17 +215,8 @@ RUNS = AgentRuns(
 
 def test_a_summary_counts_each_status_and_what_runs_took() -> None:
     told = summarize_agent_runs(iter(RUNS), label="small")
-    assert list(told) == [
-        "label",
-        "n_questions",
-        "n_succeeded",
-        "status_counts",
-        "wall_seconds",
-        "turns",
-        "candidates",
-        "tool_calls",
-        "tool_format_errors",
-    ]
+    keys = "label n_questions n_succeeded status_counts wall_seconds turns candidates tool_calls"
+    assert " ".join(told) == f"{keys} tool_format_errors"
     assert (told["label"], told["n_questions"], told["n_succeeded"]) == ("small", 4, 2)
     assert list(told["status_counts"].items()) == [("finished", 3), ("max_turns", 1)]
     assert (told["wall_seconds"]["mean"], told["wall_seconds"]["max"]) == (25.0, 40.0)
@@ -288,7 +252,7 @@ def test_statistics_of_next_to_nothing_are_null_and_no_error(count: int) -> None
 
 
 def test_records_laid_out_otherwise_are_counted(tmp_path: Path) -> None:
-    runs = AgentRun.from_jsonl(lines(tmp_path / "runs.jsonl", OTHER, OTHER, RECORD))
+    runs = AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER, OTHER, RECORD))
     assert runs.statistics()["n_empty"] == 2
 
 

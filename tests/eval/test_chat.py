@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import json
 import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Barrier, Event, Thread
 from threading import enumerate as threads
@@ -18,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.errors import SuiteError, TargetError, TargetTimeout, UnknownName, UsageError
 from proctor.eval import ChatClient
 from proctor.model import Output, Prompt, TargetSpec, ToolCall
+from support.endpoints import JsonHandler, serve_in_thread
+from support.waiting import PATIENCE_S, wait_until
 
 KEY = "sk-very-secret-0123456789"
 
@@ -43,40 +41,27 @@ class Endpoint:
     def refuses(self, status: int, message: str, **headers: str) -> None:
         self.replies.append((status, {"error": {"message": message}}, headers))
 
-    def handle(self, request: BaseHTTPRequestHandler) -> None:
+    def handle(self, request: JsonHandler, body: Any) -> None:
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
-        self.asked.append(json.loads(request.rfile.read(int(request.headers["content-length"]))))
-        status, body, headers = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        self.asked.append(body)
+        status, reply, headers = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if self.wait is not None:
             self.wait.wait(PATIENCE_S)
-        data = json.dumps(body).encode()
-        request.send_response(status)
-        for name, value in {**headers, "content-length": str(len(data))}.items():
-            request.send_header(name.replace("_", "-"), value)
-        request.end_headers()
-        request.wfile.write(data)
+        request.send_json(reply, status, **headers)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     made = Endpoint()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(JsonHandler):
+        def handle_json(self, body: Any) -> None:
             with suppress(ConnectionError):  # the client waits no longer
-                made.handle(self)
+                made.handle(self, body)
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing is told."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    made.url = f"http://127.0.0.1:{server.server_port}/v1"
-    yield made
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serve_in_thread(Handler) as server:
+        made.url = f"http://127.0.0.1:{server.server_port}/v1"
+        yield made
 
 
 USER = [{"role": "user", "content": "How deep is the lock?"}]
@@ -109,11 +94,7 @@ def test_a_call_and_its_answer(endpoint: Endpoint) -> None:
         "object": "chat.completion",
         "model": "deep-1",
         "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": "Nine metres."},
-                "finish_reason": "stop",
-            }
+            {"index": 0, "message": {"role": "assistant", "content": "Nine metres."}, "finish_reason": "stop"}
         ],
         "usage": {**usage, "total_tokens": 15},
     }
@@ -197,10 +178,7 @@ def test_parts_of_text_are_one_text(endpoint: Endpoint) -> None:
     ],
 )
 def test_messages_that_cannot_be_sent(messages: Any, complaint: str) -> None:
-    with (
-        ChatClient("http://127.0.0.1:1/v1", "deep") as client,
-        pytest.raises(TypeError, match=complaint),
-    ):
+    with ChatClient("http://127.0.0.1:1/v1", "deep") as client, pytest.raises(TypeError, match=complaint):
         client.chat(messages)
     assert ours() == []
 
@@ -226,14 +204,6 @@ def test_no_answer_is_an_error_without_the_key(endpoint: Endpoint, status: int) 
         assert client.totals()["failed"] == 1
         assert KEY not in "".join(map(str, (repr(client), caught.value, vars(client))))
     assert repr(client) == f"ChatClient('{endpoint.url}', 'deep')"
-
-
-def test_nobody_listens() -> None:
-    with (
-        ChatClient("http://127.0.0.1:1/v1", "deep", retries=0) as client,
-        pytest.raises(TargetError, match="Is a server listening there"),
-    ):
-        client("How deep is the lock?")
 
 
 def test_an_answer_that_comes_too_late(endpoint: Endpoint) -> None:
@@ -286,13 +256,6 @@ def test_calls_of_many_threads_are_under_way_at_the_same_time(endpoint: Endpoint
         assert len(ours()) == 1
         assert client.totals()["calls"] == 8
     assert ours() == []
-
-
-async def test_it_works_inside_a_running_loop(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
-    assert asyncio.get_running_loop().is_running()
-    with ChatClient(endpoint.url, "deep") as client:
-        assert client("How deep is the lock?") == "Nine metres."
 
 
 def test_a_closed_client_says_so(endpoint: Endpoint) -> None:
