@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from io import BytesIO
 from posixpath import normpath
 from typing import Any
 
@@ -36,10 +35,10 @@ from proctor.model import (
     ToolCall,
     Workspace,
 )
-from proctor.protocols import CaseAtLine, RenderedFile, SourceFile, SuiteSource
+from proctor.protocols import RenderedFile
 from proctor.yaml12 import load
+from support.suite_files import find_in, make_source, split_items
 
-ENVIRON = {"WHO": "you"}
 SUITE = Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.8))
 
 
@@ -70,20 +69,12 @@ def written(cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False)
         else:
             made.files[item.path] = made.files.get(item.path, b"") + item.data
 
-    def find(reference: str) -> SourceFile | None:
-        path = normpath(reference)
-        return SourceFile(path=path, data=made.files[path]) if path in made.files else None
-
-    source = SuiteSource(
-        path="s.yaml", read_lines=lambda: BytesIO(made.files[""]), find_file=find, environ=ENVIRON
+    find = find_in(made.files)
+    source = make_source(
+        made.files[""], "s.yaml", find_file=lambda path: find(normpath(path)), environ={"WHO": "you"}
     )
-    for read in DIALECT.read(source):
-        if isinstance(read, Suite):
-            made.suite = read
-        elif isinstance(read, CaseAtLine):
-            made.cases.append(read.case)
-        elif read.level == "error":
-            made.wrong.append(str(read))
+    made.suite, made.cases, problems = split_items(DIALECT.read(source))
+    made.wrong = [str(problem) for problem in problems if problem.level == "error"]
     return made
 
 
