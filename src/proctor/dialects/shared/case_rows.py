@@ -1,0 +1,50 @@
+"""Reads rows as cases: what all formats with one case a row have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from proctor.model import Problem
+from proctor.protocols import CaseAtLine
+from proctor.validation import ProblemLog, json_type, quote_value
+
+
+def read_cases(
+    rows: Iterable[tuple[Any, ...] | Problem],
+    path: str,
+    parse: Callable[..., CaseAtLine | None],
+    subject: str = "Case",
+) -> Iterator[CaseAtLine | Problem]:
+    """Yields the case and the problems of each row; a row with an error has no case.
+
+    Args:
+        rows: the line of each row and what `parse` takes of it, or a problem instead.
+        path: the file.
+        parse: returns the case of a row, whose problems go to the log that is its first argument.
+        subject: what messages call a row.
+    """
+    for row in rows:
+        if isinstance(row, Problem):
+            yield row
+            continue
+        notes = ProblemLog(path, row[0], subject, of_case=True)
+        case = parse(notes, *row[1:])
+        yield from notes.problems
+        if case is not None and not notes.has_errors:
+            yield case
+
+
+def list_objects(
+    items: list[Any], name: str, path: str
+) -> Iterator[tuple[int, int, dict[str, Any]] | Problem]:
+    """Yields the line, the place and the value of each object of the list in a field, or a problem."""
+    lines = getattr(items, "lines", [1] * len(items))
+    for place, item in enumerate(items):
+        if isinstance(item, dict):
+            yield lines[place], place, item
+        else:
+            message = f"`{name}[{place}]` is {quote_value(item)}, {json_type(item)}; it must be an object."
+            notes = ProblemLog(path, lines[place], of_case=True)
+            notes.error("wrong-type", message, f"{name}[{place}]")
+            yield from notes.problems
