@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from proctor.codec import hash_rows, hash_text
 from proctor.dialects.pramana.manifest import Manifest, Tier, check_tier, parse_manifest
+from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.json_arrays import read_lines
 from proctor.dialects.shared.jsonl import file_name, read_rows
 from proctor.dialects.shared.signatures import is_openai_evals
@@ -69,21 +70,13 @@ class Pramana(Dialect):
         yield Suite(name=name.stem or "suite", dialect="pramana", declared_version=version)
         tally = _CaseTotals()
         failed = False
-        for item in read_rows(source.read_lines(), source.path):
+        rows = read_rows(source.read_lines(), source.path)
+        for item in read_cases(rows, source.path, _parse_row):
             if isinstance(item, Problem):
-                failed = True
-                yield item
-                continue
-            line, row = item
-            notes = ProblemLog(source.path, line, of_case=True)
-            case = _parse_case(FieldReader(row, notes), notes)
-            yield from notes.problems
-            if notes.has_errors:
-                failed = True
-                continue
-            if tier is not None:
-                tally.add(case)
-            yield CaseAtLine(case, line)
+                failed = failed or item.level == "error"
+            elif tier is not None:
+                tally.add(item.case)
+            yield item
         if manifest is not None and tier is not None and not failed:
             yield from tally.check(manifest, tier, source)
 
@@ -145,20 +138,21 @@ def _load_manifest(source: SuiteSource) -> tuple[Manifest | None, list[Problem]]
 # --- one row -----------------------------------------------------------------------------------------------
 
 
-def _parse_case(fields: FieldReader, notes: ProblemLog) -> Case:
+def _parse_row(notes: ProblemLog, row: dict[str, Any]) -> CaseAtLine:
+    fields = FieldReader(row, notes)
     case_id = fields.required_text("id")
     notes.case = case_id or None
     category = fields.choice("category", CATEGORIES)
     messages = parse_input(fields, notes)
     ideal = parse_ideal(fields)
     assertion = fields.required_object("assertion", "an object with `type`")
-    graded = Assertion(grader="") if assertion is None else _parse_assertion(assertion, ideal, notes)
+    graded = Assertion(grader="") if assertion is None else parse_assertion(assertion, ideal, notes)
     metadata = fields.required_object("metadata", "an object with `difficulty` and `tokens_est`")
     tags, facts = ((), {}) if metadata is None else _parse_metadata(metadata)
     if "lint" in fields:
         facts["lint"] = fields.pop("lint")
     fields.finish(_CASE_FIELDS)
-    return Case(
+    case = Case(
         id=case_id,
         input=messages,
         expected=ideal,
@@ -167,6 +161,7 @@ def _parse_case(fields: FieldReader, notes: ProblemLog) -> Case:
         category=category,
         metadata=facts,
     )
+    return CaseAtLine(case, notes.line)
 
 
 def parse_input(fields: FieldReader, notes: ProblemLog, name: str = "input") -> tuple[Message, ...]:
@@ -286,7 +281,8 @@ class _AssertionReader:
         return [""]
 
 
-def _parse_assertion(fields: FieldReader, ideal: Ideal, notes: ProblemLog) -> Assertion:
+def parse_assertion(fields: FieldReader, ideal: Ideal, notes: ProblemLog) -> Assertion:
+    """Returns the assertion of an `assertion` object that compares with an ideal."""
     reader = _AssertionReader(fields, ideal, notes)
     kind = reader.kind
     if reader.threshold is not None and kind != "semantic_similarity":
