@@ -8,13 +8,15 @@ hold, as in AgentV, which reads these files, too.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Any, Final
 
+from proctor.dialects.shared.case_rows import list_objects, read_cases
 from proctor.dialects.shared.jsonl import file_name, read_all
 from proctor.dialects.shared.signatures import is_agent_skills
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
+from proctor.validation import FieldReader, ProblemLog
 
 SUITE_FIELDS: Final = ("skill_name", "description", "version", "evals")
 EVAL_FIELDS: Final = (
@@ -66,33 +68,24 @@ class AgentSkills(Dialect):
         fields.finish(SUITE_FIELDS)
         yield from notes.problems
         if isinstance(evals, list):
-            yield from _read_cases(evals, skill, source)
+            rows = list_objects(evals, "evals", source.path)
+            parse = partial(_parse_case, skill=skill, source=source)
+            yield from read_cases(rows, source.path, parse, "Eval")
 
     def assertion_types(self) -> Collection[str]:
         """Returns the types of the format's assertions."""
         return TYPES
 
 
-def _read_cases(evals: list[Any], skill: str, source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
-    lines = getattr(evals, "lines", [1] * len(evals))
-    for place, row in enumerate(evals):
-        notes = ProblemLog(source.path, lines[place], "Eval", of_case=True)
-        if isinstance(row, dict):
-            case = _parse_case(FieldReader(row, notes), place + 1, skill, source)
-        else:
-            message = f"`evals[{place}]` is {quote_value(row)}, {json_type(row)}; it must be an object."
-            notes.error("wrong-type", message, f"evals[{place}]")
-        yield from notes.problems
-        if not notes.has_errors:
-            yield CaseAtLine(case, notes.line, has_own_id="id" in row)
-
-
-def _parse_case(fields: FieldReader, number: int, skill: str, source: SuiteSource) -> Case:
+def _parse_case(
+    notes: ProblemLog, place: int, row: dict[str, Any], skill: str, source: SuiteSource
+) -> CaseAtLine:
     from proctor.yaml12 import to_plain  # as above
 
+    fields = FieldReader(row, notes)
     fields.drop_null(*fields.remaining_names())
-    case_id = _parse_id(fields, number)
-    fields.problem_log.case = case_id or None
+    case_id = _parse_id(fields, place + 1)
+    notes.case = case_id or None
     prompt = fields.required_text("prompt")
     outcome = (fields.text("expected_output") or "").strip() or None
     texts = {name: fields.text(name) for name in ("name", "description")}
@@ -112,7 +105,7 @@ def _parse_case(fields: FieldReader, number: int, skill: str, source: SuiteSourc
         metadata=metadata | {name: text for name, text in texts.items() if text is not None},
     )
     fields.finish(EVAL_FIELDS)
-    return case
+    return CaseAtLine(case, notes.line, has_own_id="id" in row)
 
 
 def _parse_id(fields: FieldReader, number: int) -> str:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
 
+from proctor.dialects.shared.case_rows import list_objects, read_cases
 from proctor.dialects.shared.jsonl import file_name, read_all
 from proctor.dialects.shared.signatures import get_field_names
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
+from proctor.validation import FieldReader, ProblemLog
 
 SUITE_FIELDS: Final = ("suite", "notes", "prompts")
 PROMPT_FIELDS: Final = (
@@ -67,33 +69,21 @@ class Fieldkit(Dialect):
         fields.finish(SUITE_FIELDS)
         yield from notes.problems
         if isinstance(prompts, list):
-            yield from _read_prompts(prompts, source)
+            rows = list_objects(prompts, "prompts", source.path)
+            words = source.options.get("substitutions", {})
+            parse = partial(_parse_case, words=words if isinstance(words, Mapping) else {})
+            yield from read_cases(rows, source.path, parse, "Prompt")
 
     def assertion_types(self) -> Collection[str]:
         """Returns the types of the format's assertions."""
         return TYPES
 
 
-def _read_prompts(prompts: list[Any], source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
-    words = source.options.get("substitutions", {})
-    lines = getattr(prompts, "lines", [1] * len(prompts))
-    for place, row in enumerate(prompts):
-        notes = ProblemLog(source.path, lines[place], "Prompt", of_case=True)
-        if not isinstance(row, dict):
-            message = f"`prompts[{place}]` is {quote_value(row)}, {json_type(row)}; it must be an object."
-            notes.error("wrong-type", message, f"prompts[{place}]")
-            yield from notes.problems
-            continue
-        case = _parse_case(FieldReader(row, notes), notes, words if isinstance(words, Mapping) else {})
-        yield from notes.problems
-        if not notes.has_errors:
-            yield CaseAtLine(case, notes.line)
-
-
 # --- one prompt --------------------------------------------------------------------------------------------
 
 
-def _parse_case(fields: FieldReader, notes: ProblemLog, words: Mapping[str, Any]) -> Case:
+def _parse_case(notes: ProblemLog, _place: int, row: dict[str, Any], words: Mapping[str, Any]) -> CaseAtLine:
+    fields = FieldReader(row, notes)
     fields.drop_null("category", "conditional", "expect_tool_any", "note")
     case_id = fields.required_text("id")
     notes.case = case_id or None
@@ -109,7 +99,7 @@ def _parse_case(fields: FieldReader, notes: ProblemLog, words: Mapping[str, Any]
     ]
     lint: Any = fields.pop("lint")
     fields.finish(PROMPT_FIELDS)
-    return Case(
+    case = Case(
         id=case_id,
         input=(Message(role="user", content=prompt),),
         assertions=(*checks, *_make_tool_assertions(tools)),
@@ -117,6 +107,7 @@ def _parse_case(fields: FieldReader, notes: ProblemLog, words: Mapping[str, Any]
         category=category or None,
         metadata={name: value for name, value in (("note", note), ("lint", lint)) if value is not None},
     )
+    return CaseAtLine(case, notes.line)
 
 
 def _read_checks(fields: FieldReader) -> Iterator[FieldReader]:
