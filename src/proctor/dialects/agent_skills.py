@@ -69,7 +69,7 @@ class AgentSkills(Dialect):
         yield from notes.problems
         if isinstance(evals, list):
             rows = list_objects(evals, "evals", source.path)
-            parse = partial(_parse_case, skill=skill, source=source)
+            parse = partial(_parse_case, skill, source)
             yield from read_cases(rows, source.path, parse, "Eval")
 
     def assertion_types(self) -> Collection[str]:
@@ -78,7 +78,7 @@ class AgentSkills(Dialect):
 
 
 def _parse_case(
-    notes: ProblemLog, place: int, row: dict[str, Any], skill: str, source: SuiteSource
+    skill: str, source: SuiteSource, notes: ProblemLog, row: dict[str, Any], place: int
 ) -> CaseAtLine:
     from proctor.yaml12 import to_plain  # as above
 

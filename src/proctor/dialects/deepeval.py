@@ -52,7 +52,7 @@ class DeepEval(Dialect):
         return TYPES
 
 
-def _parse_case(notes: ProblemLog, number: int, row: dict[str, Any]) -> CaseAtLine:
+def _parse_case(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
     fields = FieldReader(row, notes)
     fields.drop_null(*fields.remaining_names())
     for name in UNGRADED_FIELDS:

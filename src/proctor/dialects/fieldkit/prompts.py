@@ -71,7 +71,7 @@ class Fieldkit(Dialect):
         if isinstance(prompts, list):
             rows = list_objects(prompts, "prompts", source.path)
             words = source.options.get("substitutions", {})
-            parse = partial(_parse_case, words=words if isinstance(words, Mapping) else {})
+            parse = partial(_parse_case, words if isinstance(words, Mapping) else {})
             yield from read_cases(rows, source.path, parse, "Prompt")
 
     def assertion_types(self) -> Collection[str]:
@@ -82,7 +82,7 @@ class Fieldkit(Dialect):
 # --- one prompt --------------------------------------------------------------------------------------------
 
 
-def _parse_case(notes: ProblemLog, _place: int, row: dict[str, Any], words: Mapping[str, Any]) -> CaseAtLine:
+def _parse_case(words: Mapping[str, Any], notes: ProblemLog, row: dict[str, Any], _place: int) -> CaseAtLine:
     fields = FieldReader(row, notes)
     fields.drop_null("category", "conditional", "expect_tool_any", "note")
     case_id = fields.required_text("id")

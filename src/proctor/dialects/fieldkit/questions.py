@@ -72,7 +72,7 @@ class FieldkitQa(Dialect):
         else:
             return
         form = detect_form(first[2]) or GENERIC
-        parse = partial(_parse_case, form=form, source=source)
+        parse = partial(_parse_case, form, source)
         yield from read_cases(chain((first,), items), source.path, parse, "Row")
 
 
@@ -126,7 +126,7 @@ def detect_form(row: dict[str, Any]) -> QuestionForm | None:
 
 
 def _parse_case(
-    notes: ProblemLog, number: int, raw: dict[str, Any], form: QuestionForm, source: SuiteSource
+    form: QuestionForm, source: SuiteSource, notes: ProblemLog, raw: dict[str, Any], number: int
 ) -> CaseAtLine:
     fields = FieldReader({name: value for name, value in raw.items() if value is not None}, notes)
     row = QuestionRow(fields=fields, notes=notes, source=source, document=raw.get("doc_name"))

@@ -72,7 +72,7 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
 def _read_cases(source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
     several: bool | None = None
 
-    def parse(notes: ProblemLog, number: int, row: dict[str, Any]) -> CaseAtLine:
+    def parse(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
         nonlocal several
         if row.get("choices") and several is None:
             several = _has_multiple_answers(source)

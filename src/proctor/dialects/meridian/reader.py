@@ -180,7 +180,7 @@ def _parse_header(fields: FieldReader, path: str) -> Suite:
 # --- one test ----------------------------------------------------------------------------------------------
 
 
-def _parse_cells(notes: ProblemLog, number: int, cells: dict[str, str]) -> CaseAtLine:
+def _parse_cells(notes: ProblemLog, cells: dict[str, str], number: int) -> CaseAtLine:
     """Reads a row of CSV, whose tags may have semicolons between them."""
     row = {name: cell.strip() if name in ("id", "scorer") else cell for name, cell in cells.items()}
     if "tags" in row:
@@ -188,8 +188,8 @@ def _parse_cells(notes: ProblemLog, number: int, cells: dict[str, str]) -> CaseA
     return _parse_row(notes, row, number)
 
 
-def _parse_row(notes: ProblemLog, row: dict[str, Any], number: int = 0) -> CaseAtLine:
-    default_id = f"test_{number or notes.line}"
+def _parse_row(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
+    default_id = f"test_{number}"
     case = _parse_case(FieldReader(_drop_nulls(row), notes), notes, default_id)
     has_own_id = case.id != default_id or row.get("id") == default_id
     rule: Literal["mean"] | None = "mean" if (case.repeats or 1) > 1 else None

@@ -79,7 +79,7 @@ def _read_rows(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         notes.problems += inner.problems
     yield from notes.problems
     rows = read_rows(source.read_lines(), source.path)
-    yield from read_cases(rows, source.path, partial(_parse_case, layout=layout))
+    yield from read_cases(rows, source.path, partial(_parse_case, layout, None))
 
 
 def _read_registry(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
@@ -107,7 +107,7 @@ def _read_registry(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem
         if file is not None:
             path = display_path(source, file.path)
             rows = read_rows(BytesIO(file.data), path)
-            yield from read_cases(rows, path, partial(_parse_case, layout=layout, path=path))
+            yield from read_cases(rows, path, partial(_parse_case, layout, path))
 
 
 def _report_failure(evaluation: Eval, notes: ProblemLog, file: SourceFile | None) -> Iterator[Problem]:
@@ -195,7 +195,7 @@ def _read_examples(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> 
 
 
 def _parse_case(
-    notes: ProblemLog, row: dict[str, Any], layout: Layout, path: str | None = None
+    layout: Layout, path: str | None, notes: ProblemLog, row: dict[str, Any], _line: int
 ) -> CaseAtLine:
     """Returns the case of a row; `path` is its file if it is not the suite's own."""
     fields = FieldReader(row, notes)

@@ -138,7 +138,7 @@ def _load_manifest(source: SuiteSource) -> tuple[Manifest | None, list[Problem]]
 # --- one row -----------------------------------------------------------------------------------------------
 
 
-def _parse_row(notes: ProblemLog, row: dict[str, Any]) -> CaseAtLine:
+def _parse_row(notes: ProblemLog, row: dict[str, Any], _number: int) -> CaseAtLine:
     fields = FieldReader(row, notes)
     case_id = fields.required_text("id")
     notes.case = case_id or None

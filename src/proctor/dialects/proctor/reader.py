@@ -40,7 +40,7 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         if not isinstance(first, Problem):
             yield Problem(code="missing-header", message=message, path=source.path, line=line)
         items = items if first is None else chain((first,), items)
-    yield from read_cases(items, source.path, partial(_parse_case, source=source))
+    yield from read_cases(items, source.path, partial(_parse_case, source))
 
 
 def _make_fallback_suite(source: SuiteSource) -> Suite:
@@ -71,7 +71,7 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     return with_holdout(convert(suite_fields, Suite), fields)
 
 
-def _parse_case(notes: ProblemLog, row: dict[str, Any], source: SuiteSource) -> CaseAtLine | None:
+def _parse_case(source: SuiteSource, notes: ProblemLog, row: dict[str, Any], _line: int) -> CaseAtLine | None:
     if HEADER_KEY in row:
         notes.error(
             "late-header", f"A header (`{HEADER_KEY}`) must be the first line; move it there.", HEADER_KEY

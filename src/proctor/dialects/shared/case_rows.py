@@ -11,17 +11,17 @@ from proctor.validation import ProblemLog, json_type, quote_value
 
 
 def read_cases(
-    rows: Iterable[tuple[Any, ...] | Problem],
+    rows: Iterable[tuple[int, dict[str, Any]] | tuple[int, int, dict[str, Any]] | Problem],
     path: str,
-    parse: Callable[..., CaseAtLine | None],
+    parse: Callable[[ProblemLog, dict[str, Any], int], CaseAtLine | None],
     subject: str = "Case",
 ) -> Iterator[CaseAtLine | Problem]:
     """Yields the case and the problems of each row; a row with an error has no case.
 
     Args:
-        rows: the line of each row and what `parse` takes of it, or a problem instead.
+        rows: the line, the number, if it is not the line, and the fields of each row, or a problem instead.
         path: the file.
-        parse: returns the case of a row, whose problems go to the log that is its first argument.
+        parse: takes the log for the problems, the fields and the number of a row, and returns its case.
         subject: what messages call a row.
     """
     for row in rows:
@@ -29,8 +29,9 @@ def read_cases(
             yield row
             continue
         notes = ProblemLog(path, row[0], subject, of_case=True)
-        case = parse(notes, *row[1:])
-        yield from notes.problems
+        case = parse(notes, row[-1], row[-2])
+        if notes.problems:
+            yield from notes.problems
         if case is not None and not notes.has_errors:
             yield case
 
