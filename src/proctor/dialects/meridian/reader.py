@@ -182,10 +182,12 @@ def _parse_header(fields: FieldReader, path: str) -> Suite:
 
 def _parse_cells(notes: ProblemLog, cells: dict[str, str], number: int) -> CaseAtLine:
     """Reads a row of CSV, whose tags may have semicolons between them."""
-    row = {name: cell.strip() if name in ("id", "scorer") else cell for name, cell in cells.items()}
-    if "tags" in row:
-        row["tags"] = row["tags"].replace(";", ",")
-    return _parse_row(notes, row, number)
+    for name in ("id", "scorer"):
+        if name in cells:
+            cells[name] = cells[name].strip()
+    if "tags" in cells:
+        cells["tags"] = cells["tags"].replace(";", ",")
+    return _parse_row(notes, cells, number)
 
 
 def _parse_row(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:

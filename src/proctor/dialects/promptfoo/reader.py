@@ -12,7 +12,13 @@ from proctor.dialects.promptfoo.prompts import read_prompts
 from proctor.dialects.promptfoo.providers import parse_target_names
 from proctor.dialects.promptfoo.test_files import read_tests
 from proctor.dialects.shared.jsonl import file_name, read_all
-from proctor.dialects.shared.yaml_files import ignore_fields, parse_json, parse_yaml, require_object
+from proctor.dialects.shared.yaml_files import (
+    ignore_fields,
+    parse_json,
+    parse_yaml,
+    refuse_fields,
+    require_object,
+)
 from proctor.model import Problem, Suite, SuiteDefaults
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog
@@ -68,10 +74,7 @@ def _parse_heading(
 ) -> tuple[Suite, ConfigurationLevel]:
     notes = fields.problem_log
     heading: dict[str, Any] = {}
-    for name, (code, why) in REFUSED_FIELDS.items():
-        if name in fields:
-            fields.pop(name)
-            fields.error(code, name, why)
+    refuse_fields(fields, REFUSED_FIELDS)
     line = fields.line_for("prompts")
     prompts = read_prompts(fields.pop("prompts"), source, notes, line) if readable else ()
     default_line = fields.line_for("defaultTest") or 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from proctor.model import Problem
 from proctor.protocols import CaseAtLine
-from proctor.validation import ProblemLog, json_type, quote_value
+from proctor.validation import ProblemLog
 
 
 def read_cases(
@@ -45,7 +45,6 @@ def list_objects(
         if isinstance(item, dict):
             yield lines[place], place, item
         else:
-            message = f"`{name}[{place}]` is {quote_value(item)}, {json_type(item)}; it must be an object."
             notes = ProblemLog(path, lines[place], of_case=True)
-            notes.error("wrong-type", message, f"{name}[{place}]")
+            notes.report_wrong_type(f"{name}[{place}]", item, "an object")
             yield from notes.problems
