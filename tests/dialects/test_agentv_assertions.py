@@ -9,8 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION, parse_assertions, reads_criteria
-from proctor.dialects.agentv.read.graders import PROMPT_VARIABLES
+from proctor.dialects.agentv.read.assertions import (
+    DEFAULT_ASSERTION,
+    PROMPT_VARIABLES,
+    parse_assertions,
+    reads_criteria,
+)
+
 from proctor.errors import UsageError
 from proctor.validation import ProblemLog
 from proctor.graders import GRADERS

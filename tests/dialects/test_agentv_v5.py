@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proctor.dialects import DIALECTS
 from proctor.dialects.agentv.dialect import DIALECT
-from proctor.dialects.agentv.read.v5_assertions import REFUSED_TYPES
+from proctor.dialects.agentv.read.assertions import REFUSED_TYPES
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.grading import build_grader
