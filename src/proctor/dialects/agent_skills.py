@@ -51,7 +51,7 @@ class AgentSkills(Dialect):
         notes = ProblemLog(source.path, 1)
         row = require_object(parse_json(read_all(source), notes), notes, "an object with `evals`")
         fields = FieldReader(row, notes)
-        fields.drop_null(*fields.remaining_names())
+        fields.drop_null()
         skill = fields.required_text("skill_name").strip() if "skill_name" in fields else ""
         version: Any = fields.pop("version")
         yield Suite(
@@ -83,7 +83,7 @@ def _parse_case(
     from proctor.yaml12 import to_plain  # as above
 
     fields = FieldReader(row, notes)
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     case_id = _parse_id(fields, place + 1)
     notes.case = case_id or None
     prompt = fields.required_text("prompt")

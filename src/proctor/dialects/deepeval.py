@@ -54,7 +54,7 @@ class DeepEval(Dialect):
 
 def _parse_case(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
     fields = FieldReader(row, notes)
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     for name in UNGRADED_FIELDS:
         if name in fields:
             message = f"`{name}` is kept as metadata and not graded; the answer of the target is graded."

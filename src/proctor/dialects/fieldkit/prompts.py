@@ -18,7 +18,7 @@ from proctor.dialects.shared.jsonl import file_name, read_all
 from proctor.dialects.shared.signatures import get_field_names
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
-from proctor.validation import FieldReader, ProblemLog
+from proctor.validation import FieldReader, NumberLimit, ProblemLog
 
 SUITE_FIELDS: Final = ("suite", "notes", "prompts")
 PROMPT_FIELDS: Final = (
@@ -26,6 +26,7 @@ PROMPT_FIELDS: Final = (
 )
 CHECK_FIELDS: Final = ("kind", "any", "all", "keys", "value", "tolerance", "rel_tolerance")
 
+_NOT_NEGATIVE: Final[NumberLimit] = ("0 or more", lambda value: value >= 0)
 _PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][\w.-]*)\}\}")
 
 GraderCalls = list[tuple[str, dict[str, Any]]]
@@ -217,10 +218,8 @@ def _parse_numeric(check: _CheckReader) -> GraderCalls:
     fields = check.fields
     if "value" not in fields:
         fields.report_missing("value", "the number that is expected")
-    value, tolerance = fields.number("value"), fields.number("tolerance") or 0
-    if tolerance < 0:
-        fields.error("bad-number", "tolerance", f"is {tolerance}; it must be 0 or more.")
-    return [("number", {"value": float(value or 0), "tolerance": float(tolerance), "which": "first"})]
+    value, tolerance = fields.number("value"), fields.limited_number("tolerance", _NOT_NEGATIVE)
+    return [("number", {"value": float(value or 0), "tolerance": tolerance or 0.0, "which": "first"})]
 
 
 def _number_parser(grader: str) -> Callable[[_CheckReader], GraderCalls]:
@@ -234,10 +233,8 @@ def _number_parser(grader: str) -> Callable[[_CheckReader], GraderCalls]:
         elif isinstance(value, bool) or not isinstance(value, str | int | float):
             fields.report_wrong_type("value", value, "text or a number")
         text = check.fill(value, "value") if isinstance(value, str) else repr(value)
-        tolerance = fields.number("rel_tolerance")
-        if tolerance is not None and tolerance < 0:
-            fields.error("bad-number", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
-        more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
+        tolerance = fields.limited_number("rel_tolerance", _NOT_NEGATIVE)
+        more = {} if tolerance is None else {"rel_tolerance": tolerance}
         return [(grader, {"value": text, **more})]
 
     return to_assertion

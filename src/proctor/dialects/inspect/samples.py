@@ -94,7 +94,7 @@ def _has_multiple_answers(source: SuiteSource) -> bool:
 
 
 def _parse_case(fields: FieldReader, default_id: str, source: SuiteSource, *, several: bool) -> Case:
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     notes = fields.problem_log
     notes.case = case_id = _parse_id(fields, default_id)
     messages = parse_messages(fields, source)

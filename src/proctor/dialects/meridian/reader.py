@@ -278,12 +278,7 @@ def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[st
         return None, None, {}
     category = fields.text("category")
     repeats = fields.integer("num_runs", least=1)
-    own = fields.pop("metadata")
-    metadata: dict[str, Any] = {}
-    if isinstance(own, dict):
-        metadata.update(own)
-    elif own is not None:
-        fields.report_wrong_type("metadata", own, "an object")
+    metadata: dict[str, Any] = dict(fields.instance("metadata", dict) or {})
     for name in _METADATA_FIELDS:
         if name in fields:
             value = fields.pop(name)

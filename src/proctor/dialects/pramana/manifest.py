@@ -9,18 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from datetime import date
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.model import Problem
-from proctor.validation import FieldReader, ProblemLog
+from proctor.validation import FieldReader, FieldSpec, ProblemLog
 
-_ROOT_FIELDS: Final = ("suite", "tiers", "metadata")
-_SUITE_FIELDS: Final = ("version", "created", "description")
 _TIER_FIELDS: Final = ("file", "test_count", "estimated_cost_usd", "estimated_tokens", "hash", "description")
-_METADATA_FIELDS: Final = ("categories", "assertion_types", "cost_model")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -85,36 +82,39 @@ def parse_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]
     return (None if notes.has_errors else manifest), problems
 
 
+def _parse_date(suite: FieldReader, name: str) -> str | None:
+    value = suite.pop(name)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, date):
+        return value.isoformat()
+    suite.report_wrong_type(name, value, "a date")
+    return None
+
+
+_SUITE_FIELDS: Final = (
+    FieldSpec("version", FieldReader.required_text),
+    FieldSpec("created", _parse_date),
+    FieldSpec("description", FieldReader.text),
+)
+_METADATA_FIELDS: Final = (
+    FieldSpec("categories", FieldReader.texts, optional=True),
+    FieldSpec("assertion_types", FieldReader.texts, optional=True),
+    FieldSpec("cost_model", FieldReader.text),
+)
+
+
 def _parse_fields(root: FieldReader) -> Manifest:
     suite, tiers, metadata = root.object("suite"), root.object("tiers"), root.object("metadata")
-    root.finish(_ROOT_FIELDS)
-    version = ""
-    created: str | None = None
-    description: str | None = None
+    root.finish(("suite", "tiers", "metadata"))
+    values: dict[str, Any] = {"version": ""}
     if suite is None:
         root.report_missing("suite", "a table with `version`")
-    else:
-        version = suite.required_text("version")
-        created = _parse_date(suite)
-        description = suite.text("description")
-        suite.finish(_SUITE_FIELDS)
-    categories: tuple[str, ...] | None = None
-    types: tuple[str, ...] | None = None
-    cost_model: str | None = None
-    if metadata is not None:
-        categories = metadata.texts("categories") if "categories" in metadata else None
-        types = metadata.texts("assertion_types") if "assertion_types" in metadata else None
-        cost_model = metadata.text("cost_model")
-        metadata.finish(_METADATA_FIELDS)
-    return Manifest(
-        version=version,
-        tiers=() if tiers is None else tuple(_parse_tiers(tiers)),
-        created=created,
-        description=description,
-        categories=categories,
-        assertion_types=types,
-        cost_model=cost_model,
-    )
+    for fields, table in ((suite, _SUITE_FIELDS), (metadata, _METADATA_FIELDS)):
+        if fields is not None:
+            values |= fields.values(table)
+            fields.finish([field.name for field in table])
+    return Manifest(tiers=() if tiers is None else tuple(_parse_tiers(tiers)), **values)
 
 
 def _parse_tiers(tiers: FieldReader) -> list[Tier]:
@@ -142,16 +142,6 @@ def _parse_tiers(tiers: FieldReader) -> list[Tier]:
             fields.error("duplicate-file", "file", f"is {tier.file!r}, which another tier lists already.")
         tiers_read.append(tier)
     return tiers_read
-
-
-def _parse_date(suite: FieldReader) -> str | None:
-    value = suite.pop("created")
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, date):
-        return value.isoformat()
-    suite.report_wrong_type("created", value, "a date")
-    return None
 
 
 def _find_line(text: str, field: str | None) -> int:

@@ -21,7 +21,7 @@ from proctor.dialects.shared.yaml_files import refuse_fields
 from proctor.errors import suggestion
 from proctor.model import Assertion
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, ProblemLog, quote_value
+from proctor.validation import FieldReader, NumberLimit, ProblemLog, quote_value
 from proctor.yaml12 import YamlError, load, map_strings, to_plain
 
 COMMON_FIELDS: Final = ("type", "value", "threshold", "weight", "metric")
@@ -43,6 +43,8 @@ UNMEASURED_TYPES: Final = (
 )
 ASSERT_SET: Final = "assert-set"
 
+SHARE: Final[NumberLimit] = ("from 0 to 1", lambda value: 0 <= value <= 1)
+_NOT_NEGATIVE: Final[NumberLimit] = ("0 or more", lambda value: value >= 0)
 _NEGATION_PREFIX: Final = "not-"
 _TEMPLATE_PREFIX: Final = "#/assertionTemplates/"
 _RED_TEAM_PREFIX: Final = "promptfoo:redteam:"
@@ -91,7 +93,7 @@ def _parse_assertion(
     if row is None:
         return None
     fields = FieldReader(row, notes, field + ".")
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     type_name = fields.required_text("type")
     negated = type_name.startswith(_NEGATION_PREFIX)
     kind = type_name.removeprefix(_NEGATION_PREFIX)
@@ -99,9 +101,7 @@ def _parse_assertion(
         return None
     reader = _AssertionReader(fields, context)
     call = _parse_assert_set(reader) if kind == ASSERT_SET else _PARSERS[kind](reader)
-    weight = fields.number("weight")
-    if weight is not None and weight < 0:
-        fields.error("bad-number", "weight", f"is {weight}; it must be 0 or more.")
+    weight = fields.limited_number("weight", _NOT_NEGATIVE)
     metric = reader.fill("metric", fields.text("metric") or "")
     _finish_fields(fields, kind)
     # A set of weight 0 adds nothing to the score, but can still fail its test.
@@ -109,7 +109,7 @@ def _parse_assertion(
     return Assertion(
         grader=call.grader,
         params=call.params,
-        weight=1.0 if weight is None else float(weight),
+        weight=1.0 if weight is None else weight,
         required=gate if kind == ASSERT_SET and weight == 0 else None,
         negated=negated,
         pass_at=call.pass_at,
@@ -233,10 +233,7 @@ class _AssertionReader(Struct, frozen=True):
 
     def share(self) -> float | None:
         """Returns `threshold` as a number from 0 to 1, or None."""
-        threshold = self.fields.number("threshold")
-        if threshold is not None and not 0 <= threshold <= 1:
-            self.fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
-        return None if threshold is None else float(threshold)
+        return self.fields.limited_number("threshold", SHARE, "bad-threshold")
 
 
 # --- texts -------------------------------------------------------------------------------------------------
@@ -350,10 +347,8 @@ def _parse_limit(reader: _AssertionReader, grader: str, param: str, expected: st
     fields = reader.fields
     if "threshold" not in fields:
         fields.report_missing("threshold", expected)
-    threshold = fields.number("threshold") or 0
-    if threshold < 0:
-        fields.error("bad-threshold", "threshold", f"is {threshold}; it must be 0 or more.")
-    return GraderCall(grader, {param: float(threshold)})
+    threshold = fields.limited_number("threshold", _NOT_NEGATIVE, "bad-threshold")
+    return GraderCall(grader, {param: threshold or 0.0})
 
 
 # --- meaning -----------------------------------------------------------------------------------------------
