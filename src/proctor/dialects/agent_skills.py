@@ -7,7 +7,7 @@ hold, as in AgentV, which reads these files, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ class AgentSkills(Dialect):
 
     endings = (".json",)
     has_rows = False
+    types = "proctor.dialects.agent_skills:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises a JSON object with the name of a skill and its `evals`."""
@@ -71,10 +72,6 @@ class AgentSkills(Dialect):
             rows = list_objects(evals, "evals", source.path)
             parse = partial(_parse_case, skill, source)
             yield from read_cases(rows, source.path, parse, "Eval")
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return TYPES
 
 
 def _parse_case(

@@ -8,7 +8,7 @@ Source: DeepEval's documentation of datasets, and `dataset/dataset.py` of deepev
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from proctor.dialects.shared.case_rows import read_cases
@@ -34,6 +34,7 @@ class DeepEval(Dialect):
     """Reads DeepEval goldens."""
 
     endings = (".jsonl", ".ndjson", ".json", ".csv")
+    types = "proctor.dialects.deepeval:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises rows or columns with an `input` and fields that only goldens have."""
@@ -46,10 +47,6 @@ class DeepEval(Dialect):
         yield Suite(name=file_name(source.path).stem or "suite", dialect="deepeval")
         cases = read_cases(read_table(source), source.path, _parse_case)
         yield from report_once(cases, ("default-metric", "not-graded"))
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return TYPES
 
 
 def _parse_case(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:

@@ -7,11 +7,11 @@ error, and so is a placeholder without a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, USER_MARKER, has_user_turn, is_readme
-from proctor.model import PassRule, Problem, Suite
-from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
+from proctor.model import PassRule
+from proctor.protocols import Dialect, FileHead
 
 
 class AiTester(Dialect):
@@ -25,18 +25,13 @@ class AiTester(Dialect):
     judge_rule = "mean"
     renderer = "proctor.dialects.ai_tester.writer:render"
     output_format = "a folder of Markdown"
+    reader = "proctor.dialects.ai_tester.reader:parse_suite"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises a line that begins a turn, or a Markdown file name."""
         if has_user_turn(head.text):
             return f"it has a line that begins with `{USER_MARKER}`"
         return "its name ends as Markdown's does" if head.path.lower().endswith(ENDING) else None
-
-    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
-        """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.ai_tester.reader import parse_suite  # most runs use another dialect
-
-        yield from parse_suite(source)
 
     def marks_suite_folder(self, path: str, read: Callable[[], bytes]) -> bool:
         """Whether a file is Markdown with a turn, and neither a prompt nor a README."""

@@ -7,7 +7,7 @@ answer, the first number is compared. A check that can never pass, or never fail
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ class Fieldkit(Dialect):
 
     endings = (".json",)
     has_rows = False
+    types = "proctor.dialects.fieldkit.prompts:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises one JSON object whose `prompts` come with `suite`, or with a `check` for each."""
@@ -74,10 +75,6 @@ class Fieldkit(Dialect):
             words = source.options.get("substitutions", {})
             parse = partial(_parse_case, words if isinstance(words, Mapping) else {})
             yield from read_cases(rows, source.path, parse, "Prompt")
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return TYPES
 
 
 # --- one prompt --------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ and passes if all of its answers do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, Literal
 
@@ -44,6 +44,7 @@ from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
 SCORERS: Final = ("exact", "contains", "regex", "llm_judge", "json_schema", *NUMERIC_TYPES)
+ASSERTION_TYPES: Final = (*SCORERS, *EXPECTED_TYPES)
 METHODS: Final[dict[str, str | None]] = {
     "exact_match": "exact",
     "numeric_match": "exact",
@@ -84,6 +85,7 @@ class Meridian(Dialect):
     pass_rule = PassRule()
     renderer = "proctor.dialects.meridian.writer:render"
     output_format = "JSONL"
+    types = "proctor.dialects.meridian.reader:ASSERTION_TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises rows with a field that only this dialect has, or a CSV header that names the prompt."""
@@ -110,10 +112,6 @@ class Meridian(Dialect):
             yield from read_cases(rows, source.path, _parse_cells, "Test")
         else:
             yield from _read_json(lines, source.path)
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return (*SCORERS, *EXPECTED_TYPES)
 
 
 def _is_csv(first: bytes, path: str) -> bool:

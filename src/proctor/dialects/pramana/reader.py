@@ -7,7 +7,7 @@ that lists it. Graders are known here by name only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from proctor.codec import hash_rows, hash_text
@@ -47,6 +47,7 @@ class Pramana(Dialect):
     pass_rule = PassRule()
     renderer = "proctor.dialects.pramana.writer:render"
     output_format = "JSONL"
+    types = "proctor.dialects.pramana.reader:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises rows with `assertion` or `ideal`, or with `input` and only common fields."""
@@ -83,10 +84,6 @@ class Pramana(Dialect):
     def published_hash(self, source: SuiteSource) -> str:
         """Returns the hash of the sorted cases as written."""
         return hash_text(b"".join(read_lines(source)), source.path)
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return TYPES
 
 
 class _CaseTotals:

@@ -480,3 +480,5 @@ _PARSERS: Final[dict[str, Callable[[_AssertionReader], GraderCall]]] = {
     "word-count": _parse_word_count,
 }
 TYPES: Final = (*_PARSERS, ASSERT_SET)
+ASSERTION_TYPES: Final = (*TYPES, *(f"not-{name}" for name in TYPES))
+"""The types with their negations."""
