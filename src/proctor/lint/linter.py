@@ -167,10 +167,12 @@ class Linter:
         Args:
             suite: the suite's header.
         """
-        for finding, *spots in chain(
-            self._always_passing.finish(suite.pass_rule), self._duplicates.finish(), self._ids.finish()
-        ):
-            self._log.report(finding, *spots)
+        for finding, spot in self._always_passing.finish(suite.pass_rule):
+            self._log.report(finding, spot)
+        for finding, spot, other in self._duplicates.finish():
+            self._log.report(finding, spot, other)
+        for finding, spot in self._ids.finish():
+            self._log.report(finding, spot)
         return in_file_order(self._log.problems, self.files)
 
     # --- grading -------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def _parse_assertion(
     kind = type_name.removeprefix(_NEGATION_PREFIX)
     if not type_name or not _check_type(kind, negated, fields, inside=inside):
         return None
-    reader = _AssertionReader(fields, context)
+    reader = AssertionReader(fields, context)
     call = _parse_assert_set(reader) if kind == ASSERT_SET else _PARSERS[kind](reader)
     weight = fields.limited_number("weight", _NOT_NEGATIVE)
     metric = reader.fill("metric", fields.text("metric") or "")
@@ -182,7 +182,7 @@ class GraderCall(NamedTuple):
     pass_at: float | None = None
 
 
-class _AssertionReader(Struct, frozen=True):
+class AssertionReader(Struct, frozen=True):
     """Reads one assertion."""
 
     fields: FieldReader
@@ -239,11 +239,11 @@ class _AssertionReader(Struct, frozen=True):
 # --- texts -------------------------------------------------------------------------------------------------
 
 
-def _parse_text(reader: _AssertionReader, grader: str, **more: Any) -> GraderCall:
+def _parse_text(reader: AssertionReader, grader: str, **more: Any) -> GraderCall:
     return GraderCall(grader, {"value": reader.text(), **more})
 
 
-def _parse_texts(reader: _AssertionReader, grader: str, **more: Any) -> GraderCall:
+def _parse_texts(reader: AssertionReader, grader: str, **more: Any) -> GraderCall:
     """Parses a type that looks for several texts: a list, or a text with commas."""
     value = reader.required_value("a list of texts")
     if isinstance(value, str):
@@ -259,7 +259,7 @@ def _parse_texts(reader: _AssertionReader, grader: str, **more: Any) -> GraderCa
     return GraderCall(grader, {"values": items, **more})
 
 
-def _parse_equals(reader: _AssertionReader) -> GraderCall:
+def _parse_equals(reader: AssertionReader) -> GraderCall:
     """Parses `equals`: the text itself, or the same JSON."""
     value = reader.required_value("what the answer must be")
     if isinstance(value, dict | list):
@@ -267,7 +267,7 @@ def _parse_equals(reader: _AssertionReader) -> GraderCall:
     return GraderCall("exact", {"value": as_text(value), "trim": False})
 
 
-def _parse_regex(reader: _AssertionReader) -> GraderCall:
+def _parse_regex(reader: AssertionReader) -> GraderCall:
     """Parses `regex`: a pattern of JavaScript's."""
     regex_text = reader.text("a regular expression")
     try:
@@ -281,13 +281,13 @@ def _parse_regex(reader: _AssertionReader) -> GraderCall:
     return GraderCall("regex", {"pattern": pattern})
 
 
-def _parse_number(reader: _AssertionReader, grader: str) -> GraderCall:
+def _parse_number(reader: AssertionReader, grader: str) -> GraderCall:
     """Parses a type that compares numbers; `threshold` is the relative tolerance."""
     value, threshold = reader.text("the right answer, which has a number"), reader.share()
     return GraderCall(grader, {"value": value} | ({} if threshold is None else {"rel_tolerance": threshold}))
 
 
-def _parse_word_count(reader: _AssertionReader) -> GraderCall:
+def _parse_word_count(reader: AssertionReader) -> GraderCall:
     """Parses `word-count`: a number, or an object with `min` and `max`."""
     expected = "words, or an object with `min` and `max`"
     value = reader.required_value(f"a number of {expected}")
@@ -305,18 +305,18 @@ def _parse_word_count(reader: _AssertionReader) -> GraderCall:
 # --- JSON --------------------------------------------------------------------------------------------------
 
 
-def _parse_is_json(reader: _AssertionReader) -> GraderCall:
+def _parse_is_json(reader: AssertionReader) -> GraderCall:
     """Parses `is-json`: the whole answer is JSON, and matches the schema if there is one."""
     params = _parse_schema(reader, strip_fences=False)
     return GraderCall("json_schema" if "schema" in params else "is_json", params)
 
 
-def _parse_contains_json(reader: _AssertionReader) -> GraderCall:
+def _parse_contains_json(reader: AssertionReader) -> GraderCall:
     """Parses `contains-json`: the answer contains a JSON object, which matches the schema if there is one."""
     return GraderCall("contains_json", _parse_schema(reader))
 
 
-def _parse_schema(reader: _AssertionReader, **more: Any) -> dict[str, Any]:
+def _parse_schema(reader: AssertionReader, **more: Any) -> dict[str, Any]:
     """Returns parameters, with those for the schema in `value` if there is one: an object, JSON or YAML."""
     schema = reader.optional_value()
     if isinstance(schema, str) and schema.strip():
@@ -342,7 +342,7 @@ def _has_formats(schema: Any) -> bool:
 # --- figures -----------------------------------------------------------------------------------------------
 
 
-def _parse_limit(reader: _AssertionReader, grader: str, param: str, expected: str) -> GraderCall:
+def _parse_limit(reader: AssertionReader, grader: str, param: str, expected: str) -> GraderCall:
     """Parses a type whose `threshold` is a maximum."""
     fields = reader.fields
     if "threshold" not in fields:
@@ -354,7 +354,7 @@ def _parse_limit(reader: _AssertionReader, grader: str, param: str, expected: st
 # --- meaning -----------------------------------------------------------------------------------------------
 
 
-def _parse_similar(reader: _AssertionReader) -> GraderCall:
+def _parse_similar(reader: AssertionReader) -> GraderCall:
     """Parses `similar`: close enough in meaning to one of the texts."""
     value = reader.required_value("a text, or a list of texts")
     threshold = reader.share()
@@ -366,12 +366,12 @@ def _parse_similar(reader: _AssertionReader) -> GraderCall:
     return GraderCall("semantic_similarity", {"value": reference, "threshold": at})
 
 
-def _parse_question(reader: _AssertionReader, question: str) -> GraderCall:
+def _parse_question(reader: AssertionReader, question: str) -> GraderCall:
     """Parses a type that asks a judge for yes or no, with the question before the value."""
     return GraderCall("llm_judge", {"prompt": question + reader.text("what the judge goes by")})
 
 
-def _parse_llm_rubric(reader: _AssertionReader) -> GraderCall:
+def _parse_llm_rubric(reader: AssertionReader) -> GraderCall:
     """Parses `llm-rubric`: yes or no, or a score if there is a threshold."""
     threshold = reader.share()
     if threshold is None:
@@ -379,7 +379,7 @@ def _parse_llm_rubric(reader: _AssertionReader) -> GraderCall:
     return GraderCall("rubric", _rubric_params(reader.text("the rubric"), threshold))
 
 
-def _parse_g_eval(reader: _AssertionReader) -> GraderCall:
+def _parse_g_eval(reader: AssertionReader) -> GraderCall:
     """Parses `g-eval`: a score for one criterion, or the mean score for several."""
     share = reader.share()
     threshold = _DEFAULT_G_EVAL_THRESHOLD if share is None else share
@@ -406,7 +406,7 @@ def _rubric_params(rubric: str, threshold: float) -> dict[str, Any]:
 # --- the types ----------------------------------------------------------------------------------------------
 
 
-def _parse_assert_set(reader: _AssertionReader) -> GraderCall:
+def _parse_assert_set(reader: AssertionReader) -> GraderCall:
     """Combines several assertions: all must pass, or their weighted mean must reach the threshold."""
     fields = reader.fields
     place = fields.path_to("assert")
@@ -442,7 +442,7 @@ def _make_member(read_assertion: Assertion, number: int) -> dict[str, Any]:
     return {"name": f"{number} {read_assertion.label}", "assertion": assertion}
 
 
-_PARSERS: Final[dict[str, Callable[[_AssertionReader], GraderCall]]] = {
+_PARSERS: Final[dict[str, Callable[[AssertionReader], GraderCall]]] = {
     "contains": partial(_parse_text, grader="contains"),
     "contains-all": partial(_parse_texts, grader="contains_all"),
     "contains-any": partial(_parse_texts, grader="contains_any"),
