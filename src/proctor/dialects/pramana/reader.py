@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from proctor.codec import hash_rows, hash_text
-from proctor.dialects.pramana.manifest import Manifest, Tier, check_tier, parse_manifest
+from proctor.dialects.pramana.manifest import CaseTotals, Manifest, Tier, check_tier, parse_manifest
 from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.json_arrays import read_lines
 from proctor.dialects.shared.jsonl import file_name, read_rows
@@ -69,54 +69,32 @@ class Pramana(Dialect):
         tier = None if manifest is None else manifest.find_tier(name.name)
         version = manifest.version if manifest is not None and tier is not None else None
         yield Suite(name=name.stem or "suite", dialect="pramana", declared_version=version)
-        tally = _CaseTotals()
+        totals = CaseTotals()
         failed = False
         rows = read_rows(source.read_lines(), source.path)
         for item in read_cases(rows, source.path, _parse_row):
             if isinstance(item, Problem):
                 failed = failed or item.level == "error"
             elif tier is not None:
-                tally.add(item.case)
+                totals.add(item.case)
             yield item
         if manifest is not None and tier is not None and not failed:
-            yield from tally.check(manifest, tier, source)
+            yield from check_tier(manifest, tier, totals, _hash_tier(tier, source), source.path)
 
     def published_hash(self, source: SuiteSource) -> str:
         """Returns the hash of the sorted cases as written."""
         return hash_text(b"".join(read_lines(source)), source.path)
 
 
-class _CaseTotals:
-    """Totals over the cases of a file, to compare with the manifest."""
+def _hash_tier(tier: Tier, source: SuiteSource) -> str | None:
+    """Returns the hash of the file if the manifest has one.
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.tokens = 0
-        self.categories: set[str] = set()
-        self.types: set[str] = set()
-
-    def add(self, case: Case) -> None:
-        self.count += 1
-        self.tokens += case.metadata["tokens_est"]
-        self.categories.add(case.category or "")
-        self.types.update(assertion.label or "" for assertion in case.assertions)
-
-    def check(self, manifest: Manifest, tier: Tier, source: SuiteSource) -> list[Problem]:
-        actual_hash = None
-        if tier.hash is not None:
-            # read again rather than kept: only the text of each row is in memory while sorting
-            again = read_rows(source.read_lines(), source.path)
-            actual_hash = hash_rows(item[1] for item in again if not isinstance(item, Problem))
-        return check_tier(
-            manifest,
-            tier.file,
-            count=self.count,
-            tokens=self.tokens,
-            categories=self.categories,
-            assertion_types=self.types,
-            suite_hash=actual_hash,
-            path=source.path,
-        )
+    The file is read again: only the text of each row is in memory while sorting.
+    """
+    if tier.hash is None:
+        return None
+    rows = read_rows(source.read_lines(), source.path)
+    return hash_rows(item[1] for item in rows if not isinstance(item, Problem))
 
 
 def _load_manifest(source: SuiteSource) -> tuple[Manifest | None, list[Problem]]:

@@ -6,8 +6,12 @@ an unknown field or one of the wrong type is an error.
 
 from __future__ import annotations
 
-from proctor.dialects.proctor.syntax import HEADER_KEY
+from typing import Final
+
 from proctor.protocols import Dialect, FileHead
+
+HEADER_KEY: Final = "proctor"
+"""The field that marks a header; its value is the version of the format."""
 
 
 class Proctor(Dialect):

@@ -10,8 +10,8 @@ from typing import Any, Final
 from msgspec import convert
 from msgspec.structs import replace
 
+from proctor.dialects.proctor.dialect import HEADER_KEY
 from proctor.dialects.proctor.schema import VERSION, check_case, check_header
-from proctor.dialects.proctor.syntax import HEADER_KEY
 from proctor.dialects.shared.attachments import build_attachment
 from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, read_rows, with_holdout
