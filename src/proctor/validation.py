@@ -87,6 +87,11 @@ class ProblemLog:
         self.problems += other.problems
         self.has_errors = self.has_errors or other.has_errors
 
+    def report_wrong_type(self, field: str, value: Any, expected: str, line: int | None = None) -> None:
+        """Adds an error for a value of the wrong type, with the value and what is expected."""
+        message = f"`{field}` is {quote_value(value)}, {json_type(value)}; it must be {expected}."
+        self.error("wrong-type", message, field, line=line)
+
     def has_error_at(self, field: str) -> bool:
         """Returns whether a field, or something inside it, already has an error."""
         return any(
