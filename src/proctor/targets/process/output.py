@@ -19,7 +19,7 @@ from proctor.codec import encode
 from proctor.env_substitution import stream_end
 from proctor.errors import AnswerTooLarge, TargetError
 from proctor.model import Message, Output, ToolCall, Usage
-from proctor.pricing import UNREADABLE_USAGE, is_valid_cost, read_usage
+from proctor.pricing import is_valid_cost, read_usage
 from proctor.protocols import CompletedProgram
 
 _MAX_ERROR = 500
@@ -153,16 +153,9 @@ def _duration_from_times(call: dict[str, Any]) -> float | None:
 
 
 def _parse_usage(counts: Any) -> Usage | None:
-    if counts is None:
+    if isinstance(counts, dict) and counts.get("input") is None and counts.get("output") is None:
         return None
-    if not isinstance(counts, dict):
-        return UNREADABLE_USAGE
-    input_count, output_count, cached_count = (counts.get(name) for name in ("input", "output", "cached"))
-    return (
-        None
-        if input_count is None and output_count is None
-        else read_usage((input_count,), (output_count,), cached_count)
-    )
+    return read_usage(counts, ("input",), ("output",), "cached")
 
 
 def _parse_cost(value: Any) -> float | None:
