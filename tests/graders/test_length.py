@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.graders.length import Length, count_bullets, count_characters, count_sentences, count_words
+from proctor.graders.length import Length, count_sentences
 from proctor.model import Case, GraderResult, Output
 from proctor.protocols import GradingInput
 
@@ -63,12 +63,12 @@ def test_sentences_end_where_a_reader_would_say_so(text: str, count: int) -> Non
     ],
 )
 def test_bullets_are_lines_that_begin_with_a_mark(text: str, count: int) -> None:
-    assert count_bullets(text) == count
+    assert mark_of({"max_bullets": 9}, text).entries[0].evidence == f"{count} bullets"
 
 
-def test_words_and_characters_leave_outer_white_space_out() -> None:
-    assert count_words(" one  two\nthree ") == 3
-    assert count_characters(" añ🎉 \n") == 3
+@pytest.mark.parametrize(("limit", "count"), [("max_words", "3 words"), ("max_characters", "14 characters")])
+def test_words_and_characters_leave_outer_white_space_out(limit: str, count: str) -> None:
+    assert mark_of({limit: 99}, " óne  two\nthr🎉e \n").entries[0].evidence == count
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_there_are_no_more_sentences_than_letters_and_digits(text: str) -> None:
 def test_a_long_hostile_answer_is_counted_to_its_end(piece: str) -> None:
     count = 200_000 // len(piece)
     assert 1 <= count_sentences(piece * count + "x") <= count + 1
-    assert count_bullets(piece * count + "x") <= 1
+    assert mark_of({"max_bullets": 1}, piece * count + "x").passed
