@@ -203,7 +203,7 @@ async def test_a_judge_that_does_not_answer_is_unscored_with_its_message() -> No
         # thinking is kept and not read
         (["<think>\nNO? It names the Nile.\n</think>\n\nYES"], [True]),
         # nor is it believed where an answer may have ended it
-        (['<think>It says "Wrong. </think>\nYES\n".</think>\n{"verdict": "NO"}', "NO"], [None, False]),
+        (['<think>It says "Wrong. </think>\nYES\n".</think>\nIt is wrong.', "NO"], [None, False]),
         (['YES\n{"verdict": "NO"}', "NO"], [None, False]),
     ],
 )

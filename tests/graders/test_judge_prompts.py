@@ -95,6 +95,12 @@ async def test_a_judge_sees_all_there_is_in_order(grader: Any, sections: list[st
     assert judge.shown.rindex("<<<END") < judge.shown.index("in this form:")
 
 
+async def test_the_sections_can_come_in_reverse_order() -> None:
+    for grader in (LlmJudge(prompt="Is it?"), LlmGrader()):
+        sections = list(get_sections((await get_shown(grader, reverse_sections=True)).shown))
+        assert sections.index("ANSWER") < sections.index("REFERENCE") < sections.index("MESSAGE from system")
+
+
 @pytest.mark.parametrize(
     ("grader", "sections"),
     [

@@ -42,6 +42,7 @@ def test_a_large_answer_gets_the_mark_of_one_search(answer: str, value: str, ign
     checks: list[tuple[str, dict[str, Any]]] = [
         ("exact", {"value": value, "ignore_case": ignore_case, "any_space": True}),
         ("exact", {"value": answer, "ignore_case": ignore_case, "trim": False}),
+        ("exact", {"value": " ".join(answer.split()), "any_space": True}),
         ("contains", {"value": value, "ignore_case": ignore_case}),
         ("contains_any", {"values": [value], "ignore_case": ignore_case}),
         ("contains_all", {"values": [value], "ignore_case": ignore_case}),

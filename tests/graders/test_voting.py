@@ -176,10 +176,10 @@ async def test_several_numbers_give_their_median(
 async def test_the_evidence_is_that_of_the_judgment_nearest_to_the_value() -> None:
     replies = [
         json.dumps({"score": score, "assertions": [{"text": f"at {score}", "passed": True}]})
-        for score in (0.2, 0.85, 0.95)
+        for score in (0.2, 0.85, 0.9, 0.92, 0.95)
     ]
     result = await judge_answer(LlmGrader(), *map(ScriptedJudge, replies))
-    assert [entry.text for entry in result.entries] == ["at 0.85"]
+    assert [entry.text for entry in result.entries] == ["at 0.9"]
 
 
 @given(
@@ -281,6 +281,7 @@ ALL, SHORT, LOW, WITHOUT = "mab", "ma", "m", "ab"
         # by majority a panel is below the gate where it would not fail but for a required item
         ("majority", (WITHOUT, SHORT, ALL), False, 2 / 3, 1.0),
         ("majority", (WITHOUT, WITHOUT, SHORT, ALL, ALL), False, 2 / 3, 1.0),
+        ("majority", (WITHOUT, SHORT), False, 2 / 3, 1.0),
         ("majority", (WITHOUT, SHORT, LOW), False, 1 / 3, None),
         ("majority", (WITHOUT, ALL, ALL), True, 1.0, None),
         ("majority", (WITHOUT, SHORT, ALL, ALL, ALL), True, 1.0, None),
