@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +8,9 @@ import pytest
 from proctor.graders import GRADERS
 from proctor.graders.judged.rubrics import RubricItem, Rubrics, ScoreRange, format_items
 from proctor.grading import GradingContext, grade
-from proctor.model import Assertion, Case, GraderResult, Output, PassRule, Score, Trial, Verdict
+from proctor.model import Assertion, Case, GraderResult, Output, PassRule, Score, Verdict
 from proctor.verdicts import decide_verdict, failed_gates
+from support.builders import make_trial
 from support.judging import ScriptedJudge, judge_answer, make_judges
 
 TWO = Rubrics(
@@ -141,12 +141,12 @@ async def test_no_threshold_of_the_assertion_lets_a_failed_required_item_pass() 
 
 @pytest.mark.parametrize("item", [{}, {"required": True}, {"min_score": 0.5}])
 async def test_the_value_is_the_share_of_what_is_met_whether_or_not_the_rest_is_required(
-    trial: Callable[..., Trial], item: dict[str, Any]
+    item: dict[str, Any],
 ) -> None:
     items = [{"id": name, "outcome": name} for name in "abcd"] + [{"id": "e", "outcome": "e", **item}]
     said = reply(a=True, b=True, c=True, d=True, e=False)
     (score,) = await grade_items({"items": items}, said, pass_at=0.8)
-    made = trial("x", score)
+    made = make_trial("x", score)
     assert score.value == 0.8
     assert failed_gates(made) == (["list"] if item else [])
     assert decide_verdict(made, PassRule(threshold=0.8)) is (Verdict.FAIL if item else Verdict.PASS)
@@ -166,11 +166,11 @@ async def test_a_negated_list_passes_where_a_required_item_is_not_met(met: bool)
 
 @pytest.mark.parametrize(("met", "verdict"), [(False, Verdict.FAIL), (True, Verdict.PASS)])
 async def test_a_required_item_that_is_not_met_fails_its_trial_however_little_it_weighs(
-    trial: Callable[..., Trial], met: bool, verdict: Verdict
+    met: bool, verdict: Verdict
 ) -> None:
     items = [{"id": "must", "outcome": "Must", "required": True}]
     words = Assertion(grader="contains", params={"value": "x"}, weight=99)
     scores = await grade_items({"items": items}, reply(must=met), words, pass_at=0.8)
-    made = trial("x", *scores)
+    made = make_trial("x", *scores)
     assert decide_verdict(made, PassRule(threshold=0.8)) is verdict
     assert failed_gates(made) == ([] if met else ["list"])
