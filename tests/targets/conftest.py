@@ -8,17 +8,9 @@ import pytest
 from aiohttp import web
 
 from proctor.targets.context import TargetContext
-from support.endpoints import Service, serve_app
+from support.apis import Api
+from support.endpoints import serve_app
 from support.waiting import PATIENCE_S
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    made = Service()
-    app = web.Application(client_max_size=2**26)
-    app.router.add_route("*", "/{path:.*}", made.handle)
-    async with serve_app(app) as made.url:
-        yield made
 
 
 @pytest.fixture
@@ -32,3 +24,12 @@ async def opening() -> AsyncIterator[Callable[..., TargetContext]]:
     yield make
     for each in made:
         await each.aclose()
+
+
+@pytest.fixture
+async def api(opening: Callable[..., TargetContext]) -> AsyncIterator[Api]:
+    made = Api(opening)
+    app = web.Application(client_max_size=2**26)
+    app.router.add_route("*", "/{path:.*}", made.handle)
+    async with serve_app(app) as made.url:
+        yield made
