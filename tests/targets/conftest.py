@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -10,6 +13,7 @@ from aiohttp import web
 from proctor.targets.context import TargetContext
 from support.apis import Api
 from support.endpoints import serve_app
+from support.processes import list_living
 from support.waiting import PATIENCE_S
 
 
@@ -33,3 +37,12 @@ async def api(opening: Callable[..., TargetContext]) -> AsyncIterator[Api]:
     app.router.add_route("*", "/{path:.*}", made.handle)
     async with serve_app(app) as made.url:
         yield made
+
+
+@pytest.fixture
+async def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
+    """The folder of a family of processes, and the current one; none of them outlives the test."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for pid in await list_living(tmp_path, 3) if (tmp_path / "pids").exists() else []:
+        os.kill(pid, signal.SIGKILL)
