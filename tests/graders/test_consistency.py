@@ -30,6 +30,7 @@ def mark_of(params: dict[str, Any], *answers: str) -> GraderResult:
         ({"expected": "Lima", "match": "contains"}, ["It is Lima", "It is Lima"], 1.0, True),
         ({"expected": "Lima"}, ["Lima", "Quito"], 0.5, False),
         ({}, ["", "", ""], 0.0, False),
+        ({}, ["?!", "?!", "…"], 2 / 3, False),
         ({}, ["5", "-5"], 0.5, False),
         ({}, ["50", "50%"], 0.5, False),
         ({}, ["**yes**", "“Yes”", "yes!"], 1.0, True),

@@ -126,6 +126,9 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str, float]]] = {
         ({"schema": {}}, "1", 1),
         ({"schema": EVEN}, "4", 1),
         ({"schema": EVEN}, "3", 0),
+        ({"schema": {"uniqueItems": True}}, "[1, true, [1], [true], {}]", 1),
+        ({"schema": {"uniqueItems": True}}, "[1, 1.0]", 0),
+        ({"schema": {"uniqueItems": True}}, '[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', 0),
         (
             {
                 "schema": {
@@ -207,6 +210,7 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], str, float]]] = {
         ({"schema": A_IS_WHOLE}, '{"a": "1"} {"a": 1}', 1),
         ({"schema": A_IS_WHOLE, "which": "last"}, '{"a": 1} {"a": "1"}', 0),
         ({"schema": A_IS_WHOLE, "keys": ["b"]}, '{"a": 1}', 0),
+        ({"schema": A_IS_WHOLE, "keys": ["b"]}, '{"b": 1}', 0),
         ({"schema": A_IS_WHOLE, "keys": ["b"]}, '{"a": 1, "b": 2}', 1),
         ({"schema": {"format": "date"}, "formats": True}, '{"on": 1}', 1),
     ],
