@@ -41,7 +41,8 @@ VECTORS = {
 
 async def mark_of(params: dict[str, Any], answer: str, embedder: Any = None) -> GraderResult:
     table = Table(VECTORS) if embedder is None else embedder
-    return await make_grader("semantic_similarity", params).grade(make_input(answer, embedder=lambda: table))
+    grader: SemanticSimilarity = make_grader("semantic_similarity", params)
+    return await grader.grade(make_input(answer, embedder=lambda: table))
 
 
 @pytest.mark.parametrize(

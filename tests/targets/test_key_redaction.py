@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -64,7 +65,8 @@ def test_every_part_of_an_output_is_searched() -> None:
     written = encode(REDACTOR.redact_output(output)).decode()
     assert not any(piece in written for piece in pieces(KEY[:20]))
     for field in ("text", "model", "fingerprint", "finish_reason"):
-        assert getattr(REDACTOR.redact_output(Output(**{"text": "", field: KEY})), field) == "[key]"
+        alone: dict[str, Any] = {"text": "", field: KEY}
+        assert getattr(REDACTOR.redact_output(Output(**alone)), field) == "[key]"
 
 
 @pytest.mark.parametrize(

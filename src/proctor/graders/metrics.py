@@ -47,7 +47,7 @@ def _exploration_ratio(output: Output) -> float | None:
 
 def _count_tokens(*names: str) -> Callable[[Output], float | None]:
     """Returns a function that adds up these fields of an output's usage."""
-    return lambda output: output.usage and sum(getattr(output.usage, name) for name in names)
+    return lambda output: sum(getattr(output.usage, name) for name in names) if output.usage else None
 
 
 class _Figure(NamedTuple):

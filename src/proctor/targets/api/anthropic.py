@@ -127,7 +127,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> AnthropicTarg
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
     headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
-    return AnthropicTarget.open(model, spec, context, URL(endpoint + "/v1/messages"), headers)
+    return AnthropicTarget.from_spec(model, spec, context, URL(endpoint + "/v1/messages"), headers)
 
 
 ANTHROPIC = TargetKind(

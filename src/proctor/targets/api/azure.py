@@ -44,7 +44,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     # The names are data: a slash or a question mark in them must not reach another address.
     path = f"/openai/deployments/{quote(deployment, safe='')}/chat/completions"
     url = URL(f"{endpoint}{path}?api-version={quote(version, safe='')}", encoded=True)
-    return OpenAiTarget.open(deployment, spec, context, url, {"api-key": key} if key else {})
+    return OpenAiTarget.from_spec(deployment, spec, context, url, {"api-key": key} if key else {})
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:

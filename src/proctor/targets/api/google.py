@@ -163,7 +163,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> GoogleTarget:
     key = key_for_target(spec, endpoint, context)
     # The name is data: a slash or a question mark in it must not reach another address.
     url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
-    return GoogleTarget.open(model, spec, context, url, {"x-goog-api-key": key} if key else {})
+    return GoogleTarget.from_spec(model, spec, context, url, {"x-goog-api-key": key} if key else {})
 
 
 GOOGLE = TargetKind(

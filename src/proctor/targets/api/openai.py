@@ -193,7 +193,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
     url = URL(endpoint.rstrip("/") + "/chat/completions")
-    return OpenAiTarget.open(model, spec, context, url, _bearer_header(key))
+    return OpenAiTarget.from_spec(model, spec, context, url, _bearer_header(key))
 
 
 def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbeddings:

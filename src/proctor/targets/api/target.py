@@ -36,10 +36,10 @@ class ApiTarget(ABC):
         self._system = system
 
     @classmethod
-    def open(
+    def from_spec(
         cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
     ) -> Self:
-        """Opens a model at a URL, with the parameters and the system message of a specification.
+        """Creates a target at a URL, with the parameters and the system message of a specification.
 
         Raises:
             UsageError: a variable in the system message is not set.

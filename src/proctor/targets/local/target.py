@@ -132,7 +132,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> LocalTarget:
         server.stop()
         raise
     url = URL(f"{address}/v1/chat/completions")
-    return LocalTarget(name, server, OpenAiTarget.open(name, spec, context, url, {}))
+    return LocalTarget(name, server, OpenAiTarget.from_spec(name, spec, context, url, {}))
 
 
 async def _find_weights(spec: TargetSpec, context: TargetContext) -> tuple[str, Path]:
