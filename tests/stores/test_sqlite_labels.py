@@ -20,7 +20,7 @@ LABEL = Label(run="r1", case_id="c7", passed=True, by="ana")
 
 def test_a_store_of_version_3_takes_labels_and_loses_nothing(kept: Path, opened: Open) -> None:
     with closing(sqlite3.connect(kept)) as db:
-        for table in ("labels", "origins", "variables"):
+        for table in ("labels", "origins", "variables", "totals"):
             db.execute(f"DROP TABLE {table}")
         db.execute("PRAGMA user_version = 3")
         db.commit()

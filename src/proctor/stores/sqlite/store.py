@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -15,9 +16,11 @@ from proctor.errors import StoreError
 from proctor.model import Case, Run, Suite, Trial, Verdict
 from proctor.protocols import (
     AnswerCache,
+    CaseHead,
     PriorAnswer,
     SavedSuite,
     StoredCase,
+    StoredTotals,
     StoredTrial,
     StoreHealth,
     TrialUpdate,
@@ -42,6 +45,10 @@ _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
     WHERE value = ?) ORDER BY key DESC LIMIT 1"""
 """The newest run with a tag; damaged rows have none."""
+
+
+_SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE key = ?
+    ON CONFLICT (run) DO UPDATE SET body = excluded.body WHERE changes = ?"""
 
 
 class SqliteStore(AnnotationTables):
@@ -153,6 +160,15 @@ class SqliteStore(AnnotationTables):
 
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """Yields the cases of a suite's content from a position on, in order, without holding them all."""
+        for body, sent_digest in self._case_rows(content, start):
+            yield self._read(partial(_decode_case, body, sent_digest))
+
+    def case_heads(self, content: str) -> Iterator[CaseHead]:
+        """Yields all cases of a suite's content as `cases` does, but reads only what lists show of them."""
+        for body, _ in self._case_rows(content):
+            yield self._read(partial(decode, body, CaseHead))
+
+    def _case_rows(self, content: str, start: int = 0) -> Iterator[tuple[bytes, bytes]]:
         while True:
             with as_store_errors(self.path):
                 rows = self._db.execute(
@@ -164,8 +180,7 @@ class SqliteStore(AnnotationTables):
                 ).fetchall()
             if not rows:
                 return
-            for body, sent_digest in rows:
-                yield self._read(partial(_decode_case, body, sent_digest))
+            yield from rows
             start += _PAGE_ROWS
 
     # --- runs ---
@@ -208,14 +223,15 @@ class SqliteStore(AnnotationTables):
                     "or stop it, or begin a new run."
                 )
 
-    def update_run(self, run: Run, *, wait: bool = True) -> None:
+    def update_run(self, run: Run, *, wait: bool = True, totals: bytes | None = None) -> None:
         """Saves the current state of a run, after all trials so far.
 
         Args:
             run: the run.
             wait: whether to return only when it is durable; otherwise call `flush`.
+            totals: the totals of all of its trials, if they are known.
         """
-        self._writer.put_state(RunState(self._key(run.id), run.status, encode(run)))
+        self._writer.put_state(RunState(self._key(run.id), run.status, encode(run), totals))
         if wait:
             self._writer.flush()
 
@@ -288,6 +304,7 @@ class SqliteStore(AnnotationTables):
             self._db.execute("DELETE FROM trials WHERE run = ?", (key,))
             self._db.execute("DELETE FROM secrets WHERE run = ?", (key,))
             self._db.execute("DELETE FROM variables WHERE run = ?", (key,))
+            self._db.execute("DELETE FROM totals WHERE run = ?", (key,))
             self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
             delete_unused_contents(self._db)
         self._keys.pop(run_id, None)
@@ -326,6 +343,21 @@ class SqliteStore(AnnotationTables):
         key = self._keys.get(run_id) or self._key(run_id)
         self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
 
+    def totals(self, run_id: str) -> StoredTotals:
+        """Returns the stored totals of a run."""
+        self._writer.flush()
+        key = self._key(run_id)
+        with as_store_errors(self.path):
+            row = self._db.execute("SELECT body, changes FROM totals WHERE run = ?", (key,)).fetchone()
+        body, changes = row or (None, 0)
+        return StoredTotals(body, key, changes)
+
+    def save_totals(self, run_id: str, totals: StoredTotals) -> None:
+        """Saves the totals of a run if it has not changed since and the store can be written right now."""
+        key = self._key(run_id)
+        with suppress(sqlite3.OperationalError):  # read-only, locked or full: they are counted again
+            sqlite3.Connection.execute(self._db, _SAVE_TOTALS, (totals.body, key, totals.changes))
+
     def count_verdicts(self, run_id: str) -> dict[Verdict | None, int]:
         """Returns the number of a run's trials by stored verdict; None for trials without one."""
         with as_store_errors(self.path):
@@ -361,6 +393,36 @@ class SqliteStore(AnnotationTables):
             for _, _, verdict, body in rows:
                 yield self._read(partial(_decode_trial, body, verdict))
             position, repeat = rows[-1][:2]
+
+    def trial_places(
+        self,
+        run_id: str,
+        verdicts: Collection[str] = (),
+        after: tuple[int, int] | None = None,
+        limit: int = 50,
+        *,
+        back: bool = False,
+    ) -> list[tuple[int, int]]:
+        """Returns the positions and repeats of some finished trials of a run, in suite order.
+
+        Args:
+            run_id: the run.
+            verdicts: the stored verdicts that they may have; none stands for all.
+            after: begins after this position and repeat, or at the end of the run.
+            limit: returns at most so many.
+            back: goes towards the beginning of the suite.
+        """
+        self._writer.flush()
+        is_selected = f"verdict IN ({', '.join('?' * len(verdicts))})" if verdicts else "verdict IS NOT NULL"
+        is_after = "" if after is None else f"AND (position, repeat) {'<' if back else '>'} (?, ?)"
+        order = "position DESC, repeat DESC" if back else "position, repeat"
+        statement = (
+            f"SELECT position, repeat FROM trials WHERE run = ? AND {is_selected} {is_after} "  # noqa: S608  # marks
+            f"ORDER BY {order} LIMIT ?"
+        )
+        with as_store_errors(self.path):
+            values = (self._key(run_id), *verdicts, *(after or ()), limit)
+            return self._db.execute(statement, values).fetchall()
 
     # --- following a run ---
 
