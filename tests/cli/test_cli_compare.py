@@ -15,8 +15,8 @@ from proctor.model import HoldoutAccess
 from proctor.reports.runs.serialize import counts_row
 from proctor.stores import open_store
 from proctor.verdicts import Counts
+from support.cli import Proctor
 
-Proctor = Callable[..., Any]
 STORE = ".proctor/proctor.db"
 COUNTED = counts_row(Counts())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 from proctor.codec import encode
@@ -11,32 +10,30 @@ from proctor.errors import ExitCode
 from proctor.model import Problem
 from proctor.reports.runs.json import problem_row, render, render_refusal, render_summary, render_validation
 from proctor.reports.runs.serialize import RunReport, run_row, trial_row
+from support.builders import make_report
+from support.golden import assert_golden
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def test_the_summary_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(GOLDEN / "summary.json", render_summary([mixed]))
+def test_the_summary_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(GOLDEN / "summary.json", render_summary([mixed]))
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(GOLDEN / "mixed.json", "".join(render([mixed])))
+def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(GOLDEN / "mixed.json", "".join(render([mixed])))
 
 
-def test_the_summary_is_one_object_of_runs_and_the_worst_exit_code(
-    mixed: RunReport, reported: Callable[..., RunReport]
-) -> None:
-    assert json.loads(render_summary([reported(), mixed])) == {
-        "runs": [run_row(reported()), run_row(mixed)],
+def test_the_summary_is_one_object_of_runs_and_the_worst_exit_code(mixed: RunReport) -> None:
+    assert json.loads(render_summary([make_report(), mixed])) == {
+        "runs": [run_row(make_report()), run_row(mixed)],
         "exit_code": 3,
     }
     assert json.loads(render_summary([])) == {"runs": [], "exit_code": 0}
 
 
-def test_the_file_is_the_summary_with_the_trials_of_each_run(
-    mixed: RunReport, reported: Callable[..., RunReport]
-) -> None:
-    runs = [mixed, reported(), mixed]
+def test_the_file_is_the_summary_with_the_trials_of_each_run(mixed: RunReport) -> None:
+    runs = [mixed, make_report(), mixed]
     whole = json.loads("".join(render(runs)))
     trials = [run.pop("trials") for run in whole["runs"]]
     assert whole == json.loads(render_summary(runs))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,20 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
-from proctor.codec import sent_digest
-from proctor.model import (
-    Case,
-    Judgment,
-    Label,
-    Message,
-    Output,
-    Run,
-    Score,
-    Suite,
-    TargetSpec,
-    Trial,
-    Verdict,
-)
+from proctor.model import Judgment, Label, Output, Run, Score, Settings, Trial, Verdict
 from proctor.protocols import Store
 from proctor.reports.runs import console
 from proctor.services import events
@@ -40,11 +25,13 @@ from proctor.services.runs.reading.report import build_report, read_trial_rows
 from proctor.services.runs.reading.totals import encode_totals, load_totals
 from proctor.stores import open_store
 from proctor.verdicts import MAX_FIRST_FAILURES, RepeatsRule, Tally, is_reused
+from support.builders import NOON, make_case
+from support.stores import add_run, save_cases
 
 Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
-BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CASES, REPEATS = 4, 2
+HERE = Path(__file__).parent
 
 
 def count_again(store: Store, run: Run) -> Tally:
@@ -63,26 +50,15 @@ def check_totals(store: Store, run: Run, *, stored: bool = True) -> None:
 
 
 def begin(store: Store, repeats_rule: RepeatsRule = "each", cases: int = CASES) -> Run:
-    writer = store.open_suite_writer()
-    for position in range(cases):
-        message = Message(role="user", content=f"q{position}")
-        case = Case(id=f"c{position}", input=(message,), tags=(f"t{position % 2}",), category="k")
-        writer.add(case, sent_digest(case))
-    suite = Suite(name="s", dialect="meridian", digest="sha256:0", repeats_rule=repeats_rule)
-    target = TargetSpec(name="echo", kind="echo")
-    run = Run(
-        id="r1",
-        group="g",
-        suite=writer.commit(suite),
-        target=target,
-        planned=cases * REPEATS,
-        started_at=BEGAN,
-    )
-    store.add_run(replace(run, settings=replace(run.settings, repeats=REPEATS)))
-    return store.run("r1")
+    saved = [
+        make_case(f"c{position}", f"q{position}", tags=(f"t{position % 2}",), category="k")
+        for position in range(cases)
+    ]
+    suite = save_cases(store, saved, repeats_rule=repeats_rule)
+    return add_run(store, suite, id="r1", planned=cases * REPEATS, settings=Settings(repeats=REPEATS))
 
 
-def make_trial(position: int, repeat: int, verdict: Verdict = Verdict.PASS) -> Trial:
+def judged_trial(position: int, repeat: int, verdict: Verdict = Verdict.PASS) -> Trial:
     judgment = Judgment(judge="j", prompt_digest=f"sha256:{position}", passed=True)
     score = Score(
         grader="g",
@@ -99,7 +75,7 @@ def make_trial(position: int, repeat: int, verdict: Verdict = Verdict.PASS) -> T
         split="holdout" if position % 2 else "dev",
         output=None if verdict is Verdict.ERROR else Output(text="a", latency_ms=2.0**position, cost_usd=0.5),
         scores=() if verdict is Verdict.ERROR else (score,),
-        started_at=BEGAN,
+        started_at=NOON,
     )
 
 
@@ -119,16 +95,16 @@ class StoredTotalsMachine(RuleBasedStateMachine):
 
     @rule(place=places)
     def answer(self, place: tuple[int, int]) -> None:
-        self.store.save_output("r1", make_trial(*place))
+        self.store.save_output("r1", judged_trial(*place))
 
     @rule(place=places, verdict=verdicts)
     def grade(self, place: tuple[int, int], verdict: Verdict) -> None:
-        self.store.save_trial("r1", make_trial(*place, verdict), verdict)
+        self.store.save_trial("r1", judged_trial(*place, verdict), verdict)
 
     @rule(counted=st.booleans())
     def finish(self, counted: bool) -> None:
         totals = encode_totals(count_again(self.store, self.run)) if counted else None
-        self.run = replace(self.run, status="finished", finished_at=BEGAN)
+        self.run = replace(self.run, status="finished", finished_at=NOON)
         self.store.update_run(self.run, totals=totals)
 
     @rule(tag=st.sampled_from(["a", "b"]))
@@ -148,7 +124,7 @@ class StoredTotalsMachine(RuleBasedStateMachine):
     def count_while_another_process_writes(self, place: tuple[int, int], verdict: Verdict) -> None:
         totals = self.store.totals("r1")
         body = encode_totals(count_again(self.store, self.run))
-        self.store.save_trial("r1", make_trial(*place, verdict), verdict)
+        self.store.save_trial("r1", judged_trial(*place, verdict), verdict)
         self.store.flush()
         self.store.save_totals("r1", replace(totals, body=body))
 
@@ -200,10 +176,10 @@ async def test_runs_resumed_retried_regraded_and_repeated_ones_have_totals_when_
 
 def test_the_report_of_stored_totals_is_that_of_counted_ones() -> None:
     with closing(open_store(":memory:")) as store:
-        run = replace(begin(store, cases=40), status="finished", finished_at=BEGAN)
+        run = replace(begin(store, cases=40), status="finished", finished_at=NOON)
         for place in range(80):
             verdict = list(Verdict)[place % 4]
-            store.save_trial("r1", make_trial(place // 2, place % 2, verdict), verdict)
+            store.save_trial("r1", judged_trial(place // 2, place % 2, verdict), verdict)
         store.update_run(run)
         counted = build_report(store, run)
         loaded = build_report(store, run, stored=True)
@@ -216,7 +192,7 @@ def test_totals_that_cannot_be_saved_are_counted_each_time(tmp_path: Path) -> No
     path = str(tmp_path / "kept.db")
     with closing(open_store(path)) as store, closing(open_store(path)) as other:
         run = begin(store)
-        store.save_trial("r1", make_trial(0, 0), Verdict.PASS)
+        store.save_trial("r1", judged_trial(0, 0), Verdict.PASS)
         store.update_run(replace(run, status="interrupted"))
         run = other.run("r1")
         with closing(sqlite3.connect(path, isolation_level=None)) as lock:
@@ -237,14 +213,14 @@ from proctor.model import Verdict
 from proctor.services.runs.reading.totals import encode_totals
 from proctor.stores import open_store
 from proctor.verdicts import Tally
-sys.path.insert(0, sys.argv[2])
-from test_service_totals import begin, count_again, make_trial
+sys.path[:0] = sys.argv[2:]
+from test_service_totals import begin, count_again, judged_trial
 
 store = open_store(sys.argv[1])
 run = store.run("r1")
 for round in range(1000):
     for position in range(4):
-        store.save_trial("r1", make_trial(position, round * 2), Verdict.FAIL)
+        store.save_trial("r1", judged_trial(position, round * 2), Verdict.FAIL)
     store.flush()
     store.update_run(replace(run, status="finished"), totals=encode_totals(count_again(store, run)))
     print(round, flush=True)
@@ -258,7 +234,7 @@ def test_a_killed_process_leaves_totals_of_all_trials_or_none(tmp_path: Path, ro
     path = str(tmp_path / "kept.db")
     with closing(open_store(path)) as store:
         begin(store)
-    command = [sys.executable, "-c", WRITER, path, os.path.dirname(__file__)]  # noqa: PTH120
+    command = [sys.executable, "-c", WRITER, path, str(HERE), str(HERE.parents[1])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for _ in range(rounds):

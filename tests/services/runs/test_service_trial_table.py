@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from proctor.codec import sent_digest
-from proctor.model import Case, Message, Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
+from proctor.model import Output, PassRule, Score, Trial, Verdict
 from proctor.plan import split_tags
 from proctor.protocols import Store
 from proctor.services.runs.reading.run_summaries import SummaryReader
@@ -28,8 +26,9 @@ from proctor.services.runs.reading.trial_table import (
 )
 from proctor.stores import open_store
 from proctor.verdicts import decide_verdict
+from support.builders import NOON, make_case
+from support.stores import add_run, save_cases
 
-BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ALL = TrialFilter()
 
 
@@ -73,7 +72,7 @@ class Row(Struct, frozen=True, kw_only=True):
             output = Output(text=self.answer, latency_ms=self.latency_ms, cost_usd=self.cost_usd)
         fields: dict[str, Any] = {"case_id": self.case_id, "position": self.position, "repeat": self.repeat}
         return Trial(
-            **fields, sent="sha256:0", split=self.split, output=output, scores=tuple(scores), started_at=BEGAN
+            **fields, sent="sha256:0", split=self.split, output=output, scores=tuple(scores), started_at=NOON
         )
 
 
@@ -88,17 +87,11 @@ class Desk:
     def add(self, *rows: Row, run_id: str = "r1") -> None:
         """Stores a run with these trials; the category and tags of a case are those of its last row."""
         by_position = {row.position: row for row in rows}
-        writer = self.store.open_suite_writer()
+        cases = []
         for position in range(max(by_position, default=0) + 1):
             row = by_position.get(position, Row(position=position))
-            question = (Message(role="user", content=f"q {position}?"),)
-            case = Case(id=f"{position}", input=question, category=row.category, tags=row.tags)
-            writer.add(case, sent_digest(case))
-        suite = writer.commit(Suite(name=run_id, dialect="meridian", digest="sha256:0"))
-        target = TargetSpec(name="echo", kind="echo")
-        self.store.add_run(
-            Run(id=run_id, group="g", suite=suite, target=target, planned=len(rows), started_at=BEGAN)
-        )
+            cases.append(make_case(f"{position}", f"q {position}?", category=row.category, tags=row.tags))
+        add_run(self.store, save_cases(self.store, cases, name=run_id), id=run_id)
         self.save(*rows, run_id=run_id)
 
     def save(self, *rows: Row, run_id: str = "r1") -> None:
