@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
-from proctor.model import Judgment, Label, Output, Run, Score, Settings, Trial, Verdict
+from proctor.model import Judgment, Label, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.protocols import Store
 from proctor.reports.runs import console
 from proctor.services import events
@@ -24,6 +24,7 @@ from proctor.services.runs.reading.listing import summarize_run
 from proctor.services.runs.reading.report import build_report, read_trial_rows
 from proctor.services.runs.reading.totals import encode_totals, load_totals
 from proctor.stores import open_store
+from proctor.stores.sqlite.store import SqliteStore
 from proctor.verdicts import MAX_FIRST_FAILURES, RepeatsRule, Tally, is_reused
 from support.builders import NOON, make_case
 from support.stores import add_run, save_cases
@@ -174,10 +175,37 @@ async def test_runs_resumed_retried_regraded_and_repeated_ones_have_totals_when_
         check_totals(store, finished.run)
 
 
+MOODY = """
+is_broken = False
+def answer(prompt):
+    if is_broken:
+        raise RuntimeError("no")
+    return prompt
+"""
+
+
+@pytest.mark.parametrize("address", ["kept.db"])
+async def test_a_run_that_is_stopped_again_before_all_its_trials_were_seen_has_no_wrong_totals(
+    make: Make, suite: Callable[..., str], store: SqliteStore, module: Callable[[str], str]
+) -> None:
+    path = suite(*((f"c{number}", f"q{number}", "q") for number in range(300)))
+    name = module(MOODY)
+    limits = Settings(max_failures=1, concurrency=1)
+    (first,) = await make(path, f"function:{name}:answer", settings=limits)
+    store._db.execute("DELETE FROM trials WHERE position < 150")  # as if they had never come
+    store.update_run(replace(first.run, status="interrupted"))
+    sys.modules[name].is_broken = True  # type: ignore[attr-defined]
+    (again,) = await make(path, f"function:{name}:answer", resume=first.run.id, settings=limits)
+    assert (again.run.status, again.tally.all.total < 150) == ("interrupted", True)
+    check_totals(store, again.run, stored=False)
+    assert build_report(store, again.run, stored=True).tally.all.total >= 150
+    check_totals(store, again.run)
+
+
 def test_the_report_of_stored_totals_is_that_of_counted_ones() -> None:
     with closing(open_store(":memory:")) as store:
         run = replace(begin(store, cases=40), status="finished", finished_at=NOON)
-        for place in range(80):
+        for place in reversed(range(80)):
             verdict = list(Verdict)[place % 4]
             store.save_trial("r1", judged_trial(place // 2, place % 2, verdict), verdict)
         store.update_run(run)
@@ -186,6 +214,14 @@ def test_the_report_of_stored_totals_is_that_of_counted_ones() -> None:
         assert (len(counted.tally.latencies_ms), len(loaded.tally.latencies_ms)) == (60, 0)
         assert list(console.render_text(counted)) == list(console.render_text(loaded))
         assert len(loaded.tally.first_failures) == MAX_FIRST_FAILURES
+
+
+def test_the_first_cases_that_did_not_pass_are_those_of_the_suite_whatever_comes_first() -> None:
+    tally = Tally(lambda _case: PassRule())
+    for position in (7, 30, *range(40, 20, -1), 3, 3, 7):
+        verdict = Verdict.PASS if position == 30 else Verdict.FAIL
+        tally.add(judged_trial(position, 0, verdict), make_case())
+    assert tally.first_failures == [3, 7, 21, 22, 23, 24, 25, 26, 27, 28]
 
 
 def test_totals_that_cannot_be_saved_are_counted_each_time(tmp_path: Path) -> None:
