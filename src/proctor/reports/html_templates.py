@@ -78,10 +78,7 @@ def _bounds(counts: Any) -> tuple[float, float] | None:
     if not isinstance(counts, Mapping) or "errors" not in counts:
         bounds: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
         return bounds
-    exact = Counts()
-    for name in exact.__slots__:
-        setattr(exact, name, counts[name])
-    return exact.ci95
+    return Counts(*[counts[name] for name in Counts.__struct_fields__]).ci95
 
 
 def _number(value: Any) -> str:

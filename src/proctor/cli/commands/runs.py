@@ -95,12 +95,12 @@ _SIGNATURE_TEXTS = {
 def show_run(
     run: str, failures: bool, cases: tuple[str, ...], reveal: bool, as_json: bool, store: str | None
 ) -> None:
-    """The numbers of RUN, counted again from its trials."""
+    """The numbers of RUN."""
     with open_store(store, must_exist=True) as run_store:
         stored_run = run_store.run(run)
         if not cases and not failures:
             report = record_report_access(
-                run_store, build_report(run_store, stored_run, reveal=reveal), reveal=reveal
+                run_store, build_report(run_store, stored_run, reveal=reveal, stored=True), reveal=reveal
             )
             if as_json:
                 echo_json(json.render_summary([report]))

@@ -15,17 +15,15 @@ from proctor.reports.runs.serialize import (
     CaseResult,
     RunReport,
     access_note,
-    case_results,
     counts_by_tag,
+    first_failures,
     judge_notes,
     reuse_notes,
 )
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import display_width, one_line, truncate
-from proctor.verdicts import Counts, Tally
+from proctor.verdicts import MAX_FIRST_FAILURES, Counts, Tally
 
-_MAX_FAILURES = 10
-"""At most this many trials that did not pass are listed."""
 _MAX_REASON_LENGTH = 100
 _MAX_TAGS = 10
 """At most this many tags are listed, the most frequent; tags on a single case are not."""
@@ -125,8 +123,7 @@ def _failure_lines(report: RunReport) -> Iterator[str]:
     not_passed = report.tally.result_counts.total - report.tally.result_counts.passed
     if not not_passed:
         return
-    failures = (result for result in case_results(report) if result.verdict is not Verdict.PASS)
-    lines = [verdict_line(result) for result in islice(failures, _MAX_FAILURES)]
+    lines = [verdict_line(result) for result in islice(first_failures(report), MAX_FIRST_FAILURES)]
     yield from lines
     if not_passed > len(lines):
         yield f"…and {not_passed - len(lines)} more: proctor runs show {report.run.id} --failures"

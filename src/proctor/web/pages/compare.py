@@ -31,8 +31,8 @@ from proctor.reports.document import render_markdown
 from proctor.reports.runs.listing import RunListEntry
 from proctor.services.analysis import compare as comparing
 from proctor.services.analysis.compare import DifferentSuites
-from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.listing import RunFilter, find_runs, summarize_run
+from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.web.browser_sessions import get_session
 from proctor.web.comparison_tasks import ComparisonQuery, ComparisonResult, select_flips, submit_comparison
 from proctor.web.pages import compare_answers
@@ -172,7 +172,7 @@ def _choose_page(
             suite, error = selected[0].suite.name, ""  # one run is chosen, the other is missing
         suite_name = suite or _default_suite(runs)
         candidates = list(islice(find_runs(store, RunFilter(suite=suite_name)), _MAX_CANDIDATES))
-        run_summaries = project.cataloguer.summarize(store, candidates)
+        run_summaries = project.summaries.summarize(store, candidates)
         rows = [_list_entry(store, run, run_summaries.get(run.id)) for run in candidates]
     tags = sorted({tag for run in runs for tag in run.tags})
     return render_page(
