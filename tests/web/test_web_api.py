@@ -497,7 +497,6 @@ def test_what_json_cannot_say_is_null_or_escaped() -> None:
         encode_json({"a": nan, "b": [inf, -inf, 1.5], "c": "ü"})
         == '{"a": null, "b": [null, null, 1.5], "c": "ü"}'.encode()
     )
-    assert encode_json('{"a": NaN, "b": -Infinity}') == b'{"a": null, "b": null}'
     assert json.loads(encode_json({"a": "\ud800", "b": nan})) == {"a": "\ud800", "b": None}
 
 

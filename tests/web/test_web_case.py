@@ -14,9 +14,10 @@ from urllib.parse import quote
 import pytest
 
 from proctor.model import Run, Selection, Settings
-from proctor.reports.runs.serialize import trial_row
+from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.web.project import Project
+from support.records import plain
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -164,7 +165,7 @@ def test_the_raw_trial_is_what_the_command_line_has(world: World) -> None:
     answer = world.server.get(f"/runs/{world.run.id}/cases/{row.trial.position}/0.json")
     assert answer.headers["content-type"] == "application/json"
     data = json.loads(answer.data)
-    expected = json.loads(json.dumps(trial_row(world.run, row)))
+    expected = plain(trial_record(world.run, row))
     assert {name: data[name] for name in expected} == expected
     assert data["case"]["expected"] == "Paris"
 

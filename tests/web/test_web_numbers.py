@@ -124,7 +124,7 @@ def exactly(counts: dict[str, Any]) -> str:
     exact = Counts()
     for name in ("passed", "failed", "errors", "unscored", "cases"):
         setattr(exact, name, counts[name])
-    assert counts["ci95"] == round_interval(exact.ci95)
+    assert tuple(counts["ci95"]) == round_interval(exact.ci95)
     return interval(exact.ci95)
 
 

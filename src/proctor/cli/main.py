@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from proctor import __version__
 from proctor.cli.echo import echo, echo_json
@@ -215,10 +216,9 @@ def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code:
 
 def _problem_rows(error: ProctorError) -> list[dict[str, Any]]:
     if isinstance(error, SuiteError):
-        from proctor.reports.runs.json import problem_row
+        from proctor.reports.runs.json import issue_records
 
-        wrong = [problem for problem in error.problems if problem.level == "error"]
-        return [{"path": problem.path, **problem_row(problem)} for problem in wrong]
+        return [asdict(record) for record in issue_records(error.problems)]
     return [_make_problem_row(str(error), "bundle" if isinstance(error, BundleError) else "usage")]
 
 

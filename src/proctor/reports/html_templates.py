@@ -15,6 +15,7 @@ from msgspec import to_builtins
 
 from proctor.reports import formatting
 from proctor.reports.evidence import first_span_index, mark_evidence
+from proctor.reports.runs.records import RunRecord, VerdictCountsRecord
 from proctor.reports.runs.serialize import failed_gates_text
 from proctor.safe_text import escape_invisible, one_line, truncate
 from proctor.verdicts import Counts
@@ -80,13 +81,13 @@ def axis_limit(ends: Sequence[float | None]) -> float:
 
 
 def _bounds(counts: Any) -> tuple[float, float] | None:
-    """Returns the interval of a pass rate; of a `counts_row`, whose interval is rounded, it is recomputed."""
-    if not isinstance(counts, Mapping) or "errors" not in counts:
+    """Returns the interval of a pass rate; the rounded one of a record is recomputed."""
+    if not isinstance(counts, RunRecord | VerdictCountsRecord):
         bounds: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
         return bounds
     exact = Counts()
     for name in exact.__slots__:
-        setattr(exact, name, counts[name])
+        setattr(exact, name, getattr(counts, name))
     return exact.ci95
 
 

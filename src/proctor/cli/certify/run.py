@@ -95,7 +95,7 @@ def _write(certificate: RunCertificate, options: dict[str, Any], bundle: Path | 
     write_certificate(
         CertificateForms(
             lines=lambda: run_certificate.render_text(certificate),
-            data=run_certificate.to_dict(certificate),
+            data=run_certificate.certificate_record(certificate),
             markdown=lambda badge, path: run_certificate.render_markdown(certificate, badge, path),
             badge=lambda link: run_certificate.make_badge(certificate, link),
         ),

@@ -14,12 +14,13 @@ from time import monotonic
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.codec import decode, encode_in_order
 from proctor.errors import ExitCode
 from proctor.model import Run, Verdict
 from proctor.protocols import Store, TrialUpdate
-from proctor.reports.formatting import format_utc
+from proctor.reports.runs.records import RunRecord, Status
 from proctor.reports.runs.serialize import (
     RunReport,
     access_note,
@@ -30,7 +31,7 @@ from proctor.reports.runs.serialize import (
     missing_note,
     question_text,
     repeats_note,
-    run_row,
+    run_record,
 )
 from proctor.services.runs.reading.report import find_calibrations
 from proctor.stores.catalogue.database import Catalogue
@@ -52,8 +53,8 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """A run with its numbers, as far as it is catalogued."""
 
     run: Run
-    summary: dict[str, Any]
-    """Its numbers, as `run_row` in `reports/runs/serialize.py` returns them."""
+    summary: RunRecord
+    """Its numbers."""
     counts: Counts
     """The counts behind its pass rate."""
     done: int
@@ -74,7 +75,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     """What is known about its judges, in sentences."""
 
     @property
-    def status(self) -> str:
+    def status(self) -> Status:
         """`running`, `finished` or `interrupted`, which is also a run whose process died."""
         return "interrupted" if self.run.status == "running" and not self.alive else self.run.status
 
@@ -82,7 +83,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 class _Cursor(Struct, frozen=True, kw_only=True):
     """What the catalogue stores about a run that is completely catalogued."""
 
-    summary: dict[str, Any]
+    summary: RunRecord
     all_counts: tuple[int, ...]
     alone: tuple[int, ...]
     """The verdicts that depend on judgments alone."""
@@ -299,7 +300,7 @@ def _count_trials(
         gate_note(report) if whole and not alive else None,
     )
     cursor = _Cursor(
-        summary=run_row(report),
+        summary=run_record(report),
         all_counts=_counts_to_numbers(tally.all),
         alone=_counts_to_numbers(tally.judge_stats.judged_counts),
         prompts={name: sorted(digests) for name, digests in tally.judge_stats.prompts.items()},
@@ -332,14 +333,14 @@ def _summarize_complete(store: Store, run: Run, trial_count: int, cursor: _Curso
     )
     tally.judge_stats.prompts = {name: set(digests) for name, digests in cursor.prompts.items()}
     tally.judge_stats.panels, tally.judge_stats.unanimous = cursor.panels
-    tally.splits = {name: Counts() for name in cursor.summary["splits"]}
+    tally.splits = {name: Counts() for name in cursor.summary.splits}
     summary = _summarize_cursor(run, cursor)
     report = _make_report(store, run, tally, summary.counts)
-    fresh = run_row(report)
-    judge = {**cursor.summary["judge"], "calibrations": fresh["judge"]["calibrations"]}
+    fresh = run_record(report)
+    judge = replace(cursor.summary.judge, calibrations=fresh.judge.calibrations)
     return RunSummary(
         run=run,
-        summary={**summary.summary, "looks": report.looks, "judge": judge, "exit_code": fresh["exit_code"]},
+        summary=replace(summary.summary, looks=report.looks, judge=judge, exit_code=fresh.exit_code),
         counts=summary.counts,
         done=summary.done,
         stored=trial_count,
@@ -355,12 +356,16 @@ def _summarize_complete(store: Store, run: Run, trial_count: int, cursor: _Curso
 def _summarize_cursor(run: Run, cursor: _Cursor) -> RunSummary:
     """Returns a run from its stored numbers alone; nothing is read from the store."""
     finished_count = sum(cursor.all_counts[:4])
-    finished_at = None if run.finished_at is None else format_utc(run.finished_at)
-    mutable = {"status": run.status, "finished_at": finished_at, "tags": list(run.tags)}
     return RunSummary(
         run=run,
-        summary={**cursor.summary, **mutable, "warnings": list(run.warnings)},
-        counts=_numbers_to_counts([cursor.summary[name] for name in _COUNT_NAMES]),
+        summary=replace(
+            cursor.summary,
+            status=run.status,
+            finished_at=run.finished_at,
+            tags=run.tags,
+            warnings=run.warnings,
+        ),
+        counts=_numbers_to_counts([getattr(cursor.summary, name) for name in _COUNT_NAMES]),
         done=finished_count,
         stored=finished_count,
         planned=run.planned,
