@@ -14,7 +14,7 @@ from proctor.codec import judged_digest
 from proctor.invalid_cases import failure_kind
 from proctor.model import HoldoutAccess, Run, Suite
 from proctor.protocols import SavedSuite, StoredCase
-from proctor.reports.runs.records import Digest, Split, Status, Time
+from proctor.reports.record_fields import Digest, Split, Status, Time, about
 from proctor.reports.runs.serialize import question_text
 from proctor.safe_text import display_width, one_line, pad_to_width, truncate
 from proctor.suite_diff import Diff, FieldChange
@@ -58,10 +58,10 @@ class SuiteVersionRecord(Struct, frozen=True, kw_only=True):
     """One version of a suite."""
 
     version: str
-    current: Annotated[bool, Meta(description="Whether it was the last one saved under the name.")]
+    current: Annotated[bool, about("Whether it was the last one saved under the name.")]
     saved_at: Time
     cases: int
-    runs: Annotated[int, Meta(description="Number of its stored runs.")]
+    runs: Annotated[int, about("Number of its stored runs.")]
     dialect: str
     suite_digest: Digest
 
@@ -112,14 +112,14 @@ class ListedCaseRecord(Struct, frozen=True, kw_only=True):
     category: str | None
     tags: tuple[str, ...]
     graders: tuple[str, ...]
-    sent: Annotated[Digest, Meta(description="Digest of what a target receives.")]
-    judged: Annotated[Digest, Meta(description="Digest of how its answers are graded.")]
+    sent: Annotated[Digest, about("Digest of what a target receives.")]
+    judged: Annotated[Digest, about("Digest of how its answers are graded.")]
 
 
 class CaseRecord(ListedCaseRecord, frozen=True, kw_only=True):
     """One case of a version."""
 
-    position: Annotated[int, Meta(description="Its position in the suite, from 0.")]
+    position: Annotated[int, about("Its position in the suite, from 0.")]
 
 
 class SuiteRecord(Struct, frozen=True, kw_only=True):
@@ -134,14 +134,14 @@ class SuiteRecord(Struct, frozen=True, kw_only=True):
     dialect: str
     suite_digest: Digest
     description: str | None
-    declared_version: Annotated[str | None, Meta(description="The version stated in its file.")]
-    suite_hash: Annotated[str | None, Meta(description="The published hash, in dialect pramana.")]
-    splits: Annotated[SplitSizesRecord | None, Meta(description="Null if the suite is not split.")]
+    declared_version: Annotated[str | None, about("The version stated in its file.")]
+    suite_hash: Annotated[str | None, about("The published hash, in dialect pramana.")]
+    splits: Annotated[SplitSizesRecord | None, about("Null if the suite is not split.")]
     categories: dict[str, int]
     tags: dict[str, int]
     looks: tuple[HoldoutAccessRecord, ...]
     case_list: Annotated[
-        tuple[ListedCaseRecord, ...] | UnsetType, Meta(description="Its cases, if they were requested.")
+        tuple[ListedCaseRecord, ...] | UnsetType, about("Its cases, if they were requested.")
     ] = UNSET
 
 
@@ -171,7 +171,7 @@ class DiffSideRecord(Struct, frozen=True, kw_only=True):
     """One of the two versions."""
 
     suite: str
-    version: Annotated[str | None, Meta(description="Null for a suite in a file.")]
+    version: Annotated[str | None, about("Null for a suite in a file.")]
     suite_digest: Digest
     cases: int
 
@@ -185,7 +185,7 @@ class SuiteDiffRecord(Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...]
     renamed: tuple[RenamedCaseRecord, ...]
     changed: tuple[ChangedCaseRecord, ...]
-    header: Annotated[tuple[ChangedFieldRecord, ...], Meta(description="Changes of the suite itself.")]
+    header: Annotated[tuple[ChangedFieldRecord, ...], about("Changes of the suite itself.")]
     moved: int
     same: int
     exit_code: int

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, convert
+from msgspec import Struct, convert
 from msgspec.structs import asdict
 
 from proctor.certification import Condition, HeadlineScope, Objection, TrustLevel
@@ -22,7 +22,7 @@ from proctor.proof.statement import (
 from proctor.reports.certificates.badge import Badge, escape_markdown
 from proctor.reports.certificates.judge_certificate import RunJudge, judge_lines, judge_row
 from proctor.reports.formatting import AXIS_HEAD, draw_interval, interval, percent
-from proctor.reports.runs.records import Digest, Interval, RunId, Time
+from proctor.reports.record_fields import Digest, Interval, RunId, Time, about
 from proctor.safe_text import one_line, truncate
 
 VERSION = 1
@@ -80,8 +80,8 @@ class CertifiedTargetRecord(TargetReference, frozen=True):
 class HoldoutAccessCountsRecord(AccessCounts, frozen=True):
     """The number of holdout accesses."""
 
-    rate: Annotated[int, Meta(description="To its pass rate, before the run.")]
-    reveal: Annotated[int, Meta(description="To its answers, before the run.")]
+    rate: Annotated[int, about("To its pass rate, before the run.")]
+    reveal: Annotated[int, about("To its answers, before the run.")]
     until_now: int | None
 
 
@@ -102,12 +102,8 @@ class SignatureRecord(Struct, frozen=True, kw_only=True):
 class DerivationRecord(Struct, frozen=True, kw_only=True):
     """How the number was derived."""
 
-    graded_again: Annotated[
-        int, Meta(description="Scores that are the same when the answers are graded again.")
-    ]
-    recounted: Annotated[
-        dict[str, int], Meta(description="Scores that were counted without grading again, by grader.")
-    ]
+    graded_again: Annotated[int, about("Scores that are the same when the answers are graded again.")]
+    recounted: Annotated[dict[str, int], about("Scores that were counted without grading again, by grader.")]
     hidden: int
     unverified: tuple[str, ...]
 
@@ -127,14 +123,14 @@ class CertificateRecord(Struct, frozen=True, kw_only=True):
 
     proctor_certificate: int = VERSION
     of: Literal["run"] = "run"
-    word: Annotated[str, Meta(description="How far the number is verified.", examples=["verified"])]
+    word: Annotated[str, about("How far the number is verified.", "verified")]
     forced: tuple[str, ...]
     run: RunId
     suite: CertifiedSuiteRecord
     target: CertifiedTargetRecord
     started_at: Time
     finished_at: Time
-    part: Annotated[str, Meta(description="The part of the suite that was measured.", examples=["holdout"])]
+    part: Annotated[str, about("The part of the suite that was measured.", "holdout")]
     passed: int
     total: int
     failed: int
@@ -151,7 +147,7 @@ class CertificateRecord(Struct, frozen=True, kw_only=True):
     imported: SignatureStatus | None
     derived: DerivationRecord
     bundle: CertificateBundleRecord
-    proctor: Annotated[str, Meta(description="The version of Proctor that created it.")]
+    proctor: Annotated[str, about("The version of Proctor that created it.")]
 
 
 def render_text(certificate: RunCertificate) -> Iterator[str]:

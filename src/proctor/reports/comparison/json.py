@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType, convert, field
+from msgspec import UNSET, Struct, UnsetType, convert, field
 from msgspec.structs import asdict
 
 from proctor.comparison.compare import Comparison, SubsetDifference, UnmeasuredOutcome, VerdictFlip
@@ -19,14 +19,12 @@ from proctor.model import Run
 from proctor.reports.comparison import sentences as words
 from proctor.reports.comparison.text import ComparisonReport
 from proctor.reports.formatting import to_json
-from proctor.reports.runs.records import Digest, Interval, RunId, Status, Time
+from proctor.reports.record_fields import Digest, Interval, RunId, Status, Time, about, record_from
 from proctor.reports.runs.serialize import counts_record
 
-_Difference = Annotated[
-    float | None, Meta(description="Of the pass rates; positive if the candidate is better.")
-]
-_HolmPValue = Annotated[float | None, Meta(description="Corrected for the number of comparisons (Holm).")]
-_Direction = Annotated[str | None, Meta(description="What the difference shows, if it is significant.")]
+_Difference = Annotated[float | None, about("Of the pass rates; positive if the candidate is better.")]
+_HolmPValue = Annotated[float | None, about("Corrected for the number of comparisons (Holm).")]
+_Direction = Annotated[str | None, about("What the difference shows, if it is significant.")]
 
 
 class ComparedRunRecord(Struct, frozen=True, kw_only=True):
@@ -43,9 +41,9 @@ class ComparedRunRecord(Struct, frozen=True, kw_only=True):
     planned: int
     tags: tuple[str, ...]
     started_at: Time
-    rank: Annotated[
-        int | UnsetType, Meta(description="Its rank; runs that do not differ significantly share it.")
-    ] = UNSET
+    rank: Annotated[int | UnsetType, about("Its rank; runs that do not differ significantly share it.")] = (
+        UNSET
+    )
     total: int | UnsetType = UNSET
     passed: int | UnsetType = UNSET
     failed: int | UnsetType = UNSET
@@ -130,10 +128,10 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     test: str
     not_measured: int
     unmatched: UnmatchedCountsRecord
-    verdict: Annotated[str | UnsetType, Meta(description="The verdict in a sentence.")] = UNSET
+    verdict: Annotated[str | UnsetType, about("The verdict in a sentence.")] = UNSET
     smallest_difference: Annotated[
         float | UnsetType | None,
-        Meta(description="The smallest difference that this number of cases detects with a power of 80 %."),
+        about("The smallest difference that this number of cases detects with a power of 80 %."),
     ] = UNSET
     splits: tuple[PartDifferenceRecord, ...] | UnsetType = UNSET
     by: str | UnsetType = UNSET
@@ -169,9 +167,9 @@ class ComparisonRecord(Struct, frozen=True, kw_only=True):
     runs: tuple[ComparedRunRecord, ...]
     split: str
     comparisons: tuple[PairComparisonRecord, ...]
-    gate: Annotated[GateRecord | None, Meta(description="Always null over the API, which has no gate.")]
-    looks: Annotated[int | None, Meta(description="Number of holdout accesses, this one included.")]
-    judges: Annotated[tuple[str, ...], Meta(description="What is known of the judges, in sentences.")]
+    gate: Annotated[GateRecord | None, about("Always null over the API, which has no gate.")]
+    looks: Annotated[int | None, about("Number of holdout accesses, this one included.")]
+    judges: Annotated[tuple[str, ...], about("What is known of the judges, in sentences.")]
     warnings: tuple[str, ...]
     exit_code: int
 
@@ -243,7 +241,10 @@ def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord
         "only_candidate_cases": unpaired.only_candidate,
         "renamed_cases": _to_record(unpaired.renamed, tuple[RenamedPairRecord, ...]),
     }
-    return PairComparisonRecord(
+    details = details if whole else dict.fromkeys(details, UNSET)
+    return record_from(
+        comparison.whole,
+        PairComparisonRecord,
         baseline=comparison.baseline.id,
         candidate=comparison.candidate.id,
         **_difference_fields(comparison.whole),
@@ -254,7 +255,7 @@ def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord
             trials_only_baseline=unpaired.trials_only_baseline,
             trials_only_candidate=unpaired.trials_only_candidate,
         ),
-        **(details if whole else {}),
+        **details,
     )
 
 
@@ -264,18 +265,12 @@ def _to_record(value: Any, record_type: Any) -> Any:
 
 
 def _difference_fields(difference: PassRateDifference) -> dict[str, Any]:
+    """Returns the fields of a record that are not attributes of the difference."""
     by_case = difference.by_case
     return {
-        "cases": difference.cases,
-        "pairs": difference.pairs,
         "baseline_rate": _to_record(difference.baseline, PairedRateRecord),
         "candidate_rate": _to_record(difference.candidate, PairedRateRecord),
-        "fixed": difference.fixed,
-        "broken": difference.broken,
         "difference": difference.value,
-        "ci95": difference.ci95,
-        "p_value": difference.p_value,
-        "p_holm": difference.p_holm,
         "shows": difference.direction,
         "interval_by": "t over cases, two added" if by_case else "Newcombe, paired",
         "test": "permutation by case" if by_case else "McNemar, exact",
@@ -284,7 +279,12 @@ def _difference_fields(difference: PassRateDifference) -> dict[str, Any]:
 
 def _part_records(parts: Sequence[SubsetDifference]) -> tuple[PartDifferenceRecord, ...]:
     return tuple(
-        [PartDifferenceRecord(name=part.name, **_difference_fields(part.difference)) for part in parts]
+        [
+            record_from(
+                part.difference, PartDifferenceRecord, name=part.name, **_difference_fields(part.difference)
+            )
+            for part in parts
+        ]
     )
 
 

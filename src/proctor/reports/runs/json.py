@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-from msgspec import Meta, Struct, convert
+from msgspec import Struct, convert
 
 from proctor.errors import ExitCode
 from proctor.model import Problem, Run
 from proctor.reports.formatting import to_json, to_json_line
+from proctor.reports.record_fields import about
 from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, trial_record
 from proctor.verdicts import worst_exit_code
 
@@ -17,41 +18,39 @@ from proctor.verdicts import worst_exit_code
 class FileIssueRecord(Struct, frozen=True, kw_only=True):
     """An error or a warning, with its place."""
 
-    line: Annotated[int | None, Meta(description="The line in it.", examples=[3])] = None
-    field: Annotated[str | None, Meta(description="The path of the field.", examples=["expected"])] = None
-    case: Annotated[str | None, Meta(description="The id of the case.", examples=["t1"])] = None
-    code: Annotated[str, Meta(description="A short stable name.", examples=["leak"])]
-    message: Annotated[str, Meta(description="A full sentence that says what to do.")]
+    line: Annotated[int | None, about("The line in it.", 3)] = None
+    field: Annotated[str | None, about("The path of the field.", "expected")] = None
+    case: Annotated[str | None, about("The id of the case.", "t1")] = None
+    code: Annotated[str, about("A short stable name.", "leak")]
+    message: Annotated[str, about("A full sentence that says what to do.")]
 
 
 class IssueRecord(Struct, frozen=True, kw_only=True):
     """An error or a warning with its place; unknown parts are null."""
 
-    path: Annotated[
-        str | None, Meta(description="The file, as it was named.", examples=["my_suite.jsonl"])
-    ] = None
-    line: Annotated[int | None, Meta(description="The line in it.", examples=[3])] = None
-    field: Annotated[str | None, Meta(description="The path of the field.", examples=["expected"])] = None
-    case: Annotated[str | None, Meta(description="The id of the case.", examples=["t1"])] = None
-    code: Annotated[str, Meta(description="A short stable name.", examples=["unknown-field"])]
-    message: Annotated[str, Meta(description="A full sentence that says what to do.")]
+    path: Annotated[str | None, about("The file, as it was named.", "my_suite.jsonl")] = None
+    line: Annotated[int | None, about("The line in it.", 3)] = None
+    field: Annotated[str | None, about("The path of the field.", "expected")] = None
+    case: Annotated[str | None, about("The id of the case.", "t1")] = None
+    code: Annotated[str, about("A short stable name.", "unknown-field")]
+    message: Annotated[str, about("A full sentence that says what to do.")]
 
 
 class FileValidationRecord(Struct, frozen=True, kw_only=True):
     """The errors and warnings of one suite."""
 
     path: str
-    dialect: Annotated[str | None, Meta(description="Null if it cannot be detected.")]
+    dialect: Annotated[str | None, about("Null if it cannot be detected.")]
     cases: int
-    errors: Annotated[tuple[FileIssueRecord, ...], Meta(description="Reasons why it cannot be saved.")]
-    warnings: Annotated[tuple[FileIssueRecord, ...], Meta(description="Doubts that do not prevent saving.")]
+    errors: Annotated[tuple[FileIssueRecord, ...], about("Reasons why it cannot be saved.")]
+    warnings: Annotated[tuple[FileIssueRecord, ...], about("Doubts that do not prevent saving.")]
 
 
 class ValidationRecord(Struct, frozen=True, kw_only=True):
     """A validation, as printed by `proctor validate --json`."""
 
     files: tuple[FileValidationRecord, ...]
-    exit_code: Annotated[int, Meta(description="0 if it can be saved, else 4.")]
+    exit_code: Annotated[int, about("0 if it can be saved, else 4.")]
 
 
 def render_summary(runs: Sequence[RunReport]) -> str:

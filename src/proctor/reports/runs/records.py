@@ -6,24 +6,12 @@ values; only UNSET ones are left out. JSON Schema comes from these classes, name
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from proctor.model import Evidence, Failure, Judgment, Output, Usage, Verdict
-
-RunId = Annotated[str, Meta(examples=["20261121-225349-e91629"])]
-Digest = Annotated[
-    str, Meta(examples=["sha256:2f1d0a6f0c3f1f0b8f6a3f6f0c9d1d5c7a3c0b1e4d2f5a6978b0c1d2e3f4a5b6"])
-]
-Time = Annotated[datetime, Meta(tz=True)]
-Status = Literal["running", "finished", "interrupted"]
-Split = Literal["dev", "holdout"]
-RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
-Interval = tuple[float, float] | None
-"""The two ends of a 95 % interval; null if there is none."""
-_PlannedCount = Annotated[int, Meta(description="Number of planned trials.")]
+from proctor.reports.record_fields import Digest, Interval, RepeatsRule, RunId, Split, Status, Time, about
 
 
 class VerdictCountsRecord(Struct, frozen=True, kw_only=True):
@@ -34,7 +22,7 @@ class VerdictCountsRecord(Struct, frozen=True, kw_only=True):
     failed: int
     errors: int
     unscored: int
-    cases: Annotated[int, Meta(description="Number of cases that `ci95` is based on.")]
+    cases: Annotated[int, about("Number of cases that `ci95` is based on.")]
     pass_rate: Annotated[float | None, Meta(examples=[0.8])]
     ci95: Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
 
@@ -51,8 +39,8 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     target: str
     judges: tuple[str, ...]
     status: Status
-    planned: _PlannedCount
-    missing: Annotated[int, Meta(description="Number of planned trials without a verdict.")]
+    planned: Annotated[int, about("Number of planned trials.")]
+    missing: Annotated[int, about("Number of planned trials without a verdict.")]
     total: int
     passed: int | None
     failed: int | None
@@ -61,9 +49,7 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     cases: int
     pass_rate: float | None
     ci95: Interval
-    measured: Annotated[
-        VerdictCountsRecord | None, Meta(description="The same without errors and unscored trials.")
-    ]
+    measured: Annotated[VerdictCountsRecord | None, about("The same without errors and unscored trials.")]
     repeats_rule: RepeatsRule
     sealed: bool
     tags: tuple[str, ...]
@@ -95,8 +81,7 @@ class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
     output_tokens: int
     cost_usd: float | None
     calibrations: Annotated[
-        tuple[dict[str, Any], ...],
-        Meta(description="For each judge that was used, how well it agrees with people."),
+        tuple[dict[str, Any], ...], about("For each judge that was used, how well it agrees with people.")
     ]
 
 
@@ -120,20 +105,19 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     failed: int
     errors: int
     unscored: int
-    cases: Annotated[int, Meta(description="Number of cases that `ci95` is based on.")]
+    cases: Annotated[int, about("Number of cases that `ci95` is based on.")]
     pass_rate: Annotated[float | None, Meta(examples=[0.8])]
     ci95: Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
     repeats_rule: RepeatsRule
     by_trial: Annotated[
-        VerdictCountsRecord | None, Meta(description="The numbers by trial, if each case counts once above.")
+        VerdictCountsRecord | None, about("The numbers by trial, if each case counts once above.")
     ]
     mean_score: float | None
     splits: Annotated[
-        dict[str, VerdictCountsRecord],
-        Meta(description="The numbers of `dev` and `holdout`, if the suite is split."),
+        dict[str, VerdictCountsRecord], about("The numbers of `dev` and `holdout`, if the suite is split.")
     ]
     split_notes: tuple[str, ...]
-    looks: Annotated[int | None, Meta(description="Number of accesses to this version's holdout.")]
+    looks: Annotated[int | None, about("Number of accesses to this version's holdout.")]
     by_category: dict[str, VerdictCountsRecord]
     by_tag: dict[str, VerdictCountsRecord]
     asked: int
@@ -142,7 +126,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     reused: int
     latency_ms: LatencyRecord
     usage: TokenUsageRecord
-    cost_usd: Annotated[float | None, Meta(description="Null if a price is unknown.")]
+    cost_usd: Annotated[float | None, about("Null if a price is unknown.")]
     judge: JudgeSummaryRecord
     refused_params: tuple[str, ...]
     prices_date: str | None
@@ -150,14 +134,11 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     started_at: Time
     finished_at: Time | None
     warnings: tuple[str, ...]
-    exit_code: Annotated[int, Meta(description="The exit code of `proctor run`.")]
+    exit_code: Annotated[int, about("The exit code of `proctor run`.")]
     stopped: Annotated[
-        str | UnsetType,
-        Meta(description="Why Proctor stopped it, as a sentence; absent if it did not."),
+        str | UnsetType, about("Why Proctor stopped it, as a sentence; absent if it did not.")
     ] = UNSET
-    bundle: Annotated[
-        str | UnsetType, Meta(description="The path of the bundle that was just written, if any.")
-    ] = UNSET
+    bundle: Annotated[str | UnsetType, about("The path of the bundle that was just written, if any.")] = UNSET
 
 
 class CallUsageRecord(Usage, frozen=True, kw_only=True, omit_defaults=False):
@@ -168,7 +149,7 @@ class OutputRecord(Output, frozen=True, kw_only=True, omit_defaults=False):
     """One answer of a target."""
 
     usage: CallUsageRecord | None = None
-    target: Annotated[str | None, Meta(description="The fallback target that answered, if any.")] = None
+    target: Annotated[str | None, about("The fallback target that answered, if any.")] = None
 
 
 class FailureRecord(Failure, frozen=True, kw_only=True, omit_defaults=False):
@@ -195,7 +176,7 @@ class ScoreRecord(Struct, frozen=True, kw_only=True, gc=False):
     value: float | None
     outcome: Verdict
     weight: float
-    required: Annotated[float | None, Meta(description="The minimum value, if the assertion is a gate.")]
+    required: Annotated[float | None, about("The minimum value, if the assertion is a gate.")]
     reason: str | None
     entries: tuple[EvidenceRecord, ...] | None
     judgments: tuple[JudgmentRecord, ...] | None
@@ -224,12 +205,12 @@ class ExportedTrialRecord(Struct, frozen=True, kw_only=True, gc=False):
     tags: tuple[str, ...]
     category: str | None
     split: Split | None
-    sealed: Annotated[bool, Meta(description="Whether it is held out: prompt and answer are null.")]
+    sealed: Annotated[bool, about("Whether it is held out: prompt and answer are null.")]
     started_at: Time
-    source_run: Annotated[str | None, Meta(description="The run that it was reused from, if it was.")]
+    source_run: Annotated[str | None, about("The run that it was reused from, if it was.")]
 
 
 class TrialRecord(ExportedTrialRecord, frozen=True, kw_only=True, gc=False):
     """A trial, as printed by `proctor runs show --case --json`, with its position."""
 
-    position: Annotated[int, Meta(description="The position of its case in the suite, from 0.")]
+    position: Annotated[int, about("The position of its case in the suite, from 0.")]

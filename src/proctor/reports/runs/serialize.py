@@ -15,6 +15,7 @@ from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.reports.formatting import round_interval
+from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.records import (
     ExportedTrialRecord,
     FailureRecord,
@@ -23,7 +24,6 @@ from proctor.reports.runs.records import (
     OutputRecord,
     RunRecord,
     ScoreRecord,
-    Split,
     TokenUsageRecord,
     VerdictCountsRecord,
 )
@@ -129,16 +129,7 @@ def case_results(report: RunReport) -> Iterator[CaseResult]:
 
 def counts_record(counts: Counts) -> VerdictCountsRecord:
     """Returns the counts of a run, a split, a category or a tag as a record."""
-    return VerdictCountsRecord(
-        total=counts.total,
-        passed=counts.passed,
-        failed=counts.failed,
-        errors=counts.errors,
-        unscored=counts.unscored,
-        cases=counts.cases,
-        pass_rate=counts.pass_rate,
-        ci95=round_interval(counts.ci95),
-    )
+    return record_from(counts, VerdictCountsRecord, ci95=round_interval(counts.ci95))
 
 
 def counts_by_tag(tally: Tally) -> dict[str, Counts]:
@@ -150,7 +141,7 @@ def counts_by_tag(tally: Tally) -> dict[str, Counts]:
 
 def run_record(report: RunReport) -> RunRecord:
     """Returns one run with its numbers as a record."""
-    run, tally, judge_usage = report.run, report.tally, report.tally.judge_usage
+    run, tally = report.run, report.tally
     return RunRecord(
         run=run.id,
         group=run.group,
@@ -178,16 +169,9 @@ def run_record(report: RunReport) -> RunRecord:
         graded=tally.graded_count,
         reused=tally.reused_count,
         latency_ms=LatencyRecord(**tally.latency_ms()),
-        usage=convert(tally.target_usage, TokenUsageRecord, from_attributes=True),
+        usage=record_from(tally.target_usage, TokenUsageRecord),
         cost_usd=tally.target_cost_usd,
-        judge=JudgeSummaryRecord(
-            calls=judge_usage.calls,
-            cached=judge_usage.cached,
-            input_tokens=judge_usage.input_tokens,
-            output_tokens=judge_usage.output_tokens,
-            cost_usd=judge_usage.cost_usd,
-            calibrations=_calibration_rows(report),
-        ),
+        judge=record_from(tally.judge_usage, JudgeSummaryRecord, calibrations=_calibration_rows(report)),
         refused_params=tuple(sorted(tally.refused_params)),
         prices_date=run.prices_date,
         tags=run.tags,

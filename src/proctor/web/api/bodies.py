@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from proctor.comparison.outcomes import SplitName
 from proctor.dialects import DIALECTS
-from proctor.reports.runs.records import Status
+from proctor.reports.record_fields import Status
 
 _LINES = '{"id": "t1", "input": "What is 2+2?", "expected": "4", "scorer": "exact"}\n'
 _VerdictName = Literal["pass", "fail", "error", "unscored"]

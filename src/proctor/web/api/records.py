@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from proctor.reports.certificates.run_certificate import CertificateRecord
+from proctor.reports.record_fields import Digest, RunId, Status, Time, about
 from proctor.reports.runs.json import IssueRecord
-from proctor.reports.runs.records import Digest, RunId, RunSummaryRecord, Status, Time, TrialRecord
+from proctor.reports.runs.records import RunSummaryRecord, TrialRecord
 from proctor.reports.suites import CaseRecord
 
 # --- suites and targets ------------------------------------------------------------------------------------
@@ -21,15 +22,15 @@ class SavedSuiteRecord(Struct, frozen=True, kw_only=True):
     version: Annotated[str, Meta(examples=["v1"])]
     state: Annotated[
         Literal["new", "same", "renewed", "earlier"],
-        Meta(
-            description="A new version; the current one, unchanged or with other tags, metadata, order or "
-            "holdout; or an earlier one, which becomes current again."
+        about(
+            "A new version; the current one, unchanged or with other tags, metadata, order or holdout; or "
+            "an earlier one, which becomes current again."
         ),
     ]
     cases: int
     dialect: str
     suite_digest: Digest
-    warnings: Annotated[tuple[IssueRecord, ...], Meta(description="Its warnings.")]
+    warnings: Annotated[tuple[IssueRecord, ...], about("Its warnings.")]
 
 
 class CasePageRecord(Struct, frozen=True, kw_only=True):
@@ -38,15 +39,15 @@ class CasePageRecord(Struct, frozen=True, kw_only=True):
     suite: str
     version: str
     cases: tuple[CaseRecord, ...]
-    next: Annotated[int | None, Meta(description="The `after` of the next page; null on the last one.")]
+    next: Annotated[int | None, about("The `after` of the next page; null on the last one.")]
 
 
 class ExportedFileRecord(Struct, frozen=True, kw_only=True):
     """A file of an exported suite."""
 
-    path: Annotated[str, Meta(description="Its path, with `/` between folders.", examples=["my_suite.jsonl"])]
-    text: Annotated[str | None, Meta(description="Its content; null if it is not text.")]
-    base64: Annotated[str | None, Meta(description="Its content if it is not text.")]
+    path: Annotated[str, about("Its path, with `/` between folders.", "my_suite.jsonl")]
+    text: Annotated[str | None, about("Its content; null if it is not text.")]
+    base64: Annotated[str | None, about("Its content if it is not text.")]
 
 
 class SuiteExportRecord(Struct, frozen=True, kw_only=True):
@@ -57,8 +58,7 @@ class SuiteExportRecord(Struct, frozen=True, kw_only=True):
     dialect: str
     files: tuple[ExportedFileRecord, ...]
     warnings: Annotated[
-        tuple[IssueRecord, ...],
-        Meta(description="What the dialect expresses differently, or cannot express."),
+        tuple[IssueRecord, ...], about("What the dialect expresses differently, or cannot express.")
     ]
 
 
@@ -82,7 +82,7 @@ class RunPageRecord(Struct, frozen=True, kw_only=True):
     """A page of runs, newest first."""
 
     runs: tuple[RunSummaryRecord, ...]
-    next: Annotated[str | None, Meta(description="The `after` of the next page; null on the last one.")]
+    next: Annotated[str | None, about("The `after` of the next page; null on the last one.")]
 
 
 class RunProgressRecord(Struct, frozen=True, kw_only=True):
@@ -90,8 +90,8 @@ class RunProgressRecord(Struct, frozen=True, kw_only=True):
 
     run: RunId
     group: str
-    status: Annotated[Status, Meta(description="`interrupted` includes runs whose process died.")]
-    planned: Annotated[int, Meta(description="Number of planned trials.")]
+    status: Annotated[Status, about("`interrupted` includes runs whose process died.")]
+    planned: Annotated[int, about("Number of planned trials.")]
     missing: int
     sealed: bool
     passed: int | None
@@ -99,31 +99,24 @@ class RunProgressRecord(Struct, frozen=True, kw_only=True):
     errors: int | None
     unscored: int | None
     started_at: Time
-    alive: Annotated[bool, Meta(description="Whether a process is running it now.")]
-    done: Annotated[int, Meta(description="Number of trials with a verdict.")]
-    waiting: Annotated[int, Meta(description="Number of answers that wait for judges.")]
-    per_second: Annotated[
-        float | None, Meta(description="Trials per second; null if no process is running it.")
-    ]
-    seconds_left: Annotated[float | None, Meta(description="Estimated time left.")]
-    cost_usd: Annotated[
-        float | None, Meta(description="Cost of the target so far; null if the price is unknown.")
-    ]
-    at: Annotated[Time, Meta(description="Time of this response.")]
+    alive: Annotated[bool, about("Whether a process is running it now.")]
+    done: Annotated[int, about("Number of trials with a verdict.")]
+    waiting: Annotated[int, about("Number of answers that wait for judges.")]
+    per_second: Annotated[float | None, about("Trials per second; null if no process is running it.")]
+    seconds_left: Annotated[float | None, about("Estimated time left.")]
+    cost_usd: Annotated[float | None, about("Cost of the target so far; null if the price is unknown.")]
+    at: Annotated[Time, about("Time of this response.")]
 
 
 class TrialPageRecord(Struct, frozen=True, kw_only=True):
     """A page of trials of a run."""
 
     trials: tuple[TrialRecord, ...]
-    total: Annotated[int, Meta(description="Number of matching trials on all pages.")]
+    total: Annotated[int, about("Number of matching trials on all pages.")]
     whole: Annotated[
-        bool,
-        Meta(
-            description="Whether every finished trial has been read; if not, repeat the request in a moment."
-        ),
+        bool, about("Whether every finished trial has been read; if not, repeat the request in a moment.")
     ]
-    next: Annotated[str | None, Meta(description="The `after` of the next page; null on the last one.")]
+    next: Annotated[str | None, about("The `after` of the next page; null on the last one.")]
     previous: str | None
 
 
@@ -131,9 +124,7 @@ class RevealRecord(Struct, frozen=True, kw_only=True):
     """A run whose held-out answers are shown until the server stops."""
 
     run: str
-    looks: Annotated[
-        int, Meta(description="Number of accesses to this version's holdout, this one included.")
-    ]
+    looks: Annotated[int, about("Number of accesses to this version's holdout, this one included.")]
 
 
 class EstimatePartRecord(Struct, frozen=True, kw_only=True):
@@ -145,8 +136,7 @@ class EstimatePartRecord(Struct, frozen=True, kw_only=True):
     input_tokens: int
     output_tokens: int
     counted: Annotated[
-        bool,
-        Meta(description="Whether it is based on earlier runs of the suite; else on the length of texts."),
+        bool, about("Whether it is based on earlier runs of the suite; else on the length of texts.")
     ]
     cost_usd: float | None
     seconds: float | None
@@ -160,26 +150,24 @@ class EstimateRecord(Struct, frozen=True, kw_only=True):
     dev: int | None
     holdout: int | None
     targets: int
-    calls: Annotated[int, Meta(description="Number of calls to targets.")]
+    calls: Annotated[int, about("Number of calls to targets.")]
     judge_calls: int
-    at_most: Annotated[
-        bool, Meta(description="Whether answers may be reused from earlier runs or the cache.")
-    ]
+    at_most: Annotated[bool, about("Whether answers may be reused from earlier runs or the cache.")]
     cost_usd: float | None
     seconds: float | None
     notes: tuple[str, ...]
     shares: tuple[EstimatePartRecord, ...]
-    command: Annotated[str, Meta(description="The equivalent command.")]
+    command: Annotated[str, about("The equivalent command.")]
 
 
 class StartRecord(Struct, frozen=True, kw_only=True):
     """Runs started here, by a process of its own that continues when this server stops."""
 
-    group: Annotated[str, Meta(description="The group of the runs.")]
+    group: Annotated[str, about("The group of the runs.")]
     command: str
-    alive: Annotated[bool, Meta(description="Whether the process is running.")]
-    runs: Annotated[tuple[str, ...], Meta(description="Ids of its runs in the store so far.")]
-    said: Annotated[tuple[str, ...], Meta(description="The last lines that the process wrote to stderr.")]
+    alive: Annotated[bool, about("Whether the process is running.")]
+    runs: Annotated[tuple[str, ...], about("Ids of its runs in the store so far.")]
+    said: Annotated[tuple[str, ...], about("The last lines that the process wrote to stderr.")]
     started_at: Time
 
 
@@ -200,13 +188,10 @@ class StoredCertificateRecord(Struct, frozen=True, kw_only=True):
     run: RunId
     made_at: Time
     certificate: CertificateRecord
-    badge_markdown: Annotated[str, Meta(description="The badge for a README.")]
+    badge_markdown: Annotated[str, about("The badge for a README.")]
     files: Annotated[
         dict[str, str],
-        Meta(
-            description="Addresses of its files: `certificate`, `markdown`, `badge`, `bundle`, perhaps "
-            "`public`."
-        ),
+        about("Addresses of its files: `certificate`, `markdown`, `badge`, `bundle`, perhaps `public`."),
     ]
 
 
@@ -220,18 +205,17 @@ class CheckRecord(Struct, frozen=True, kw_only=True):
     """One check of a bundle."""
 
     check: str
-    held: Annotated[bool | None, Meta(description="Null if it was not reached.")]
+    held: Annotated[bool | None, about("Null if it was not reached.")]
 
 
 class VerificationRecord(Struct, frozen=True, kw_only=True):
     """The result of checking a bundle."""
 
     holds: bool
-    wrong: Annotated[str | None, Meta(description="The first thing that is wrong.")]
+    wrong: Annotated[str | None, about("The first thing that is wrong.")]
     checks: tuple[CheckRecord, ...]
     bundle: Annotated[
-        dict[str, Any] | None,
-        Meta(description="The content of a valid bundle, as in `proctor verify --json`."),
+        dict[str, Any] | None, about("The content of a valid bundle, as in `proctor verify --json`.")
     ]
 
 
@@ -241,16 +225,11 @@ class VerificationRecord(Struct, frozen=True, kw_only=True):
 class ProblemDetails(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body of a problem response (RFC 9457)."""
 
-    type: Annotated[
-        str, Meta(description="Tells kinds of problems apart.", examples=["/api/v1/problems/not-found"])
-    ]
-    title: Annotated[
-        str, Meta(description="What kind of problem this is.", examples=["There is no such thing here"])
-    ]
-    status: Annotated[int, Meta(description="The status again.", examples=[404])]
-    detail: Annotated[str, Meta(description="A full sentence that says what to do.")]
-    instance: Annotated[str, Meta(description="The path that was asked for.")] = ""
+    type: Annotated[str, about("Tells kinds of problems apart.", "/api/v1/problems/not-found")]
+    title: Annotated[str, about("What kind of problem this is.", "There is no such thing here")]
+    status: Annotated[int, about("The status again.", 404)]
+    detail: Annotated[str, about("A full sentence that says what to do.")]
+    instance: Annotated[str, about("The path that was asked for.")] = ""
     errors: Annotated[
-        tuple[IssueRecord, ...],
-        Meta(description="Each thing that is wrong with what was sent; often none."),
+        tuple[IssueRecord, ...], about("Each thing that is wrong with what was sent; often none.")
     ]

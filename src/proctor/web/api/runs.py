@@ -12,6 +12,7 @@ from starlette.requests import Request
 
 from proctor.model import Run
 from proctor.protocols import Store
+from proctor.reports.record_fields import record_from
 from proctor.reports.runs.listing import summary_record
 from proctor.reports.runs.records import RunRecord
 from proctor.services.runs.reading.catalogue_sync import RunSummary
@@ -81,18 +82,10 @@ def _progress(store: Store, run: Run, run_summary: RunSummary) -> RunProgressRec
     done_count = run.planned - counts.missing
     elapsed_s = ((run.finished_at or now) - run.started_at).total_seconds()
     rate = done_count / elapsed_s if run_summary.alive and elapsed_s > 0 else None
-    return RunProgressRecord(
-        run=run.id,
-        group=run.group,
+    return record_from(
+        counts,
+        RunProgressRecord,
         status=run_summary.status,
-        planned=run.planned,
-        missing=counts.missing,
-        sealed=counts.sealed,
-        passed=counts.passed,
-        failed=counts.failed,
-        errors=counts.errors,
-        unscored=counts.unscored,
-        started_at=run.started_at,
         alive=run_summary.alive,
         done=done_count,
         waiting=max(0, run_summary.stored - done_count),

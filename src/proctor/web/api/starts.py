@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 
 from proctor.protocols import Store
+from proctor.reports.record_fields import record_from
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.web.api.bodies import EmptyRequest, RunRequest, StartRequest
 from proctor.web.api.operations import Created, operation
@@ -140,13 +141,12 @@ def _to_raw_form(body: RunRequest) -> RawForm:
 def _start_record(project: Project, store: Store, started_run: StartedRun) -> StartRecord:
     processes = get_run_processes(project)
     alive = processes.is_alive(started_run)
-    return StartRecord(
-        group=started_run.group,
-        command=started_run.command,
+    return record_from(
+        started_run,
+        StartRecord,
         alive=alive,
         runs=tuple([run.id for run in processes.list_runs(store, started_run.group)]),
         said=tuple(processes.read_output(started_run)),
-        started_at=started_run.started_at,
     )
 
 
@@ -157,30 +157,13 @@ def _new_start(project: Project, store: Store, started_run: StartedRun) -> Creat
 
 def _estimate_record(estimate: Estimate, command: str) -> EstimateRecord:
     shares = [
-        EstimatePartRecord(
-            name=share.name,
-            judging=share.judging,
-            calls=share.calls,
+        record_from(
+            share,
+            EstimatePartRecord,
             input_tokens=share.usage.input_tokens,
             output_tokens=share.usage.output_tokens,
             counted=share.is_measured,
-            cost_usd=share.cost_usd,
-            seconds=share.seconds,
         )
         for share in estimate.shares
     ]
-    return EstimateRecord(
-        sentence=estimate.sentence,
-        cases=estimate.cases,
-        dev=estimate.dev,
-        holdout=estimate.holdout,
-        targets=estimate.targets,
-        calls=estimate.calls,
-        judge_calls=estimate.judge_calls,
-        at_most=estimate.at_most,
-        cost_usd=estimate.cost_usd,
-        seconds=estimate.seconds,
-        notes=estimate.notes,
-        shares=tuple(shares),
-        command=command,
-    )
+    return record_from(estimate, EstimateRecord, shares=tuple(shares), command=command)

@@ -20,7 +20,8 @@ from proctor.codec import decode, encode_in_order
 from proctor.errors import ExitCode
 from proctor.model import Run, Verdict
 from proctor.protocols import Store, TrialUpdate
-from proctor.reports.runs.records import RunRecord, Status
+from proctor.reports.record_fields import Status
+from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import (
     RunReport,
     access_note,
