@@ -23,7 +23,7 @@ test-all *ARGS:
 
 # The same on another day and in another time zone.
 test-later *ARGS:
-    TZ=Pacific/Kiritimati {{ bin }}python tests/clock.py +400d {{ bin }}pytest -m "" {{ ARGS }}
+    TZ=Pacific/Kiritimati {{ bin }}python tests/support/clock.py +400d {{ bin }}pytest -m "" {{ ARGS }}
 
 # The tests of the documentation only.
 docs:

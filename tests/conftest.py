@@ -1,29 +1,17 @@
-"""What tests of several folders need: cases and trials in one line, and files that hold what is expected.
-
-After a change that is meant, `PROCTOR_REWRITE_GOLDEN=1 pytest` writes every golden file anew; read the
-difference before you keep it.
-"""
+"""How tests run: hypothesis' profiles, folders in memory, the clock, and marks."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-import clock
 from proctor.eval import CodeSandbox
-from proctor.model import Case, Failure, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
-from proctor.reports.runs.serialize import RunReport, TrialResult
-from proctor.verdicts import Tally, pass_rules_for, run_exit_code
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+from support import clock
 
 # Every run tries other examples, so 30 of them each time find what hypothesis' hundred would. No deadline: on
 # a busy machine an example takes as long as it takes.
@@ -79,87 +67,3 @@ def sandboxed() -> None:
     lack = CodeSandbox.lack()
     if lack:
         pytest.skip(lack)
-
-
-@pytest.fixture(scope="session")
-def case() -> Callable[..., Case]:
-    """A case of one user message; further fields by name."""
-
-    def make(id: str = "c", text: str = "2 + 2?", **fields: Any) -> Case:  # noqa: A002  # the field's name
-        return Case(id=id, input=(Message(role="user", content=text),), **fields)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def score() -> Callable[..., Score]:
-    """A score from its value: 1 passes, less fails, None is unscored; further fields by name."""
-
-    def make(value: float | None, **fields: Any) -> Score:
-        outcome = Verdict.UNSCORED if value is None else Verdict.PASS if value == 1 else Verdict.FAIL
-        given: dict[str, Any] = {"grader": "exact", "name": "exact", "value": value, "outcome": outcome}
-        return Score(**given | fields)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def trial() -> Callable[..., Trial]:
-    """A trial that answered with a text, or failed when the text is None; scores and fields follow."""
-
-    def make(text: str | None, *scores: Score, **fields: Any) -> Trial:
-        output = None if text is None else Output(text=text)
-        failure = Failure(stage="target", kind="timeout", message="Too late.") if text is None else None
-        given: dict[str, Any] = {
-            "case_id": "c",
-            "position": 0,
-            "sent": "sha256:0",
-            "output": output,
-            "failure": failure,
-            "scores": scores,
-            "started_at": NOON,
-        }
-        return Trial(**given | fields)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def reported() -> Callable[..., RunReport]:
-    """A finished run as reports see it, of trials and their cases; fields of the run follow by name."""
-
-    def make(*pairs: tuple[Trial, Case], **fields: Any) -> RunReport:
-        given: dict[str, Any] = {
-            "id": "20260301-120000-abc123",
-            "group": "20260301-120000-000000",
-            "suite": Suite(name="s", dialect="pramana"),
-            "target": TargetSpec(name="echo", kind="echo"),
-            "status": "finished",
-            "started_at": NOON,
-            "finished_at": NOON + timedelta(seconds=2.5),
-            "planned": len(pairs),
-        }
-        run = Run(**given | fields)
-        tally = Tally(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
-        rows = [TrialResult(trial=made, verdict=tally.add(made, of), case=of) for made, of in pairs]
-        return RunReport(
-            run=run,
-            tally=tally,
-            exit_code=run_exit_code(tally.result_counts, run.settings),
-            rows=lambda: iter(rows),
-        )
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def golden() -> Callable[[Path, str], None]:
-    """Holds a text against a file, byte for byte."""
-
-    def check(path: Path, text: str) -> None:
-        if os.environ.get("PROCTOR_REWRITE_GOLDEN"):
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(text.encode("utf-8"))
-        assert path.read_bytes().decode("utf-8") == text
-
-    return check

@@ -22,8 +22,9 @@ from proctor.certification import (
 )
 from proctor.errors import ExitCode
 from proctor.holdout import holdout_positions
-from proctor.model import Run, Selection, Settings, SplitRule, Suite, TargetSpec
+from proctor.model import Run, Selection, Settings, SplitRule, Suite
 from proctor.stats import wilson
+from support.builders import ECHO
 
 
 def against(terms: CertificationTerms | None = None, **given: Any) -> list[str]:
@@ -38,7 +39,7 @@ def made(suite: Suite | None = None, regrade_of: str | None = None, **settings: 
         id="r",
         group="g",
         suite=suite or Suite(name="s", dialect="meridian"),
-        target=TargetSpec(name="echo", kind="echo"),
+        target=ECHO,
         settings=Settings(**settings),
         started_at=datetime(2026, 3, 1, tzinfo=UTC),
         regrade_of=regrade_of,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from clock import moved, seconds
+from support.clock import moved, seconds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries are preloaded otherwise there")
 

@@ -57,6 +57,7 @@ from proctor.model import (
     Workspace,
     suites_and_runs,
 )
+from support.builders import ECHO
 
 NOUNS = [
     noun
@@ -234,7 +235,7 @@ def test_a_digest_is_what_it_always_was(found: str, digits: str) -> None:
             b'proctor/assertion/1\n["exact",{"value":"4"},1.0,null,false]',
         ),
         (
-            target_digest(TargetSpec(name="echo", kind="echo")),
+            target_digest(ECHO),
             b'proctor/target/1\n["echo","",null,{"seed":42,"temperature":0.0}]',
         ),
         (settings_digest((Selection(), None)), b"proctor/settings/1\n[{},null]"),

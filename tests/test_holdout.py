@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import floor
 from typing import Any
 
@@ -27,6 +27,7 @@ from proctor.model import (
     Verdict,
     Workspace,
 )
+from support.builders import make_trial
 
 RULE = SplitRule()
 IDS = st.lists(st.text(max_size=6), unique=True, min_size=1, max_size=30)
@@ -240,7 +241,7 @@ def test_another_seed_shuffles_otherwise() -> None:
 # --- sealing -----------------------------------------------------------------------------------------------
 
 
-def told(trial: Callable[..., Trial]) -> Trial:
+def told() -> Trial:
     """A trial with something in every place that tells of its answer."""
     score = Score(
         grader="rubric",
@@ -255,13 +256,11 @@ def told(trial: Callable[..., Trial]) -> Trial:
         judgments=(Judgment(judge="j", prompt_digest="sha256:2", feedback="curt", raw="no"),),
         details={"words": 1},
     )
-    return trial("no", score, case_id="a", position=3, repeat=1, split="holdout", source_run="r")
+    return make_trial("no", score, case_id="a", position=3, repeat=1, split="holdout", source_run="r")
 
 
-def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answer(
-    trial: Callable[..., Trial],
-) -> None:
-    whole = told(trial)
+def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answer() -> None:
+    whole = told()
     found = seal_trial(whole)
     assert found.output is None
     assert (found.case_id, found.position, found.repeat, found.split) == ("a", 3, 1, "holdout")
@@ -279,15 +278,17 @@ def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answe
     )
 
 
-def test_a_sealed_failure_keeps_its_stage_and_kind(trial: Callable[..., Trial]) -> None:
-    found = seal_trial(trial(None, failure=Failure(stage="grading", kind="http", message="It said: no.")))
+def test_a_sealed_failure_keeps_its_stage_and_kind() -> None:
+    found = seal_trial(
+        make_trial(None, failure=Failure(stage="grading", kind="http", message="It said: no."))
+    )
     assert found.failure == Failure(stage="grading", kind="http", message=SEALED_REASON)
 
 
-def test_sealing_leaves_the_trial_it_is_given_as_it_is_and_twice_is_once(trial: Callable[..., Trial]) -> None:
-    whole = told(trial)
+def test_sealing_leaves_the_trial_it_is_given_as_it_is_and_twice_is_once() -> None:
+    whole = told()
     assert seal_trial(seal_trial(whole)) == seal_trial(whole)
-    assert whole == told(trial)
+    assert whole == told()
 
 
 def test_a_sealed_case_keeps_only_what_numbers_are_counted_by() -> None:

@@ -18,8 +18,8 @@ import click
 import pytest
 
 import proctor
-from patience import PATIENCE_S
 from proctor.cli.main import COMMANDS, cli
+from support.waiting import PATIENCE_S
 
 SOURCE = Path(proctor.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -33,6 +33,7 @@ from proctor.plan import (
     plan_trials,
 )
 from proctor.protocols import StoredCase, StoredTrial
+from support.builders import make_trial
 
 LETTERS = "abcdefghij"  # of which SplitRule() holds out f and j
 
@@ -200,9 +201,11 @@ def plan(
     return list(found)
 
 
-def stored(make: Callable[..., Trial], position: int, repeat: int = 0, state: str = "done") -> StoredTrial:
+def stored(position: int, repeat: int = 0, state: str = "done") -> StoredTrial:
     """A stored trial: `done`, `waiting` for its grades, or an `error` without an output."""
-    made = make(None if state == "error" else f"answer {position}.{repeat}", position=position, repeat=repeat)
+    made = make_trial(
+        None if state == "error" else f"answer {position}.{repeat}", position=position, repeat=repeat
+    )
     verdict = {"done": Verdict.PASS, "waiting": None, "error": Verdict.ERROR}[state]
     return StoredTrial(trial=made, verdict=verdict)
 
@@ -255,11 +258,11 @@ def test_planning_takes_a_case_only_when_its_trial_is_wanted() -> None:
     assert [each.case.id for each in stream] == ["b", "c"]
 
 
-def test_what_was_graded_stays_and_what_waits_is_planned_with_its_output(trial: Callable[..., Trial]) -> None:
+def test_what_was_graded_stays_and_what_waits_is_planned_with_its_output() -> None:
     cases = [case(letter) for letter in "abcd"]
     kept: list[tuple[str, str]] = []
     earlier = earlier_of(
-        [stored(trial, 0), stored(trial, 1, state="waiting"), stored(trial, 2, state="error")],
+        [stored(0), stored(1, state="waiting"), stored(2, state="error")],
         stays=lambda each, _case: each.verdict is not None,
         kept=lambda one, of: kept.append((str(one.trial.output and one.trial.output.text), of.id)),
     )
@@ -268,11 +271,9 @@ def test_what_was_graded_stays_and_what_waits_is_planned_with_its_output(trial: 
     assert [(one.case.id, one.output) for one in planned] == [("b", Output(text="answer 1.0")), ("d", None)]
 
 
-def test_what_went_wrong_is_asked_again_and_its_source_is_named_only_with_an_output(
-    trial: Callable[..., Trial],
-) -> None:
+def test_what_went_wrong_is_asked_again_and_its_source_is_named_only_with_an_output() -> None:
     earlier = earlier_of(
-        [stored(trial, 0), stored(trial, 1, state="error"), stored(trial, 2, state="waiting")],
+        [stored(0), stored(1, state="error"), stored(2, state="waiting")],
         stays=lambda each, _case: each.verdict is Verdict.PASS,
         source_run="run-1",
     )
@@ -292,26 +293,24 @@ def test_what_went_wrong_is_asked_again_and_its_source_is_named_only_with_an_out
     ],
 )
 def test_outputs_graded_together_stay_together_or_are_all_graded_again(
-    trial: Callable[..., Trial], states: list[str], planned: list[tuple[int, bool]]
+    states: list[str], planned: list[tuple[int, bool]]
 ) -> None:
     earlier = earlier_of(
-        [stored(trial, 0, repeat, state) for repeat, state in enumerate(states)],
+        [stored(0, repeat, state) for repeat, state in enumerate(states)],
         stays=lambda each, _case: each.verdict is not None,
     )
     found = plan([case("a", repeats=3)], earlier=earlier, together=lambda _case: True)
     assert [(one.repeat, one.output is not None) for one in found] == planned
 
 
-def test_an_earlier_trial_of_a_case_that_is_not_asked_is_nobody_elses(trial: Callable[..., Trial]) -> None:
+def test_an_earlier_trial_of_a_case_that_is_not_asked_is_nobody_elses() -> None:
     cases = [case("a"), case("b")]
-    earlier = earlier_of([stored(trial, 0)])
+    earlier = earlier_of([stored(0)])
     assert places(plan(cases, index_of(cases, Selection(ids=("b",))), earlier=earlier)) == [(1, 0)]
 
 
-def test_an_earlier_repeat_beyond_those_asked_does_not_stand_for_a_missing_one(
-    trial: Callable[..., Trial],
-) -> None:
-    earlier = earlier_of([stored(trial, 0, 0), stored(trial, 0, 2)])
+def test_an_earlier_repeat_beyond_those_asked_does_not_stand_for_a_missing_one() -> None:
+    earlier = earlier_of([stored(0, 0), stored(0, 2)])
     found = plan([case("a", repeats=2)], earlier=earlier, together=lambda _case: True)
     assert places(found) == [(0, 0), (0, 1)]
 
@@ -326,11 +325,11 @@ SUITES = st.lists(
 
 @given(SUITES, st.booleans())
 def test_whatever_is_there_already_every_trial_is_kept_or_planned_and_never_both(
-    trial: Callable[..., Trial], suite: list[tuple[list[str | None], bool]], errors_stay: bool
+    suite: list[tuple[list[str | None], bool]], errors_stay: bool
 ) -> None:
     cases = [case(str(place), repeats=len(states)) for place, (states, _) in enumerate(suite)]
     there = {
-        (position, repeat): stored(trial, position, repeat, state)
+        (position, repeat): stored(position, repeat, state)
         for position, (states, _) in enumerate(suite)
         for repeat, state in enumerate(states)
         if state is not None

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from hostile_texts import FAMILIES, HOSTILE_TEXTS, raw_characters, terminal_faults
 from proctor.safe_text import (
     csv_cell,
     display_width,
@@ -23,6 +22,7 @@ from proctor.safe_text import (
     terminal_text,
     truncate,
 )
+from support.hostile_texts import FAMILIES, HOSTILE_TEXTS, raw_characters, terminal_faults
 
 any_text = st.text() | st.sampled_from(HOSTILE_TEXTS)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,17 +21,17 @@ from proctor.model import (
     SuiteDefaults,
 )
 from proctor.suite_diff import CaseChange, CaseRename, Diff, FieldChange, diff_suites
+from support.builders import make_case
 
 SUITE = Suite(name="s", dialect="meridian")
-Make = Callable[..., Case]
 
 
 def between(old: Sequence[Case], new: Sequence[Case]) -> Diff:
     return diff_suites(SUITE, old, SUITE, new)
 
 
-def letters(case: Make, ids: str) -> list[Case]:
-    return [case(letter, f"What is {letter}?") for letter in ids]
+def letters(ids: str) -> list[Case]:
+    return [make_case(letter, f"What is {letter}?") for letter in ids]
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def letters(case: Make, ids: str) -> list[Case]:
     ],
 )
 def test_cases_are_added_removed_and_moved(
-    case: Make, old: str, new: str, added: str, removed: str, moved: int, same: int
+    old: str, new: str, added: str, removed: str, moved: int, same: int
 ) -> None:
-    found = between(letters(case, old), letters(case, new))
+    found = between(letters(old), letters(new))
     assert ("".join(found.added), "".join(found.removed)) == (added, removed)
     assert (found.moved, found.same, found.renamed, found.changed) == (moved, same, (), ())
     assert found.is_empty == (old == new)
@@ -83,10 +83,10 @@ def test_cases_are_added_removed_and_moved(
     ],
 )  # fmt: skip
 def test_a_case_is_told_apart_field_by_field(
-    case: Make, before: dict[str, Any], after: dict[str, Any], expected: list[FieldChange]
+    before: dict[str, Any], after: dict[str, Any], expected: list[FieldChange]
 ) -> None:
-    same = case("other", "Who?")
-    found = between([same, case(**before)], [same, case(**after)])
+    same = make_case("other", "Who?")
+    found = between([same, make_case(**before)], [same, make_case(**after)])
     assert [(one.case, list(one.changes)) for one in found.changed] == [("c", expected)]
     assert list(map(repr, found.changed[0].changes)) == list(map(repr, expected))  # 1, 1.0 and True are equal
     assert (found.same, found.added, found.removed, found.renamed) == (1, (), (), ())
@@ -114,17 +114,17 @@ def test_paths_lead_into_messages_and_assertions() -> None:
     )
 
 
-def test_a_case_with_another_id_alone_is_renamed(case: Make) -> None:
-    old = [case("a", "Same?"), case("b", "Other?", expected="x"), case("gone", "Old?")]
-    new = [case("b2", "Other?", expected="x"), case("a", "Same?"), case("come", "New?")]
+def test_a_case_with_another_id_alone_is_renamed() -> None:
+    old = [make_case("a", "Same?"), make_case("b", "Other?", expected="x"), make_case("gone", "Old?")]
+    new = [make_case("b2", "Other?", expected="x"), make_case("a", "Same?"), make_case("come", "New?")]
     found = between(old, new)
     assert found.renamed == (CaseRename("b", "b2"),)
     assert (found.added, found.removed, found.changed) == (("come",), ("gone",), ())
     assert (found.same, found.moved) == (1, 1)
 
 
-def test_a_renamed_case_tells_what_else_is_new_of_it(case: Make) -> None:
-    found = between([case("a", tags=("x",))], [case("b", tags=("y",))])
+def test_a_renamed_case_tells_what_else_is_new_of_it() -> None:
+    found = between([make_case("a", tags=("x",))], [make_case("b", tags=("y",))])
     assert found.renamed == (CaseRename("a", "b"),)
     assert found.changed == (CaseChange("b", (FieldChange("tags", ["x"], ["y"]),)),)
     assert found.same == 0
@@ -143,23 +143,23 @@ def test_a_renamed_case_tells_what_else_is_new_of_it(case: Make) -> None:
     ],
 )
 def test_a_case_that_is_named_after_a_file_is_not_changed_by_the_files_new_name(
-    case: Make, old: dict[str, str], new: dict[str, str], more: list[str] | None
+    old: dict[str, str], new: dict[str, str], more: list[str] | None
 ) -> None:
     ids = ("soup[n=4]~cook", "stew[n=4]~chef") if new.get("prompt") else ("soup[n=4]", "stew[n=4]")
-    found = between([case(ids[0], metadata=old)], [case(ids[1], metadata=new)])
+    found = between([make_case(ids[0], metadata=old)], [make_case(ids[1], metadata=new)])
     assert found.renamed == (CaseRename(*ids),)
     fields = [change.field for changed in found.changed for change in changed.changes]
     assert fields == ([f"metadata.{name}" for name in new] if more is None else more)
 
 
 @pytest.mark.parametrize("fields", [{"expected": "other"}, {"text": "Other?"}])
-def test_a_case_that_is_asked_or_judged_otherwise_is_another_one(case: Make, fields: dict[str, Any]) -> None:
-    found = between([case("a", expected="x")], [case("b", **{"expected": "x"} | fields)])
+def test_a_case_that_is_asked_or_judged_otherwise_is_another_one(fields: dict[str, Any]) -> None:
+    found = between([make_case("a", expected="x")], [make_case("b", **{"expected": "x"} | fields)])
     assert (found.renamed, found.added, found.removed) == ((), ("b",), ("a",))
 
 
-def test_equal_cases_are_renamed_one_by_one(case: Make) -> None:
-    found = between([case("a"), case("b"), case("c")], [case("x"), case("y")])
+def test_equal_cases_are_renamed_one_by_one() -> None:
+    found = between([make_case("a"), make_case("b"), make_case("c")], [make_case("x"), make_case("y")])
     assert found.renamed == (CaseRename("a", "x"), CaseRename("b", "y"))
     assert (found.removed, found.added) == (("c",), ())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import Any
@@ -23,7 +22,6 @@ from proctor.model import (
     Score,
     Settings,
     Suite,
-    TargetSpec,
     Trial,
     Usage,
     Verdict,
@@ -40,10 +38,10 @@ from proctor.verdicts import (
     trial_score,
     worst_exit_code,
 )
+from support.builders import ECHO, NOON, make_case, make_trial
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 ALL = PassRule()
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def row(value: float | None, weight: float = 1.0, required: float | None = None) -> Score:
@@ -89,23 +87,21 @@ def partly(value: float, weight: float = 1.0) -> Score:
         ([partly(0.6)], PASS),
     ],
 )
-def test_a_verdict_follows_the_first_rule_that_holds(
-    trial: Callable[..., Trial], scores: list[Score], verdict: Verdict
-) -> None:
-    assert decide_verdict(trial("four", *scores), ALL) is verdict
+def test_a_verdict_follows_the_first_rule_that_holds(scores: list[Score], verdict: Verdict) -> None:
+    assert decide_verdict(make_trial("four", *scores), ALL) is verdict
 
 
-def test_a_score_whose_outcome_is_an_error_is_no_pass(trial: Callable[..., Trial]) -> None:
+def test_a_score_whose_outcome_is_an_error_is_no_pass() -> None:
     broken = Score(grader="g", name="g", outcome=ERROR)
-    assert decide_verdict(trial("four", broken), ALL) is UNSCORED
+    assert decide_verdict(make_trial("four", broken), ALL) is UNSCORED
 
 
 @pytest.mark.parametrize("rule", [ALL, PassRule(threshold=0.0)])
 @pytest.mark.parametrize("scores", [[], [row(1.0)], [row(0.0, required=1.0)], [row(None)]])
 def test_a_trial_without_an_output_is_an_error_whatever_its_scores(
-    trial: Callable[..., Trial], scores: list[Score], rule: PassRule
+    scores: list[Score], rule: PassRule
 ) -> None:
-    assert decide_verdict(trial(None, *scores), rule) is ERROR
+    assert decide_verdict(make_trial(None, *scores), rule) is ERROR
 
 
 @pytest.mark.parametrize(
@@ -134,9 +130,9 @@ def test_a_trial_without_an_output_is_an_error_whatever_its_scores(
     ],
 )
 def test_a_threshold_is_reached_by_the_weighted_mean(
-    trial: Callable[..., Trial], threshold: float, scores: list[Score], verdict: Verdict
+    threshold: float, scores: list[Score], verdict: Verdict
 ) -> None:
-    assert decide_verdict(trial("four", *scores), PassRule(threshold=threshold)) is verdict
+    assert decide_verdict(make_trial("four", *scores), PassRule(threshold=threshold)) is verdict
 
 
 @pytest.mark.parametrize(
@@ -151,30 +147,26 @@ def test_a_threshold_is_reached_by_the_weighted_mean(
     ],
 )
 def test_a_score_is_the_weighted_mean_of_what_counts_and_could_be_had(
-    trial: Callable[..., Trial], scores: list[Score], mean: float | None
+    scores: list[Score], mean: float | None
 ) -> None:
-    assert trial_score(trial("four", *scores)) == mean
+    assert trial_score(make_trial("four", *scores)) == mean
 
 
 WEIGHTED = st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 100)), min_size=1, max_size=8)
 
 
 @given(WEIGHTED, st.randoms())
-def test_the_order_of_the_scores_changes_nothing(
-    trial: Callable[..., Trial], pairs: list[tuple[float, float]], random: Any
-) -> None:
+def test_the_order_of_the_scores_changes_nothing(pairs: list[tuple[float, float]], random: Any) -> None:
     scores = [row(value, weight) for value, weight in pairs]
     mixed = random.sample(scores, len(scores))
-    one, other = trial("x", *scores), trial("x", *mixed)
+    one, other = make_trial("x", *scores), make_trial("x", *mixed)
     assert trial_score(one) == pytest.approx(trial_score(other))
     assert decide_verdict(one, ALL) is decide_verdict(other, ALL)
 
 
 @given(WEIGHTED)
-def test_full_marks_pass_every_threshold_whatever_the_weights(
-    trial: Callable[..., Trial], pairs: list[tuple[float, float]]
-) -> None:
-    perfect = trial("x", *[row(1.0, weight) for _, weight in pairs])
+def test_full_marks_pass_every_threshold_whatever_the_weights(pairs: list[tuple[float, float]]) -> None:
+    perfect = make_trial("x", *[row(1.0, weight) for _, weight in pairs])
     assert decide_verdict(perfect, PassRule(threshold=1.0)) is PASS
 
 
@@ -189,7 +181,7 @@ def test_the_runs_threshold_outranks_the_suites(
         id="r",
         group="g",
         suite=Suite(name="s", dialect="pramana", pass_rule=PassRule(threshold=of_suite)),
-        target=TargetSpec(name="echo", kind="echo"),
+        target=ECHO,
         settings=Settings(threshold=of_run),
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
@@ -256,17 +248,17 @@ def test_the_interval_always_contains_the_rate(added: list[tuple[Verdict, bool]]
     assert counts.pass_rate - 1e-12 <= high <= 1
 
 
-def test_a_tally_adds_up_a_run(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
+def test_a_tally_adds_up_a_run() -> None:
     tally = Tally(lambda _case: ALL)
-    easy = case("a", category="math", tags=("easy",))
+    easy = make_case("a", category="math", tags=("easy",))
     verdicts = [
         tally.add(
-            answered(trial, 10.0, row(1.0), split="dev"),
-            case("a", category="math", tags=("easy", "short")),
+            answered(10.0, row(1.0), split="dev"),
+            make_case("a", category="math", tags=("easy", "short")),
         ),
-        tally.add(answered(trial, 30.0, row(0.5), split="dev", repeat=1), easy),
-        tally.add(trial(None, split="holdout"), case("b", category="words")),
-        tally.add(answered(trial, 20.0, row(None), split="holdout"), case("c", tags=("easy",))),
+        tally.add(answered(30.0, row(0.5), split="dev", repeat=1), easy),
+        tally.add(make_trial(None, split="holdout"), make_case("b", category="words")),
+        tally.add(answered(20.0, row(None), split="holdout"), make_case("c", tags=("easy",))),
     ]
     assert verdicts == [PASS, FAIL, ERROR, UNSCORED]
     whole = tally.all
@@ -289,7 +281,7 @@ def test_a_tally_adds_up_a_run(trial: Callable[..., Trial], case: Callable[..., 
     assert tally.refused_params == {"seed"}
 
 
-def answered(trial: Callable[..., Trial], latency_ms: float, *scores: Score, **fields: Any) -> Trial:
+def answered(latency_ms: float, *scores: Score, **fields: Any) -> Trial:
     output = Output(
         text="x",
         usage=Usage(input_tokens=10, output_tokens=2),
@@ -298,7 +290,7 @@ def answered(trial: Callable[..., Trial], latency_ms: float, *scores: Score, **f
         model="m-1",
         refused_params=("seed",),
     )
-    return trial("x", *scores, **({"output": output} | fields))
+    return make_trial("x", *scores, **({"output": output} | fields))
 
 
 def test_a_tally_of_nothing_knows_nothing() -> None:
@@ -308,23 +300,19 @@ def test_a_tally_of_nothing_knows_nothing() -> None:
     assert tally.latency_ms() == {"p50": None, "p95": None, "mean": None}
 
 
-def test_one_unknown_price_makes_the_whole_cost_unknown(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
+def test_one_unknown_price_makes_the_whole_cost_unknown() -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(trial, 1.0, row(1.0)), case())
+    tally.add(answered(1.0, row(1.0)), make_case())
     assert tally.known_cost_usd == 0.01
-    tally.add(trial("free?", row(1.0)), case())
+    tally.add(make_trial("free?", row(1.0)), make_case())
     assert tally.known_cost_usd is None
 
 
-def test_a_trial_that_failed_costs_nothing_and_is_no_cost_by_itself(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
+def test_a_trial_that_failed_costs_nothing_and_is_no_cost_by_itself() -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(trial(None), case())
+    tally.add(make_trial(None), make_case())
     assert tally.known_cost_usd is None
-    tally.add(answered(trial, 1.0, row(1.0)), case())
+    tally.add(answered(1.0, row(1.0)), make_case())
     assert tally.known_cost_usd == 0.01
 
 
@@ -341,38 +329,29 @@ def judged(*costs: float | None, **fields: Any) -> Score:
     [(0.01, 0.5, 0.51, 0.51), (0.01, None, None, 0.01), (None, 0.5, None, 0.5), (None, None, None, 0.0)],
 )
 def test_what_the_target_and_the_judges_cost_is_counted_apart(
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    target: float | None,
-    judges: float | None,
-    whole: float | None,
-    least: float,
+    target: float | None, judges: float | None, whole: float | None, least: float
 ) -> None:
     tally = Tally(lambda _case: ALL)
     output = Output(text="x", usage=Usage(input_tokens=10, output_tokens=2), cost_usd=target)
-    tally.add(trial("x", judged(judges), output=output), case())
+    tally.add(make_trial("x", judged(judges), output=output), make_case())
     assert (tally.target_cost_usd, tally.judge_usage.cost_usd) == (target, judges)
     assert tally.known_cost_usd == (whole if whole is None else pytest.approx(whole))
     assert tally.least_cost_usd == pytest.approx(least)
 
 
-def test_calls_and_tokens_of_judges_are_not_the_targets(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
+def test_calls_and_tokens_of_judges_are_not_the_targets() -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(trial, 1.0, judged(0.1, 0.1), judged(0.1)), case())
+    tally.add(answered(1.0, judged(0.1, 0.1), judged(0.1)), make_case())
     spent, judging = tally.target_usage, tally.judge_usage
     assert (spent.calls, spent.input_tokens, spent.output_tokens) == (1, 10, 2)
     assert (judging.calls, judging.input_tokens, judging.output_tokens) == (3, 15, 3)
 
 
-def test_what_came_from_the_cache_was_neither_asked_nor_paid(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
+def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
     tally = Tally(lambda _case: ALL)
     usage = Usage(input_tokens=10, output_tokens=2)
     kept = Output(text="x", usage=usage, cost_usd=0.01, latency_ms=8.0, cached=True)
-    tally.add(trial("x", judged(0.5, cached=True), output=kept), case())
+    tally.add(make_trial("x", judged(0.5, cached=True), output=kept), make_case())
     assert (tally.asked_count, tally.cached_count, tally.target_usage.cached, tally.judge_usage.cached) == (
         0,
         1,
@@ -381,7 +360,7 @@ def test_what_came_from_the_cache_was_neither_asked_nor_paid(
     )
     assert (tally.target_usage.calls, tally.judge_usage.calls, tally.target_usage.input_tokens) == (0, 0, 0)
     assert (tally.known_cost_usd, tally.latency_ms()["mean"]) == (0.0, 8.0)
-    tally.add(trial("x", judged(None, cached=True), output=replace(kept, cost_usd=None)), case())
+    tally.add(make_trial("x", judged(None, cached=True), output=replace(kept, cost_usd=None)), make_case())
     assert tally.known_cost_usd == 0.0
 
 
@@ -390,18 +369,16 @@ def test_what_came_from_the_cache_was_neither_asked_nor_paid(
     [("target", "timeout", 1), ("target", "budget", 0), ("setup", "workspace", 0)],
 )
 def test_a_trial_that_failed_before_its_target_was_asked_is_not_counted_as_asked(
-    trial: Callable[..., Trial], case: Callable[..., Case], stage: Any, kind: str, asked: int
+    stage: Any, kind: str, asked: int
 ) -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(trial(None, failure=Failure(stage=stage, kind=kind, message="No.")), case())
+    tally.add(make_trial(None, failure=Failure(stage=stage, kind=kind, message="No.")), make_case())
     assert (tally.asked_count, tally.all.errors) == (asked, 1)
 
 
-def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
+def test_an_output_used_again_counts_but_neither_costs_nor_was_asked() -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(trial, 8.0, row(1.0), source_run="earlier"), case())
+    tally.add(answered(8.0, row(1.0), source_run="earlier"), make_case())
     assert (tally.asked_count, tally.reused_count, tally.graded_count, tally.all.passed) == (0, 1, 1, 1)
     assert (tally.target_usage.input_tokens, tally.known_cost_usd) == (0, 0.0)
     assert tally.latency_ms()["mean"] == 8.0
@@ -409,43 +386,39 @@ def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
 
 @pytest.mark.parametrize(("kept", "calls", "graded"), [(True, 0, 0), (False, 2, 1)])
 def test_judging_an_output_again_costs_and_taking_its_scores_over_does_not(
-    trial: Callable[..., Trial], case: Callable[..., Case], kept: bool, calls: int, graded: int
+    kept: bool, calls: int, graded: int
 ) -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(trial, 8.0, judged(0.5, 0.25), source_run="earlier"), case(), kept=kept)
+    tally.add(answered(8.0, judged(0.5, 0.25), source_run="earlier"), make_case(), kept=kept)
     assert (tally.target_usage.calls, tally.judge_usage.calls, tally.graded_count) == (0, calls, graded)
     assert tally.known_cost_usd == (0.0 if kept else 0.75)
 
 
 @pytest.mark.parametrize("hours", [-2, 0, 2])
-def test_scores_are_taken_over_where_another_run_made_them_whatever_the_clock_says(
-    trial: Callable[..., Trial], hours: int
-) -> None:
-    target = TargetSpec(name="echo", kind="echo")
+def test_scores_are_taken_over_where_another_run_made_them_whatever_the_clock_says(hours: int) -> None:
+    target = ECHO
     run = Run(id="r", group="g", suite=Suite(name="s", dialect="d"), target=target, started_at=NOON)
     moment = run.started_at + timedelta(hours=hours)
-    assert not is_reused(trial("x", started_at=moment), run)
-    assert is_reused(trial("x", started_at=moment, source_run="other", graded_in="other"), run)
-    assert not is_reused(trial("x", started_at=moment, source_run="other", graded_in=run.id), run)
-    older = trial("x", started_at=moment, source_run="other")  # of a store that does not know who graded
+    assert not is_reused(make_trial("x", started_at=moment), run)
+    assert is_reused(make_trial("x", started_at=moment, source_run="other", graded_in="other"), run)
+    assert not is_reused(make_trial("x", started_at=moment, source_run="other", graded_in=run.id), run)
+    older = make_trial("x", started_at=moment, source_run="other")  # of a store that does not know who graded
     assert is_reused(older, run) is (hours < 0)
 
 
-def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
-    made = trial("x", row(1.0), row(0.5))
-    lenient = case(pass_rule=PassRule(threshold=0.7))
+def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites() -> None:
+    made = make_trial("x", row(1.0), row(0.5))
+    lenient = make_case(pass_rule=PassRule(threshold=0.7))
     run = Run(
         id="r",
         group="g",
         suite=Suite(name="s", dialect="pramana"),
-        target=TargetSpec(name="echo", kind="echo"),
+        target=ECHO,
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     strict = replace(run, settings=Settings(threshold=0.8))
     verdicts = [
-        Tally(pass_rules_for(one)).add(made, each) for one in (run, strict) for each in (case(), lenient)
+        Tally(pass_rules_for(one)).add(made, each) for one in (run, strict) for each in (make_case(), lenient)
     ]
     assert verdicts == [FAIL, PASS, FAIL, FAIL]
 
@@ -510,9 +483,9 @@ def test_the_worst_of_no_codes_is_ok() -> None:
     )
 
 
-def test_a_gate_that_failed_is_named_and_the_weighted_score_stays(trial: Callable[..., Trial]) -> None:
+def test_a_gate_that_failed_is_named_and_the_weighted_score_stays() -> None:
     gated = Score(grader="g", name="safe", value=0.5, outcome=FAIL, weight=1.0, required=0.8)
-    made = trial("x", gated, row(1.0, weight=9.0))
+    made = make_trial("x", gated, row(1.0, weight=9.0))
     assert decide_verdict(made, PassRule(threshold=0.8)) is FAIL
     assert failed_gates(made) == ["safe"]
     assert trial_score(made) == pytest.approx(0.95)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from itertools import permutations
 
 import pytest
@@ -13,11 +12,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import ExitCode
-from proctor.model import Case, PassRule, Score, Settings, Suite, Trial, Verdict
+from proctor.model import PassRule, Score, Settings, Suite, Trial, Verdict
 from proctor.reports.runs import console, junit, markdown
 from proctor.reports.runs.serialize import RunReport, case_results, run_record
 from proctor.stats import wilson
 from proctor.verdicts import CaseRepeats, RepeatsRule, Tally, decide_verdict, run_exit_code
+from support.builders import make_case, make_report, make_trial
 from support.records import plain
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
@@ -27,25 +27,23 @@ Value = float | str | None
 """A score's value; None: it could not be had; `gate`: full marks below a gate; `error`: no output."""
 
 
-def made(trial: Callable[..., Trial], value: Value, repeat: int = 0, position: int = 0) -> Trial:
+def made(value: Value, repeat: int = 0, position: int = 0) -> Trial:
     place = {"repeat": repeat, "position": position, "case_id": f"c{position}"}
     if value == "error":
-        return trial(None, **place)
+        return make_trial(None, **place)
     if value == "gate":
         gate = Score(grader="g", name="g", value=0.5, outcome=FAIL, weight=0, required=0.8)
         full = Score(grader="g", name="g", value=1.0, outcome=PASS)
-        return trial("x", gate, full, **place)
+        return make_trial("x", gate, full, **place)
     assert not isinstance(value, str)
     outcome = UNSCORED if value is None else PASS if value >= 0.8 else FAIL
-    return trial("x", Score(grader="g", name="g", value=value, outcome=outcome), **place)
+    return make_trial("x", Score(grader="g", name="g", value=value, outcome=outcome), **place)
 
 
-def over(
-    trial: Callable[..., Trial], how: RepeatsRule, values: list[Value], rule: PassRule = MOST
-) -> Verdict:
+def over(how: RepeatsRule, values: list[Value], rule: PassRule = MOST) -> Verdict:
     repeats = CaseRepeats(rule)
     for value in values:
-        one = made(trial, value)
+        one = made(value)
         repeats.add(one, decide_verdict(one, rule))
     return repeats.verdict(how)
 
@@ -79,45 +77,37 @@ def over(
     ],
 )
 def test_a_case_follows_the_suites_rule_in_any_order(
-    trial: Callable[..., Trial],
-    values: list[Value],
-    by_any: Verdict,
-    by_mean: Verdict,
-    by_lower_bound: Verdict,
+    values: list[Value], by_any: Verdict, by_mean: Verdict, by_lower_bound: Verdict
 ) -> None:
     for mixed in permutations(values):
-        assert over(trial, "any", list(mixed)) is by_any
-        assert over(trial, "mean", list(mixed)) is by_mean
-        assert over(trial, "lower_bound", list(mixed)) is by_lower_bound
+        assert over("any", list(mixed)) is by_any
+        assert over("mean", list(mixed)) is by_mean
+        assert over("lower_bound", list(mixed)) is by_lower_bound
 
 
 @pytest.mark.parametrize("how", ["mean", "lower_bound"])
-def test_where_every_assertion_must_pass_so_must_every_trial(
-    trial: Callable[..., Trial], how: RepeatsRule
-) -> None:
+def test_where_every_assertion_must_pass_so_must_every_trial(how: RepeatsRule) -> None:
     # 0.8 passes by its grader, and is then as good as 1
-    assert over(trial, how, [1.0, 0.8, 0.8], ALL) is PASS
-    assert over(trial, how, [1.0, 1.0, 0.7], ALL) is FAIL
+    assert over(how, [1.0, 0.8, 0.8], ALL) is PASS
+    assert over(how, [1.0, 1.0, 0.7], ALL) is FAIL
 
 
-def test_a_threshold_of_zero_is_reached_by_every_interval(trial: Callable[..., Trial]) -> None:
-    assert over(trial, "lower_bound", [0.0, 1.0], PassRule(threshold=0.0)) is PASS
+def test_a_threshold_of_zero_is_reached_by_every_interval() -> None:
+    assert over("lower_bound", [0.0, 1.0], PassRule(threshold=0.0)) is PASS
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0, 1))
-def test_the_lower_bound_is_the_harder_rule(
-    trial: Callable[..., Trial], values: list[float], threshold: float
-) -> None:
+def test_the_lower_bound_is_the_harder_rule(values: list[float], threshold: float) -> None:
     rule = PassRule(threshold=threshold)
-    if over(trial, "lower_bound", list(values), rule) is PASS:
-        assert over(trial, "mean", list(values), rule) is PASS
+    if over("lower_bound", list(values), rule) is PASS:
+        assert over("mean", list(values), rule) is PASS
 
 
-def over_gates(trial: Callable[..., Trial], how: RepeatsRule, values: list[float], rule: PassRule) -> Verdict:
+def over_gates(how: RepeatsRule, values: list[float], rule: PassRule) -> Verdict:
     """The same of trials whose assertions are gates at 0.5 that weigh nothing, so that none has a score."""
     repeats = CaseRepeats(rule)
     for value in values:
-        one = trial("x", Score(grader="g", name="g", value=value, outcome=PASS, weight=0, required=0.5))
+        one = make_trial("x", Score(grader="g", name="g", value=value, outcome=PASS, weight=0, required=0.5))
         repeats.add(one, decide_verdict(one, rule))
     return repeats.verdict(how)
 
@@ -125,53 +115,49 @@ def over_gates(trial: Callable[..., Trial], how: RepeatsRule, values: list[float
 @pytest.mark.parametrize("how", ["mean", "lower_bound"])
 @given(values=st.lists(st.floats(0.5, 1), min_size=1, max_size=6), threshold=st.none() | st.floats(0, 1))
 def test_trials_that_pass_by_gates_alone_make_a_case_that_passes(
-    trial: Callable[..., Trial], how: RepeatsRule, values: list[float], threshold: float | None
+    how: RepeatsRule, values: list[float], threshold: float | None
 ) -> None:
-    assert over_gates(trial, how, values, PassRule(threshold=threshold)) is PASS
+    assert over_gates(how, values, PassRule(threshold=threshold)) is PASS
 
 
-def test_a_trial_below_a_gate_that_weighs_nothing_counts_as_0(trial: Callable[..., Trial]) -> None:
-    assert over_gates(trial, "mean", [0.9, 0.9, 0.2], MOST) is FAIL
-    assert over_gates(trial, "mean", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is PASS
-    assert over_gates(trial, "lower_bound", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is FAIL
+def test_a_trial_below_a_gate_that_weighs_nothing_counts_as_0() -> None:
+    assert over_gates("mean", [0.9, 0.9, 0.2], MOST) is FAIL
+    assert over_gates("mean", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is PASS
+    assert over_gates("lower_bound", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is FAIL
 
 
 @pytest.mark.slow
 @given(values=st.lists(st.floats(0, 1), min_size=1, max_size=6), threshold=st.none() | st.floats(0, 1))
 def test_a_case_whose_every_trial_passes_never_fails_by_their_mean(
-    trial: Callable[..., Trial], values: list[float], threshold: float | None
+    values: list[float], threshold: float | None
 ) -> None:
     rule = PassRule(threshold=threshold)
-    if all(decide_verdict(made(trial, value), rule) is PASS for value in values):
-        assert over(trial, "mean", list(values), rule) is PASS
+    if all(decide_verdict(made(value), rule) is PASS for value in values):
+        assert over("mean", list(values), rule) is PASS
 
 
 # --- a run -------------------------------------------------------------------------------------------------
 
 
-def tallied(
-    trial: Callable[..., Trial], case: Callable[..., Case], how: RepeatsRule, *rows: list[Value]
-) -> Tally:
+def tallied(how: RepeatsRule, *rows: list[Value]) -> Tally:
     """The tally of cases that were asked side by side: all first repeats, then all second ones, …"""
     tally = Tally(lambda _case: MOST, how, 3)
     for repeat in range(3):
         for position, values in enumerate(rows):
-            of = case(f"c{position}", category="math", tags=("easy",))
-            tally.add(made(trial, values[repeat], repeat, position), of)
+            of = make_case(f"c{position}", category="math", tags=("easy",))
+            tally.add(made(values[repeat], repeat, position), of)
     return tally
 
 
-def test_each_counts_trials_and_has_no_cases(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
-    tally = tallied(trial, case, "each", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0])
+def test_each_counts_trials_and_has_no_cases() -> None:
+    tally = tallied("each", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     assert tally.cases is None
     assert tally.result_counts is tally.all
     assert (tally.result_counts.passed, tally.result_counts.failed) == (1, 5)
 
 
-def test_a_case_counts_once_and_so_do_all_its_parts(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
-    tally = tallied(trial, case, "any", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], ["error", 0.0, 1.0])
+def test_a_case_counts_once_and_so_do_all_its_parts() -> None:
+    tally = tallied("any", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], ["error", 0.0, 1.0])
     assert tally.cases is tally.result_counts
     for counts in (tally.result_counts, tally.categories["math"], tally.tags["easy"]):
         assert (counts.passed, counts.failed, counts.total, counts.cases) == (2, 1, 3, 3)
@@ -179,31 +165,25 @@ def test_a_case_counts_once_and_so_do_all_its_parts(
     assert tally.result_counts.ci95 == wilson(2, 3)
 
 
-def test_a_case_whose_trials_are_not_all_in_does_not_count_yet(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
+def test_a_case_whose_trials_are_not_all_in_does_not_count_yet() -> None:
     tally = Tally(lambda _case: MOST, "any", 2)
-    tally.add(made(trial, 1.0), case())
+    tally.add(made(1.0), make_case())
     assert (tally.all.total, tally.result_counts.total) == (1, 0)
-    tally.add(made(trial, 0.0, repeat=1), case())
+    tally.add(made(0.0, repeat=1), make_case())
     assert (tally.all.total, tally.result_counts.total) == (2, 1)
 
 
-def test_a_case_may_ask_for_more_repeats_than_the_run(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
+def test_a_case_may_ask_for_more_repeats_than_the_run() -> None:
     tally = Tally(lambda _case: MOST, "mean")
     for repeat in range(3):
         assert tally.result_counts.total == 0
-        tally.add(made(trial, 1.0, repeat), case(repeats=3))
+        tally.add(made(1.0, repeat), make_case(repeats=3))
     assert tally.result_counts.passed == 1
 
 
-def test_what_is_held_of_a_case_is_dropped_when_it_is_whole(
-    trial: Callable[..., Trial], case: Callable[..., Case]
-) -> None:
+def test_what_is_held_of_a_case_is_dropped_when_it_is_whole() -> None:
     full: list[Value] = [1.0, 1.0, 1.0]
-    tally = tallied(trial, case, "mean", *[full] * 50)
+    tally = tallied("mean", *[full] * 50)
     assert tally.result_counts.passed == 50
     assert tally._open_cases == {}
 
@@ -211,10 +191,8 @@ def test_what_is_held_of_a_case_is_dropped_when_it_is_whole(
 @pytest.mark.parametrize(
     ("how", "code"), [("each", ExitCode.FAILED), ("any", ExitCode.OK), ("mean", ExitCode.FAILED)]
 )
-def test_the_exit_code_is_of_what_is_counted(
-    trial: Callable[..., Trial], case: Callable[..., Case], how: RepeatsRule, code: ExitCode
-) -> None:
-    tally = tallied(trial, case, how, [1.0, 0.0, 1.0])
+def test_the_exit_code_is_of_what_is_counted(how: RepeatsRule, code: ExitCode) -> None:
+    tally = tallied(how, [1.0, 0.0, 1.0])
     assert run_exit_code(tally.result_counts, Settings()) is code
 
 
@@ -222,18 +200,16 @@ def test_the_exit_code_is_of_what_is_counted(
 
 
 @pytest.fixture
-def any_of_two(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-) -> RunReport:
+def any_of_two() -> RunReport:
     """Two cases, asked twice each: one passes once, one never."""
     values = [[1.0, 0.0], [0.0, 0.0]]
     pairs = [
-        (made(trial, value, repeat, position), case(f"c{position}", tags=("easy",)))
+        (made(value, repeat, position), make_case(f"c{position}", tags=("easy",)))
         for position, row in enumerate(values)
         for repeat, value in enumerate(row)
     ]
     suite = Suite(name="s", dialect="agentv", pass_rule=MOST, repeats_rule="any")
-    return reported(*pairs, suite=suite, settings=Settings(repeats=2, min_pass_rate=0.5))
+    return make_report(*pairs, suite=suite, settings=Settings(repeats=2, min_pass_rate=0.5))
 
 
 SENTENCE = "Each case counts once: it passes if any of its trials does; 1 of 4 trials passed."
@@ -265,8 +241,8 @@ def test_a_case_whose_trials_are_not_all_in_is_told_of_nowhere(any_of_two: RunRe
     assert [(one.name, one.verdict) for one in case_results(cut)] == [("c0", Verdict.PASS)]
 
 
-def test_a_run_whose_trials_count_for_themselves_has_no_cases(reported: Callable[..., RunReport]) -> None:
-    row = plain(run_record(reported()))
+def test_a_run_whose_trials_count_for_themselves_has_no_cases() -> None:
+    row = plain(run_record(make_report()))
     assert (row["repeats_rule"], row["by_trial"]) == ("each", None)
 
 
@@ -280,5 +256,7 @@ def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: RunReport)
     assert "**1 of 2 passed** (50.0%" in text
 
 
-def test_a_plain_run_says_nothing_of_repeats(reported: Callable[..., RunReport]) -> None:
-    assert "counts once" not in "".join([*console.render_text(reported()), *markdown.render([reported()])])
+def test_a_plain_run_says_nothing_of_repeats() -> None:
+    assert "counts once" not in "".join(
+        [*console.render_text(make_report()), *markdown.render([make_report()])]
+    )

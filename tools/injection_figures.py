@@ -18,7 +18,7 @@ from typing import Any
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "graders")]
 tests: Any = import_module("test_judge_injection")
-quoting: Any = import_module("quoting")
+quoting: Any = import_module("support.quoting_judge")
 
 
 async def count(name: str) -> Counter[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ import pytest
 from proctor.bundles import keys
 from proctor.bundles.trust_store import TRUST_FILE, TrustedKey, distrust, load_trusted_keys, trust
 from proctor.errors import UsageError
-
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+from support.builders import NOON
 
 
 @pytest.fixture
@@ -39,16 +37,16 @@ def test_nobody_is_trusted_at_first(folder: Path) -> None:
 
 
 def test_a_key_that_is_trusted_stays_so_until_it_is_not(folder: Path) -> None:
-    one, new = trust(folder, pem("a"), "alice", NOW)
+    one, new = trust(folder, pem("a"), "alice", NOON)
     assert new
-    assert one == TrustedKey(keys.fingerprint(pem("a")), "alice", pem("a"), NOW)
+    assert one == TrustedKey(keys.fingerprint(pem("a")), "alice", pem("a"), NOON)
     assert load_trusted_keys(folder) == {one.id: one}
     assert distrust(folder, "alice") == one
     assert load_trusted_keys(folder) == {}
 
 
 def test_a_key_is_distrusted_by_its_whole_fingerprint_alone(folder: Path) -> None:
-    one, _ = trust(folder, pem("a"), "alice", NOW)
+    one, _ = trust(folder, pem("a"), "alice", NOON)
     with pytest.raises(UsageError, match="full fingerprint"):
         distrust(folder, one.id[:-1])
     assert distrust(folder, one.id) == one
@@ -59,7 +57,7 @@ def test_a_key_of_your_own_is_trusted_as_yours(folder: Path) -> None:
     assert {one.id: (one.name, one.is_own, one.own_name) for one in load_trusted_keys(folder).values()} == {
         own.id: ("yours: default", True, "default")
     }
-    assert trust(folder, own.public_pem, "default", NOW) == (load_trusted_keys(folder)[own.id], False)
+    assert trust(folder, own.public_pem, "default", NOON) == (load_trusted_keys(folder)[own.id], False)
     with pytest.raises(UsageError, match="a key of your own"):
         distrust(folder, "default")
     (folder / "default.key.pem").unlink()
@@ -67,39 +65,39 @@ def test_a_key_of_your_own_is_trusted_as_yours(folder: Path) -> None:
 
 
 def test_a_name_is_one_keys(folder: Path) -> None:
-    one, _ = trust(folder, pem("a"), "alice", NOW)
+    one, _ = trust(folder, pem("a"), "alice", NOON)
     before = (folder / TRUST_FILE).read_bytes()
     with pytest.raises(UsageError, match=f"another key.*{one.id}"):
-        trust(folder, pem("b"), "alice", NOW)
+        trust(folder, pem("b"), "alice", NOON)
     with pytest.raises(UsageError, match="trusted as 'alice' already"):
-        trust(folder, pem("a"), "bob", NOW)
-    assert trust(folder, pem("a"), "alice", NOW) == (one, False)
+        trust(folder, pem("a"), "bob", NOON)
+    assert trust(folder, pem("a"), "alice", NOON) == (one, False)
     assert (folder / TRUST_FILE).read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["yours: me", "../x", "", "a b", "0" * 64, "\x1b[31m"])
 def test_a_name_cannot_pass_for_something_else(folder: Path, name: str) -> None:
     with pytest.raises(UsageError, match="cannot be called"):
-        trust(folder, pem("a"), name, NOW)
+        trust(folder, pem("a"), name, NOON)
     assert load_trusted_keys(folder) == {}
 
 
 def test_what_is_no_key_is_not_trusted(folder: Path) -> None:
     with pytest.raises(UsageError, match="no public key to trust"):
-        trust(folder, "hello", "alice", NOW)
+        trust(folder, "hello", "alice", NOON)
 
 
 def test_all_who_trust_at_once_are_heard(folder: Path) -> None:
     wanted = [f"k{n}" for n in range(16)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: trust(folder, pem(name), name, NOW), wanted))
+        list(pool.map(lambda name: trust(folder, pem(name), name, NOON), wanted))
     assert sorted(names(folder)) == sorted(wanted)
 
 
 def test_the_file_reads_one_key_a_line_and_is_the_same_whatever_the_order(tmp_path: Path) -> None:
     for place, order in (("one", "abc"), ("two", "cab")):
         for name in order:
-            trust(tmp_path / place, pem(name), name, NOW)
+            trust(tmp_path / place, pem(name), name, NOON)
     first, second = ((tmp_path / place / TRUST_FILE).read_bytes() for place in ("one", "two"))
     assert first == second
     assert first.count(b"\n") == 5
@@ -110,8 +108,8 @@ def test_the_file_reads_one_key_a_line_and_is_the_same_whatever_the_order(tmp_pa
 
 
 def written(folder: Path, change: Any) -> None:
-    trust(folder, pem("a"), "alice", NOW)
-    trust(folder, pem("b"), "bob", NOW)
+    trust(folder, pem("a"), "alice", NOON)
+    trust(folder, pem("b"), "bob", NOON)
     data = json.loads((folder / TRUST_FILE).read_text(encoding="utf-8"))
     change(data)
     text = ",\n".join(json.dumps(one) for one in data.pop("keys"))
@@ -145,7 +143,7 @@ def test_a_damaged_file_is_believed_in_nothing(folder: Path, change: Any, line: 
     before = (folder / TRUST_FILE).read_bytes()
     for use in (
         lambda: load_trusted_keys(folder),
-        lambda: trust(folder, pem("c"), "carol", NOW),
+        lambda: trust(folder, pem("c"), "carol", NOON),
         lambda: distrust(folder, "alice"),
     ):
         with pytest.raises(UsageError, match=rf"trusted\.json:{line}: .*({why})"):
@@ -166,14 +164,14 @@ def test_a_file_that_is_no_json_says_where(folder: Path, text: str, line: int) -
 
 @pytest.mark.skipif(os.name != "posix", reason="rights of others are a matter of POSIX")
 def test_a_file_that_anybody_may_write_is_not_believed(folder: Path) -> None:
-    trust(folder, pem("a"), "alice", NOW)
+    trust(folder, pem("a"), "alice", NOON)
     (folder / TRUST_FILE).chmod(0o666)
     with pytest.raises(UsageError, match=r"Anybody may write .*chmod 644"):
         load_trusted_keys(folder)
 
 
 def test_a_trust_file_that_is_a_link_stays_one(folder: Path, tmp_path: Path) -> None:
-    trust(folder, pem("a"), "alice", NOW)
+    trust(folder, pem("a"), "alice", NOON)
     (folder / TRUST_FILE).rename(tmp_path / "settings.json")
     (folder / TRUST_FILE).symlink_to(tmp_path / "settings.json")
     distrust(folder, "alice")

@@ -9,33 +9,13 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.cli.main import _invoke
-
-PYTHON = [sys.executable, "-m", "proctor"]
-FAULTS = ("Traceback", "Proctor broke")
-
-
-class Told(NamedTuple):
-    """What a command came to."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def run(self) -> Any:
-        """The only run of `--json`."""
-        (run,) = self.json["runs"]
-        return run
+from support.cli import FAULTS, PYTHON, CommandResult
+from support.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)
@@ -51,13 +31,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def proctor(capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+def proctor(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     """Runs a command in this process. No command may ever break or show a traceback."""
 
-    def run(*words: object) -> Told:
+    def run(*words: object) -> CommandResult:
         capsys.readouterr()
         code = _invoke([str(word) for word in words])
-        told = Told(int(code), *capsys.readouterr())
+        told = CommandResult(int(code), *capsys.readouterr())
         assert not any(fault in told.err + told.out for fault in FAULTS), told
         assert told.code in range(6)
         return told
@@ -88,13 +68,13 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def process(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., Told]:
+def process(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., CommandResult]:
     """Runs a command as a process of its own, to its end."""
 
-    def run(*words: object, **options: Any) -> Told:
+    def run(*words: object, **options: Any) -> CommandResult:
         begun = start(*words, **options)
         out, err = begun.communicate(timeout=PATIENCE_S)
-        told = Told(begun.returncode, out or "", err or "")
+        told = CommandResult(begun.returncode, out or "", err or "")
         assert not any(fault in told.err + told.out for fault in FAULTS), told
         return told
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 DATA = Path(__file__).parents[1] / "data" / "agentv_sdk"
 SDK = "@agentv/eval@4.9.1"

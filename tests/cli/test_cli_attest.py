@@ -9,16 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.bundles.keys import get_signing_key
 from proctor.proof.statement import ENVELOPE, FILES
+from support.cli import Proctor
+from support.waiting import PATIENCE_S, wait_until
 
-Told = Any
-Proctor = Callable[..., Told]
 NAMES = {*FILES, ENVELOPE}
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from proctor.eval import Bench
-
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 
 @pytest.fixture

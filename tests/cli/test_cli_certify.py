@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+from support.endpoints import JsonHandler, serve_in_thread
+
 CASES = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 4 else "no") for n in range(48))
 CAPABLE = Path(__file__).parents[1] / "data" / "capable.py"
 SCRIPTS = (
@@ -272,29 +272,21 @@ def test_a_suite_whose_name_has_markup_makes_no_markup(proctor: Proctor, suite: 
 # --- a target ----------------------------------------------------------------------------------------------
 
 
-class Model(BaseHTTPRequestHandler):
+class Model(JsonHandler):
     """An OpenAI-compatible endpoint of a model that can do all that is asked."""
 
     answer: Callable[[list[dict[str, str]]], str]
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = type(self).answer(asked["messages"])
-        limit = asked.get("max_completion_tokens") or asked.get("max_tokens")
-        whole = {
-            "model": "capable-1",
-            "choices": [{"message": {"role": "assistant", "content": text[: 4 * limit]}}],
-            "usage": {"prompt_tokens": 10, "completion_tokens": min(limit, len(text) // 4 + 1)},
-        }
-        body = json.dumps(whole).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Not to stderr."""
+    def handle_json(self, body: Any) -> None:
+        text = type(self).answer(body["messages"])
+        limit = body.get("max_completion_tokens") or body.get("max_tokens")
+        self.send_json(
+            {
+                "model": "capable-1",
+                "choices": [{"message": {"role": "assistant", "content": text[: 4 * limit]}}],
+                "usage": {"prompt_tokens": 10, "completion_tokens": min(limit, len(text) // 4 + 1)},
+            }
+        )
 
 
 @pytest.fixture
@@ -305,11 +297,8 @@ def endpoint() -> Iterator[str]:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     Model.answer = module.answer
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"openai:capable-1@http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
+    with serve_in_thread(Model) as server:
+        yield f"openai:capable-1@http://127.0.0.1:{server.server_port}/v1"
 
 
 @pytest.mark.slow

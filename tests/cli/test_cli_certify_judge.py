@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+from support.endpoints import JsonHandler, serve_in_thread
 
 JUDGE = """
 import json, re
@@ -211,31 +210,18 @@ def test_what_was_unscored_is_3_unless_so_many_are_allowed(
     assert proctor(*words, "--allow-errors", 1).code == 0
 
 
-class Yes(BaseHTTPRequestHandler):
+class Yes(JsonHandler):
     """An OpenAI-compatible judge that passes everything."""
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+    def handle_json(self, body: Any) -> None:
         message = {"role": "assistant", "content": '{"score": 1}'}
-        data = json.dumps({"choices": [{"message": message}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        self.send_json({"choices": [{"message": message}]})
 
 
 @pytest.fixture
 def over_http() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Yes)
-    serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    serving.start()
-    yield f"openai:j@http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    serving.join()
-    server.server_close()
+    with serve_in_thread(Yes) as server:
+        yield f"openai:j@http://127.0.0.1:{server.server_port}/v1"
 
 
 @pytest.mark.slow

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from proctor.model import HoldoutAccess
 from proctor.reports.runs.records import VerdictCountsRecord
 from proctor.stores import open_store
+from support.cli import Proctor
 
-Proctor = Callable[..., Any]
 STORE = ".proctor/proctor.db"
 COUNTED = VerdictCountsRecord.__struct_fields__
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 ROWS = [
     {"id": "a", "input": "x", "expected": "x", "tags": ["short", "en"]},

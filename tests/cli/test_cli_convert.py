@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 ROWS: list[dict[str, Any]] = [
     {"id": "sum", "input": "What is 3 + 4?", "expected": "7", "scorer": "exact", "tags": ["sums"]},

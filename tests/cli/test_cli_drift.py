@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,11 @@ import yaml
 from msgspec.structs import replace
 
 from proctor.stores import open_store
+from support.cli import Proctor
+from support.endpoints import JsonHandler, serve_in_thread
 
 pytestmark = pytest.mark.slow
 
-Proctor = Callable[..., Any]
 Days = Callable[..., None]
 CASES = 20
 FIRST_NIGHT = datetime(2024, 10, 1, 3, 15, tzinfo=UTC)
@@ -455,34 +455,21 @@ def test_the_page_names_every_field(proctor: Proctor, asked: Proctor, nights: Da
 def service() -> Iterator[ThreadingHTTPServer]:
     """A server whose model can be changed behind its name."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            build = server.build  # type: ignore[attr-defined]
+    class Handler(JsonHandler):
+        def handle_json(self, body: Any) -> None:
+            build = server.build
             message = {"role": "assistant", "content": f"yes, says build {build}"}
-            answer = {
-                "model": f"model-{build}",
-                "system_fingerprint": f"fp_{build}",
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            }
-            body = json.dumps(answer).encode("ascii")
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.send_json(
+                {
+                    "model": f"model-{build}",
+                    "system_fingerprint": f"fp_{build}",
+                    "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                }
+            )
 
-        def log_message(self, *words: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.build = 1  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve_in_thread(Handler) as server:
+        server.build = 1
+        yield server
 
 
 def test_a_service_that_names_another_model_is_told(

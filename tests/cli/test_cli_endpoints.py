@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from patience import PATIENCE_S
+from support.cli import Proctor
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-Proctor = Callable[..., Any]
 CASES = 300
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from proctor.engines import ENGINES
+from support.cli import Proctor
 
-Proctor = Callable[..., Any]
 Write = Callable[..., str]
 
 PACKAGE = """

@@ -8,17 +8,16 @@ import os
 import re
 import subprocess
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.services.runs.planning.load_suites import SKIP_INVALID_HINT
+from support.cli import Proctor
+from support.waiting import PATIENCE_S
 
-Proctor = Callable[..., Any]
 GOOD = b'{"id": "a", "input": "x", "expected": "x", "scorer": "exact"}\n'
 
 # --- suites ------------------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+
 TIERS = {"cheap": 10, "comprehensive": 75, "moderate": 25}
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 
 from proctor.cli.main import COMMANDS, cli
 from proctor.reports import REPORTS
-
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 
 def _leaves(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:

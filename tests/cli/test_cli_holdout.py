@@ -12,8 +12,8 @@ import pytest
 import proctor as package
 from proctor.model import HoldoutAccess
 from proctor.stores import open_store
+from support.cli import Proctor
 
-Proctor = Callable[..., Any]
 SECRET = "kestrel"
 RULE = "+------------------+--------------------+---------------+---------+"
 

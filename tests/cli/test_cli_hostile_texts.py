@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from hostile_texts import EVIL, FORGED, HOSTILE_TEXTS, raw_characters, terminal_faults
 from proctor.cli.main import COMMANDS
 from proctor.reports import REPORTS
+from support.cli import Proctor
+from support.hostile_texts import EVIL, FORGED, HOSTILE_TEXTS, raw_characters, terminal_faults
 
 pytestmark = pytest.mark.fuzz
 
-Proctor = Callable[..., Any]
 NAME = f"\x1b]0;own\x07[x](http://{EVIL}) <b>\u202e=1+1|\n{FORGED} @{EVIL} ::error::"
 """A text where only one fits: as the name of a suite, of a file, or of what is not there."""
 FILE = f"\x1b[2J\u202e[x](www.{EVIL})\n{FORGED} ::error::"

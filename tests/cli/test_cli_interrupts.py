@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.cli.interrupts import JSON_LISTS, interrupted_json
 from proctor.cli.main import COMMANDS, _make_problem_row
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 

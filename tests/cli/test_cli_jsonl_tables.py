@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.cli.jsonl_tables import Table, as_text
-
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+from support.waiting import PATIENCE_S
 
 COMMANDS = ("bench", "passk", "trajectories")
 ROW = json.dumps({"latency_ms": 1, "task_id": "a", "passed": True, "iter": 1, "val_bpb": 2}) + "\n"

@@ -2,55 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from quoting import STYLES, Form, corpus
+from support.cli import Proctor
+from support.endpoints import JsonHandler, serve_in_thread
+from support.quoting_judge import STYLES, Form, corpus
 
-Proctor = Callable[..., Any]
 FORM = Form("verdict", "reason", {True: "YES", False: "NO"}, {True: "YES", False: "NO"})
 ANSWER = re.compile(r"<<<BEGIN ANSWER \w+>>>\n(.*?)\n<<<END ANSWER \w+>>>", re.DOTALL)
 RIGHT = "Paris is the capital of France."
 
 
-class _Quoting(BaseHTTPRequestHandler):
+class _Quoting(JsonHandler):
     """A judge behind OpenAI's interface: NO to all answers but one, each quoted without escapes."""
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def handle_json(self, body: Any) -> None:
         (answer,) = ANSWER.findall(body["messages"][1]["content"])
         said = STYLES["JSON, unescaped"](FORM, answer == RIGHT, answer)
-        reply = json.dumps({"choices": [{"message": {"content": said}}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(reply)))
-        self.end_headers()
-        self.wfile.write(reply)
-
-    def log_message(self, *_words: Any) -> None:
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
+        self.send_json({"choices": [{"message": {"content": said}}]})
 
 
 @pytest.fixture
 def judge() -> Iterator[str]:
-    server = _Server(("127.0.0.1", 0), _Quoting)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"openai:j@http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve_in_thread(_Quoting) as server:
+        yield f"openai:j@http://127.0.0.1:{server.server_port}/v1"
 
 
 @pytest.mark.slow

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
+from support.cli import Proctor
+from support.waiting import PATIENCE_S, wait_until
 
-Proctor = Callable[..., Any]
 YES, NO = '{"verdict": "YES", "reason": "it does"}', '{"verdict": "NO", "reason": "it does not"}'
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proctor.bundles import keys
-
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 
 @pytest.fixture(autouse=True)

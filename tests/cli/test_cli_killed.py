@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from patience import wait_until
+from support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -142,8 +142,8 @@ def test_of_the_commands_of_a_server_only_runs_outlive_it(folder: Path, hold: st
         "time.sleep(3600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script]) as server:
-        for begun in (folder / "begun-run", folder / "begun-other"):
-            wait_until(lambda begun=begun: begun.exists() and begun.read_text())
+        begun = (folder / "begun-run", folder / "begun-other")
+        wait_until(lambda: all(path.exists() and path.read_text() for path in begun))
         server.kill()
     wait_until(lambda: int((folder / "begun-other").read_text()) not in _living(folder))
     assert int((folder / "begun-run").read_text()) in _living(folder)

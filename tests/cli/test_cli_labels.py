@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,8 +12,8 @@ from proctor.errors import SuiteError
 from proctor.model import Label
 from proctor.services.judges.label_files import read_labels
 from proctor.stores import open_store
+from support.cli import Proctor
 
-Proctor = Callable[..., Any]
 STORE = ".proctor/proctor.db"
 JUDGE = """
 import json, re

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from lock_holder import LockHolder
-from patience import PATIENCE_S, wait_until
 from proctor.stores.sqlite import lock_wait, trial_writer
+from support.cli import Proctor
+from support.processes import LockHolder
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
-Proctor = Callable[..., Any]
 
 # Writes down every question; from `gate` on it waits for a file `go`, and from `last` on for ever.
 GATED = """

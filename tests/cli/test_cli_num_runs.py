@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 
 def exact(id_: str, *, right: bool, **fields: Any) -> dict[str, Any]:

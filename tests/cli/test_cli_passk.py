@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,8 @@ import pytest
 
 from proctor.cli.commands.passk import GradingProgress
 from proctor.eval import PassAtK
-
-Proctor = Callable[..., Any]
-
-
-def write(path: Path, *rows: Any) -> Path:
-    text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
-    return path
+from support.builders import write_lines
+from support.cli import Proctor
 
 
 def counted(**tasks: tuple[int, int]) -> list[dict[str, Any]]:
@@ -41,7 +34,7 @@ def only(told: Any) -> Any:
 
 
 def test_counts_become_a_table_with_intervals(proctor: Proctor, folder: Path) -> None:
-    write(folder / "a.jsonl", *counted(a=(10, 3), b=(10, 9), c=(10, 0), d=(10, 10)))
+    write_lines(folder / "a.jsonl", *counted(a=(10, 3), b=(10, 9), c=(10, 0), d=(10, 10)))
     told = proctor("passk", "a.jsonl")
     assert told.code == 0
     assert told.out.splitlines() == [
@@ -59,8 +52,8 @@ def test_counts_become_a_table_with_intervals(proctor: Proctor, folder: Path) ->
 
 
 def test_single_answers_give_the_same_as_their_counts(proctor: Proctor, folder: Path) -> None:
-    write(folder / "a.jsonl", *counted(a=(3, 2), b=(3, 0)))
-    write(folder / "b.jsonl", *reversed(graded(a="+-+", b="---")))
+    write_lines(folder / "a.jsonl", *counted(a=(3, 2), b=(3, 0)))
+    write_lines(folder / "b.jsonl", *reversed(graded(a="+-+", b="---")))
     one, other = (only(proctor("passk", name, "--json")) for name in ("a.jsonl", "b.jsonl"))
     assert one["pass_at"] == other["pass_at"] == {"pass@1": 0.3333, "pass@3": 0.5}
     assert one["statistics"] == other["statistics"]
@@ -69,7 +62,7 @@ def test_single_answers_give_the_same_as_their_counts(proctor: Proctor, folder: 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_a_dump_of_a_result_is_read(proctor: Proctor, folder: Path, indent: int | None) -> None:
     result = PassAtK(ks=(1, 2)).from_rows(counted(a=(4, 1), b=(4, 3)))
-    write(folder / "dump.json", json.dumps(result.to_dict(), indent=indent))
+    write_lines(folder / "dump.json", json.dumps(result.to_dict(), indent=indent))
     found = only(proctor("passk", "dump.json", "--k", "1,2", "--json"))
     assert {name: found[name] for name in result.to_dict()} == result.to_dict()
 
@@ -77,7 +70,7 @@ def test_a_dump_of_a_result_is_read(proctor: Proctor, folder: Path, indent: int 
 def test_numbers_of_answers_may_differ_and_the_smallest_is_the_largest_k(
     proctor: Proctor, folder: Path
 ) -> None:
-    write(folder / "a.jsonl", *counted(a=(3, 1), b=(8, 4)))
+    write_lines(folder / "a.jsonl", *counted(a=(3, 1), b=(8, 4)))
     found = only(proctor("passk", "a.jsonl", "--json"))
     assert list(found["pass_at"]) == ["pass@1", "pass@3"]
     assert found["pass_at"]["pass@1"] == pytest.approx((1 / 3 + 1 / 2) / 2, abs=1e-4)
@@ -86,7 +79,7 @@ def test_numbers_of_answers_may_differ_and_the_smallest_is_the_largest_k(
 def test_rows_without_a_task_are_tasks_of_their_own_and_others_are_put_together(
     proctor: Proctor, folder: Path
 ) -> None:
-    write(
+    write_lines(
         folder / "a.jsonl",
         {"n": 2, "passed": 2},
         {"n": 2, "passed": 0},
@@ -119,7 +112,7 @@ EXPORTED = [
 
 
 def test_trials_that_were_not_measured_are_told_and_count_neither_way(proctor: Proctor, folder: Path) -> None:
-    write(folder / "run.jsonl", *EXPORTED)
+    write_lines(folder / "run.jsonl", *EXPORTED)
     told = proctor("passk", "run.jsonl")
     assert "not counted     1 error, 1 unscored\n" in told.out
     assert "tasks left out                    1\n" in told.out
@@ -132,7 +125,7 @@ def test_trials_that_were_not_measured_are_told_and_count_neither_way(proctor: P
 def test_each_exported_run_stands_by_itself(proctor: Proctor, folder: Path) -> None:
     again = [{**row, "run": "r2"} for row in EXPORTED[:2]]
     other = [{**row, "run": "r3", "target": "http:x"} for row in EXPORTED[:1]]
-    write(folder / "runs.jsonl", *EXPORTED[:2], *again, *other)
+    write_lines(folder / "runs.jsonl", *EXPORTED[:2], *again, *other)
     told = proctor("passk", "runs.jsonl", "--k", "1")
     assert told.out.splitlines()[0].split("  ")[-3:] == [
         "runs.jsonl echo (r1)",
@@ -148,7 +141,7 @@ def test_what_a_run_with_repeats_exports_is_read(proctor: Proctor, folder: Path,
         {"id": "hi", "input": "hi", "expected": "hi", "scorer": "exact"},
         {"id": "no", "input": "hi", "expected": "no", "scorer": "exact"},
     ]
-    write(folder / "s.jsonl", *suite)
+    write_lines(folder / "s.jsonl", *suite)
     assert proctor("run", "s.jsonl", "--target", "echo", "--repeat", 3, "-o", f"out.{form}").code == 1
     found = only(proctor("passk", f"out.{form}", "--json"))
     assert [(row["task_id"], row["n"], row["passed"]) for row in found["per_task"]] == [
@@ -163,8 +156,8 @@ def test_what_a_run_with_repeats_exports_is_read(proctor: Proctor, folder: Path,
 def test_several_files_stand_side_by_side_and_a_k_too_large_for_one_is_a_dash(
     proctor: Proctor, folder: Path
 ) -> None:
-    write(folder / "old.jsonl", *counted(a=(5, 1), b=(5, 5)))
-    write(folder / "new.jsonl", *graded(a="++", b="+-"))
+    write_lines(folder / "old.jsonl", *counted(a=(5, 1), b=(5, 5)))
+    write_lines(folder / "new.jsonl", *graded(a="++", b="+-"))
     told = proctor("passk", "old.jsonl", "new.jsonl", "--k", "2,5")
     assert told.out.splitlines()[5:] == [
         "pass@k, one of k answers passes",
@@ -183,7 +176,7 @@ def test_several_files_stand_side_by_side_and_a_k_too_large_for_one_is_a_dash(
 def test_files_of_one_name_are_told_by_their_paths(proctor: Proctor, folder: Path) -> None:
     for name in ("old", "new"):
         (folder / name).mkdir()
-        write(folder / name / "a.jsonl", *counted(a=(1, 1)))
+        write_lines(folder / name / "a.jsonl", *counted(a=(1, 1)))
     told = proctor("passk", "old/a.jsonl", "new/a.jsonl")
     assert told.out.splitlines()[0].split() == ["old/a.jsonl", "new/a.jsonl"]
 
@@ -197,7 +190,7 @@ def test_lines_that_say_nothing_are_told_and_counted(proctor: Proctor, folder: P
         {"task_id": "x", "n": 1, "passed": 2},
     ]
     more = [{"passed": True}, {"case_id": "x", "verdict": "great"}, {"task_id": "x", "completion": "pass"}]
-    write(folder / "a.jsonl", *bad, *more, *graded(a="+"))
+    write_lines(folder / "a.jsonl", *bad, *more, *graded(a="+"))
     told = proctor("passk", "a.jsonl")
     assert told.code == 0
     lines = told.err.splitlines()
@@ -216,7 +209,7 @@ def test_a_bad_row_inside_a_dump_costs_that_row_alone(proctor: Proctor, folder: 
         "n_problems": 3,
         "per_task": [*counted(a=(2, 1)), {"task_id": "b", "n": 2}, *counted(c=(2, 2)), 7],
     }
-    write(folder / "dump.json", json.dumps(dump, indent=1))
+    write_lines(folder / "dump.json", json.dumps(dump, indent=1))
     found = only(proctor("passk", "dump.json", "--json"))
     assert [row["task_id"] for row in found["per_task"]] == ["a", "c"]
     assert [row["line"] for row in found["dropped"]] == [2, 4]
@@ -234,7 +227,7 @@ def test_a_bad_row_inside_a_dump_costs_that_row_alone(proctor: Proctor, folder: 
 def test_a_file_without_a_graded_answer_is_an_error(
     proctor: Proctor, folder: Path, rows: list[Any], code: int, says: str
 ) -> None:
-    write(folder / "a.jsonl", *rows)
+    write_lines(folder / "a.jsonl", *rows)
     told = proctor("passk", "a.jsonl")
     assert (told.code, told.out) == (code, "")
     assert says in told.err.splitlines()[-1]
@@ -256,14 +249,14 @@ def test_a_file_without_a_graded_answer_is_an_error(
 def test_what_cannot_be_is_4_with_a_sentence(
     proctor: Proctor, folder: Path, words: tuple[str, ...], says: str
 ) -> None:
-    write(folder / "a.jsonl", *counted(a=(2, 1)))
+    write_lines(folder / "a.jsonl", *counted(a=(2, 1)))
     told = proctor("passk", *words)
     assert (told.code, told.out) == (4, "")
     assert says in told.err
 
 
 def test_files_of_every_form_are_written(proctor: Proctor, folder: Path) -> None:
-    write(folder / "a.jsonl", *counted(a=(2, 1), b=(2, 2)))
+    write_lines(folder / "a.jsonl", *counted(a=(2, 1), b=(2, 2)))
     told = proctor("passk", "a.jsonl", "-o", "x.svg", "-o", "x.json", "-o", "x.md")
     assert told.code == 0
     assert (folder / "x.svg").read_text(encoding="utf-8").startswith("<svg")
@@ -300,8 +293,8 @@ COMPLETIONS = [
 def test_completions_are_graded_by_running_them_whatever_they_say_of_themselves(
     proctor: Proctor, folder: Path
 ) -> None:
-    write(folder / "problems.jsonl", *PROBLEMS, {"task_id": "untested", "prompt": ""})
-    write(folder / "answers.jsonl", *COMPLETIONS)
+    write_lines(folder / "problems.jsonl", *PROBLEMS, {"task_id": "untested", "prompt": ""})
+    write_lines(folder / "answers.jsonl", *COMPLETIONS)
     told = proctor(
         "passk", "answers.jsonl", "--problems", "problems.jsonl", "--workers", 2, "--timeout", 10, "--json"
     )
@@ -323,13 +316,13 @@ def test_completions_are_graded_by_running_them_whatever_they_say_of_themselves(
 def test_a_completion_that_never_ends_or_takes_too_much_fails_and_the_limits_are_the_callers(
     proctor: Proctor, folder: Path
 ) -> None:
-    write(folder / "problems.jsonl", PROBLEMS[0])
+    write_lines(folder / "problems.jsonl", PROBLEMS[0])
     bodies = (
         "    while True:\n        pass\n",
         "    return len(' ' * 10**9) and x * 2\n",
         "    return x * 2\n",
     )
-    write(folder / "answers.jsonl", *({"task_id": "double", "completion": body} for body in bodies))
+    write_lines(folder / "answers.jsonl", *({"task_id": "double", "completion": body} for body in bodies))
     words = ("passk", "answers.jsonl", "--problems", "problems.jsonl", "--json")
     limits = ("--memory", 128, "--isolation", "process")
     for timeout_s in (1, 8, 64):  # long enough for this machine to run the one that is right
@@ -343,8 +336,8 @@ def test_a_completion_that_never_ends_or_takes_too_much_fails_and_the_limits_are
 
 @pytest.mark.usefixtures("sandboxed")
 def test_completions_of_a_problem_that_cannot_test_are_not_graded(proctor: Proctor, folder: Path) -> None:
-    write(folder / "problems.jsonl", {**PROBLEMS[0], "test": "def check(candidate:\n"})
-    write(folder / "answers.jsonl", *COMPLETIONS[:2])
+    write_lines(folder / "problems.jsonl", {**PROBLEMS[0], "test": "def check(candidate:\n"})
+    write_lines(folder / "answers.jsonl", *COMPLETIONS[:2])
     told = proctor("passk", "answers.jsonl", "--problems", "problems.jsonl")
     assert (told.code, told.out) == (3, "")
     assert "None of its answers is graded; the first: UsageError: The tests of 'double'" in told.err
@@ -361,15 +354,15 @@ def test_a_grading_that_takes_long_tells_how_far_it_is_and_no_more_than_every_fe
 
 
 def test_a_trial_that_is_there_twice_counts_once(proctor: Proctor, folder: Path) -> None:
-    write(folder / "run.jsonl", *EXPORTED[:2], *EXPORTED[:2])
+    write_lines(folder / "run.jsonl", *EXPORTED[:2], *EXPORTED[:2])
     told = proctor("passk", "run.jsonl", "--json")
     assert [(row["n"], row["passed"]) for row in only(told)["per_task"]] == [(2, 1)]
     assert "run.jsonl:3: warning: Repeat 0 of case 'a' of this run was there before" in told.err
 
 
 def test_what_it_wrote_as_json_it_reads_again(proctor: Proctor, folder: Path) -> None:
-    write(folder / "a.jsonl", *graded(a="+-?", b="++"))
-    write(folder / "b.jsonl", *counted(a=(4, 1)))
+    write_lines(folder / "a.jsonl", *graded(a="+-?", b="++"))
+    write_lines(folder / "b.jsonl", *counted(a=(4, 1)))
     assert proctor("passk", "a.jsonl", "-o", "one.json").code == 0
     first, again = (only(proctor("passk", name, "--json")) for name in ("a.jsonl", "one.json"))
     assert first["statistics"] == again["statistics"]
@@ -384,7 +377,7 @@ def test_what_it_wrote_as_json_it_reads_again(proctor: Proctor, folder: Path) ->
 @pytest.mark.parametrize("digits", [300, 4000])
 def test_counts_beyond_all_measure_are_dropped(proctor: Proctor, folder: Path, digits: int) -> None:
     huge = 10**digits
-    write(folder / "a.jsonl", *counted(a=(huge, 1), b=(1, huge), c=(1, 1)))
+    write_lines(folder / "a.jsonl", *counted(a=(huge, 1), b=(1, huge), c=(1, 1)))
     told = proctor("passk", "a.jsonl")
     assert "dropped lines         2" in told.out
     assert "No task has so many answers." in told.err
@@ -392,8 +385,8 @@ def test_counts_beyond_all_measure_are_dropped(proctor: Proctor, folder: Path, d
 
 
 def test_a_k_that_cannot_be_is_refused_before_anything_is_graded(proctor: Proctor, folder: Path) -> None:
-    write(folder / "problems.jsonl", PROBLEMS[0])
-    write(folder / "answers.jsonl", *COMPLETIONS[:2], *COMPLETIONS[:2])
+    write_lines(folder / "problems.jsonl", PROBLEMS[0])
+    write_lines(folder / "answers.jsonl", *COMPLETIONS[:2], *COMPLETIONS[:2])
     told = proctor(
         "passk", "answers.jsonl", "--problems", "problems.jsonl", "--k", "9", "--isolation", "process"
     )
@@ -406,9 +399,9 @@ def test_a_k_that_cannot_be_is_refused_before_anything_is_graded(proctor: Procto
 def test_what_is_graded_when_it_is_interrupted_counts(
     proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch, graded_first: int
 ) -> None:
-    write(folder / "problems.jsonl", *PROBLEMS[:2])
+    write_lines(folder / "problems.jsonl", *PROBLEMS[:2])
     for name in ("a.jsonl", "b.jsonl"):
-        write(folder / name, *COMPLETIONS[:4])
+        write_lines(folder / name, *COMPLETIONS[:4])
     left = iter(range(graded_first))
 
     def grade(_text: str, _problem: Any, **_options: Any) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+
 CASES = 120
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord")
 

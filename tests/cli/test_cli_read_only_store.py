@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
+from support.cli import Proctor
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-Proctor = Callable[..., Any]
 Results = dict[tuple[str, ...], tuple[int, str, str]]
 
 READS = (
@@ -199,7 +198,7 @@ def test_a_holdout_is_not_shown_where_the_look_cannot_be_counted(
 
 
 def test_a_store_of_an_earlier_version_is_read_as_it_would_be_after_its_migration(
-    folder: Path, case: Callable[..., Any], run_read_only: Callable[..., Results]
+    folder: Path, run_read_only: Callable[..., Results]
 ) -> None:
     path = folder / "store" / "s.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:

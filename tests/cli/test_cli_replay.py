@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+
 TESTS = [{"id": name, "input": f"say {name}", "expected": f"say {name}"} for name in "abcde"]
 
 

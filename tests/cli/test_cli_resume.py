@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from clock import moved
-from patience import PATIENCE_S, wait_until
 from proctor.engines.asyncio_engine import GRACE_S
+from support.cli import Proctor
+from support.clock import moved
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
-Proctor = Callable[..., Any]
 
 NOTE = """
 import asyncio, os, time

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 
 @pytest.fixture

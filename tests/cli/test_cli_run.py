@@ -12,9 +12,7 @@ import pytest
 
 from proctor.cli.main import COMMANDS
 from proctor.services.grading import worker_pool
-
-Proctor = Callable[..., Any]
-
+from support.cli import Proctor
 
 # --- exit codes --------------------------------------------------------------------------------------------
 

@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.stores import open_store
-
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 
 def test_the_runs_of_a_command_are_called_what_it_says(proctor: Proctor, half: str, script: Any) -> None:

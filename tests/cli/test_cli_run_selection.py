@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
-
+from support.cli import Proctor
 
 # --- what is selected --------------------------------------------------------------------------------------
 

@@ -8,13 +8,11 @@ from collections.abc import Callable
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
-
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+from support.waiting import PATIENCE_S
 
 # --- runs --------------------------------------------------------------------------------------------------
 

@@ -3,63 +3,45 @@
 from __future__ import annotations
 
 import json
-import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+from support.endpoints import JsonHandler, ThreadServer, serve_in_thread
+
 SECRET = "sk-secret-0123456789abcdefghij"
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, *_: object) -> None:
-        """A run that stops closes its connections: what cannot be answered then is no fault."""
-
-    daemon_threads = True
-    request_queue_size = 64  # more at once than wait here would try again after a second
+class _Server(ThreadServer):
     status: int
     authorizations: list[str | None]
     answer: str
 
 
-class _Echoing(BaseHTTPRequestHandler):
+class _Echoing(JsonHandler):
     """Says in its answer, or in its complaint, which key it was given."""
 
     server: _Server
 
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
+    def handle_json(self, body: Any) -> None:
         given = self.headers["Authorization"]
         self.server.authorizations.append(given)
         said = self.server.answer.replace("KEY", str(given))
         fine = {"choices": [{"message": {"content": said}}], "usage": {"prompt_tokens": 7}}
-        body = json.dumps({"error": {"message": said}} if self.server.status >= 400 else fine).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_words: Any) -> None:
-        pass
+        refused = {"error": {"message": said}}
+        self.send_json(refused if self.server.status >= 400 else fine, self.server.status)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[_Server]:
-    server = _Server(("127.0.0.1", 0), _Echoing)
-    server.status, server.answer, server.authorizations = 200, "fine", []
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serve_in_thread(_Echoing, _Server) as server:
+        server.status, server.answer, server.authorizations = 200, "fine", []
+        yield server
 
 
 def _url(server: _Server) -> str:

@@ -6,23 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
-from patience import PATIENCE_S
+from support.cli import Proctor
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
-
-if TYPE_CHECKING:
-    from tests.cli.conftest import Told
-
-    Proctor = Callable[..., Told]
 
 
 @contextmanager

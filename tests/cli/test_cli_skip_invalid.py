@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 A = {"id": "a", "input": "x", "expected": "x", "tags": ["smoke"]}
 WRONG = {"id": "b", "input": "x", "expected": "x", "scorrer": "x"}

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.cli import run_and_report
 from proctor.services.grading import worker_pool
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells when a worker is there")
 MAX_END_S = 2.0

@@ -10,17 +10,16 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from patience import wait_until
 from proctor.model import Verdict
 from proctor.stores import open_store
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
+from support.cli import Proctor
+from support.waiting import wait_until
 
-Proctor = Callable[..., Any]
 STORE = Path(".proctor/proctor.db")
 
 

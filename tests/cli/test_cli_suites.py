@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+
 TEN: list[dict[str, Any]] = [
     {"id": f"t{n}", "input": f"say {n}", "expected": f"say {n}", "scorer": "exact"} for n in range(10)
 ]

@@ -6,14 +6,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.cli.conftest import Told
-
-    Proctor = Callable[..., Told]
+from support.cli import Proctor
 
 FILE = """targets:
   - {name: first, provider: mock, response: ready}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
 
 TRIED = [
     ("lr", 0.1, 0.9, "keep"),

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-Proctor = Callable[..., Any]
+from support.cli import Proctor
+
 QUESTION = "When the ferry leaves the northern harbour at dawn, which lighthouse does its captain pass first?"
 GUID = "5f0c9a3e-1b7d-4c55-9e0a-d2b1c7f6a984"
 

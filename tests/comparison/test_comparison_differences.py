@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import comb, isclose
 from typing import Any
 
@@ -15,12 +14,13 @@ from proctor.comparison.compare import Comparison, compare_runs
 from proctor.comparison.differences import agresti_min_interval, median_interval
 from proctor.comparison.outcomes import RunOutcomes
 from proctor.stats import mcnemar, newcombe_paired
+from support.outcomes import make_outcomes
 
-Make = Callable[..., Any]
 
-
-def test_single_pairs_have_newcombes_interval_and_mcnemars_test(of: Make) -> None:
-    found = compare_runs(of("a", "+" * 36 + "-" * 12 + "+" * 2), of("b", "+" * 48 + "-" * 2))
+def test_single_pairs_have_newcombes_interval_and_mcnemars_test() -> None:
+    found = compare_runs(
+        make_outcomes("a", "+" * 36 + "-" * 12 + "+" * 2), make_outcomes("b", "+" * 48 + "-" * 2)
+    )
     whole = found.whole
     assert (whole.fixed, whole.broken) == (12, 2)
     assert whole.value == pytest.approx(0.2)
@@ -32,19 +32,21 @@ def test_single_pairs_have_newcombes_interval_and_mcnemars_test(of: Make) -> Non
     assert (whole.baseline.rate, whole.candidate.rate) == (0.76, 0.96)
 
 
-def test_repeats_count_by_case_each_case_alike(of: Make) -> None:
+def test_repeats_count_by_case_each_case_alike() -> None:
     found = compare_runs(
-        of("a", {"x": "----", "y": "+", "z": "-"}), of("b", {"x": "++++", "y": "+", "z": "-"})
+        make_outcomes("a", {"x": "----", "y": "+", "z": "-"}),
+        make_outcomes("b", {"x": "++++", "y": "+", "z": "-"}),
     )
     assert found.whole.value == pytest.approx(1 / 3)
     assert found.whole.ci95 == agresti_min_interval([0.0, 0.0, 1.0])
     assert found.whole.p_value == 1.0  # one case that differs can as well differ the other way
 
 
-def test_repeats_of_few_cases_show_nothing_however_many_they_are(of: Make) -> None:
+def test_repeats_of_few_cases_show_nothing_however_many_they_are() -> None:
     cases = {"x": 50, "y": 50}
     one, other = (
-        of(name, {case: sign * n for case, n in cases.items()}) for name, sign in (("a", "-"), ("b", "+"))
+        make_outcomes(name, {case: sign * n for case, n in cases.items()})
+        for name, sign in (("a", "-"), ("b", "+"))
     )
     found = compare_runs(one, other)
     assert (found.whole.pairs, found.whole.value) == (100, 1.0)
@@ -77,36 +79,40 @@ def test_the_interval_of_a_median_has_the_published_ranks() -> None:
     assert median_interval(list(range(1, 101))) == (40, 61)
 
 
-def test_parts_are_tested_together(of: Make) -> None:
+def test_parts_are_tested_together() -> None:
     names = {f"c{place}": "left" if place < 8 else "right" for place in range(16)}
-    one, other = of("a", "-" * 16), of("b", "+" * 8 + "-" * 8, category=names)
+    one, other = make_outcomes("a", "-" * 16), make_outcomes("b", "+" * 8 + "-" * 8, category=names)
     found = compare_runs(one, other)
     left, right = found.parts
     assert (left.name, left.difference.p_value, left.difference.p_holm) == ("left", 1 / 128, 2 / 128)
     assert (right.difference.p_value, right.difference.p_holm) == (1.0, 1.0)
 
 
-def test_a_case_is_in_every_one_of_its_tags(of: Make) -> None:
+def test_a_case_is_in_every_one_of_its_tags() -> None:
     tags = {"x": ("a", "b"), "y": ("b",)}
-    found = compare_runs(of("a", {"x": "+", "y": "+"}), of("b", {"x": "-", "y": "+"}, tags=tags), by="tag")
+    found = compare_runs(
+        make_outcomes("a", {"x": "+", "y": "+"}),
+        make_outcomes("b", {"x": "-", "y": "+"}, tags=tags),
+        by="tag",
+    )
     assert [(part.name, part.difference.pairs) for part in found.parts] == [("a", 1), ("b", 2)]
 
 
-def test_scores_are_told_where_any_is_graded(of: Make) -> None:
+def test_scores_are_told_where_any_is_graded() -> None:
     cases = "+++"
-    one = of("a", cases, numbers={f"c{n}": {"score": 1.0} for n in range(3)})
+    one = make_outcomes("a", cases, numbers={f"c{n}": {"score": 1.0} for n in range(3)})
     assert compare_runs(one, one).score is None
-    other = of("b", cases, numbers={f"c{n}": {"score": 0.5} for n in range(2)})
+    other = make_outcomes("b", cases, numbers={f"c{n}": {"score": 0.5} for n in range(2)})
     measure = compare_runs(one, other).score
     assert measure is not None
     assert (measure.pairs, measure.baseline, measure.candidate, measure.difference) == (2, 1.0, 0.5, -0.5)
     assert measure.ci95 == agresti_min_interval([-0.5, -0.5])
 
 
-def test_latency_and_cost_are_of_the_pairs_that_have_them(of: Make) -> None:
+def test_latency_and_cost_are_of_the_pairs_that_have_them() -> None:
     cases = "+-!+"
-    one = of("a", cases, numbers={f"c{n}": {"latency_ms": 100.0 * (n + 1)} for n in range(3)})
-    other = of(
+    one = make_outcomes("a", cases, numbers={f"c{n}": {"latency_ms": 100.0 * (n + 1)} for n in range(3)})
+    other = make_outcomes(
         "b", cases, numbers={f"c{n}": {"latency_ms": 110.0 * (n + 1), "cost_usd": 1.0} for n in range(4)}
     )
     found = compare_runs(one, other)
@@ -116,9 +122,9 @@ def test_latency_and_cost_are_of_the_pairs_that_have_them(of: Make) -> None:
     assert found.latency_ms.median_ci95 is None
 
 
-def test_the_smallest_difference_is_one_that_would_be_found(of: Make) -> None:
+def test_the_smallest_difference_is_one_that_would_be_found() -> None:
     def smallest(cases: int) -> float | None:
-        return compare_runs(of("a", "+" * cases), of("b", "+" * cases)).smallest
+        return compare_runs(make_outcomes("a", "+" * cases), make_outcomes("b", "+" * cases)).smallest
 
     # Six cases that differ one way are the fewest that are significant: all six would have to.
     assert smallest(5) is None
@@ -132,9 +138,9 @@ def test_the_smallest_difference_is_one_that_would_be_found(of: Make) -> None:
     assert thousand < 0.01
 
 
-def test_more_noise_needs_more_cases(of: Make) -> None:
-    quiet = compare_runs(of("a", "+" * 60), of("b", "+" * 60)).smallest
-    noisy = compare_runs(of("a", "+-" * 30), of("b", "-+" * 10 + "+-" * 20)).smallest
+def test_more_noise_needs_more_cases() -> None:
+    quiet = compare_runs(make_outcomes("a", "+" * 60), make_outcomes("b", "+" * 60)).smallest
+    noisy = compare_runs(make_outcomes("a", "+-" * 30), make_outcomes("b", "-+" * 10 + "+-" * 20)).smallest
     assert quiet is not None
     assert noisy is not None
     assert noisy > quiet
@@ -153,8 +159,8 @@ def outcome(found: Comparison) -> tuple[Any, ...]:
 
 
 @given(RUNS, RUNS)
-def test_turned_round_a_comparison_is_its_mirror_image(of: Make, first: Any, second: Any) -> None:
-    one, other = of("a", first, category=CATEGORY), of("b", second, category=CATEGORY)
+def test_turned_round_a_comparison_is_its_mirror_image(first: Any, second: Any) -> None:
+    one, other = make_outcomes("a", first, category=CATEGORY), make_outcomes("b", second, category=CATEGORY)
     there, back = compare_runs(one, other), compare_runs(other, one)
     assert set(there.fixed) == set(back.broken)
     assert there.unpaired.only_baseline == back.unpaired.only_candidate
@@ -176,8 +182,8 @@ def test_turned_round_a_comparison_is_its_mirror_image(of: Make, first: Any, sec
 
 
 @given(RUNS)
-def test_a_run_is_no_different_from_itself(of: Make, cases: Any) -> None:
-    found = compare_runs(of("a", cases), of("a", cases))
+def test_a_run_is_no_different_from_itself(cases: Any) -> None:
+    found = compare_runs(make_outcomes("a", cases), make_outcomes("a", cases))
     assert found.fixed == found.broken == ()
     assert found.unpaired.only_baseline == found.unpaired.only_candidate == ()
     assert found.whole.value in (0.0, None)
@@ -186,25 +192,23 @@ def test_a_run_is_no_different_from_itself(of: Make, cases: Any) -> None:
 
 @pytest.mark.slow
 @given(RUNS, RUNS, st.randoms())
-def test_the_order_of_cases_and_trials_does_not_matter(
-    of: Make, first: Any, second: Any, chance: Any
-) -> None:
+def test_the_order_of_cases_and_trials_does_not_matter(first: Any, second: Any, chance: Any) -> None:
     def shuffled(facts: RunOutcomes) -> RunOutcomes:
         mixed = [
             replace(case, trials=tuple(chance.sample(case.trials, len(case.trials)))) for case in facts.cases
         ]
         return replace(facts, cases=tuple(chance.sample(mixed, len(mixed))))
 
-    one, other = of("a", first), of("b", second)
+    one, other = make_outcomes("a", first), make_outcomes("b", second)
     assert outcome(compare_runs(shuffled(one), shuffled(other))) == outcome(compare_runs(one, other))
 
 
 @pytest.mark.slow
 @given(st.tuples(*[st.integers(0, 40)] * 4))
-def test_nothing_is_claimed_that_the_interval_does_not_show(of: Make, counts: tuple[int, ...]) -> None:
+def test_nothing_is_claimed_that_the_interval_does_not_show(counts: tuple[int, ...]) -> None:
     both, fixed, broken, neither = counts
-    one = of("a", "+" * both + "-" * fixed + "+" * broken + "-" * neither)
-    other = of("b", "+" * both + "+" * fixed + "-" * broken + "-" * neither)
+    one = make_outcomes("a", "+" * both + "-" * fixed + "+" * broken + "-" * neither)
+    other = make_outcomes("b", "+" * both + "+" * fixed + "-" * broken + "-" * neither)
     whole = compare_runs(one, other).whole
     if whole.ci95 is not None and whole.ci95[0] <= 0 <= whole.ci95[1]:
         assert whole.direction == "unclear"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,12 +12,11 @@ from proctor.comparison.compare import Comparison, compare_runs
 from proctor.comparison.gate import GateRule, gate_exit_code, ungated_exit_code
 from proctor.comparison.ranking import rank_runs
 from proctor.errors import ExitCode
+from support.outcomes import make_outcomes
 
-Make = Callable[..., Any]
 
-
-def between(of: Make, first: str, second: str, **fields: Any) -> Comparison:
-    return compare_runs(of("a", first), of("b", second, **fields))
+def between(first: str, second: str, **fields: Any) -> Comparison:
+    return compare_runs(make_outcomes("a", first), make_outcomes("b", second, **fields))
 
 
 # --- gates -------------------------------------------------------------------------------------------------
@@ -28,54 +26,54 @@ def code(found: Comparison, **rule: Any) -> ExitCode:
     return gate_exit_code(found, GateRule(**rule))
 
 
-def test_a_regression_that_is_shown_is_1_and_one_that_is_not_is_0(of: Make) -> None:
-    assert code(between(of, "+" * 40, "+" * 20 + "-" * 20)) is ExitCode.FAILED
-    assert code(between(of, "+" * 40, "+" * 39 + "-")) is ExitCode.OK
-    assert code(between(of, "-" * 40, "+" * 40)) is ExitCode.OK
+def test_a_regression_that_is_shown_is_1_and_one_that_is_not_is_0() -> None:
+    assert code(between("+" * 40, "+" * 20 + "-" * 20)) is ExitCode.FAILED
+    assert code(between("+" * 40, "+" * 39 + "-")) is ExitCode.OK
+    assert code(between("-" * 40, "+" * 40)) is ExitCode.OK
 
 
-def test_a_margin_forgives_a_regression_that_may_be_as_small(of: Make) -> None:
-    found = between(of, "+" * 40, "+" * 20 + "-" * 20)
+def test_a_margin_forgives_a_regression_that_may_be_as_small() -> None:
+    found = between("+" * 40, "+" * 20 + "-" * 20)
     assert found.whole.ci95 is not None
     high = found.whole.ci95[1]
     assert code(found, max_regression=-high - 0.001) is ExitCode.FAILED
     assert code(found, max_regression=-high + 0.001) is ExitCode.OK
 
 
-def test_strict_wants_a_regression_ruled_out(of: Make) -> None:
-    same = between(of, "+" * 40, "+" * 40)
+def test_strict_wants_a_regression_ruled_out() -> None:
+    same = between("+" * 40, "+" * 40)
     assert same.whole.ci95 is not None
     low = same.whole.ci95[0]
     assert code(same, strict=True) is ExitCode.FAILED
     assert code(same, strict=True, max_regression=-low - 0.001) is ExitCode.FAILED
     assert code(same, strict=True, max_regression=-low + 0.001) is ExitCode.OK
-    assert code(between(of, "-" * 40, "+" * 40), strict=True) is ExitCode.OK
+    assert code(between("-" * 40, "+" * 40), strict=True) is ExitCode.OK
 
 
 @pytest.mark.parametrize("sign", ["!", "?"])
-def test_what_was_not_measured_outranks_what_is_shown(of: Make, sign: str) -> None:
-    worse = between(of, "+" * 40, "-" * 39 + sign)
+def test_what_was_not_measured_outranks_what_is_shown(sign: str) -> None:
+    worse = between("+" * 40, "-" * 39 + sign)
     assert code(worse) is ExitCode.NOT_MEASURED
     assert code(worse, allow_errors=1) is ExitCode.FAILED
-    better = between(of, "-" * 38 + sign * 2, "+" * 40)
+    better = between("-" * 38 + sign * 2, "+" * 40)
     assert code(better, allow_errors=1) is ExitCode.NOT_MEASURED
     assert code(better, allow_errors=2) is ExitCode.OK
 
 
-def test_a_comparison_of_which_nothing_was_measured_is_never_0(of: Make) -> None:
-    assert code(between(of, "!!", "++"), allow_errors=9) is ExitCode.NOT_MEASURED
-    assert ungated_exit_code([between(of, "!!", "++")]) is ExitCode.NOT_MEASURED
+def test_a_comparison_of_which_nothing_was_measured_is_never_0() -> None:
+    assert code(between("!!", "++"), allow_errors=9) is ExitCode.NOT_MEASURED
+    assert ungated_exit_code([between("!!", "++")]) is ExitCode.NOT_MEASURED
 
 
-def test_without_any_pair_there_is_nothing_to_hold(of: Make) -> None:
-    for found in (between(of, "", "++"), between(of, "++", ""), between(of, "", "")):
+def test_without_any_pair_there_is_nothing_to_hold() -> None:
+    for found in (between("", "++"), between("++", ""), between("", "")):
         assert code(found, allow_errors=9) is ExitCode.NOTHING_SELECTED
         assert ungated_exit_code([found]) is ExitCode.NOTHING_SELECTED
 
 
 @pytest.mark.parametrize("unfinished", [{"status": "interrupted"}, {"status": "running"}, {"planned": 3}])
-def test_a_run_that_is_not_finished_holds_no_gate(of: Make, unfinished: dict[str, Any]) -> None:
-    found = between(of, "--", "++", **unfinished)
+def test_a_run_that_is_not_finished_holds_no_gate(unfinished: dict[str, Any]) -> None:
+    found = between("--", "++", **unfinished)
     assert code(found) is ExitCode.NOT_MEASURED
     assert ungated_exit_code([found]) is ExitCode.OK
 
@@ -90,27 +88,25 @@ def test_a_run_that_is_not_finished_holds_no_gate(of: Make, unfinished: dict[str
     ],
 )
 def test_a_gate_holds_over_the_trials_of_both_runs_or_over_what_the_user_says(
-    of: Make, before: Any, after: Any
+    before: Any, after: Any
 ) -> None:
-    found = between(of, before, after)
+    found = between(before, after)
     assert code(found) is ExitCode.NOT_MEASURED
     assert code(found, strict=True, max_regression=1.0) is ExitCode.NOT_MEASURED
     assert code(found, partial=True) is ExitCode.OK
     assert ungated_exit_code([found]) is ExitCode.OK
 
 
-def test_one_split_of_both_runs_is_not_partial(of: Make) -> None:
+def test_one_split_of_both_runs_is_not_partial() -> None:
     splits = {"c0": "dev", "c1": "dev", "c2": "holdout"}
-    whole, dev = of("a", "+++", split=splits), of("b", "++", split=splits)
+    whole, dev = make_outcomes("a", "+++", split=splits), make_outcomes("b", "++", split=splits)
     assert code(compare_runs(whole, dev)) is ExitCode.NOT_MEASURED
     assert code(compare_runs(whole, dev, split="dev")) is ExitCode.OK
 
 
 @given(st.text("+-!?", max_size=20), st.text("+-!?", max_size=20), st.floats(0, 1), st.booleans())
-def test_a_gate_that_holds_was_measured(
-    of: Make, first: str, second: str, margin: float, strict: bool
-) -> None:
-    found = between(of, first, second)
+def test_a_gate_that_holds_was_measured(first: str, second: str, margin: float, strict: bool) -> None:
+    found = between(first, second)
     if code(found, max_regression=margin, strict=strict) is ExitCode.OK:
         assert found.whole.pairs
         assert not found.not_measured
@@ -122,39 +118,39 @@ def test_a_gate_that_holds_was_measured(
 # --- ranks -------------------------------------------------------------------------------------------------
 
 
-def test_runs_that_cannot_be_told_apart_share_a_rank(of: Make) -> None:
+def test_runs_that_cannot_be_told_apart_share_a_rank() -> None:
     good, alike, bad = "+" * 40, "+" * 39 + "-", "-" * 30 + "+" * 10
-    found = rank_runs([of("bad", bad), of("good", good), of("alike", alike)])
+    found = rank_runs([make_outcomes("bad", bad), make_outcomes("good", good), make_outcomes("alike", alike)])
     assert [(one.run.id, one.rank) for one in found.by_rank] == [("good", 1), ("alike", 1), ("bad", 3)]
     assert [one.run.id for one in found.runs] == ["bad", "good", "alike"]
     assert len(found.comparisons) == 3
 
 
-def test_sharing_a_rank_is_not_handed_on(of: Make) -> None:
+def test_sharing_a_rank_is_not_handed_on() -> None:
     top, middle, low = "+" * 100, "+" * 95 + "-" * 5, "+" * 90 + "-" * 10
-    found = rank_runs([of("top", top), of("middle", middle), of("low", low)])
+    found = rank_runs([make_outcomes("top", top), make_outcomes("middle", middle), make_outcomes("low", low)])
     assert {one.run.id: one.rank for one in found.runs} == {"top": 1, "middle": 1, "low": 2}
     shown = [each.whole.direction for each in found.comparisons]
     assert [each == "worse" for each in shown] == [False, True, False]
 
 
-def test_more_runs_need_more_to_be_told_apart(of: Make) -> None:
+def test_more_runs_need_more_to_be_told_apart() -> None:
     first, second = "+" * 40, "-" * 8 + "+" * 32
-    two = rank_runs([of("a", first), of("b", second)])
+    two = rank_runs([make_outcomes("a", first), make_outcomes("b", second)])
     assert [one.rank for one in two.runs] == [1, 2]
-    others = [of(f"x{n}", first[:39] + "-") for n in range(6)]
-    many = rank_runs([of("a", first), of("b", second), *others])
+    others = [make_outcomes(f"x{n}", first[:39] + "-") for n in range(6)]
+    many = rank_runs([make_outcomes("a", first), make_outcomes("b", second), *others])
     assert [one.rank for one in many.runs][:2] == [1, 1]
 
 
-def test_a_run_that_shares_no_case_is_told_apart_from_none(of: Make) -> None:
-    found = rank_runs([of("a", "+" * 40), of("none", ""), of("b", "-" * 40)])
+def test_a_run_that_shares_no_case_is_told_apart_from_none() -> None:
+    found = rank_runs([make_outcomes("a", "+" * 40), make_outcomes("none", ""), make_outcomes("b", "-" * 40)])
     assert {one.run.id: one.rank for one in found.runs} == {"a": 1, "none": 1, "b": 2}
 
 
 @given(st.lists(st.text("+-", min_size=12, max_size=12), min_size=2, max_size=5))
-def test_a_rank_is_never_worse_than_the_place_by_pass_rate(of: Make, runs: list[str]) -> None:
-    found = rank_runs([of(f"r{n}", signs) for n, signs in enumerate(runs)])
+def test_a_rank_is_never_worse_than_the_place_by_pass_rate(runs: list[str]) -> None:
+    found = rank_runs([make_outcomes(f"r{n}", signs) for n, signs in enumerate(runs)])
     assert min(one.rank for one in found.runs) == 1
     for one in found.runs:
         assert one.rank <= 1 + sum(other.counts.passed > one.counts.passed for other in found.runs)

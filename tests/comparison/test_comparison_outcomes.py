@@ -10,23 +10,30 @@ import pytest
 from proctor.comparison.compare import compare_runs
 from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes
 from proctor.model import Case, PassRule, Settings, Suite, TargetSpec, Trial, Verdict
+from support.builders import make_case, make_score, make_trial
+from support.outcomes import make_outcomes
 
 Make = Callable[..., Any]
 
 
 @pytest.fixture
-def gathered(of: Make, trial: Make, case: Make, score: Make) -> Callable[..., RunOutcomes]:
+def gathered() -> Callable[..., RunOutcomes]:
     """The facts of a run of cases with a score for each of their trials, gathered from its trials."""
 
     def make(cases: dict[str, list[float | None]], *, by_digest: bool = False, **fields: Any) -> RunOutcomes:
-        gatherer = OutcomeCollector(of("a", "", **fields).run, by_digest=by_digest)
+        gatherer = OutcomeCollector(make_outcomes("a", "", **fields).run, by_digest=by_digest)
         for position, (name, values) in enumerate(cases.items()):
-            asked: Case = case(name, text=f"{name}?", repeats=3)
+            asked: Case = make_case(name, text=f"{name}?", repeats=3)
             for repeat, value in enumerate(values):
-                made: Trial = trial(
-                    "x", score(value), case_id=name, position=position, repeat=repeat, sent=f"sha256:{name}"
+                made: Trial = make_trial(
+                    "x",
+                    make_score(value),
+                    case_id=name,
+                    position=position,
+                    repeat=repeat,
+                    sent=f"sha256:{name}",
                 )
-                verdict = score(value).outcome
+                verdict = make_score(value).outcome
                 gatherer.add(made, verdict, asked)
         return gatherer.finish()
 
@@ -65,34 +72,36 @@ def test_by_digest_a_key_is_what_is_sent_and_how_it_is_judged(gathered: Make) ->
 SPOKE = {"prompts": {"j": frozenset({"sha256:p"})}}
 
 
-def doubts(of: Make, one: dict[str, Any], other: dict[str, Any]) -> str:
-    return " ".join(compare_runs(of("a", {"x": "+"}, **one), of("b", {"x": "+"}, **other)).warnings)
+def doubts(one: dict[str, Any], other: dict[str, Any]) -> str:
+    return " ".join(
+        compare_runs(make_outcomes("a", {"x": "+"}, **one), make_outcomes("b", {"x": "+"}, **other)).warnings
+    )
 
 
-def test_runs_that_were_made_alike_raise_no_doubts(of: Make) -> None:
-    assert doubts(of, {}, {"target": TargetSpec(name="other", kind="scripted")}) == ""
+def test_runs_that_were_made_alike_raise_no_doubts() -> None:
+    assert doubts({}, {"target": TargetSpec(name="other", kind="scripted")}) == ""
 
 
-def test_runs_that_were_graded_differently_are_told(of: Make) -> None:
-    told = doubts(of, {}, {"settings": Settings(threshold=0.5)})
+def test_runs_that_were_graded_differently_are_told() -> None:
+    told = doubts({}, {"settings": Settings(threshold=0.5)})
     assert "passed by its checks in the first and at a score of 0.5 in the second" in told
 
 
-def test_other_judges_are_told_where_judges_spoke(of: Make) -> None:
+def test_other_judges_are_told_where_judges_spoke() -> None:
     judges = {"judges": (TargetSpec(name="j", kind="echo"),)}
-    assert doubts(of, {}, judges) == ""
-    assert "nobody judged the first and j the second" in doubts(of, {}, judges | SPOKE)
+    assert doubts({}, judges) == ""
+    assert "nobody judged the first and j the second" in doubts({}, judges | SPOKE)
     thrice = judges | {"settings": Settings(judge_repeats=3)}
-    assert "j (3 times)" in doubts(of, judges | SPOKE, thrice)
+    assert "j (3 times)" in doubts(judges | SPOKE, thrice)
 
 
-def test_a_run_beside_itself_and_one_name_for_two_targets_are_told(of: Make) -> None:
-    assert "with itself" in doubts(of, {}, {"id": "a"})
-    assert "not asked alike" in doubts(of, {}, {"target": TargetSpec(name="echo", kind="mock")})
+def test_a_run_beside_itself_and_one_name_for_two_targets_are_told() -> None:
+    assert "with itself" in doubts({}, {"id": "a"})
+    assert "not asked alike" in doubts({}, {"target": TargetSpec(name="echo", kind="mock")})
 
 
-def test_cases_that_count_once_over_more_answers_are_told(of: Make) -> None:
+def test_cases_that_count_once_over_more_answers_are_told() -> None:
     suite = {"suite": Suite(name="s", dialect="d", repeats_rule="any")}
     thrice = suite | {"settings": Settings(repeats=3)}
-    assert "counts once over as many as it wants answers in the first and 3" in doubts(of, suite, thrice)
-    assert doubts(of, {}, {"settings": Settings(repeats=3)}) == ""
+    assert "counts once over as many as it wants answers in the first and 3" in doubts(suite, thrice)
+    assert doubts({}, {"settings": Settings(repeats=3)}) == ""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proctor.codec import sent_digest
-from proctor.model import Assertion, Case, Run, Suite, TargetSpec
+from proctor.model import Assertion, Case, Run, Suite
 from proctor.protocols import Store
 from proctor.stores import STORES, locate_store
 from proctor.stores.location import StoreLocation
-
-Make = Callable[..., Any]
+from support.builders import make_case
+from support.stores import add_run, save_cases
 
 
 def locate(scheme: str, folder: Path) -> StoreLocation:
@@ -47,45 +46,20 @@ def store(open_another: Callable[[], Store]) -> Store:
 
 
 @pytest.fixture
-def cases(case: Make) -> list[Case]:
+def cases() -> list[Case]:
     rich = Assertion(grader="contains", params={"words": ["ä", "\n"]}, weight=0.5, required=0.2, negated=True)
     return [
-        case("plain"),
-        case("../../etc/passwd\n\x00🦉", "zwei\nZeilen", expected=["a", None, 1.5], tags=("t", "u")),
-        case("rich", assertions=(rich, rich), category="c", metadata={"deep": {"x": [1]}}, repeats=3),
+        make_case("plain"),
+        make_case("../../etc/passwd\n\x00🦉", "zwei\nZeilen", expected=["a", None, 1.5], tags=("t", "u")),
+        make_case("rich", assertions=(rich, rich), category="c", metadata={"deep": {"x": [1]}}, repeats=3),
     ]
 
 
 @pytest.fixture
-def saved() -> Callable[..., Suite]:
-    """Saves a suite of those cases in a store; further fields by name."""
-
-    def make(store: Store, cases: Sequence[Case], **fields: Any) -> Suite:
-        writer = store.open_suite_writer()
-        for each in cases:
-            writer.add(each, sent_digest(each))
-        given: dict[str, Any] = {"name": "s", "dialect": "meridian", "digest": "sha256:" + "ab" * 32}
-        return writer.commit(Suite(**given | {"case_count": len(cases)} | fields))
-
-    return make
-
-
-@pytest.fixture
-def begun(store: Store, cases: list[Case], trial: Make, saved: Make) -> Callable[..., Run]:
+def begun(store: Store, cases: list[Case]) -> Callable[..., Run]:
     """A run that has begun, of a suite that is saved."""
-    noon = trial("").started_at
 
     def make(run_id: str = "r1", *, suite: Suite | None = None, **fields: Any) -> Run:
-        given = {
-            "id": run_id,
-            "group": "g",
-            "suite": suite or saved(store, cases),
-            "target": TargetSpec(name="echo", kind="echo"),
-            "started_at": noon,
-            "planned": 3,
-        }
-        run = Run(**(given | fields))
-        store.add_run(run)
-        return run
+        return add_run(store, suite or save_cases(store, cases), **{"id": run_id, "planned": 3} | fields)
 
     return make

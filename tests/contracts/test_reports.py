@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.model import Case, Output, Score, Trial
+from proctor.model import Output
 from proctor.reports import REPORTS
 from proctor.reports.runs.serialize import RunReport, TrialResult
+from support.builders import make_case, make_report, make_score, make_trial
 
 every_report = pytest.mark.parametrize("ending", REPORTS.names())
 STREAMING = [ending for ending in REPORTS.names() if ending != ".xml"]
@@ -20,20 +21,18 @@ STREAMING = [ending for ending in REPORTS.names() if ending != ".xml"]
 
 
 @pytest.fixture
-def some(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
-) -> Callable[..., RunReport]:
+def some() -> Callable[..., RunReport]:
     """Makes a run of failed trials, each with its number in the id of its case."""
 
     def make(count: int, **fields: Any) -> RunReport:
         pairs = [
             (
-                trial("x", score(0.0, reason="wrong"), case_id=f"case-{number}-", position=number),
-                case(f"case-{number}-"),
+                make_trial("x", make_score(0.0, reason="wrong"), case_id=f"case-{number}-", position=number),
+                make_case(f"case-{number}-"),
             )
             for number in range(count)
         ]
-        return reported(*pairs, **fields)
+        return make_report(*pairs, **fields)
 
     return make
 
@@ -107,19 +106,14 @@ def test_a_report_does_nothing_before_its_first_piece_is_wanted(
 @every_report
 @settings(max_examples=25)
 @given(text=st.text(max_size=30))
-def test_a_report_takes_any_text_anywhere(
-    ending: str,
-    text: str,
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    reported: Callable[..., RunReport],
-    score: Callable[..., Score],
-) -> None:
-    made = trial(
+def test_a_report_takes_any_text_anywhere(ending: str, text: str) -> None:
+    made = make_trial(
         text,
-        score(0.0, reason=text, name=text),
+        make_score(0.0, reason=text, name=text),
         case_id=text,
         output=Output(text=text, refused_params=(text,), model=text),
     )
-    run = reported((made, case(text, text, category=text, tags=(text,), metadata={text: text})), tags=(text,))
+    run = make_report(
+        (made, make_case(text, text, category=text, tags=(text,), metadata={text: text})), tags=(text,)
+    )
     "".join(REPORTS.get(ending)([run])).encode("utf-8")

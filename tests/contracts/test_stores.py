@@ -22,6 +22,8 @@ from proctor.model import (
     Verdict,
 )
 from proctor.protocols import Store
+from support.builders import make_trial
+from support.stores import save_cases
 
 Make = Callable[..., Any]
 DIGEST = "sha256:" + "ab" * 32
@@ -31,47 +33,41 @@ DIGEST = "sha256:" + "ab" * 32
 
 
 @pytest.mark.slow
-def test_cases_come_back_as_they_were_and_in_their_order(
-    store: Store, cases: list[Case], saved: Make
-) -> None:
+def test_cases_come_back_as_they_were_and_in_their_order(store: Store, cases: list[Case]) -> None:
     many = cases + [replace(cases[0], id=f"c{number}") for number in range(2500)]
-    suite = saved(store, many)
+    suite = save_cases(store, many)
     kept = list(store.cases(suite.content))
     assert [each.case for each in kept] == many
     assert [each.sent_digest for each in kept] == [sent_digest(each) for each in many]
 
 
-def test_a_suite_is_found_by_the_name_under_which_it_was_last_saved(
-    store: Store, cases: list[Case], saved: Make
-) -> None:
-    saved(store, cases, declared_version="1")
-    second = saved(store, cases[:1], declared_version="2", split_rule=SplitRule())
-    saved(store, cases[1:], name="other")
+def test_a_suite_is_found_by_the_name_under_which_it_was_last_saved(store: Store, cases: list[Case]) -> None:
+    save_cases(store, cases, declared_version="1")
+    second = save_cases(store, cases[:1], declared_version="2", split_rule=SplitRule())
+    save_cases(store, cases[1:], name="other")
     assert store.suite("s") == second
     assert store.suite("nobody") is None
 
 
-def test_the_same_content_is_the_same_and_any_other_is_not(
-    store: Store, cases: list[Case], saved: Make
-) -> None:
-    content = saved(store, cases).content
-    assert saved(store, cases).content == content
+def test_the_same_content_is_the_same_and_any_other_is_not(store: Store, cases: list[Case]) -> None:
+    content = save_cases(store, cases).content
+    assert save_cases(store, cases).content == content
     tagged = [replace(cases[0], tags=("new",)), *cases[1:]]
-    others = [saved(store, other).content for other in (cases[::-1], cases[:2], tagged)]
+    others = [save_cases(store, other).content for other in (cases[::-1], cases[:2], tagged)]
     assert len({content, *others}) == 4
 
 
 @pytest.mark.parametrize("kept_first", [False, True])
 def test_what_is_dropped_is_forgotten_and_what_was_kept_stays(
-    store: Store, cases: list[Case], kept_first: bool, saved: Make
+    store: Store, cases: list[Case], kept_first: bool
 ) -> None:
-    kept = saved(store, cases) if kept_first else None
+    kept = save_cases(store, cases) if kept_first else None
     writer = store.open_suite_writer()
     writer.add(replace(cases[0], id="gone"), DIGEST)
     writer.discard()
     writer.discard()
     assert store.suite("s") == kept
-    again = saved(store, cases)  # nothing is in the way of the next
+    again = save_cases(store, cases)  # nothing is in the way of the next
     assert len(list(store.cases(again.content))) == 3
 
 
@@ -87,8 +83,8 @@ def test_nothing_of_a_suite_is_there_before_it_is_kept(
     assert other.suite("s") is not None
 
 
-def test_an_empty_suite_can_be_kept(store: Store, saved: Make) -> None:
-    assert list(store.cases(saved(store, []).content)) == []
+def test_an_empty_suite_can_be_kept(store: Store) -> None:
+    assert list(store.cases(save_cases(store, []).content)) == []
 
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -185,11 +181,11 @@ def test_the_runs_of_a_suite_target_and_settings_are_found_newest_first(store: S
 # --- forgetting --------------------------------------------------------------------------------------------
 
 
-def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, begun: Make, trial: Make) -> None:
+def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, begun: Make) -> None:
     begun("a")
     begun("b")
     for run_id in ("a", "b"):
-        store.save_trial(run_id, trial("x"), Verdict.PASS)
+        store.save_trial(run_id, make_trial("x"), Verdict.PASS)
     store.flush()
     store.delete_run("a")
     with pytest.raises(StoreError, match="There is no run 'a'"):
@@ -208,12 +204,12 @@ def test_a_suite_stays_without_its_runs(store: Store, begun: Make, cases: list[C
 
 
 def test_an_older_content_of_a_version_goes_with_the_last_run_that_has_it(
-    store: Store, begun: Make, cases: list[Case], saved: Make
+    store: Store, begun: Make, cases: list[Case]
 ) -> None:
     older = begun("a").suite
     begun("b")
-    newer = saved(store, cases[::-1])
-    half = saved(store, cases[:1], name="half")
+    newer = save_cases(store, cases[::-1])
+    half = save_cases(store, cases[:1], name="half")
     store.delete_run("a")
     assert len(list(store.cases(older.content))) == 3
     store.delete_run("b")
@@ -222,11 +218,9 @@ def test_an_older_content_of_a_version_goes_with_the_last_run_that_has_it(
     assert [each.case for each in store.cases(half.content)] == cases[:1]
 
 
-def test_a_run_of_cases_that_are_gone_cannot_begin(
-    store: Store, begun: Make, cases: list[Case], saved: Make
-) -> None:
-    older = saved(store, cases[:1])
-    saved(store, cases)
+def test_a_run_of_cases_that_are_gone_cannot_begin(store: Store, begun: Make, cases: list[Case]) -> None:
+    older = save_cases(store, cases[:1])
+    save_cases(store, cases)
     begun("other")
     store.delete_run("other")  # nothing has the older content any more
     with pytest.raises(StoreError, match="removed"):
@@ -234,19 +228,19 @@ def test_a_run_of_cases_that_are_gone_cannot_begin(
     assert list(store.runs()) == []
 
 
-def test_a_deleted_run_leaves_nothing_for_a_new_one_of_its_id(store: Store, begun: Make, trial: Make) -> None:
+def test_a_deleted_run_leaves_nothing_for_a_new_one_of_its_id(store: Store, begun: Make) -> None:
     begun("a")
-    store.save_trial("a", trial("old"), Verdict.PASS)
+    store.save_trial("a", make_trial("old"), Verdict.PASS)
     store.flush()
     store.delete_run("a")
     begun("a")
     assert store.count_verdicts("a") == {}
 
 
-def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: Make, trial: Make) -> None:
+def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: Make) -> None:
     begun("a")
     for position in range(100):
-        store.save_trial("a", trial("old", position=position), Verdict.PASS)
+        store.save_trial("a", make_trial("old", position=position), Verdict.PASS)
     store.delete_run("a")
     store.flush()
     begun("a")
@@ -254,15 +248,15 @@ def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: 
 
 
 def test_what_is_written_for_a_run_that_another_has_deleted_never_becomes_another_runs(
-    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+    store: Store, begun: Make, open_another: Callable[[], Store]
 ) -> None:
     begun("a")
-    store.save_trial("a", trial("of a"), Verdict.PASS)
+    store.save_trial("a", make_trial("of a"), Verdict.PASS)
     store.flush()
     open_another().delete_run("a")
     begun("b")
-    store.save_trial("a", trial("of a", position=1), Verdict.PASS)
-    store.save_trial("b", trial("of b", position=1), Verdict.FAIL)
+    store.save_trial("a", make_trial("of a", position=1), Verdict.PASS)
+    store.save_trial("b", make_trial("of b", position=1), Verdict.FAIL)
     store.flush()
     assert [each.trial.output.text for each in store.trials("b")] == ["of b"]  # type: ignore[union-attr]
 

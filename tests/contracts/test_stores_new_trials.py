@@ -14,6 +14,8 @@ from proctor.errors import StoreError
 from proctor.model import Case, Verdict
 from proctor.protocols import Store
 from proctor.stores.location import StoreLocation
+from support.builders import make_case, make_score, make_trial
+from support.stores import save_cases
 
 Make = Callable[..., Any]
 
@@ -23,12 +25,12 @@ def places(store: Store, *given: Any) -> list[tuple[int, int, Verdict | None]]:
 
 
 def test_trials_come_in_the_order_in_which_they_were_first_stored_with_their_cases(
-    store: Store, begun: Make, trial: Make, cases: list[Case]
+    store: Store, begun: Make, cases: list[Case]
 ) -> None:
     begun()
     order = [(2, 0), (0, 1), (1, 0), (0, 0)]
     for position, repeat in order:
-        store.save_trial("r1", trial("x", position=position, repeat=repeat), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", position=position, repeat=repeat), Verdict.PASS)
     found = list(store.trials_since("r1"))
     assert [(one.trial.position, one.trial.repeat) for one in found] == order
     assert [one.case for one in found] == [cases[position] for position, _ in order]
@@ -38,64 +40,62 @@ def test_trials_come_in_the_order_in_which_they_were_first_stored_with_their_cas
 
 
 def test_whoever_knows_a_turn_is_given_only_what_came_after_it(
-    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+    store: Store, begun: Make, open_another: Callable[[], Store]
 ) -> None:
     begun()
     other = open_another()
-    store.save_trial("r1", trial("x", position=1), Verdict.PASS)
+    store.save_trial("r1", make_trial("x", position=1), Verdict.PASS)
     store.flush()
     (first,) = other.trials_since("r1")
     assert list(other.trials_since("r1", first.turn)) == []
-    store.save_trial("r1", trial("x", position=0), Verdict.FAIL)
+    store.save_trial("r1", make_trial("x", position=0), Verdict.FAIL)
     store.flush()
     (second,) = other.trials_since("r1", first.turn)
     assert (second.trial.position, second.verdict) == (0, Verdict.FAIL)
 
 
-def test_a_trial_that_waited_comes_again_by_its_turn_when_it_has_a_verdict(
-    store: Store, begun: Make, trial: Make, score: Make
-) -> None:
+def test_a_trial_that_waited_comes_again_by_its_turn_when_it_has_a_verdict(store: Store, begun: Make) -> None:
     begun()
-    store.save_output("r1", trial("4"))
-    store.save_output("r1", trial("5", position=1))
+    store.save_output("r1", make_trial("4"))
+    store.save_output("r1", make_trial("5", position=1))
     first, second = store.trials_since("r1")
     assert (first.verdict, second.verdict) == (None, None)
-    store.save_trial("r1", trial("4", score(1.0)), Verdict.PASS)
+    store.save_trial("r1", make_trial("4", make_score(1.0)), Verdict.PASS)
     (again,) = store.trials_since("r1", second.turn, (first.turn, second.turn))
-    assert (again.turn, again.verdict, again.trial) == (first.turn, Verdict.PASS, trial("4", score(1.0)))
+    assert (again.turn, again.verdict, again.trial) == (
+        first.turn,
+        Verdict.PASS,
+        make_trial("4", make_score(1.0)),
+    )
 
 
-def test_other_runs_are_not_followed(store: Store, begun: Make, trial: Make) -> None:
+def test_other_runs_are_not_followed(store: Store, begun: Make) -> None:
     begun("r1")
     begun("r2")
     for position in range(3):
-        store.save_trial("r1", trial("mine", position=position), Verdict.PASS)
-        store.save_trial("r2", trial("other", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("mine", position=position), Verdict.PASS)
+        store.save_trial("r2", make_trial("other", position=position), Verdict.PASS)
     assert places(store) == [(position, 0, Verdict.PASS) for position in range(3)]
     others = [one.turn for one in store.trials_since("r2")]
     assert list(store.trials_since("r1", 0, others)) == list(store.trials_since("r1"))
 
 
 @pytest.mark.slow
-def test_many_trials_are_read_in_order_and_each_once(
-    store: Store, saved: Make, begun: Make, case: Make, trial: Make
-) -> None:
-    suite = saved(store, [case(f"c{number}") for number in range(6000)])
+def test_many_trials_are_read_in_order_and_each_once(store: Store, begun: Make) -> None:
+    suite = save_cases(store, [make_case(f"c{number}") for number in range(6000)])
     begun(suite=suite, planned=6000)
     for number in range(6000):
         position = number * 7 % 6000
-        store.save_trial("r1", trial("x", case_id=f"c{position}", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", case_id=f"c{position}", position=position), Verdict.PASS)
     found = [(one.trial.position, one.case.id) for one in store.trials_since("r1")]
     assert found == [(number * 7 % 6000, f"c{number * 7 % 6000}") for number in range(6000)]
 
 
-def test_the_reach_of_a_run_is_how_many_trials_it_has_and_the_last_turn(
-    store: Store, begun: Make, trial: Make
-) -> None:
+def test_the_reach_of_a_run_is_how_many_trials_it_has_and_the_last_turn(store: Store, begun: Make) -> None:
     begun()
     assert store.get_progress("r1") == (0, 0)
-    store.save_output("r1", trial("x"))
-    store.save_trial("r1", trial("x", position=1), Verdict.PASS)
+    store.save_output("r1", make_trial("x"))
+    store.save_trial("r1", make_trial("x", position=1), Verdict.PASS)
     assert store.get_progress("r1") == (2, max(one.turn for one in store.trials_since("r1")))
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,8 +9,8 @@ from hypothesis import strategies as st
 from proctor.model import Case, Suite
 from proctor.protocols import Store
 from proctor.stores import STORES, open_store
+from support.builders import make_case
 
-Make = Callable[..., Any]
 DIGESTS = ["sha256:" + letter * 64 for letter in "abc"]
 
 
@@ -24,9 +21,9 @@ def keep(store: Store, digest: str, *, aside: bool, case: Case | None = None) ->
     return writer.commit(Suite(name="s", dialect="d", digest=digest))
 
 
-def test_a_version_that_is_there_keeps_its_content(store: Store, case: Make) -> None:
-    mine = keep(store, DIGESTS[0], aside=False, case=case("mine"))
-    theirs = keep(store, DIGESTS[0], aside=True, case=case("theirs"))
+def test_a_version_that_is_there_keeps_its_content(store: Store) -> None:
+    mine = keep(store, DIGESTS[0], aside=False, case=make_case("mine"))
+    theirs = keep(store, DIGESTS[0], aside=True, case=make_case("theirs"))
     assert theirs.version == mine.version == "v1"
     assert theirs.content != mine.content
     assert store.suite("s") == store.suite("s", "v1") == mine
@@ -54,10 +51,10 @@ def test_the_current_version_is_the_last_that_was_not_saved_aside(
         store.close()
 
 
-def test_a_version_that_was_forgotten_can_come_back_aside(store: Store, case: Make) -> None:
-    keep(store, DIGESTS[0], aside=False, case=case("mine"))
-    current = keep(store, DIGESTS[1], aside=False, case=case("other"))
+def test_a_version_that_was_forgotten_can_come_back_aside(store: Store) -> None:
+    keep(store, DIGESTS[0], aside=False, case=make_case("mine"))
+    current = keep(store, DIGESTS[1], aside=False, case=make_case("other"))
     store.delete_version("s", "v1")
-    back = keep(store, DIGESTS[0], aside=True, case=case("theirs"))
+    back = keep(store, DIGESTS[0], aside=True, case=make_case("theirs"))
     assert store.suite("s", "v1") == back
     assert store.suite("s") == current

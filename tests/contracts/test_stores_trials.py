@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -11,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from patience import wait_until
 from proctor.errors import StoreError
 from proctor.model import (
     Judgment,
@@ -21,6 +21,8 @@ from proctor.model import (
     Verdict,
 )
 from proctor.protocols import Store
+from support.builders import make_score, make_trial
+from support.waiting import wait_until
 
 Make = Callable[..., Any]
 DIGEST = "sha256:" + "ab" * 32
@@ -29,16 +31,16 @@ DIGEST = "sha256:" + "ab" * 32
 # --- trials ------------------------------------------------------------------------------------------------
 
 
-def test_a_trial_comes_back_as_it_was(
-    store: Store, begun: Make, trial: Make, score: Make, open_another: Callable[[], Store]
-) -> None:
+def test_a_trial_comes_back_as_it_was(store: Store, begun: Make, open_another: Callable[[], Store]) -> None:
     begun()
     judgment = Judgment(judge="j", prompt_digest=DIGEST, raw="YES\x00\n🦉", usage=Usage(input_tokens=1))
     output = Output(text="a\x00b\r\n🦉\u2028", latency_ms=1.25, cost_usd=1e-9, refused_params=("seed",))
     made = [
-        trial("4", score(1.0), score(0.5, judgments=(judgment,), details={"x": [1]}), split="dev"),
-        trial(None, position=1, repeat=2),
-        trial("", position=2, output=output, source_run="earlier"),
+        make_trial(
+            "4", make_score(1.0), make_score(0.5, judgments=(judgment,), details={"x": [1]}), split="dev"
+        ),
+        make_trial(None, position=1, repeat=2),
+        make_trial("", position=2, output=output, source_run="earlier"),
     ]
     for each in made:
         store.save_trial("r1", each, Verdict.PASS)
@@ -46,122 +48,120 @@ def test_a_trial_comes_back_as_it_was(
     assert [stored.trial for stored in open_another().trials("r1")] == made
 
 
-def test_trials_come_in_suite_order_whatever_the_order_of_their_arrival(
-    store: Store, begun: Make, trial: Make
-) -> None:
+def test_trials_come_in_suite_order_whatever_the_order_of_their_arrival(store: Store, begun: Make) -> None:
     begun()
     places = [(number * 7 % 300, repeat) for number in range(300) for repeat in (2, 0, 1)]
     for position, repeat in places:
-        store.save_trial("r1", trial("x", position=position, repeat=repeat), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", position=position, repeat=repeat), Verdict.PASS)
     found = [(stored.trial.position, stored.trial.repeat) for stored in store.trials("r1")]
     assert found == sorted(places)
 
 
-def test_a_second_record_of_the_same_trial_changes_nothing(store: Store, begun: Make, trial: Make) -> None:
+def test_a_second_record_of_the_same_trial_changes_nothing(store: Store, begun: Make) -> None:
     begun()
-    store.save_trial("r1", trial("first"), Verdict.PASS)
-    store.save_trial("r1", trial("second"), Verdict.FAIL)
+    store.save_trial("r1", make_trial("first"), Verdict.PASS)
+    store.save_trial("r1", make_trial("second"), Verdict.FAIL)
     store.flush()
-    store.save_trial("r1", trial("third"), Verdict.ERROR)
-    store.save_output("r1", trial("fourth"))
+    store.save_trial("r1", make_trial("third"), Verdict.ERROR)
+    store.save_output("r1", make_trial("fourth"))
     (kept,) = store.trials("r1")
     assert (kept.trial.output.text, kept.verdict) == ("first", Verdict.PASS)  # type: ignore[union-attr]
     assert store.count_verdicts("r1") == {Verdict.PASS: 1}
 
 
-def test_cases_are_counted_once_for_all_of_their_repeats(store: Store, begun: Make, trial: Make) -> None:
+def test_cases_are_counted_once_for_all_of_their_repeats(store: Store, begun: Make) -> None:
     begun()
     assert store.count_finished_cases("r1") == 0
     for position, repeat in ((0, 0), (0, 1), (3, 1), (3, 2), (7, 0)):
-        store.save_trial("r1", trial("4", position=position, repeat=repeat), Verdict.PASS)
-    store.save_output("r1", trial("4", position=8))
+        store.save_trial("r1", make_trial("4", position=position, repeat=repeat), Verdict.PASS)
+    store.save_output("r1", make_trial("4", position=8))
     store.flush()
     assert store.count_finished_cases("r1") == 3
 
 
-def test_an_output_waits_without_a_verdict_until_its_trial_is_recorded(
-    store: Store, begun: Make, trial: Make, score: Make
-) -> None:
+def test_an_output_waits_without_a_verdict_until_its_trial_is_recorded(store: Store, begun: Make) -> None:
     begun()
-    store.save_output("r1", trial("4"))
+    store.save_output("r1", make_trial("4"))
     (waiting,) = store.trials("r1")
-    assert (waiting.trial, waiting.verdict) == (trial("4"), None)
+    assert (waiting.trial, waiting.verdict) == (make_trial("4"), None)
     assert store.count_verdicts("r1") == {None: 1}
-    store.save_trial("r1", trial("4", score(0.0)), Verdict.FAIL)
+    store.save_trial("r1", make_trial("4", make_score(0.0)), Verdict.FAIL)
     (done,) = store.trials("r1")
-    assert (done.trial, done.verdict) == (trial("4", score(0.0)), Verdict.FAIL)
+    assert (done.trial, done.verdict) == (make_trial("4", make_score(0.0)), Verdict.FAIL)
 
 
-def test_an_output_and_its_trial_handed_over_together_end_as_the_trial(
-    store: Store, begun: Make, trial: Make, score: Make
-) -> None:
+def test_an_output_and_its_trial_handed_over_together_end_as_the_trial(store: Store, begun: Make) -> None:
     begun()
     for position in range(200):
-        store.save_output("r1", trial("4", position=position))
-        store.save_trial("r1", trial("4", score(1.0), position=position), Verdict.PASS)
+        store.save_output("r1", make_trial("4", position=position))
+        store.save_trial("r1", make_trial("4", make_score(1.0), position=position), Verdict.PASS)
     store.flush()
     assert store.count_verdicts("r1") == {Verdict.PASS: 200}
     assert all(stored.trial.scores for stored in store.trials("r1"))
 
 
-def test_the_trials_of_one_run_are_not_those_of_another(store: Store, begun: Make, trial: Make) -> None:
+def test_the_trials_of_one_run_are_not_those_of_another(store: Store, begun: Make) -> None:
     begun("a")
     begun("b")
-    store.save_trial("a", trial("of a"), Verdict.PASS)
-    store.save_trial("b", trial("of b"), Verdict.UNSCORED)
+    store.save_trial("a", make_trial("of a"), Verdict.PASS)
+    store.save_trial("b", make_trial("of b"), Verdict.UNSCORED)
     assert [each.trial.output.text for each in store.trials("b")] == ["of b"]  # type: ignore[union-attr]
     assert store.count_verdicts("a") == {Verdict.PASS: 1}
     assert store.count_verdicts("b") == {Verdict.UNSCORED: 1}
 
 
-def test_trials_of_a_run_that_is_not_there_are_an_error(store: Store, trial: Make) -> None:
+def test_trials_of_a_run_that_is_not_there_are_an_error(store: Store) -> None:
     with pytest.raises(StoreError, match="There is no run 'r9'"):
-        store.save_trial("r9", trial("x"), Verdict.PASS)
+        store.save_trial("r9", make_trial("x"), Verdict.PASS)
     with pytest.raises(StoreError, match="There is no run 'r9'"):
         list(store.trials("r9"))
 
 
 def test_a_run_can_be_read_while_its_trials_are_written(
-    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+    store: Store, begun: Make, open_another: Callable[[], Store]
 ) -> None:
     begun()
     for position in range(600):
-        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", position=position), Verdict.PASS)
     store.flush()
     reading = open_another().trials("r1")
     first = [next(reading) for _ in range(300)]
     for position in range(600, 900):
-        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", position=position), Verdict.PASS)
     store.flush()
     positions = [stored.trial.position for stored in (*first, *reading)]
     assert positions == sorted(set(positions))
     assert len(positions) >= 600
 
 
+def _has_trials(store: Store, count: int) -> bool:
+    return sum(store.count_verdicts("r1").values()) == count
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["save_output", "save_trial"])
 def test_what_is_handed_over_is_durable_within_a_tenth_of_a_second(
-    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store], method: str
+    store: Store, begun: Make, open_another: Callable[[], Store], method: str
 ) -> None:
     begun()
     other, took = open_another(), []
     for position in range(50):  # again, as this machine may be busy with something else
         verdict = {} if method == "save_output" else {"verdict": Verdict.PASS}
         handed_over = monotonic()
-        getattr(store, method)("r1", trial("x", position=position), **verdict)
-        wait_until(lambda count=position + 1: sum(other.count_verdicts("r1").values()) == count)
+        getattr(store, method)("r1", make_trial("x", position=position), **verdict)
+        wait_until(partial(_has_trials, other, position + 1))
         took.append(monotonic() - handed_over)
         if position >= 4 and min(took) < 0.1:
             break
     assert min(took) < 0.1
 
 
-def test_handing_over_does_not_wait_for_the_disk(store: Store, begun: Make, trial: Make) -> None:
+def test_handing_over_does_not_wait_for_the_disk(store: Store, begun: Make) -> None:
     begun()
-    store.save_trial("r1", trial("x"), Verdict.PASS)  # starts whatever has to be started
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)  # starts whatever has to be started
     took = []
     for batch in range(50):  # again, as this machine may be busy with something else
-        made = [trial("x", position=1 + 100 * batch + number) for number in range(100)]
+        made = [make_trial("x", position=1 + 100 * batch + number) for number in range(100)]
         began = monotonic()
         for each in made:
             store.save_trial("r1", each, Verdict.PASS)
@@ -172,33 +172,31 @@ def test_handing_over_does_not_wait_for_the_disk(store: Store, begun: Make, tria
 
 
 def test_flushing_makes_everything_seen_by_others(
-    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+    store: Store, begun: Make, open_another: Callable[[], Store]
 ) -> None:
     begun()
     other = open_another()
     for position in range(10_000):
-        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", position=position), Verdict.PASS)
     store.flush()
     assert other.count_verdicts("r1") == {Verdict.PASS: 10_000}
 
 
 @pytest.mark.slow
 def test_closing_keeps_everything_and_can_be_done_twice(
-    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+    store: Store, begun: Make, open_another: Callable[[], Store]
 ) -> None:
     begun()
     for time in range(40):  # often, as what is lost at the end is lost by a hair
         mine = open_another()
         for repeat in range(3):
-            mine.save_trial("r1", trial("x", position=time, repeat=repeat), Verdict.PASS)
+            mine.save_trial("r1", make_trial("x", position=time, repeat=repeat), Verdict.PASS)
         mine.close()
         mine.close()
     assert store.count_verdicts("r1") == {Verdict.PASS: 120}
 
 
-def test_several_can_write_at_once(
-    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
-) -> None:
+def test_several_can_write_at_once(store: Store, begun: Make, open_another: Callable[[], Store]) -> None:
     for number in range(4):
         begun(f"r{number}")
     problems: list[BaseException] = []
@@ -206,7 +204,7 @@ def test_several_can_write_at_once(
     def write(number: int, mine: Store) -> None:
         try:
             for position in range(300):
-                mine.save_trial(f"r{number}", trial(f"{number}", position=position), Verdict.PASS)
+                mine.save_trial(f"r{number}", make_trial(f"{number}", position=position), Verdict.PASS)
                 if position % 100 == 0:
                     mine.flush()
             mine.flush()
@@ -235,14 +233,14 @@ def test_several_can_write_at_once(
     )
 )
 def test_the_first_record_of_a_trial_counts_and_until_then_the_last_output(
-    store: Store, begun: Make, trial: Make, steps: list[tuple[str, int, int]]
+    store: Store, begun: Make, steps: list[tuple[str, int, int]]
 ) -> None:
     for run in store.runs():
         store.delete_run(run.id)
     begun()
     expected: dict[int, tuple[str, Verdict | None]] = {}
     for what, position, number in steps:
-        made, before = trial(str(number), position=position), expected.get(position)
+        made, before = make_trial(str(number), position=position), expected.get(position)
         if what == "flush":
             store.flush()
             continue
@@ -262,13 +260,11 @@ def test_the_first_record_of_a_trial_counts_and_until_then_the_last_output(
 @pytest.mark.slow
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(), case_id=st.text(min_size=1))
-def test_every_text_and_every_id_comes_back(
-    store: Store, begun: Make, trial: Make, text: str, case_id: str
-) -> None:
+def test_every_text_and_every_id_comes_back(store: Store, begun: Make, text: str, case_id: str) -> None:
     for run in store.runs():
         store.delete_run(run.id)
     begun()
-    made: Trial = trial(text, case_id=case_id)
+    made: Trial = make_trial(text, case_id=case_id)
     store.save_trial("r1", made, Verdict.PASS)
     (kept,) = store.trials("r1")
     assert kept.trial == made

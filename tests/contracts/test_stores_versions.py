@@ -17,10 +17,10 @@ from proctor.errors import StoreError
 from proctor.model import Case, HoldoutAccess, Params, Suite, TargetSpec, Trial, Verdict
 from proctor.protocols import PriorAnswer, Store
 from proctor.stores import STORES, open_store
+from support.builders import ECHO, NOON, make_case, make_trial
+from support.stores import save_cases
 
 Make = Callable[..., Any]
-ECHO = TargetSpec(name="echo", kind="echo")
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def _digest(first: str) -> str:
@@ -43,9 +43,9 @@ A, B, C = (_digest(letter * 8) for letter in "abc")
     ],
 )
 def test_other_content_is_the_next_version_and_what_was_there_is_its_old_one(
-    store: Store, case: Make, saved: Make, digests: tuple[str, ...], versions: list[str]
+    store: Store, digests: tuple[str, ...], versions: list[str]
 ) -> None:
-    suites = [saved(store, [case(digest)], digest=digest) for digest in digests]
+    suites = [save_cases(store, [make_case(digest)], digest=digest) for digest in digests]
     assert [suite.version for suite in suites] == versions
     assert store.suite("s") == suites[-1]
     kept = store.versions("s")
@@ -73,11 +73,9 @@ def test_numbers_follow_the_first_saving_of_each_digest_under_its_name(
         store.close()
 
 
-def test_each_name_counts_for_itself_also_over_the_same_cases(
-    store: Store, cases: list[Case], saved: Make
-) -> None:
-    saved(store, cases[:1], digest=B)
-    one, two = saved(store, cases, digest=A), saved(store, cases, digest=A, name="other")
+def test_each_name_counts_for_itself_also_over_the_same_cases(store: Store, cases: list[Case]) -> None:
+    save_cases(store, cases[:1], digest=B)
+    one, two = save_cases(store, cases, digest=A), save_cases(store, cases, digest=A, name="other")
     assert (one.version, two.version) == ("v2", "v1")
     assert one.content == two.content
     assert store.suite("other") == two
@@ -86,13 +84,11 @@ def test_each_name_counts_for_itself_also_over_the_same_cases(
     assert store.versions("nobody") == []
 
 
-def test_a_version_has_the_content_that_was_saved_last(
-    store: Store, cases: list[Case], saved: Make, begun: Make
-) -> None:
-    first = saved(store, cases, description="old")
+def test_a_version_has_the_content_that_was_saved_last(store: Store, cases: list[Case], begun: Make) -> None:
+    first = save_cases(store, cases, description="old")
     begun("r", suite=first)
     tagged = [replace(cases[0], tags=("new",)), *cases[1:]]
-    second = saved(store, tagged, description="new")
+    second = save_cases(store, tagged, description="new")
     assert (first.version, second.version) == ("v1", "v1")
     assert first.content != second.content
     assert store.suite("s", "v1") == second
@@ -101,31 +97,31 @@ def test_a_version_has_the_content_that_was_saved_last(
 
 
 def test_suites_of_the_same_cases_under_other_rules_are_versions_apart(
-    store: Store, cases: list[Case], saved: Make
+    store: Store, cases: list[Case]
 ) -> None:
-    first, second = saved(store, cases, digest=A), saved(store, cases, digest=B)
+    first, second = save_cases(store, cases, digest=A), save_cases(store, cases, digest=B)
     assert (first.version, second.version) == ("v1", "v2")
     store.delete_version("s", "v1")
     assert len(list(store.cases(second.content))) == 3
 
 
-def test_when_a_version_was_saved_is_when_that_was_last(store: Store, cases: list[Case], saved: Make) -> None:
+def test_when_a_version_was_saved_is_when_that_was_last(store: Store, cases: list[Case]) -> None:
     def at() -> datetime:
         (one,) = store.versions("s")
         return one.saved_at
 
     before = datetime.now(UTC)
-    saved(store, cases)
+    save_cases(store, cases)
     first = at()
-    saved(store, cases)
+    save_cases(store, cases)
     assert before <= first < at() <= datetime.now(UTC)
 
 
 @pytest.mark.slow
-def test_saving_the_same_again_leaves_its_cases_alone(store: Store, case: Make, saved: Make) -> None:
-    many = [case(str(number)) for number in range(2500)]
-    assert saved(store, many) == saved(store, many)
-    suite = saved(store, many, description="more is known of it")
+def test_saving_the_same_again_leaves_its_cases_alone(store: Store) -> None:
+    many = [make_case(str(number)) for number in range(2500)]
+    assert save_cases(store, many) == save_cases(store, many)
+    suite = save_cases(store, many, description="more is known of it")
     assert store.suite("s") == suite
     assert [each.case for each in store.cases(suite.content)] == many
 
@@ -154,19 +150,19 @@ def test_saving_the_same_again_leaves_its_cases_alone(store: Store, case: Make, 
     ],
 )
 def test_a_version_is_found_by_its_number_and_by_its_digest(
-    store: Store, case: Make, saved: Make, word: str, found: str | None
+    store: Store, word: str, found: str | None
 ) -> None:
     for digest in (A, B):
-        saved(store, [case(digest)], digest=digest)
-        saved(store, [case(digest)], digest=C, name="other")
+        save_cases(store, [make_case(digest)], digest=digest)
+        save_cases(store, [make_case(digest)], digest=C, name="other")
     suite = store.suite("s", word)
     assert (suite and suite.version) == found
     assert store.suite("nobody", word) is None
 
 
-def test_a_beginning_of_several_digests_names_them(store: Store, cases: list[Case], saved: Make) -> None:
-    saved(store, cases, digest=_digest("abcdef12"))
-    saved(store, cases, digest=_digest("abcdef34"))
+def test_a_beginning_of_several_digests_names_them(store: Store, cases: list[Case]) -> None:
+    save_cases(store, cases, digest=_digest("abcdef12"))
+    save_cases(store, cases, digest=_digest("abcdef34"))
     with pytest.raises(StoreError, match=r"'abcdef'.*v1 .*abcdef12.*v2 .*abcdef34"):
         store.suite("s", "abcdef")
     second = store.suite("s", "abcdef3")
@@ -175,45 +171,41 @@ def test_a_beginning_of_several_digests_names_them(store: Store, cases: list[Cas
 
 
 def test_versions_are_there_for_whoever_opens_the_store_next(
-    store: Store, open_another: Callable[[], Store], cases: list[Case], saved: Make
+    store: Store, open_another: Callable[[], Store], cases: list[Case]
 ) -> None:
-    saved(store, cases, digest=A)
+    save_cases(store, cases, digest=A)
     other = open_another()
-    assert saved(other, cases[:1], digest=B).version == "v2"
-    assert saved(store, cases[1:], digest=C).version == "v3"
+    assert save_cases(other, cases[:1], digest=B).version == "v2"
+    assert save_cases(store, cases[1:], digest=C).version == "v3"
     assert other.versions() == store.versions()
 
 
 # --- forgetting --------------------------------------------------------------------------------------------
 
 
-def test_a_version_that_is_forgotten_is_gone_and_its_number_with_it(
-    store: Store, case: Make, saved: Make
-) -> None:
-    first, second = (saved(store, [case(digest)], digest=digest) for digest in (A, B))
+def test_a_version_that_is_forgotten_is_gone_and_its_number_with_it(store: Store) -> None:
+    first, second = (save_cases(store, [make_case(digest)], digest=digest) for digest in (A, B))
     store.delete_version("s", "v2")
     assert store.suite("s") == first
     assert store.suite("s", "v2") is None
     assert list(store.cases(second.content)) == []
     assert len(list(store.cases(first.content))) == 1
     assert [one.suite.version for one in store.versions("s") if one.current] == ["v1"]
-    assert saved(store, [case(C)], digest=C).version == "v3"
+    assert save_cases(store, [make_case(C)], digest=C).version == "v3"
 
 
-def test_a_forgotten_version_that_is_saved_again_is_itself(
-    store: Store, cases: list[Case], saved: Make
-) -> None:
+def test_a_forgotten_version_that_is_saved_again_is_itself(store: Store, cases: list[Case]) -> None:
     for digest in (A, B):
-        saved(store, cases, digest=digest)
+        save_cases(store, cases, digest=digest)
     store.delete_version("s", B)
-    again = saved(store, cases, digest=B)
+    again = save_cases(store, cases, digest=B)
     assert again.version == "v2"
     assert store.suite("s") == again
     assert len(list(store.cases(again.content))) == 3
 
 
-def test_a_suite_of_which_all_is_forgotten_is_no_more(store: Store, cases: list[Case], saved: Make) -> None:
-    saved(store, cases)
+def test_a_suite_of_which_all_is_forgotten_is_no_more(store: Store, cases: list[Case]) -> None:
+    save_cases(store, cases)
     store.delete_version("s", "v1")
     assert store.suite("s") is None
     assert store.versions() == []
@@ -221,19 +213,19 @@ def test_a_suite_of_which_all_is_forgotten_is_no_more(store: Store, cases: list[
 
 @pytest.mark.parametrize(("name", "version"), [("s", "v2"), ("s", "zz"), ("nobody", "v1")])
 def test_forgetting_what_is_not_there_is_an_error(
-    store: Store, cases: list[Case], saved: Make, name: str, version: str
+    store: Store, cases: list[Case], name: str, version: str
 ) -> None:
-    saved(store, cases)
+    save_cases(store, cases)
     with pytest.raises(StoreError, match=f"no version '{version}' of a suite '{name}'"):
         store.delete_version(name, version)
 
 
 @pytest.mark.parametrize(("runs", "told"), [(("r1",), "1 run of it is"), (("r1", "r2"), "2 runs of it are")])
 def test_a_version_that_runs_have_is_not_forgotten(
-    store: Store, cases: list[Case], saved: Make, begun: Make, runs: tuple[str, ...], told: str
+    store: Store, cases: list[Case], begun: Make, runs: tuple[str, ...], told: str
 ) -> None:
-    suite = saved(store, cases)
-    saved(store, cases, name="copy")
+    suite = save_cases(store, cases)
+    save_cases(store, cases, name="copy")
     for run_id in runs:
         begun(run_id, suite=suite)
     with pytest.raises(StoreError, match=told):
@@ -260,14 +252,14 @@ def _record(store: Store, run_id: str, *trials: Trial) -> None:
 
 
 def test_earlier_answers_are_found_by_what_was_sent_newest_run_first(
-    store: Store, cases: list[Case], case: Make, trial: Make, begun: Make, saved: Make
+    store: Store, cases: list[Case], begun: Make
 ) -> None:
-    suites = [saved(store, cases), saved(store, [replace(cases[1], category="new")], digest=A)]
-    first = replace(trial("two"), position=1, case_id=cases[1].id)
+    suites = [save_cases(store, cases), save_cases(store, [replace(cases[1], category="new")], digest=A)]
+    first = replace(make_trial("two"), position=1, case_id=cases[1].id)
     begun("old", suite=suites[0])
-    _record(store, "old", replace(trial("one"), position=0), first, replace(first, repeat=1))
+    _record(store, "old", replace(make_trial("one"), position=0), first, replace(first, repeat=1))
     begun("new", suite=suites[1])
-    again = replace(trial("three"), position=0, case_id=cases[1].id)
+    again = replace(make_trial("three"), position=0, case_id=cases[1].id)
     store.save_output("new", again)
     store.flush()
     found = _found(store, sent_digest(cases[1]))
@@ -277,51 +269,49 @@ def test_earlier_answers_are_found_by_what_was_sent_newest_run_first(
         ("old", replace(first, repeat=1), Verdict.PASS),
     ]
     assert [one.case.category for one in found] == ["new", None, None]
-    assert _found(store, sent_digest(case("unasked", "Why?"))) == []
+    assert _found(store, sent_digest(make_case("unasked", "Why?"))) == []
     assert _found(store, _digest("ee")) == []
 
 
 def test_no_answer_of_another_target_and_no_failure_is_an_earlier_answer(
-    store: Store, cases: list[Case], trial: Make, begun: Make
+    store: Store, cases: list[Case], begun: Make
 ) -> None:
     hot = replace(ECHO, params=Params(temperature=1.0))
     begun("hot", target=hot)
     begun("failed")
-    _record(store, "hot", trial("warm"))
-    _record(store, "failed", trial(None))
+    _record(store, "hot", make_trial("warm"))
+    _record(store, "failed", make_trial(None))
     sent = sent_digest(cases[0])
     assert _found(store, sent) == []
     assert [one.run for one in _found(store, sent, hot)] == ["hot"]
 
 
 def test_a_deleted_runs_answers_are_found_no_more_and_copies_of_them_are(
-    store: Store, cases: list[Case], trial: Make, begun: Make
+    store: Store, cases: list[Case], begun: Make
 ) -> None:
     begun("a")
     begun("b")
-    _record(store, "a", trial("x"))
-    _record(store, "b", trial("x", source_run="a"))
+    _record(store, "a", make_trial("x"))
+    _record(store, "b", make_trial("x", source_run="a"))
     store.delete_run("a")
     found = _found(store, sent_digest(cases[0]))
     assert [(one.run, one.trial.source_run) for one in found] == [("b", "a")]
 
 
-def test_the_answers_of_one_run_can_be_had_alone(
-    store: Store, cases: list[Case], trial: Make, begun: Make
-) -> None:
+def test_the_answers_of_one_run_can_be_had_alone(store: Store, cases: list[Case], begun: Make) -> None:
     for run_id in ("a", "b", "c"):
         begun(run_id)
-        _record(store, run_id, trial(run_id))
+        _record(store, run_id, make_trial(run_id))
     assert [one.run for one in _found(store, sent_digest(cases[0]), run="b")] == ["b"]
     assert _found(store, sent_digest(cases[0]), run="nobody") == []
 
 
 def test_a_store_can_be_written_while_earlier_answers_are_read(
-    store: Store, cases: list[Case], trial: Make, begun: Make
+    store: Store, cases: list[Case], begun: Make
 ) -> None:
     for run_id in ("old", "gone", "new"):
         begun(run_id)
-        _record(store, run_id, *(trial(run_id, repeat=repeat) for repeat in range(3)))
+        _record(store, run_id, *(make_trial(run_id, repeat=repeat) for repeat in range(3)))
     found = store.find_prior_answers(sent_digest(cases[0]), target_digest(ECHO))
     assert next(found).run == "new"
     store.delete_run("gone")
@@ -366,7 +356,7 @@ def test_a_name_is_one_files_and_a_file_may_have_several(store: Store, tmp_path:
 
 @pytest.mark.parametrize("count", [1, 1500])
 def test_a_name_that_is_chosen_while_a_suite_is_saved_is_kept_with_it_or_not_at_all(
-    store: Store, case: Make, tmp_path: Path, count: int
+    store: Store, tmp_path: Path, count: int
 ) -> None:
     path = str(tmp_path / "tests.jsonl")
 
@@ -379,7 +369,7 @@ def test_a_name_that_is_chosen_while_a_suite_is_saved_is_kept_with_it_or_not_at_
 
         writer = store.open_suite_writer(name=choose)
         for number in range(count):
-            writer.add(case(f"c{number}"), A)
+            writer.add(make_case(f"c{number}"), A)
         return writer.commit(Suite(name="s", dialect="meridian", digest=A))
 
     with pytest.raises(ValueError, match="chosen"):

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
-from patience import PATIENCE_S
 from proctor.errors import TargetError
 from proctor.model import Message, Output, Params, Prompt
 from proctor.protocols import Target
 from proctor.targets import TARGETS, iter_kinds
 from proctor.targets.context import TargetContext
 from proctor.targets.parse import parse_target
+from support.endpoints import serve_app
+from support.waiting import PATIENCE_S
 
 ASKED = [f"question {number}" for number in range(20)]
 # The case whose answer every target below refuses to give.
@@ -58,10 +58,8 @@ async def server() -> AsyncIterator[str]:
     app.router.add_post("/openai/deployments/m/chat/completions", _chat)
     app.router.add_post("/v1/messages", _messages)
     app.router.add_post("/v1beta/models/{model}", _generate)
-    made = TestServer(app, host="127.0.0.1")
-    await made.start_server()
-    yield f"http://127.0.0.1:{made.port}"
-    await made.close()
+    async with serve_app(app) as url:
+        yield url
 
 
 def _scripted(folder: Path, _url: str) -> str:

@@ -17,46 +17,7 @@ from proctor.dialects.agentv.read.tests import deep_merge
 from proctor.model import Case, Message, PassRule, Problem, Suite
 from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
 from proctor.yaml12 import load
-
-
-def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> SuiteSource:
-    """A suite and the files around it, in whose names `__` stands for `/` and `_` for a dot."""
-    around = {name.replace("__", "/").replace("_", "."): data.encode() for name, data in files.items()}
-
-    def find(name: str) -> SourceFile | None:
-        return SourceFile(path=name, data=around[name]) if name in around else None
-
-    return SuiteSource(
-        path=path,
-        read_lines=lambda: BytesIO(text.encode()),
-        read_sibling=around.get,
-        find_file=find,
-        environ=environ or {},
-    )
-
-
-def read(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Any:
-    """The header, the cases by id, and the problems."""
-    items = list(DIALECT.read(source(text, path, environ, **files)))
-    (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = {item.case.id: item.case for item in items if isinstance(item, CaseAtLine)}
-    return suite, cases, [item for item in items if isinstance(item, Problem)]
-
-
-def case(text: str, above: str = "", **files: str) -> Case:
-    """The only case of a suite with one test, which has no error."""
-    _, cases, problems = read(f"{above}\ntests:\n  - id: a\n    input: i\n{indented(text)}", **files)
-    assert [str(problem) for problem in problems if problem.level == "error"] == []
-    found: Case = cases["a"]
-    return found
-
-
-def indented(text: str) -> str:
-    return "".join(f"    {line}\n" for line in text.splitlines())
-
-
-def codes(text: str, **files: str) -> list[tuple[str, int | None]]:
-    return [(problem.code, problem.line) for problem in read(text, **files)[2]]
+from support.agentv import indent_test, list_codes, read_agentv, read_test
 
 
 @pytest.mark.parametrize("name", ["assertions", "assert"])
@@ -70,7 +31,7 @@ tests:
 - {{id: b, input: i, criteria: c}}
 - {{id: c, criteria: c}}
 """
-    suite, cases, problems = read(text)
+    suite, cases, problems = read_agentv(text)
     wrong = [(problem.code, problem.line) for problem in problems if problem.level == "error"]
     assert wrong == [("unknown-type", 2), ("missing-field", 3), ("bad-regex", 4), ("missing-field", 8)]
     assert [labels(found) for found in cases.values()] == [["llm-grader"], ["llm-grader"]]
@@ -81,7 +42,7 @@ def test_a_block_that_is_wrong_does_not_make_its_input_blank_too() -> None:
     text = (
         "tests:\n- id: a\n  criteria: c\n  input:\n  - {role: user, content: [{type: file, value: no.txt}]}\n"
     )
-    assert codes(text) == [("missing-file", 5)]
+    assert list_codes(text) == [("missing-file", 5)]
 
 
 # --- what judges a test ------------------------------------------------------------------------------------
@@ -115,29 +76,29 @@ OWN = "assertions: [{type: llm-grader, name: own}]"
 def test_a_test_is_judged_by_its_own_list_then_its_suites_and_by_default_where_there_is_none(
     above: str, test: str, expected: list[str]
 ) -> None:
-    found = case(f"criteria: c\n{test}", above)
+    found = read_test(f"criteria: c\n{test}", above)
     assert labels(found) == expected
     assert (found.assertions == (DEFAULT_ASSERTION,)) == (expected == ["llm-grader"])
 
 
 def test_skipping_defaults_drops_the_suites_messages_and_files_as_well() -> None:
     above = "input: Be brief.\ninput_files: [notes.md]"
-    whole = case("criteria: c", above, notes_md="n")
-    bare = case("criteria: c\nexecution: {skip_defaults: true}", above, notes_md="n")
+    whole = read_test("criteria: c", above, notes_md="n")
+    bare = read_test("criteria: c\nexecution: {skip_defaults: true}", above, notes_md="n")
     assert [message.content for message in whole.input] == ["Be brief.", "i"]
     assert len(whole.input[1].parts) == 2
     assert bare.input == (Message(role="user", content="i"),)
 
 
 def test_a_file_of_targets_is_told_from_a_suite() -> None:
-    (problem,) = read("targets: [{name: a, provider: mock}]", "targets.yaml")[2]
+    (problem,) = read_agentv("targets: [{name: a, provider: mock}]", "targets.yaml")[2]
     assert (problem.level, problem.code) == ("error", "not-a-suite")
     assert "`proctor targets list`" in problem.message
 
 
 def test_criteria_that_nothing_reads_are_told_of_in_the_words_of_the_format() -> None:
     text = "tests:\n  - {id: my-test, criteria: c, input: i, assertions: [{type: contains, value: x}]}"
-    (problem,) = read(text)[2]
+    (problem,) = read_agentv(text)[2]
     assert problem.message == (
         "Test 'my-test': criteria is defined but no evaluator in assertions will evaluate it. "
         "Add 'type: llm-grader' to assertions, or remove criteria if it is documentation-only."
@@ -156,7 +117,7 @@ def test_criteria_that_nothing_reads_are_told_of_in_the_words_of_the_format() ->
     ],
 )
 def test_criteria_that_something_reads_are_not_told_of(assertions: str) -> None:
-    assert codes(f"tests:\n  - {{id: a, criteria: c, input: i, assertions: {assertions}}}") == []
+    assert list_codes(f"tests:\n  - {{id: a, criteria: c, input: i, assertions: {assertions}}}") == []
 
 
 @pytest.mark.parametrize(
@@ -173,7 +134,7 @@ def test_criteria_that_something_reads_are_not_told_of(assertions: str) -> None:
     ],
 )
 def test_criteria_may_be_absent_where_something_else_says_what_is_right(test: str, code: str | None) -> None:
-    found = codes(f"tests:\n  - id: a\n    input: i\n{indented(test)}")
+    found = list_codes(f"tests:\n  - id: a\n    input: i\n{indent_test(test)}")
     assert [each for each, _ in found] == ([] if code is None else [code])
 
 
@@ -208,9 +169,9 @@ ABOVE: dict[str, Any] = {
 @given(st.lists(TESTS, min_size=1, max_size=3), st.sampled_from(["s_yaml", "s_eval_yaml"]))
 def test_json_lines_with_a_sidecar_say_what_yaml_says(tests: list[dict[str, Any]], sidecar: str) -> None:
     tests = [{"id": f"t{at}", **test} for at, test in enumerate(tests)]
-    yaml = read(json.dumps({**ABOVE, "tests": tests}))
+    yaml = read_agentv(json.dumps({**ABOVE, "tests": tests}))
     lines = "".join(json.dumps(test) + "\n" for test in tests)
-    rows = read(lines, "suites/s.jsonl", **{sidecar: json.dumps(ABOVE)})
+    rows = read_agentv(lines, "suites/s.jsonl", **{sidecar: json.dumps(ABOVE)})
     assert yaml[:2] == rows[:2]
     assert [(one.code, one.case, one.message) for one in yaml[2]] == [
         (one.code, one.case, one.message) for one in rows[2]
@@ -220,15 +181,15 @@ def test_json_lines_with_a_sidecar_say_what_yaml_says(tests: list[dict[str, Any]
 @pytest.mark.parametrize("path", ["s", "s.json", "-"])
 def test_without_an_ending_the_first_line_says_which_of_the_two_it_is(path: str) -> None:
     row = {"id": "a", "criteria": "c", "input": "i"}
-    assert list(read(json.dumps(row) + "\n", path)[1]) == ["a"]
-    assert list(read(json.dumps({"tests": [row]}), path)[1]) == ["a"]
-    assert list(read(json.dumps({"tests": [row]}, indent=2), path)[1]) == ["a"]
-    assert list(read("tests:\n  - {id: a, criteria: c, input: i}\n", path)[1]) == ["a"]
+    assert list(read_agentv(json.dumps(row) + "\n", path)[1]) == ["a"]
+    assert list(read_agentv(json.dumps({"tests": [row]}), path)[1]) == ["a"]
+    assert list(read_agentv(json.dumps({"tests": [row]}, indent=2), path)[1]) == ["a"]
+    assert list(read_agentv("tests:\n  - {id: a, criteria: c, input: i}\n", path)[1]) == ["a"]
 
 
 def test_two_sidecars_are_an_error() -> None:
     row = '{"id": "a", "criteria": "c", "input": "i"}\n'
-    (problem,) = read(row, "s.jsonl", s_yaml="name: x", s_eval_yaml="name: y")[2]
+    (problem,) = read_agentv(row, "s.jsonl", s_yaml="name: x", s_eval_yaml="name: y")[2]
     assert problem.code == "two-sidecars"
     assert "s.yaml and s.eval.yaml" in problem.message
 
@@ -236,7 +197,7 @@ def test_two_sidecars_are_an_error() -> None:
 @pytest.mark.parametrize(("sidecar", "code"), [("- a", "not-a-suite"), ("a: [", "bad-yaml")])
 def test_what_is_wrong_with_a_sidecar_stands_in_the_sidecar(sidecar: str, code: str) -> None:
     row = '{"id": "a", "criteria": "c", "input": "i"}\n'
-    (problem,) = read(row, "folder/s.jsonl", s_yaml=sidecar)[2]
+    (problem,) = read_agentv(row, "folder/s.jsonl", s_yaml=sidecar)[2]
     assert (problem.path, problem.code) == ("folder/s.yaml", code)
 
 
@@ -245,7 +206,7 @@ def test_what_is_wrong_with_a_sidecar_stands_in_the_sidecar(sidecar: str, code: 
     [("a/b.yaml", "b"), ("b.eval.yaml", "b"), ("b.yml", "b"), ("b.jsonl", "b"), ("c\\b.eval.yml", "b")],
 )
 def test_a_suite_without_a_name_has_that_of_its_file(path: str, name: str) -> None:
-    assert read("tests: []" if not path.endswith("jsonl") else "", path)[0].name == name
+    assert read_agentv("tests: []" if not path.endswith("jsonl") else "", path)[0].name == name
 
 
 # --- how it is run -----------------------------------------------------------------------------------------
@@ -263,7 +224,7 @@ def test_a_suite_without_a_name_has_that_of_its_file(path: str, name: str) -> No
 )
 def test_trials_become_repeats_and_their_rule(trials: str, rule: str, repeats: int | None) -> None:
     text = f"execution: {{{trials}}}\ntests: [{{id: a, criteria: c, input: i}}]"
-    suite, cases, problems = read(text)
+    suite, cases, problems = read_agentv(text)
     assert (suite.repeats_rule, cases["a"].repeats, problems) == (rule, repeats, [])
 
 
@@ -280,19 +241,19 @@ def test_trials_become_repeats_and_their_rule(trials: str, rule: str, repeats: i
 def test_the_list_of_targets_wins_over_the_one_and_that_over_the_old_place(
     above: str, targets: tuple[str, ...]
 ) -> None:
-    assert read(f"{above}\ntests: []")[0].defaults.targets == targets
+    assert read_agentv(f"{above}\ntests: []")[0].defaults.targets == targets
 
 
 def test_a_test_may_have_a_target_or_targets_and_a_threshold_of_its_own() -> None:
-    found = case("criteria: c\nexecution: {target: big, threshold: 0.9}", "execution: {target: small}")
+    found = read_test("criteria: c\nexecution: {target: big, threshold: 0.9}", "execution: {target: small}")
     assert (found.target, found.only_targets, found.pass_rule) == ("big", (), PassRule(threshold=0.9))
-    found = case("criteria: c\nexecution: {targets: [a, b]}")
+    found = read_test("criteria: c\nexecution: {targets: [a, b]}")
     assert (found.target, found.only_targets, found.pass_rule) == (None, ("a", "b"), None)
 
 
 def test_the_suite_passes_by_the_weighted_mean() -> None:
-    assert read("tests: []")[0].pass_rule == PassRule(threshold=0.8)
-    assert read("execution: {threshold: 0}\ntests: []")[0].pass_rule == PassRule(threshold=0.0)
+    assert read_agentv("tests: []")[0].pass_rule == PassRule(threshold=0.8)
+    assert read_agentv("execution: {threshold: 0}\ntests: []")[0].pass_rule == PassRule(threshold=0.0)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +273,7 @@ def test_names_in_camel_case_are_read_as_snake_case(written: str, meant: str) ->
 
 def test_one_setting_under_two_spellings_is_an_error() -> None:
     text = "execution: {cache_path: a, cachePath: b}\ntests: [{id: a, criteria: c, input: i}]"
-    assert ("unknown-field", 1) in codes(text)
+    assert ("unknown-field", 1) in list_codes(text)
 
 
 # --- what all tests share ----------------------------------------------------------------------------------
@@ -321,7 +282,7 @@ def test_one_setting_under_two_spellings_is_an_error() -> None:
 def test_what_a_suite_gives_to_every_test_is_made_once() -> None:
     above = "assertions: [Is kind]\nworkspace: {isolation: per_test}\nmetadata: {a: 1}"
     tests = "".join(f"  - {{id: t{at}, criteria: c, input: i}}\n" for at in range(3))
-    first, *others = read(f"{above}\ntests:\n{tests}")[1].values()
+    first, *others = read_agentv(f"{above}\ntests:\n{tests}")[1].values()
     for other in others:
         assert other.assertions[0] is first.assertions[0]
         assert other.workspace is first.workspace

@@ -19,6 +19,7 @@ from proctor.grading import build_grader
 from proctor.graders import GRADERS
 from proctor.model import Case, Problem, Suite
 from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
+from support.suite_files import find_in, make_source, split_items
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 TESTS = "tests:\n- id: a\n  vars: {q: Why?}\n  assert: [Says why]\n"
@@ -26,15 +27,8 @@ TESTS = "tests:\n- id: a\n  vars: {q: Why?}\n  assert: [Says why]\n"
 
 def read(text: str, **files: str) -> tuple[Suite, list[Case], list[Problem]]:
     """The header, the cases and the problems; in names of files a `_` stands for a dot."""
-    around = {name.replace("_", "."): data.encode() for name, data in files.items()}
-
-    def find(name: str) -> SourceFile | None:
-        return SourceFile(path=name, data=around[name]) if name in around else None
-
-    items = list(DIALECT.read(SuiteSource(path="s.eval.yaml", read_lines=lambda: BytesIO(text.encode()), find_file=find)))
-    (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = [item.case for item in items if isinstance(item, CaseAtLine)]
-    return suite, cases, [item for item in items if isinstance(item, Problem)]
+    around = {name.replace("_", "."): data for name, data in files.items()}
+    return split_items(DIALECT.read(make_source(text, "s.eval.yaml", find_file=find_in(around))))
 
 
 def errors(text: str, **files: str) -> list[tuple[str, str | None, int | None]]:

@@ -11,62 +11,23 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.dialects.agentv.dialect import DIALECT
-from proctor.model import Case, Hook, Problem, SplitRule, Suite
+from proctor.model import Attachment, Case, Hook, Problem, SplitRule, Suite
 from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
 from proctor.env_substitution import substitute_in_case
-
-
-def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> SuiteSource:
-    """A suite and the files around it, in whose names `__` stands for `/` and `_` for a dot."""
-    around = {name.replace("__", "/").replace("_", "."): data.encode() for name, data in files.items()}
-
-    def find(name: str) -> SourceFile | None:
-        return SourceFile(path=name, data=around[name]) if name in around else None
-
-    return SuiteSource(
-        path=path,
-        read_lines=lambda: BytesIO(text.encode()),
-        read_sibling=around.get,
-        find_file=find,
-        environ=environ or {},
-    )
-
-
-def read(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Any:
-    """The header, the cases by id, and the problems."""
-    items = list(DIALECT.read(source(text, path, environ, **files)))
-    (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = {item.case.id: item.case for item in items if isinstance(item, CaseAtLine)}
-    return suite, cases, [item for item in items if isinstance(item, Problem)]
-
-
-def case(text: str, above: str = "", **files: str) -> Case:
-    """The only case of a suite with one test, which has no error."""
-    _, cases, problems = read(f"{above}\ntests:\n  - id: a\n    input: i\n{indented(text)}", **files)
-    assert [str(problem) for problem in problems if problem.level == "error"] == []
-    found: Case = cases["a"]
-    return found
-
-
-def indented(text: str) -> str:
-    return "".join(f"    {line}\n" for line in text.splitlines())
-
-
-def codes(text: str, **files: str) -> list[tuple[str, int | None]]:
-    return [(problem.code, problem.line) for problem in read(text, **files)[2]]
+from support.agentv import list_codes, make_agentv, read_agentv, read_test
 
 
 @pytest.mark.parametrize(
     ("value", "rule"), [("0", None), ("false", None), ("0.3", SplitRule(ratio=0.3)), ("null", None)]
 )
 def test_a_suite_says_how_much_of_it_is_held_out(value: str, rule: SplitRule | None) -> None:
-    suite, _, problems = read(f"holdout: {value}\ntests: [{{id: a, criteria: c, input: i}}]\n")
+    suite, _, problems = read_agentv(f"holdout: {value}\ntests: [{{id: a, criteria: c, input: i}}]\n")
     assert (suite.split_rule, suite.no_holdout) == (rule, value in ("0", "false"))
     assert [problem for problem in problems if problem.level == "error"] == []
 
 
 def test_a_holdout_that_is_no_share_is_an_error_at_its_line() -> None:
-    _, _, problems = read("tests: [{id: a, criteria: c, input: i}]\nholdout: a fifth\n")
+    _, _, problems = read_agentv("tests: [{id: a, criteria: c, input: i}]\nholdout: a fifth\n")
     assert [(one.code, one.line) for one in problems if one.level == "error"] == [("bad-holdout", 2)]
 
 
@@ -85,7 +46,7 @@ def test_a_workspace_that_is_or_holds_the_suites_folder_is_an_error_with_its_lin
     folder: str, path: str, refused: bool
 ) -> None:
     text = f"workspace:\n  isolation: shared\n  path: {path}\ntests: [{{id: a, criteria: c, input: i}}]\n"
-    items = list(DIALECT.read(replace(source(text), folder=folder)))
+    items = list(DIALECT.read(replace(make_agentv(text), folder=folder)))
     problems = [(one.line, one.code, one.field) for one in items if isinstance(one, Problem)]
     assert problems == ([(3, "bad-path", "workspace.path")] if refused else [])
 
@@ -94,15 +55,15 @@ def test_a_workspace_above_the_suites_folder_is_an_error() -> None:
     text = "workspace: {path: /srv/team}\ntests: [{id: a, criteria: c, input: i}]\n"
     (problem,) = (
         one
-        for one in DIALECT.read(replace(source(text), folder="/srv/team/suites"))
+        for one in DIALECT.read(replace(make_agentv(text), folder="/srv/team/suites"))
         if isinstance(one, Problem)
     )
     assert "is '/srv/team'" in problem.message
 
 
 def test_cases_with_the_same_workspace_in_other_words_are_of_one_group() -> None:
-    plain = case("criteria: c\nworkspace: {path: desk, repos: [{path: ./a, repo: o/n}]}")
-    wordy = case(
+    plain = read_test("criteria: c\nworkspace: {path: desk, repos: [{path: ./a, repo: o/n}]}")
+    wordy = read_test(
         "criteria: c\nworkspace: {path: ./desk/, isolation: shared, hooks: {enabled: true},\n"
         "  repos: [{path: a/., repo: https://github.com/o/n.git, commit: HEAD, ancestor: 0}]}"
     )
@@ -112,14 +73,14 @@ def test_cases_with_the_same_workspace_in_other_words_are_of_one_group() -> None
 @pytest.mark.parametrize("field", ["path: P", "template: P", "hooks: {before_all: {command: x, cwd: P}}"])
 def test_a_path_that_no_system_knows_is_an_error(field: str) -> None:
     text = f"tests:\n  - {{id: a, criteria: c, input: i, workspace: {{{field}}}}}\n"
-    assert codes(text) == []
-    assert codes(text.replace("P}", '"P\\0"}')) == [("bad-path", 2)]
+    assert list_codes(text) == []
+    assert list_codes(text.replace("P}", '"P\\0"}')) == [("bad-path", 2)]
 
 
 def test_a_workspace_that_says_nothing_is_none() -> None:
-    assert case("criteria: c\nworkspace: {isolation: shared, repos: []}").workspace is None
+    assert read_test("criteria: c\nworkspace: {isolation: shared, repos: []}").workspace is None
     assert (
-        case(
+        read_test(
             "criteria: c\nworkspace: {hooks: {enabled: false}}",
             "workspace: {hooks: {before_all: {command: x}}}",
         ).workspace
@@ -130,8 +91,8 @@ def test_a_workspace_that_says_nothing_is_none() -> None:
 def test_a_command_in_another_file_runs_in_that_files_folder_unless_it_says_or_a_test_replaces_it() -> None:
     files = {"env__box_yaml": "hooks: {before_all: {command: sh x.sh, timeout_ms: 5}}"}
     above = "workspace: env/box.yaml"
-    inherited = case("criteria: c", above, **files).workspace
-    replaced = case(
+    inherited = read_test("criteria: c", above, **files).workspace
+    replaced = read_test(
         "criteria: c\nworkspace: {hooks: {before_all: {command: sh y.sh}}}", above, **files
     ).workspace
     assert inherited is not None
@@ -148,7 +109,7 @@ def test_a_command_in_another_file_runs_in_that_files_folder_unless_it_says_or_a
     [("${{ X }}", "7", 7), ("${{X}}", "50", 50), (" ${{ X }}", "3", None), ("1${{ X }}", "2", None)],
 )
 def test_a_number_may_come_from_the_environment(written: str, value: str, meant: int | None) -> None:
-    suite, _, problems = read(f"execution: {{workers: '{written}'}}\ntests: []", environ={"X": value})
+    suite, _, problems = read_agentv(f"execution: {{workers: '{written}'}}\ntests: []", environ={"X": value})
     assert suite.defaults.concurrency == meant
     assert (problems == []) == (meant is not None)
 
@@ -160,7 +121,7 @@ def test_what_is_sent_or_judged_keeps_its_references_and_names_them() -> None:
     input: [{role: user, content: 'Use ${{ KEY }}.'}]
     metadata: {m: '${{ M }}'}
 """
-    _, cases, problems = read(text, environ={"ID": "7", "KEY": "k", "M": ""})
+    _, cases, problems = read_agentv(text, environ={"ID": "7", "KEY": "k", "M": ""})
     assert problems == []
     assert cases["7"].input[0].content == "Use ${{ KEY }}."
     assert cases["7"].variables == ("KEY", "M")
@@ -168,7 +129,7 @@ def test_what_is_sent_or_judged_keeps_its_references_and_names_them() -> None:
 
 def test_a_variable_that_is_not_set_is_told_with_its_name_line_and_field() -> None:
     text = "tests:\n  - id: a\n    criteria: c\n    input:\n      - role: user\n        content: ${{ NO }}\n"
-    (problem,) = read(text)[2]
+    (problem,) = read_agentv(text)[2]
     assert (problem.code, problem.line, problem.field) == ("unset-variable", 6, "input[0].content")
     assert "variable NO," in problem.message
 
@@ -176,7 +137,7 @@ def test_a_variable_that_is_not_set_is_told_with_its_name_line_and_field() -> No
 def test_a_variable_of_the_suite_that_is_not_set_is_told_once() -> None:
     tests = "".join(f"  - {{id: t{at}, criteria: c, input: i}}\n" for at in range(5))
     text = f"metadata:\n  key: ${{{{ NOT_SET }}}}\ntests:\n{tests}"
-    assert codes(text) == [("unset-variable", 2)]
+    assert list_codes(text) == [("unset-variable", 2)]
 
 
 PROSE = """description: Write ${{ NO }} for a variable.
@@ -188,7 +149,7 @@ tests:
 
 
 def test_a_reference_in_prose_is_text() -> None:
-    suite, cases, problems = read(PROSE, environ={"SET": "s"})
+    suite, cases, problems = read_agentv(PROSE, environ={"SET": "s"})
     assert [problem for problem in problems if problem.level == "error"] == []
     assert suite.description == "Write ${{ NO }} for a variable."
     assert cases["a"].variables == ("SET",)
@@ -224,17 +185,17 @@ tests:
 
 
 def test_a_description_may_stand_in_every_object_and_changes_nothing() -> None:
-    suite, cases, problems = read(DESCRIBED)
+    suite, cases, problems = read_agentv(DESCRIBED)
     plain = re.sub(r", description: d|^ *description: d\n|description: d(, )?", "", DESCRIBED, flags=re.MULTILINE)
     assert problems == []
-    _, same, _ = read(plain)
+    _, same, _ = read_agentv(plain)
     assert replace(cases["a"], notes={}) == same["a"]
     assert (suite.description, cases["a"].notes) == ("d", {"description": "d"})
 
 
 @pytest.mark.parametrize("place", ["tests: []", "tests: [{id: a, input: i, criteria: c, description: 1}]"])
 def test_a_description_is_text(place: str) -> None:
-    _, _, problems = read(f"description: [1]\n{place}" if place == "tests: []" else place)
+    _, _, problems = read_agentv(f"description: [1]\n{place}" if place == "tests: []" else place)
     assert [(problem.code, problem.field) for problem in problems] == [("wrong-type", "description")]
 
 
@@ -245,7 +206,7 @@ def test_a_field_without_effect_is_kept_in_every_case_and_told_once_a_file() -> 
     tests = "".join(
         f"  - {{id: t{at}, criteria: c, input: i, note: n{at}, depends_on: [x]}}\n" for at in range(3)
     )
-    _, cases, problems = read(f"tests:\n{tests}")
+    _, cases, problems = read_agentv(f"tests:\n{tests}")
     assert [found.notes["note"] for found in cases.values()] == ["n0", "n1", "n2"]
     assert [(one.code, one.field, one.line) for one in problems] == [
         ("no-effect", "note", 2),
@@ -256,7 +217,7 @@ def test_a_field_without_effect_is_kept_in_every_case_and_told_once_a_file() -> 
 def test_a_case_of_another_file_says_which_and_its_problems_stand_there() -> None:
     text = "tests: lists/more.yaml"
     more = "- {id: a, criteria: c, input: i}\n- {id: b, criteria: c, input: i, wrong: 1}\n"
-    items = list(DIALECT.read(source(text, "suites/s.yaml", lists__more_yaml=more)))
+    items = list(DIALECT.read(make_agentv(text, "suites/s.yaml", lists__more_yaml=more)))
     (placed,) = [item for item in items if isinstance(item, CaseAtLine)]
     (problem,) = [item for item in items if isinstance(item, Problem)]
     assert (placed.path, placed.line) == ("suites/lists/more.yaml", 1)
@@ -265,10 +226,12 @@ def test_a_case_of_another_file_says_which_and_its_problems_stand_there() -> Non
 
 def test_files_are_looked_for_beside_the_test_that_names_them_first() -> None:
     more = "- {id: a, criteria: c, input: i, input_files: [notes.md]}"
-    near = read("tests: lists/more.yaml", lists__more_yaml=more, lists__notes_md="near", notes_md="far")
-    far = read("tests: lists/more.yaml", lists__more_yaml=more, notes_md="far")
-    assert near[1]["a"].input[0].parts[0].text == "near"
-    assert far[1]["a"].input[0].parts[0].text == "far"
+    near = read_agentv("tests: lists/more.yaml", lists__more_yaml=more, lists__notes_md="near", notes_md="far")
+    far = read_agentv("tests: lists/more.yaml", lists__more_yaml=more, notes_md="far")
+    for (_, cases, _), text in ((near, "near"), (far, "far")):
+        attachment = cases["a"].input[0].parts[0]
+        assert isinstance(attachment, Attachment)
+        assert attachment.text == text
 
 
 @pytest.mark.slow
@@ -296,11 +259,11 @@ def test_a_shape_that_no_field_may_have_is_an_error_and_never_a_crash() -> None:
     for name in names:
         for value in wrong:
             test = {"id": "a", "criteria": "c", "input": "i", name: value}
-            _, cases, problems = read(json.dumps({"tests": [test]}))
+            _, cases, problems = read_agentv(json.dumps({"tests": [test]}))
             errors = [problem for problem in problems if problem.level == "error"]
             assert bool(cases) != bool(errors), test
             assert all(re.search(r"[.?]$", problem.message) for problem in problems), test
     above = ["name", "description", "version", "tags", "metadata", "input", "input_files", "tests", "target"]
     for name in [*above, "execution", "assertions", "workspace", "category", "license", "evalcases"]:
         for value in wrong:
-            read(json.dumps({"tests": [], name: value}))
+            read_agentv(json.dumps({"tests": [], name: value}))

@@ -16,6 +16,7 @@ from proctor.model import Attachment, Case, Problem, Tool
 from proctor.protocols import CaseAtLine
 from proctor.services.suites.file_source import source_from_path
 from proctor.targets.api.messages import format_message
+from support.suite_files import write_files
 
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
 CALM = "---\nid: calm\n---\nYou are calm.\n"
@@ -28,13 +29,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "repo/.git").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "repo")
     return tmp_path / "repo"
-
-
-def write(root: Path, files: dict[str, str | bytes]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def read() -> tuple[dict[str, Case], list[Problem]]:
@@ -69,7 +63,7 @@ def test_a_file_is_sent_where_its_placeholder_stands(root: Path) -> None:
         "maps/m.pdf": b"%PDF",
     }
     text = "Look at\n`{{_file:pics/moon.png}}`\nand\n\n{{ _file:facts.txt }}\n\n`{{_file:maps/m.pdf}}`\nNow?"
-    write(root, {**files, "t/a/a.md": f"# 👤\n{text}\n---\nz"})
+    write_files(root, {**files, "t/a/a.md": f"# 👤\n{text}\n---\nz"})
     (message,) = cases()["a/a"].input
     assert message.parts == (
         "Look at",
@@ -83,9 +77,9 @@ def test_a_file_is_sent_where_its_placeholder_stands(root: Path) -> None:
 
 
 def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> None:
-    write(root, {"t/moon.png": b"\x89PNG", "t/a.txt": "one"})
+    write_files(root, {"t/moon.png": b"\x89PNG", "t/a.txt": "one"})
     text = "Compare (`{{_file:moon.png}}`) with `{{_file:a.txt}}` `{{_file:moon.png}}`:\n\n  - {{_file:a.txt}}\n  - x"
-    write(root, {"t/a.md": f"# 👤\n{text}\n---\nz"})
+    write_files(root, {"t/a.md": f"# 👤\n{text}\n---\nz"})
     (message,) = cases()["a"].input
     moon = Attachment(kind="image", path="moon.png", media_type="image/png", data=b"\x89PNG")
     facts = Attachment(kind="file", path="a.txt", text="one")
@@ -107,7 +101,7 @@ PIECES = st.sampled_from(["`{{_file:a.txt}}`", "x", "(", "), ", "\n", "  - ", " 
 def test_a_running_text_with_its_references_put_back_is_the_turn(tmp_path_factory: Any, middle: str) -> None:
     folder = tmp_path_factory.mktemp("t")
     text = f"See `{{{{_file:a.txt}}}}` {middle}".strip()
-    write(folder, {"a.txt": "one", "a.md": f"# 👤\n{text}\n---\nz"})
+    write_files(folder, {"a.txt": "one", "a.md": f"# 👤\n{text}\n---\nz"})
     (placed,) = [
         item for item in DIALECTS.get("ai_tester").read(source_from_path(folder / "a.md")) if isinstance(item, CaseAtLine)
     ]
@@ -115,18 +109,18 @@ def test_a_running_text_with_its_references_put_back_is_the_turn(tmp_path_factor
 
 
 def test_a_file_in_a_line_of_its_own_is_a_paragraph(root: Path) -> None:
-    write(root, {"t/a.txt": "one", "t/a.md": "# 👤\nRead:\n  `{{_file:a.txt}}`  \nNow?\n---\nz"})
+    write_files(root, {"t/a.txt": "one", "t/a.md": "# 👤\nRead:\n  `{{_file:a.txt}}`  \nNow?\n---\nz"})
     (message,) = cases()["a"].input
     assert (message.inline, message.content) == (False, "Read:\n\nNow?")
 
 
 def test_a_file_can_be_named_by_replacements_and_its_content_is_a_part_of_what_is_sent(root: Path) -> None:
     lines = "replacements:\n  - scan: '{{_file:{{name}}.jpg}}'\n    name: one\n  - scan: none\n    name: two"
-    write(root, {"t/one.jpg": b"1", "t/a.md": with_front(lines, "# 👤\n`{{scan}}`\n---\n{{name}}")})
+    write_files(root, {"t/one.jpg": b"1", "t/a.md": with_front(lines, "# 👤\n`{{scan}}`\n---\n{{name}}")})
     first, second = cases().values()
     assert (first.input[0].content, second.input[0].content) == ("", "none")
     assert len(first.input[0].parts) == 1
-    write(root, {"t/one.jpg": b"2"})
+    write_files(root, {"t/one.jpg": b"2"})
     again = next(iter(cases().values()))
     assert again.id == first.id
     assert sent_digest(again) != sent_digest(first)
@@ -143,7 +137,7 @@ def test_a_file_can_be_named_by_replacements_and_its_content_is_a_part_of_what_i
     ],
 )
 def test_a_file_that_cannot_be_sent_is_an_error(name: str, code: str, hint: str, root: Path) -> None:
-    write(
+    write_files(
         root, {"t/bad.txt": b"\xff", "t/tool.exe": b"", "t/a.md": f"# 👤\nx\n\n{{{{_file:{name}}}}}\n---\nz"}
     )
     (problem,) = read()[1]
@@ -153,13 +147,13 @@ def test_a_file_that_cannot_be_sent_is_an_error(name: str, code: str, hint: str,
 
 def test_each_row_with_a_missing_file_is_told_once_though_each_prompt_makes_a_case(root: Path) -> None:
     lines = "systemPrompts: [calm, loud]\nreplacements: {f: [a.txt, b.txt]}"
-    write(root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "loud")})
-    write(root, {"t/a.md": with_front(lines, "# 👤\n{{_file:{{f}}}}\n---\nz")})
+    write_files(root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "loud")})
+    write_files(root, {"t/a.md": with_front(lines, "# 👤\n{{_file:{{f}}}}\n---\nz")})
     assert told() == [("missing-file", "t/a.md", 6)] * 2
 
 
 def test_markdown_that_is_attached_need_not_be_a_test(root: Path) -> None:
-    write(root, {"t/a.md": "# 👤\n{{_file:notes/n.md}}\n---\nz", "t/notes/n.md": "# Notes"})
+    write_files(root, {"t/a.md": "# 👤\n{{_file:notes/n.md}}\n---\nz", "t/notes/n.md": "# Notes"})
     assert list(cases()) == ["a"]
 
 
@@ -171,7 +165,7 @@ WEATHER = "id: sky\nname: get_sky\ndescription: The sky over a city.\nparameters
 
 @pytest.mark.parametrize("place", ["structured-schemas/p.yaml", "t/schemas/x/p.json", "schemas/p.yml"])
 def test_a_schema_is_found_by_its_id_and_sent(place: str, root: Path) -> None:
-    write(root, {place: SCHEMA, "t/a.md": with_front("structuredResponseSchema: parcel"), "t/b.md": TEST})
+    write_files(root, {place: SCHEMA, "t/a.md": with_front("structuredResponseSchema: parcel"), "t/b.md": TEST})
     found = cases()
     form = found["a"].form
     assert form is not None
@@ -181,8 +175,8 @@ def test_a_schema_is_found_by_its_id_and_sent(place: str, root: Path) -> None:
 
 
 def test_tools_are_found_by_their_ids_and_sent_in_the_order_of_the_test(root: Path) -> None:
-    write(root, {"tools/b.yaml": WEATHER, "tool-definitions/a.yaml": "id: bell\nname: ring\n"})
-    write(root, {"t/a.md": with_front("tags: [_has_tools]\navailableTools: [sky, bell]")})
+    write_files(root, {"tools/b.yaml": WEATHER, "tool-definitions/a.yaml": "id: bell\nname: ring\n"})
+    write_files(root, {"t/a.md": with_front("tags: [_has_tools]\navailableTools: [sky, bell]")})
     form = cases()["a"].form
     assert form is not None
     assert form.special_tags == ("_has_tools",)
@@ -219,13 +213,13 @@ def test_tools_are_found_by_their_ids_and_sent_in_the_order_of_the_test(root: Pa
 def test_what_is_wrong_with_schemas_and_tools_is_told(
     file: str, text: str, lines: str, found: list[str], root: Path
 ) -> None:
-    write(root, {file: text, "t/a.md": with_front(lines)})
+    write_files(root, {file: text, "t/a.md": with_front(lines)})
     assert [f"{path}:{line} {code}" for code, path, line in told()] == found
 
 
 def test_two_schemas_of_one_id_are_an_error(root: Path) -> None:
-    write(root, {"schemas/a.yaml": SCHEMA, "schemas/b.yaml": SCHEMA})
-    write(root, {"t/a.md": with_front("structuredResponseSchema: parcel")})
+    write_files(root, {"schemas/a.yaml": SCHEMA, "schemas/b.yaml": SCHEMA})
+    write_files(root, {"t/a.md": with_front("structuredResponseSchema: parcel")})
     assert told() == [("duplicate-id", "schemas/b.yaml", 1)]
 
 
@@ -233,11 +227,11 @@ def test_two_schemas_of_one_id_are_an_error(root: Path) -> None:
 
 
 def test_no_file_is_read_twice(root: Path) -> None:
-    write(root, {"prompts/a.md": CALM, "prompts/e.md": JUDGE, "schemas/s.yaml": SCHEMA, "t/m.png": b"x"})
+    write_files(root, {"prompts/a.md": CALM, "prompts/e.md": JUDGE, "schemas/s.yaml": SCHEMA, "t/m.png": b"x"})
     test = with_front(
         "systemPrompts: [calm]\nstructuredResponseSchema: parcel", "# 👤\n{{_file:m.png}}\n" + TEST
     )
-    write(
+    write_files(
         root, {f"t/{at:03}.md": test.replace("384", f"{at}").replace("# 👤\nHow", "How") for at in range(100)}
     )
     source = source_from_path(Path("t"))

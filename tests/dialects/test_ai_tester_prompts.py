@@ -14,6 +14,7 @@ from proctor.protocols import CaseAtLine
 from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import load_suite
+from support.suite_files import write_files
 
 JSONL = '{"id": "b", "input": "?", "expected": "x"}'
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
@@ -30,13 +31,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "repo/.git").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "repo")
     return tmp_path / "repo"
-
-
-def write(root: Path, files: dict[str, str | bytes]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def read(path: str, options: dict[str, Any] | None = None) -> tuple[dict[str, Case], list[Problem]]:
@@ -66,7 +60,7 @@ def with_front(lines: str, text: str = TEST) -> str:
 
 
 def test_a_folder_is_one_suite_with_its_tests_in_order_of_their_paths(root: Path) -> None:
-    write(
+    write_files(
         root,
         {
             "sky/b.md": TEST,
@@ -86,13 +80,13 @@ def test_a_folder_is_one_suite_with_its_tests_in_order_of_their_paths(root: Path
 
 
 def test_capitals_in_the_ending_make_no_test_disappear(root: Path) -> None:
-    write(root, {"sky/A.MD": TEST, "prompts/P.Md": JUDGE})
+    write_files(root, {"sky/A.MD": TEST, "prompts/P.Md": JUDGE})
     assert SuiteLocator().find("sky").paths == (Path("sky"),)
     assert [(name, len(evaluators(one))) for name, one in cases("sky").items()] == [("A", 1)]
 
 
 def test_a_folder_with_markdown_tests_stands_for_itself_behind_its_other_suites(root: Path) -> None:
-    write(root, {"sky/deep/er/a.md": TEST, "sky/b.jsonl": JSONL, "sky/readme.md": "x"})
+    write_files(root, {"sky/deep/er/a.md": TEST, "sky/b.jsonl": JSONL, "sky/readme.md": "x"})
     assert SuiteLocator().find("sky").paths == (Path("sky/b.jsonl"), Path("sky"),)
     assert SuiteLocator().find("sky/deep/er/a.md").paths == (Path("sky/deep/er/a.md"),)
     assert SuiteLocator().find("sky/deep").paths == (Path("sky/deep"),)
@@ -102,28 +96,28 @@ def test_a_folder_with_markdown_tests_stands_for_itself_behind_its_other_suites(
     "name", ["README.md", "prompts/a.md", "x/prompts/a.md", ".hidden/a.md", ".a.md", "a.txt"]
 )
 def test_a_folder_where_only_other_files_have_turns_has_no_suite(name: str, root: Path) -> None:
-    write(root, {f"sky/{name}": TEST, "sky/notes.md": "Nothing with # 👤 at the start of a line."})
+    write_files(root, {f"sky/{name}": TEST, "sky/notes.md": "Nothing with # 👤 at the start of a line."})
     with pytest.raises(UsageError, match="or a Markdown test"):
         SuiteLocator().find("sky")
 
 
 def test_a_file_in_the_folder_that_is_no_test_is_an_error_that_names_it(root: Path) -> None:
-    write(root, {"sky/a.md": TEST, "sky/notes/b.md": "---\ntags: [x]\n---\nForgot the marker.\n"})
+    write_files(root, {"sky/a.md": TEST, "sky/notes/b.md": "---\ntags: [x]\n---\nForgot the marker.\n"})
     loaded = load_suite(Path("sky"))
     (error,) = map(str, loaded.errors)
     assert error.startswith("sky/notes/b.md:1: error: The file is no test: it has no line that begins")
 
 
 def test_a_link_that_leads_nowhere_is_an_error_and_no_test_that_is_missing(root: Path) -> None:
-    write(root, {"sky/a.md": TEST})
+    write_files(root, {"sky/a.md": TEST})
     (root / "sky/b.md").symlink_to("gone.md")
     (root / "sky/c.md").symlink_to("c.md")
     assert told("sky") == [("missing-file", f"sky/{name}.md", 1) for name in "bc"]
 
 
 def test_a_folder_that_is_a_link_is_an_error_where_it_has_tests(root: Path) -> None:
-    write(root, {"sky/a.md": TEST, "far/b.md": TEST, "shared/c.md": CALM, "files/README.md": "x"})
-    write(root, {"sky/deep/d.md": with_front("systemPrompts: [calm]")})
+    write_files(root, {"sky/a.md": TEST, "far/b.md": TEST, "shared/c.md": CALM, "files/README.md": "x"})
+    write_files(root, {"sky/deep/d.md": with_front("systemPrompts: [calm]")})
     for name, there in (("sky/far", "../far"), ("sky/prompts", "../shared"), ("sky/files", "../files")):
         (root / name).symlink_to(there)
     (root / "sky/deep/loop").symlink_to("..")
@@ -132,13 +126,13 @@ def test_a_folder_that_is_a_link_is_an_error_where_it_has_tests(root: Path) -> N
 
 
 def test_an_id_that_is_there_already_is_told_with_the_file_that_has_it(root: Path) -> None:
-    write(root, {"sky/a.MD": TEST, "sky/a.md": "\n" + TEST})
+    write_files(root, {"sky/a.MD": TEST, "sky/a.md": "\n" + TEST})
     (error,) = map(str, load_suite(Path("sky")).errors)
     assert "sky/a.md:2: error: Case id 'a' stands already at line 1 of sky/a.MD." in error
 
 
 def test_a_problem_stands_at_the_file_and_line_as_the_user_would_write_them(root: Path) -> None:
-    write(root, {"sky/a.md": TEST, "sky/x/b.md": with_front("tags: [a]\nlnit: ignore")})
+    write_files(root, {"sky/a.md": TEST, "sky/x/b.md": with_front("tags: [a]\nlnit: ignore")})
     place = [("unknown-field", "sky/x/b.md", 3)]
     assert told("sky") == told("sky/") == told("./sky") == place
     assert told("sky/x/b.md") == place
@@ -146,14 +140,14 @@ def test_a_problem_stands_at_the_file_and_line_as_the_user_would_write_them(root
 
 
 def test_the_working_directory_itself_can_be_the_suite(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(root, {"sky/a.md": TEST, "sky/b.md": "x"})
+    write_files(root, {"sky/a.md": TEST, "sky/b.md": "x"})
     monkeypatch.chdir(root / "sky")
     assert load_suite(Path()).suite.name == "sky"
     assert told(".") == [("not-a-test", "b.md", 1)]
 
 
 def test_files_below_one_another_do_not_share_ids_with_those_of_prompts_or_values(root: Path) -> None:
-    write(
+    write_files(
         root, {"sky/a.md": with_front("replacements: {n: 1}", "# 👤\n{{n}}\n---\nz"), "sky/a[n=1].md": TEST}
     )
     loaded = load_suite(Path("sky"))
@@ -164,7 +158,7 @@ def test_files_below_one_another_do_not_share_ids_with_those_of_prompts_or_value
 
 
 def test_each_prompt_of_a_test_makes_a_case_with_its_text_before_the_tests_own(root: Path) -> None:
-    write(
+    write_files(
         root,
         {
             "prompts/calm.md": CALM,
@@ -185,7 +179,7 @@ def test_each_prompt_of_a_test_makes_a_case_with_its_text_before_the_tests_own(r
 
 def test_versions_come_before_prompts_in_order_and_in_ids(root: Path) -> None:
     test = with_front("systemPrompts: [calm, hard]\nreplacements: {n: [1, 2]}", "# 👤\n{{n}}\n---\nz")
-    write(root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "hard"), "tests/t.md": test})
+    write_files(root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "hard"), "tests/t.md": test})
     assert list(cases("tests")) == ["t[n=1]~calm", "t[n=1]~hard", "t[n=2]~calm", "t[n=2]~hard"]
 
 
@@ -193,24 +187,24 @@ def test_versions_come_before_prompts_in_order_and_in_ids(root: Path) -> None:
     "folder", ["evals/tests/prompts", "evals/tests/x/prompts", "evals/prompts", "prompts"]
 )
 def test_prompts_stand_inside_beside_or_above_the_tests(folder: str, root: Path) -> None:
-    write(root, {f"{folder}/calm.md": CALM, "evals/tests/a.md": with_front("systemPrompts: [calm]")})
+    write_files(root, {f"{folder}/calm.md": CALM, "evals/tests/a.md": with_front("systemPrompts: [calm]")})
     assert list(cases("evals/tests")) == ["a~calm"]
     if "x" not in folder:
         assert list(cases("evals/tests/a.md")) == ["a~calm"]
 
 
 def test_the_nearest_prompts_count_and_none_above_the_repository(root: Path) -> None:
-    write(root, {"prompts/calm.md": CALM, "../prompts/loud.md": CALM.replace("calm", "loud")})
-    write(root, {"e/tests/a.md": with_front("systemPrompts: [loud]")})
+    write_files(root, {"prompts/calm.md": CALM, "../prompts/loud.md": CALM.replace("calm", "loud")})
+    write_files(root, {"e/tests/a.md": with_front("systemPrompts: [loud]")})
     (problem,) = read("e/tests")[1]
     assert problem.message == ("`systemPrompts[0]` is 'loud', and no prompt has that id. Known are: calm.")
-    write(root, {"e/prompts/loud.md": CALM.replace("calm", "loud")})
+    write_files(root, {"e/prompts/loud.md": CALM.replace("calm", "loud")})
     assert list(cases("e/tests")) == ["a~loud"]
 
 
 def test_the_folder_with_prompts_can_be_named(root: Path) -> None:
-    write(root, {"tests/a.md": with_front("systemPrompts: [calm]"), "tests/voices/calm.md": CALM})
-    write(root, {"prompts/other.md": CALM.replace("calm", "other"), "far/calm.md": CALM})
+    write_files(root, {"tests/a.md": with_front("systemPrompts: [calm]"), "tests/voices/calm.md": CALM})
+    write_files(root, {"prompts/other.md": CALM.replace("calm", "other"), "far/calm.md": CALM})
     for named in ("voices", "./voices/", "../far", str(root / "far")):
         options = {"prompts": named}
         found, problems = read("tests", options)
@@ -241,19 +235,19 @@ def test_the_folder_with_prompts_can_be_named(root: Path) -> None:
     ],
 )
 def test_a_prompt_that_is_wrong_is_told_at_its_line(text: str, found: list[Any], root: Path) -> None:
-    write(root, {"prompts/a.md": CALM, "prompts/b.md": text, "tests/t.md": TEST})
+    write_files(root, {"prompts/a.md": CALM, "prompts/b.md": text, "tests/t.md": TEST})
     assert told("tests") == [(code, "prompts/b.md", line) for code, line in found]
 
 
 def test_a_prompt_with_an_error_is_not_also_unknown(root: Path) -> None:
-    write(
+    write_files(
         root, {"prompts/b.md": with_front("id: a", "{{y}}"), "tests/t.md": with_front("systemPrompts: [a]")}
     )
     assert told("tests") == [("unresolved-placeholder", "prompts/b.md", 4)]
 
 
 def test_a_test_that_names_a_prompt_where_there_is_none_is_told_where_prompts_are_kept(root: Path) -> None:
-    write(root, {"tests/t.md": with_front("systemPrompts: [a]")})
+    write_files(root, {"tests/t.md": with_front("systemPrompts: [a]")})
     (problem,) = read("tests")[1]
     assert "There is none in a folder `prompts/`" in problem.message
 
@@ -270,7 +264,7 @@ def evaluators(one: Case) -> Any:
 def test_every_evaluator_prompt_judges_every_case(root: Path) -> None:
     mild = JUDGE.replace("strict", "mild").replace("Judge by", "{{how}}").replace("[_e", "[a, _e")
     mild = mild.replace("---\nid", "---\nreplacements: {how: [Kindly, Gently]}\nid")
-    write(
+    write_files(
         root,
         {"prompts/b.md": JUDGE, "prompts/m.md": mild, "prompts/a.md": CALM, "t/a.md": TEST, "t/b.md": TEST},
     )
@@ -297,7 +291,7 @@ def test_every_evaluator_prompt_judges_every_case(root: Path) -> None:
 
 
 def test_the_evaluators_can_be_chosen_by_id(root: Path) -> None:
-    write(root, {"prompts/a.md": JUDGE, "prompts/b.md": JUDGE.replace("strict", "mild"), "t/a.md": TEST})
+    write_files(root, {"prompts/a.md": JUDGE, "prompts/b.md": JUDGE.replace("strict", "mild"), "t/a.md": TEST})
     assert [one["id"] for one in evaluators(cases("t", {"evaluators": ["mild"]})["a"])] == ["mild"]
     (problem,) = read("t", {"evaluators": ["strikt"]})[1]
     assert (problem.code, problem.path) == ("unknown-evaluator", "t")
@@ -308,7 +302,7 @@ def test_an_evaluator_prompt_may_show_the_input_and_all_three_by_their_plain_nam
     prompt = with_front(
         "id: e\ntags: [_evaluator]", "Asked: {{_input}}\n# 👤\n{{answer}} {{instructions}} {{ input }}"
     )
-    write(root, {"prompts/e.md": prompt, "t/a.md": TEST})
+    write_files(root, {"prompts/e.md": prompt, "t/a.md": TEST})
     (one,) = evaluators(cases("t")["a"])
     assert one["system"] == "Asked: {{ input }}"
     assert one["user"] == "{{ answer }} {{ instructions }} {{ input }}"
@@ -330,10 +324,10 @@ def test_an_evaluator_prompt_may_show_the_input_and_all_three_by_their_plain_nam
 def test_an_evaluator_prompt_has_a_system_text_one_turn_and_the_answer(
     body: str, found: list[Any], root: Path
 ) -> None:
-    write(root, {"prompts/e.md": with_front("id: e\ntags: [_evaluator]", body), "t/a.md": TEST})
+    write_files(root, {"prompts/e.md": with_front("id: e\ntags: [_evaluator]", body), "t/a.md": TEST})
     assert told("t") == [(code, "prompts/e.md", line) for code, line in found]
 
 
 def test_a_prompt_for_judges_is_no_system_prompt(root: Path) -> None:
-    write(root, {"prompts/e.md": JUDGE, "t/a.md": with_front("systemPrompts: [strict]")})
+    write_files(root, {"prompts/e.md": JUDGE, "t/a.md": with_front("systemPrompts: [strict]")})
     assert told("t") == [("evaluator-prompt", "t/a.md", 2)]

@@ -11,13 +11,14 @@ import pytest
 from proctor.dialects.deepeval import DIALECT, UNGRADED_FIELDS
 from proctor.model import Case, Problem
 from proctor.protocols import CaseAtLine, SuiteSource
+from support.suite_files import make_source
 
 GOLDEN = {"input": "How long?", "expected_output": "30 days."}
 
 
 def read(*rows: dict[str, Any]) -> list[Any]:
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    return list(DIALECT.read(SuiteSource(path="goldens.jsonl", read_lines=lambda: BytesIO(text.encode()))))
+    return list(DIALECT.read(make_source(text, "goldens.jsonl")))
 
 
 def cases(*rows: dict[str, Any]) -> list[Case]:

@@ -18,15 +18,14 @@ from proctor.model import Attachment, Case, GraderResult, Output, Problem
 from proctor.protocols import GradingInput, CaseAtLine, SuiteSource
 from proctor.services.runs.config import load_config
 from proctor.services.suites.load import load_suite, inspect_suite
+from support.suite_files import make_source
 
 CHOICES = {"input": "Which?", "choices": ["Car", "Apple", "Stone"]}
 
 
 def read(*rows: dict[str, Any], **options: Any) -> list[Any]:
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    return list(
-        DIALECT.read(SuiteSource(path="s.jsonl", read_lines=lambda: BytesIO(text.encode()), options=options))
-    )
+    return list(DIALECT.read(make_source(text, options=options)))
 
 
 def cases(*rows: dict[str, Any], **options: Any) -> list[Case]:

@@ -19,16 +19,11 @@ from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import load_suite
 from proctor.services.suites.upload import upload_from_files
 from proctor.services.suites.upload import source_from_upload as source_of_upload
+from support.suite_files import split_items
 
 
 def read(path: Path, **options: Any) -> tuple[Suite, list[Case], list[Problem]]:
-    found = list(DIALECT.read(source_from_path(path, options=options)))
-    (suite,) = [item for item in found if isinstance(item, Suite)]
-    return (
-        suite,
-        [item.case for item in found if isinstance(item, CaseAtLine)],
-        [item for item in found if isinstance(item, Problem)],
-    )
+    return split_items(DIALECT.read(source_from_path(path, options=options)))
 
 
 def written(folder: Path, ideal: Any, name: str = "samples.jsonl") -> Path:

@@ -41,6 +41,7 @@ from proctor.model import (
     Workspace,
 )
 from proctor.protocols import SourceFile, CaseAtLine, RenderedFile, SuiteSource
+from support.suite_files import find_in, make_source, split_items
 
 HEADER = b'{"proctor": 1, "name": "s"}\n'
 SCHEMA = files("proctor") / "schemas" / "suite.schema.json"
@@ -117,14 +118,7 @@ def written(suite: Suite, *cases: Case) -> bytes:
 def read(data: bytes, **files: bytes) -> tuple[Suite, list[Case], list[Problem]]:
     """The suite, its cases and its problems; files of the folder are named with `_` for a dot."""
     around = {name.replace("_", "."): content for name, content in files.items()}
-
-    def within(path: str) -> SourceFile | None:
-        return SourceFile(path=path, data=around[path]) if path in around else None
-
-    items = list(DIALECT.read(SuiteSource(path="s.jsonl", read_lines=lambda: BytesIO(data), find_within=within)))
-    (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = [item.case for item in items if isinstance(item, CaseAtLine)]
-    return suite, cases, [item for item in items if isinstance(item, Problem)]
+    return split_items(DIALECT.read(make_source(data, find_within=find_in(around))))
 
 
 def digest(suite: Suite, cases: list[Case]) -> str:

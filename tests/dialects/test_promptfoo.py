@@ -25,6 +25,7 @@ from proctor.protocols import CaseAtLine
 from proctor.services.suites.file_source import source_from_path
 from proctor.targets.parse import parse_target
 from proctor.verdicts import decide_verdict
+from support.suite_files import split_items
 
 HERE = Path(__file__).parent / "promptfoo"
 
@@ -32,13 +33,7 @@ HERE = Path(__file__).parent / "promptfoo"
 def read(folder: Path, configuration: dict[str, Any]) -> tuple[Suite, list[Case], list[Problem]]:
     path = folder / "promptfooconfig.json"
     path.write_text(json.dumps(configuration), encoding="utf-8")
-    found = list(DIALECT.read(source_from_path(path)))
-    (suite,) = [item for item in found if isinstance(item, Suite)]
-    return (
-        suite,
-        [item.case for item in found if isinstance(item, CaseAtLine)],
-        [item for item in found if isinstance(item, Problem)],
-    )
+    return split_items(DIALECT.read(source_from_path(path)))
 
 
 # --- assertions --------------------------------------------------------------------------------------------

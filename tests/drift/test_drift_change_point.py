@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from fractions import Fraction
 from math import comb, prod
 from random import Random
@@ -15,9 +14,7 @@ from hypothesis import strategies as st
 
 from proctor.drift.change_point import NO, UNKNOWN, YES, chernoff_bound, find_split
 from proctor.drift.detector import detect_drift
-from proctor.drift.observations import RunObservation
-
-Series = Callable[..., list[RunObservation]]
+from support.series import make_series
 
 
 def rows(*texts: str) -> list[bytearray]:
@@ -96,45 +93,45 @@ def test_the_bound_is_exact_at_the_end_of_what_is_possible() -> None:
     assert chernoff_bound({(6, 3, 3): 5}, 0) == pytest.approx(exact, rel=1e-6)
 
 
-def test_a_change_is_told_with_the_runs_around_it(series: Series) -> None:
+def test_a_change_is_told_with_the_runs_around_it() -> None:
     before, after = ["yes"] * 20, ["yes!"] * 12 + ["yes"] * 8
-    found = detect_drift(series(before, before, before, after, after)).change_point
+    found = detect_drift(make_series(before, before, before, after, after)).change_point
     assert found is not None
     assert (found.kind, found.before, found.after) == ("first", 2, 3)
     assert (found.split.before, found.split.after) == (1, 0.4)
 
 
-def test_a_change_right_after_the_first_run_is_found_by_the_last(series: Series) -> None:
-    found = detect_drift(series(["yes"] * 20, *[["yes!"] * 20] * 3)).change_point
+def test_a_change_right_after_the_first_run_is_found_by_the_last() -> None:
+    found = detect_drift(make_series(["yes"] * 20, *[["yes!"] * 20] * 3)).change_point
     assert found is not None
     assert (found.kind, found.before, found.after) == ("last", 0, 1)
 
 
-def test_errors_that_strike_another_case_each_night_do_not_hide_it(series: Series) -> None:
+def test_errors_that_strike_another_case_each_night_do_not_hide_it() -> None:
     """Over a month no case is left that every run has."""
     nights = [
         [None if case == night % 20 else "yes!" if night > 24 else "yes" for case in range(20)]
         for night in range(30)
     ]
-    found = detect_drift(series(*nights))
+    found = detect_drift(make_series(*nights))
     assert found.change_point is not None
     assert (found.change_point.before, found.change_point.after) == (24, 25)
     assert found.points[0].started_at < found.last.started_at
 
 
-def test_a_run_with_few_of_the_cases_does_not_hide_it(series: Series) -> None:
+def test_a_run_with_few_of_the_cases_does_not_hide_it() -> None:
     before, after = ["yes"] * 20, ["yes!"] * 20
-    found = detect_drift(series(before, before, ["yes"] * 2, before, after, after)).change_point
+    found = detect_drift(make_series(before, before, ["yes"] * 2, before, after, after)).change_point
     assert found is not None
     assert (found.before, found.after) == (3, 4)
 
 
-def test_few_cases_show_no_change(series: Series) -> None:
-    assert detect_drift(series(["yes"] * 2, ["yes"] * 2, ["yes!"] * 2)).change_point is None
+def test_few_cases_show_no_change() -> None:
+    assert detect_drift(make_series(["yes"] * 2, ["yes"] * 2, ["yes!"] * 2)).change_point is None
 
 
-def test_two_runs_have_no_change_point_in_their_answers(series: Series) -> None:
-    assert detect_drift(series(["yes"] * 9, ["yes!"] * 9)).change_point is None
+def test_two_runs_have_no_change_point_in_their_answers() -> None:
+    assert detect_drift(make_series(["yes"] * 9, ["yes!"] * 9)).change_point is None
 
 
 @pytest.mark.slow

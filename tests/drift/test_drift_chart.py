@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from proctor.drift.detector import detect_drift
-from proctor.drift.observations import RunObservation
 from proctor.reports.drift.chart import draw_chart
 from proctor.reports.drift.text import DriftReport
+from support.series import make_series
 
 
 @pytest.mark.parametrize(
@@ -23,11 +22,9 @@ from proctor.reports.drift.text import DriftReport
         (datetime(2026, 11, 22, 0, 14, tzinfo=UTC), timedelta(days=1), {"23 Nov", "24 Nov", "26 Nov"}),
     ],
 )
-def test_times_are_utc_in_24_hours(
-    series: Callable[..., list[RunObservation]], began: datetime, every: timedelta, ticks: set[str]
-) -> None:
+def test_times_are_utc_in_24_hours(began: datetime, every: timedelta, ticks: set[str]) -> None:
     runs = {number: {"started_at": began + number * every} for number in range(5)}
-    drawing = draw_chart(DriftReport(drift=detect_drift(series(*[["yes"] * 9] * 5, runs=runs)))).svg()
+    drawing = draw_chart(DriftReport(drift=detect_drift(make_series(*[["yes"] * 9] * 5, runs=runs)))).svg()
     words = {word.strip() for word in re.findall(r">([^<>]+)</text>", drawing)}
     assert ticks <= words
     assert not [word for word in words if re.search(r"\b[AP]M\b", word)]

@@ -12,6 +12,7 @@ from proctor.drift.confounders import RecordedChange
 from proctor.drift.detector import detect_drift
 from proctor.drift.observations import RunObservation
 from proctor.model import Output, Score, Selection, Settings, Suite, TargetSpec, Trial, Verdict
+from support.series import make_series
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "drift.md"
 Series = Callable[..., list[RunObservation]]
@@ -22,9 +23,9 @@ def failing(count: int, total: int = 40) -> list[str]:
     return [f"no {number}" for number in range(count)] + ["yes"] * (total - count)
 
 
-def test_cases_that_got_worse_and_better_are_named(series: Series) -> None:
+def test_cases_that_got_worse_and_better_are_named() -> None:
     first = ["no", *["yes"] * 39]
-    flips = detect_drift(series(first, ["yes", *["no 2"] * 3, *["yes"] * 36])).last.flips
+    flips = detect_drift(make_series(first, ["yes", *["no 2"] * 3, *["yes"] * 36])).last.flips
     assert flips is not None
     assert (flips.worse, flips.better) == (("c1", "c2", "c3"), ("c0",))
     assert flips.difference == pytest.approx(-2 / 40)
@@ -32,17 +33,17 @@ def test_cases_that_got_worse_and_better_are_named(series: Series) -> None:
     assert flips.ci95[0] < flips.difference < flips.ci95[1]
 
 
-def test_a_case_is_held_against_the_first_verdict_on_it(series: Series) -> None:
+def test_a_case_is_held_against_the_first_verdict_on_it() -> None:
     rows = [None, "yes"], ["yes", "no 1"], ["no 2", "no 1"]
-    flips = detect_drift(series(*rows)).last.flips
+    flips = detect_drift(make_series(*rows)).last.flips
     assert flips is not None
     assert (flips.cases, set(flips.worse)) == (2, {"c0", "c1"})
 
 
 @pytest.mark.parametrize("nights", [2, 5, 20])
-def test_comparison_k_is_judged_by_its_share_of_the_error(series: Series, nights: int) -> None:
+def test_comparison_k_is_judged_by_its_share_of_the_error(nights: int) -> None:
     """One night after many: seven cases that each had one place of many to change at, and all chose this."""
-    found = detect_drift(series(*[failing(0)] * nights, failing(7)))
+    found = detect_drift(make_series(*[failing(0)] * nights, failing(7)))
     assert found.comparison == nights
     chance = 2 * nights * (1 / (nights + 1)) ** 7
     assert found.pass_rate_change is not None
@@ -53,13 +54,13 @@ def test_the_shares_of_all_comparisons_add_up_to_one() -> None:
     assert sum(1 / (k * (k + 1)) for k in range(1, 10**5)) == pytest.approx(1, abs=1e-4)
 
 
-def test_a_shown_drop_is_drift_whatever_is_identical(series: Series) -> None:
-    found = detect_drift(series(failing(0, 400), failing(0, 400), failing(14, 400)))
+def test_a_shown_drop_is_drift_whatever_is_identical() -> None:
+    found = detect_drift(make_series(failing(0, 400), failing(0, 400), failing(14, 400)))
     assert found.last.lowest is not None
     assert (found.last.lowest.level, found.state) == ("stable", "drifting")
     assert (found.by_answers, found.by_verdicts, int(found.exit_code)) == (False, True, 1)
     assert found.since == found.last.started_at
-    better = detect_drift(series(failing(14, 400), failing(14, 400), failing(0, 400)))
+    better = detect_drift(make_series(failing(14, 400), failing(14, 400), failing(0, 400)))
     assert better.pass_rate_change is not None
     assert (better.state, better.pass_rate_change.is_significant, better.by_verdicts) == (
         "stable",
@@ -69,21 +70,21 @@ def test_a_shown_drop_is_drift_whatever_is_identical(series: Series) -> None:
 
 
 @pytest.mark.slow
-def test_a_small_drop_late_in_a_long_series_is_shown_and_stays_shown(series: Series) -> None:
+def test_a_small_drop_late_in_a_long_series_is_shown_and_stays_shown() -> None:
     """A tenth of forty cases, after two hundred nights: far too few to be told from one night alone."""
     for after in (2, 30):
-        found = detect_drift(series(*[failing(0)] * 200, *[failing(4)] * after))
+        found = detect_drift(make_series(*[failing(0)] * 200, *[failing(4)] * after))
         assert (found.last.lowest.level if found.last.lowest else "", found.state) == ("watch", "drifting")
         assert found.since == found.points[200].started_at
 
 
-def test_a_drop_that_is_over_is_no_drift(series: Series) -> None:
-    found = detect_drift(series(*[failing(0)] * 20, *[failing(9)] * 5, *[failing(0)] * 5))
+def test_a_drop_that_is_over_is_no_drift() -> None:
+    found = detect_drift(make_series(*[failing(0)] * 20, *[failing(9)] * 5, *[failing(0)] * 5))
     assert found.pass_rate_change is not None
     assert (found.pass_rate_change.is_significant, found.by_verdicts, found.state) == (True, False, "stable")
 
 
-def test_identical_answers_with_other_verdicts_are_the_graders_affair(series: Series) -> None:
+def test_identical_answers_with_other_verdicts_are_the_graders_affair() -> None:
     def graded(value: float) -> Trial:
         outcome = Verdict.PASS if value else Verdict.FAIL
         score = Score(grader="judge", name="judge", value=value, outcome=outcome)
@@ -93,42 +94,42 @@ def test_identical_answers_with_other_verdicts_are_the_graders_affair(series: Se
             sent="",
             output=Output(text="same"),
             scores=(score,),
-            started_at=series(["a"])[0].run.started_at,
+            started_at=make_series(["a"])[0].run.started_at,
         )
 
-    found = detect_drift(series([graded(1)] * 20, [graded(1)] * 20, [graded(0)] * 20))
+    found = detect_drift(make_series([graded(1)] * 20, [graded(1)] * 20, [graded(0)] * 20))
     flips = found.last.flips
     assert flips is not None
     assert (flips.worse, len(flips.regraded), flips.difference) == ((), 20, 0)
     assert (found.state, found.change_point) == ("stable", None)
 
 
-def test_a_case_of_several_repeats_counts_once_by_their_mean(series: Series) -> None:
+def test_a_case_of_several_repeats_counts_once_by_their_mean() -> None:
     found = detect_drift(
-        series([["yes", "yes"], ["no", "yes"]], [["no 1", "yes"], ["yes 1", "no 1"]])
+        make_series([["yes", "yes"], ["no", "yes"]], [["no 1", "yes"], ["yes 1", "no 1"]])
     ).last.flips
     assert found is not None
     assert (found.cases, found.worse, found.better) == (2, ("c0",), ())
     assert found.difference == pytest.approx(-0.25)
 
 
-def test_a_rule_over_repeats_makes_one_verdict_of_a_case(series: Series) -> None:
+def test_a_rule_over_repeats_makes_one_verdict_of_a_case() -> None:
     suite = Suite(name="s", dialect="agentv", digest="sha256:5", repeats_rule="any")
     rows = [["no", "yes"], ["no", "no"]], [["no 1", "no 2"], ["no", "no"]]
-    found = detect_drift(series(*rows, suite=suite))
+    found = detect_drift(make_series(*rows, suite=suite))
     assert [step.observation.passed.passed for step in found.points] == [1, 0]
     assert found.last.flips is not None
     assert found.last.flips.worse == ("c0",)
 
 
-def test_verdicts_are_compared_only_where_judges_are_the_same(series: Series) -> None:
+def test_verdicts_are_compared_only_where_judges_are_the_same() -> None:
     other = {"judges": (TargetSpec(name="second", kind="echo"),)}
     rows = failing(0), failing(0), failing(9), failing(9), failing(12)
-    found = detect_drift(series(*rows, runs={2: other, 3: other, 4: other}))
+    found = detect_drift(make_series(*rows, runs={2: other, 3: other, 4: other}))
     assert [step.flips is None for step in found.points] == [True, True, True, False, False]
     assert found.last.flips is not None
     assert len(found.last.flips.worse) == 3
-    alone = detect_drift(series(failing(0), failing(9), runs={1: other}))
+    alone = detect_drift(make_series(failing(0), failing(9), runs={1: other}))
     assert (alone.last.flips, alone.pass_rate_change) == (None, None)
     assert alone.state == "watch"  # by its answers
 
@@ -179,28 +180,26 @@ def changed(series: Series, fields: dict[str, Any]) -> list[tuple[str, str, str,
         ({"settings": Settings(selection=Selection(split="dev"))}, "selection", "all", '{"split":"dev"}'),
     ],
 )
-def test_what_changed_on_your_side_is_named(
-    series: Series, fields: dict[str, Any], what: str, was: str, now: str
-) -> None:
-    assert changed(lambda *rows, **rest: series(*rows, versions={"proctor": "1"}, **rest), fields) == [
+def test_what_changed_on_your_side_is_named(fields: dict[str, Any], what: str, was: str, now: str) -> None:
+    assert changed(lambda *rows, **rest: make_series(*rows, versions={"proctor": "1"}, **rest), fields) == [
         ("yours", what, was, now)
     ]
 
 
-def test_judges_of_one_name_are_told_apart(series: Series) -> None:
+def test_judges_of_one_name_are_told_apart() -> None:
     before = {"judges": (TargetSpec(name="j", kind="echo"),)}
     after = {"judges": (TargetSpec(name="j", kind="echo", model="other"),)}
-    (one,) = detect_drift(series(failing(0), failing(0), runs={0: before, 1: after})).recorded_changes
+    (one,) = detect_drift(make_series(failing(0), failing(0), runs={0: before, 1: after})).recorded_changes
     assert one.was.startswith("j (sha256:")
     assert one.was != one.now
 
 
-def test_what_the_endpoint_says_of_itself_is_on_the_targets_side(series: Series) -> None:
+def test_what_the_endpoint_says_of_itself_is_on_the_targets_side() -> None:
     def row(model: str | None, fingerprint: str | None) -> list[Output]:
         return [Output(text="yes", model=model, fingerprint=fingerprint)] * 3
 
     found = detect_drift(
-        series(row("m-1", "f"), row(None, None), row("m-1", "f"), row("m-2", "g"))
+        make_series(row("m-1", "f"), row(None, None), row("m-1", "f"), row("m-2", "g"))
     ).recorded_changes
     assert [(one.place, one.side, one.what, one.was, one.now) for one in found] == [
         (3, "target", "reported model", "m-1", "m-2"),

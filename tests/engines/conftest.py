@@ -1,51 +1,15 @@
-"""An event loop whose clock jumps to the next timer, so that minutes of waiting take no time."""
+"""Limits that go by an event loop whose clock jumps."""
 
 from __future__ import annotations
 
-import asyncio
-import selectors
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
-
 import pytest
 
-T = TypeVar("T")
-
-
-class _JumpingSelector(selectors.SelectSelector):
-    """Never waits: it moves its loop's clock on instead."""
-
-    loop: JumpingLoop
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        if ready or timeout == 0:
-            return ready
-        if timeout is None:
-            raise RuntimeError("Everything waits and nothing is due.")
-        self.loop.now += timeout
-        return []
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """For code without threads and sockets."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        selector = _JumpingSelector()
-        selector.loop = self
-        super().__init__(selector)
-
-    def time(self) -> float:
-        return self.now
+from support.virtual_time import Virtually, get_time, run_virtually
 
 
 @pytest.fixture
-def virtually() -> Callable[[Coroutine[Any, Any, T]], T]:
-    """Runs a coroutine on a loop whose time costs nothing."""
-
-    def run(coroutine: Coroutine[Any, Any, T]) -> T:
-        with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-            return runner.run(coroutine)
-
-    return run
+def jumping(monkeypatch: pytest.MonkeyPatch) -> Virtually:
+    """Runs a coroutine on a loop whose time costs nothing, and which limits go by."""
+    for module in ("adaptive_limit", "retries"):
+        monkeypatch.setattr(f"proctor.engines.{module}.monotonic", get_time)
+    return run_virtually

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from time import monotonic
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patience import PATIENCE_S
 from proctor.engines.adaptive_limit import AdaptiveLimit
-
-Virtually = Callable[[Any], Any]
+from support.virtual_time import Virtually, get_time
+from support.waiting import PATIENCE_S
 
 
 async def _settle() -> None:
@@ -133,24 +130,13 @@ async def test_all_waiting_are_let_in_when_it_grows_back() -> None:
     assert limit.in_flight == 4
 
 
-@pytest.fixture
-def jumping(virtually: Virtually, monkeypatch: pytest.MonkeyPatch) -> Virtually:
-    """Runs a coroutine on a loop whose time costs nothing, and which the limit goes by."""
-    monkeypatch.setattr("proctor.engines.adaptive_limit.monotonic", now)
-    return virtually
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
 def test_a_pause_keeps_everybody_out_until_it_ends(jumping: Virtually) -> None:
     async def go() -> None:
         limit = AdaptiveLimit(8)
-        limit.on_busy(now(), 5)
+        limit.on_busy(get_time(), 5)
         assert not limit.try_acquire()
         await asyncio.gather(limit.acquire(), limit.acquire(), limit.acquire())
-        assert now() == pytest.approx(5)
+        assert get_time() == pytest.approx(5)
         assert limit.in_flight == 3
         assert limit.try_acquire()
 
@@ -160,12 +146,12 @@ def test_a_pause_keeps_everybody_out_until_it_ends(jumping: Virtually) -> None:
 def test_a_longer_pause_that_comes_meanwhile_prolongs_the_wait(jumping: Virtually) -> None:
     async def go() -> None:
         limit = AdaptiveLimit(8)
-        limit.on_busy(now(), 3)
+        limit.on_busy(get_time(), 3)
         entering = asyncio.create_task(limit.acquire())
         await asyncio.sleep(1)
-        limit.on_busy(now(), 7)
+        limit.on_busy(get_time(), 7)
         await entering
-        assert now() == pytest.approx(8)
+        assert get_time() == pytest.approx(8)
 
     jumping(go())
 
@@ -173,10 +159,10 @@ def test_a_longer_pause_that_comes_meanwhile_prolongs_the_wait(jumping: Virtuall
 def test_a_shorter_pause_does_not_cut_a_longer_one_short(jumping: Virtually) -> None:
     async def go() -> None:
         limit = AdaptiveLimit(8)
-        limit.on_busy(now(), 6)
-        limit.on_busy(now(), 0.1)
+        limit.on_busy(get_time(), 6)
+        limit.on_busy(get_time(), 0.1)
         await limit.acquire()
-        assert now() == pytest.approx(6)
+        assert get_time() == pytest.approx(6)
 
     jumping(go())
 
@@ -187,10 +173,10 @@ def test_a_pause_holds_for_those_who_stand_in_line_already(jumping: Virtually) -
         await limit.acquire()
         entering = asyncio.create_task(limit.acquire())
         await _settle()
-        limit.on_busy(now(), 8)
+        limit.on_busy(get_time(), 8)
         limit.release()
         await entering
-        assert now() == pytest.approx(8)
+        assert get_time() == pytest.approx(8)
 
     jumping(go())
 
@@ -198,12 +184,12 @@ def test_a_pause_holds_for_those_who_stand_in_line_already(jumping: Virtually) -
 def test_one_who_is_cancelled_during_a_pause_takes_no_place(jumping: Virtually) -> None:
     async def go() -> None:
         limit = AdaptiveLimit(1)
-        limit.on_busy(now(), 2)
+        limit.on_busy(get_time(), 2)
         gone = asyncio.create_task(limit.acquire())
         await _settle()
         gone.cancel()
         await limit.acquire()
-        assert now() == pytest.approx(2)
+        assert get_time() == pytest.approx(2)
         assert limit.in_flight == 1
 
     jumping(go())

@@ -15,11 +15,12 @@ from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S, AsyncioEngine
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.errors import StoreError, TargetError, WorkspaceError
 from proctor.grading import GradingMode
-from proctor.model import Case, Output, Run, Score, Suite, TargetSpec, Trial, Verdict, Workspace
+from proctor.model import Case, Output, Run, Score, Suite, Trial, Verdict, Workspace
 from proctor.plan import PlannedTrial
 from proctor.protocols import WorkspaceVisit
+from support.builders import ECHO, make_case
+from support.virtual_time import run_virtually
 
-Virtually = Callable[[Any], Any]
 Make = Callable[..., Any]
 
 
@@ -119,7 +120,7 @@ RUN = Run(
     id="r",
     group="g",
     suite=Suite(name="s", dialect="proctor"),
-    target=TargetSpec(name="echo", kind="echo"),
+    target=ECHO,
     started_at=datetime(2026, 3, 1, 12, tzinfo=UTC),
 )
 
@@ -133,11 +134,11 @@ def _scores(output: Output) -> tuple[Score, ...]:
 
 
 @pytest.fixture(scope="module")
-def plan(case: Make) -> Callable[..., list[PlannedTrial]]:
+def plan() -> Callable[..., list[PlannedTrial]]:
     def make(count: int, *, repeats: int = 1, **fields: Any) -> list[PlannedTrial]:
         return [
             PlannedTrial(
-                case=case(f"c{position}"),
+                case=make_case(f"c{position}"),
                 position=position,
                 repeat=repeat,
                 repeats=repeats,
@@ -161,9 +162,9 @@ async def _at_once(planned: PlannedTrial) -> Output:
     return Output(text=planned.case.id)
 
 
-def test_every_trial_is_made_once_with_its_own_output(virtually: Virtually, plan: Make) -> None:
+def test_every_trial_is_made_once_with_its_own_output(plan: Make) -> None:
     desk = Desk(_text)
-    virtually(_engine(desk, 7).run(iter(plan(200))))
+    run_virtually(_engine(desk, 7).run(iter(plan(200))))
     assert sorted(desk.ids) == sorted(f"c{number}" for number in range(200))
     for trial in desk.finished:
         assert trial.output is not None
@@ -171,16 +172,14 @@ def test_every_trial_is_made_once_with_its_own_output(virtually: Virtually, plan
 
 
 @pytest.mark.parametrize(("workers", "trials", "peak"), [(1, 5, 1), (8, 200, 8), (8, 3, 3)])
-def test_so_many_are_under_way_and_never_more(
-    virtually: Virtually, plan: Make, workers: int, trials: int, peak: int
-) -> None:
+def test_so_many_are_under_way_and_never_more(plan: Make, workers: int, trials: int, peak: int) -> None:
     desk = Desk(_text)
-    virtually(_engine(desk, workers).run(iter(plan(trials))))
+    run_virtually(_engine(desk, workers).run(iter(plan(trials))))
     assert desk.peak == peak
 
 
 @pytest.mark.parametrize("ask", [_text, _at_once])
-def test_planned_trials_are_pulled_as_they_are_needed(virtually: Virtually, plan: Make, ask: Any) -> None:
+def test_planned_trials_are_pulled_as_they_are_needed(plan: Make, ask: Any) -> None:
     desk, ahead = Desk(ask), 0
 
     def pulled() -> Iterator[PlannedTrial]:
@@ -189,25 +188,25 @@ def test_planned_trials_are_pulled_as_they_are_needed(virtually: Virtually, plan
             ahead = max(ahead, count - len(desk.finished))
             yield planned
 
-    virtually(_engine(desk, 4).run(pulled()))
+    run_virtually(_engine(desk, 4).run(pulled()))
     assert len(desk.finished) == 3000
     assert ahead <= 4 + 2 * 64  # a batch that is planned and one that waits to be stored
 
 
-def test_no_trials_are_no_work(virtually: Virtually) -> None:
+def test_no_trials_are_no_work() -> None:
     desk = Desk(_text)
-    virtually(_engine(desk, 4).run(iter(())))
+    run_virtually(_engine(desk, 4).run(iter(())))
     assert desk.events == []
 
 
-def test_a_target_that_fails_makes_a_trial_with_its_failure(virtually: Virtually, plan: Make) -> None:
+def test_a_target_that_fails_makes_a_trial_with_its_failure(plan: Make) -> None:
     async def odd_ones_fail(planned: PlannedTrial) -> Output:
         if planned.position % 2:
             raise TargetError("no\nanswer", kind="refused")
         return await _text(planned)
 
     desk = Desk(odd_ones_fail, manner=GradingMode.ASYNC)
-    virtually(_engine(desk, 4).run(iter(plan(10))))
+    run_virtually(_engine(desk, 4).run(iter(plan(10))))
     failed = [trial for trial in desk.finished if trial.output is None]
     assert len(desk.finished) == 10
     assert sorted(trial.position for trial in failed) == [1, 3, 5, 7, 9]
@@ -225,7 +224,7 @@ def test_a_target_that_fails_makes_a_trial_with_its_failure(virtually: Virtually
 # --- stopping ----------------------------------------------------------------------------------------------
 
 
-def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(virtually: Virtually, plan: Make) -> None:
+def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(plan: Make) -> None:
     desk = Desk(_text)
     engine = _engine(desk, 4)
 
@@ -235,7 +234,7 @@ def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(virtually: V
         await engine.run(iter(plan(100)))
         return loop.time()
 
-    ended_at = virtually(go())
+    ended_at = run_virtually(go())
     assert sorted(desk.ids) == sorted(f"c{number}" for number in range(12))  # three rounds of four
     assert len(desk.begun) == 12
     assert engine.is_stopped
@@ -244,7 +243,7 @@ def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(virtually: V
 
 @pytest.mark.parametrize(("reason", "grace_s"), [(None, GRACE_S), ("Every call failed.", LONG_GRACE_S)])
 def test_what_does_not_finish_in_the_grace_is_cancelled_and_the_rest_is_kept(
-    virtually: Virtually, plan: Make, reason: str | None, grace_s: float
+    plan: Make, reason: str | None, grace_s: float
 ) -> None:
     async def some_hang(planned: PlannedTrial) -> Output:
         await asyncio.sleep({0: 1.5, 1: 1000.0}.get(planned.position, 0.5))
@@ -259,15 +258,13 @@ def test_what_does_not_finish_in_the_grace_is_cancelled_and_the_rest_is_kept(
         await engine.run(iter(plan(100)))
         return loop.time()
 
-    assert virtually(go()) == pytest.approx(0.75 + grace_s, abs=0.2)
+    assert run_virtually(go()) == pytest.approx(0.75 + grace_s, abs=0.2)
     assert sorted(desk.ids) == ["c0", "c2", "c3"]
     assert desk.in_flight == 0
     assert (GRACE_S, LONG_GRACE_S) == (1, 5)
 
 
-def test_the_user_cuts_short_the_grace_of_a_run_that_stops_by_itself(
-    virtually: Virtually, plan: Make
-) -> None:
+def test_the_user_cuts_short_the_grace_of_a_run_that_stops_by_itself(plan: Make) -> None:
     async def hangs(_planned: PlannedTrial) -> Output:
         await asyncio.sleep(1000)
         return Output(text="x")
@@ -281,10 +278,10 @@ def test_the_user_cuts_short_the_grace_of_a_run_that_stops_by_itself(
         await engine.run(iter(plan(100)))
         return loop.time()
 
-    assert virtually(go()) == pytest.approx(2.0, abs=0.2)
+    assert run_virtually(go()) == pytest.approx(2.0, abs=0.2)
 
 
-def test_an_engine_that_was_stopped_before_it_runs_asks_nothing(virtually: Virtually, plan: Make) -> None:
+def test_an_engine_that_was_stopped_before_it_runs_asks_nothing(plan: Make) -> None:
     desk = Desk(_text)
     engine = _engine(desk, 4)
 
@@ -292,11 +289,11 @@ def test_an_engine_that_was_stopped_before_it_runs_asks_nothing(virtually: Virtu
         engine.stop()
         await engine.run(iter(plan(10)))
 
-    virtually(go())
+    run_virtually(go())
     assert desk.begun == []
 
 
-def test_a_target_that_answers_at_once_can_still_be_stopped(virtually: Virtually, plan: Make) -> None:
+def test_a_target_that_answers_at_once_can_still_be_stopped(plan: Make) -> None:
     desk = Desk(_at_once)
     engine = _engine(desk, 4)
 
@@ -304,14 +301,12 @@ def test_a_target_that_answers_at_once_can_still_be_stopped(virtually: Virtually
         asyncio.get_running_loop().call_soon(engine.stop)
         await engine.run(iter(plan(5000)))
 
-    virtually(go())
+    run_virtually(go())
     assert len(desk.finished) < 1000
     assert len(desk.finished) == len(desk.begun)
 
 
-def test_a_run_cancelled_from_outside_keeps_what_was_answered_and_leaves_nothing_running(
-    virtually: Virtually, plan: Make
-) -> None:
+def test_a_run_cancelled_from_outside_keeps_what_was_answered_and_leaves_nothing_running(plan: Make) -> None:
     desk = Desk(_text)
 
     async def go() -> None:
@@ -322,7 +317,7 @@ def test_a_run_cancelled_from_outside_keeps_what_was_answered_and_leaves_nothing
         assert running.cancelled()
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    virtually(go())
+    run_virtually(go())
     assert len(desk.finished) == 8
     assert desk.in_flight == 0
 
@@ -331,9 +326,7 @@ def test_a_run_cancelled_from_outside_keeps_what_was_answered_and_leaves_nothing
 
 
 @pytest.mark.parametrize("manner", [GradingMode.IMMEDIATE, GradingMode.ASYNC, GradingMode.ACROSS_REPEATS])
-def test_a_store_that_fails_stops_the_run_and_is_told(
-    virtually: Virtually, plan: Make, manner: GradingMode
-) -> None:
+def test_a_store_that_fails_stops_the_run_and_is_told(plan: Make, manner: GradingMode) -> None:
     desk = Desk(_text, manner=manner, fails_after=10)
 
     async def go() -> None:
@@ -341,13 +334,13 @@ def test_a_store_that_fails_stops_the_run_and_is_told(
             await _engine(desk, 4).run(iter(plan(500)))
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    virtually(go())
+    run_virtually(go())
     assert len(desk.finished) == 10
     assert len(desk.begun) < 100
     assert desk.in_flight == 0
 
 
-def test_a_fault_while_asking_is_raised_and_is_no_trial(virtually: Virtually, plan: Make) -> None:
+def test_a_fault_while_asking_is_raised_and_is_no_trial(plan: Make) -> None:
     async def breaks(planned: PlannedTrial) -> Output:
         if planned.position == 20:
             raise KeyError("a fault")
@@ -355,59 +348,59 @@ def test_a_fault_while_asking_is_raised_and_is_no_trial(virtually: Virtually, pl
 
     desk = Desk(breaks)
     with pytest.raises(KeyError):
-        virtually(_engine(desk, 4).run(iter(plan(500))))
+        run_virtually(_engine(desk, 4).run(iter(plan(500))))
     assert "c20" not in desk.ids
     assert len(desk.begun) < 50
     assert set(desk.ids) >= {f"c{number}" for number in range(20)}
 
 
-def test_a_plan_that_cannot_be_read_on_is_raised(virtually: Virtually, plan: Make) -> None:
+def test_a_plan_that_cannot_be_read_on_is_raised(plan: Make) -> None:
     def broken() -> Iterator[PlannedTrial]:
         yield from plan(5)
         raise StoreError("The store cannot be read.")
 
     desk = Desk(_text)
     with pytest.raises(StoreError, match="cannot be read"):
-        virtually(_engine(desk, 4).run(broken()))
+        run_virtually(_engine(desk, 4).run(broken()))
     assert desk.in_flight == 0
 
 
 # --- grading -----------------------------------------------------------------------------------------------
 
 
-def test_an_output_is_handed_over_before_its_judge_is_asked(virtually: Virtually, plan: Make) -> None:
+def test_an_output_is_handed_over_before_its_judge_is_asked(plan: Make) -> None:
     desk = Desk(_text, manner=GradingMode.ASYNC, judge_s=60)
-    virtually(_engine(desk, 1).run(iter(plan(2))))
+    run_virtually(_engine(desk, 1).run(iter(plan(2))))
     assert desk.events == [
         (what, case, 0) for case in ("c0", "c1") for what in ("arrived", "judging", "finished")
     ]
 
 
-def test_an_output_that_is_graded_at_once_is_handed_over_once(virtually: Virtually, plan: Make) -> None:
+def test_an_output_that_is_graded_at_once_is_handed_over_once(plan: Make) -> None:
     desk = Desk(_text)
-    virtually(_engine(desk, 2).run(iter(plan(4))))
+    run_virtually(_engine(desk, 2).run(iter(plan(4))))
     assert {what for what, _, _ in desk.events} == {"finished"}
 
 
 @pytest.mark.parametrize("manner", [GradingMode.IMMEDIATE, GradingMode.ASYNC])
 def test_an_output_that_is_there_already_is_graded_and_not_paid_for_again(
-    virtually: Virtually, plan: Make, manner: GradingMode
+    plan: Make, manner: GradingMode
 ) -> None:
     desk = Desk(_text, manner=manner)
-    virtually(_engine(desk, 2).run(iter(plan(3, output=Output(text="paid"), source_run="earlier"))))
+    run_virtually(_engine(desk, 2).run(iter(plan(3, output=Output(text="paid"), source_run="earlier"))))
     assert desk.begun == []
     assert sorted(desk.ids) == ["c0", "c1", "c2"]
     assert {(trial.scores[0].name, trial.source_run) for trial in desk.finished} == {("paid", "earlier")}
     assert not any(what == "arrived" for what, _, _ in desk.events)
 
 
-def test_repeats_that_are_graded_together_wait_for_the_last_of_them(virtually: Virtually, plan: Make) -> None:
+def test_repeats_that_are_graded_together_wait_for_the_last_of_them(plan: Make) -> None:
     async def last_first(planned: PlannedTrial) -> Output:
         await asyncio.sleep(10 - planned.repeat)
         return Output(text=f"r{planned.repeat}")
 
     desk = Desk(last_first, manner=GradingMode.ACROSS_REPEATS)
-    virtually(_engine(desk, 3).run(iter(plan(1, repeats=3))))
+    run_virtually(_engine(desk, 3).run(iter(plan(1, repeats=3))))
     assert desk.events == [
         ("arrived", "c0", 2),
         ("arrived", "c0", 1),
@@ -420,24 +413,20 @@ def test_repeats_that_are_graded_together_wait_for_the_last_of_them(virtually: V
     assert [trial.scores[0].name for trial in desk.finished] == ["r0", "r1", "r2"]
 
 
-def test_a_repeat_that_failed_stays_a_failure_among_those_graded_together(
-    virtually: Virtually, plan: Make
-) -> None:
+def test_a_repeat_that_failed_stays_a_failure_among_those_graded_together(plan: Make) -> None:
     async def second_fails(planned: PlannedTrial) -> Output:
         if planned.repeat == 1:
             raise TargetError("no")
         return Output(text="yes")
 
     desk = Desk(second_fails, manner=GradingMode.ACROSS_REPEATS)
-    virtually(_engine(desk, 2).run(iter(plan(4, repeats=3))))
+    run_virtually(_engine(desk, 2).run(iter(plan(4, repeats=3))))
     assert len(desk.finished) == 12
     assert {event[0] for event in desk.events if event[0].startswith("together")} == {"together yes,-,yes"}
     assert [trial.repeat for trial in desk.finished if trial.failure is not None] == [1, 1, 1, 1]
 
 
-def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only(
-    virtually: Virtually, plan: Make
-) -> None:
+def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only(plan: Make) -> None:
     async def third_hangs(planned: PlannedTrial) -> Output:
         await asyncio.sleep(1000 if planned.repeat == 2 else 1)
         return Output(text="x")
@@ -449,19 +438,17 @@ def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only
         asyncio.get_running_loop().call_at(2, engine.stop)
         await engine.run(iter(plan(1, repeats=3)))
 
-    virtually(go())
+    run_virtually(go())
     assert desk.events == [("arrived", "c0", 0), ("arrived", "c0", 1)]
 
 
-def test_an_answer_that_takes_long_to_grade_is_graded_beside_the_others(
-    virtually: Virtually, plan: Make
-) -> None:
+def test_an_answer_that_takes_long_to_grade_is_graded_beside_the_others(plan: Make) -> None:
     class FirstIsSlow(Desk):
         def grade_immediately(self, case: Case, output: Output) -> tuple[Score, ...] | None:
             return None if case.id == plan(1)[0].case.id else _scores(output)
 
     desk = FirstIsSlow(_text)
-    virtually(_engine(desk, 4).run(iter(plan(4))))
+    run_virtually(_engine(desk, 4).run(iter(plan(4))))
     what = [(event, case_id) for event, case_id, _ in desk.events]
     first = plan(1)[0].case.id
     assert what.count(("arrived", first)) == 1
@@ -469,9 +456,7 @@ def test_an_answer_that_takes_long_to_grade_is_graded_beside_the_others(
     assert what[-1] == ("finished", first)
 
 
-def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_graded(
-    virtually: Virtually, plan: Make
-) -> None:
+def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_graded(plan: Make) -> None:
     class Slow(Desk):
         def grade_immediately(self, case: Case, output: Output) -> tuple[Score, ...] | None:
             sleep(0.02)
@@ -479,7 +464,7 @@ def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_grad
             return _scores(output)
 
     desk = Slow(_text)
-    virtually(_engine(desk, 4).run(iter(plan(4))))
+    run_virtually(_engine(desk, 4).run(iter(plan(4))))
     told = [(what, case_id) for what, case_id, _ in desk.events if what in ("arrived", "graded")]
     assert [what for what, _ in told] == ["graded", *["arrived"] * 3, *["graded"] * 3]
     assert {case_id for _, case_id in told[1:4]} == {case_id for _, case_id in told[4:]}
@@ -490,12 +475,10 @@ def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_grad
 
 
 @pytest.mark.parametrize("manner", [GradingMode.IMMEDIATE, GradingMode.ASYNC])
-def test_a_workspace_is_left_after_its_answer_is_graded(
-    virtually: Virtually, case: Make, plan: Make, manner: GradingMode
-) -> None:
+def test_a_workspace_is_left_after_its_answer_is_graded(plan: Make, manner: GradingMode) -> None:
     desk = Desk(_text, manner=manner)
     inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(1)]
-    virtually(_engine(desk, 2).run(iter(inside)))
+    run_virtually(_engine(desk, 2).run(iter(inside)))
     assert [event for event, *_ in desk.events] == [
         "enter", "ask", "arrived", "judging", "finished", "leave passed",
     ]  # fmt: skip
@@ -503,13 +486,11 @@ def test_a_workspace_is_left_after_its_answer_is_graded(
     assert desk.finished[0].output.file_changes == "+c0"
 
 
-def test_a_workspace_that_cannot_be_made_is_an_error_of_its_trial_and_nobody_is_asked(
-    virtually: Virtually, plan: Make
-) -> None:
+def test_a_workspace_that_cannot_be_made_is_an_error_of_its_trial_and_nobody_is_asked(plan: Make) -> None:
     desk = Desk(_text, closed=True)
     planned = plan(2)
     inside = replace(planned[0], case=replace(planned[0].case, workspace=Workspace()))
-    virtually(_engine(desk, 2).run(iter([inside, planned[1]])))
+    run_virtually(_engine(desk, 2).run(iter([inside, planned[1]])))
     failures = {trial.case_id: trial.failure for trial in desk.finished}
     assert failures["c1"] is None
     assert failures["c0"] is not None
@@ -517,9 +498,7 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_its_trial_and_nobody_is_
     assert [one.case.id for one in desk.begun] == ["c1"]
 
 
-def test_who_gets_into_a_workspace_after_the_run_was_stopped_leaves_it_and_asks_nobody(
-    virtually: Virtually, plan: Make
-) -> None:
+def test_who_gets_into_a_workspace_after_the_run_was_stopped_leaves_it_and_asks_nobody(plan: Make) -> None:
     desk = Desk(_text, enter_s=1)
     engine = _engine(desk, 2)
     inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(4)]
@@ -528,7 +507,7 @@ def test_who_gets_into_a_workspace_after_the_run_was_stopped_leaves_it_and_asks_
         asyncio.get_running_loop().call_at(0.5, engine.stop)
         await engine.run(iter(inside))
 
-    virtually(go())
+    run_virtually(go())
     assert sorted(desk.events) == [
         ("enter", "c0", 0),
         ("enter", "c1", 0),
@@ -537,11 +516,11 @@ def test_who_gets_into_a_workspace_after_the_run_was_stopped_leaves_it_and_asks_
     ]
 
 
-def test_a_workspace_is_left_though_its_target_fails(virtually: Virtually, plan: Make) -> None:
+def test_a_workspace_is_left_though_its_target_fails(plan: Make) -> None:
     async def refuse(_planned: PlannedTrial) -> Output:
         raise TargetError("Nobody is there.", kind="connection")
 
     desk = Desk(refuse)
     inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(1)]
-    virtually(_engine(desk, 1).run(iter(inside)))
+    run_virtually(_engine(desk, 1).run(iter(inside)))
     assert desk.events[-1] == ("leave failed", "c0", 0)

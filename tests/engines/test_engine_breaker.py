@@ -15,21 +15,9 @@ from proctor.engines.fallback import FallbackTarget
 from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import EndpointFailed, EndpointFault, TargetError
 from proctor.model import Output, Prompt
+from support.virtual_time import Virtually, get_time
 
-Virtually = Callable[[Any], Any]
 PROMPT = Prompt(messages=())
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-@pytest.fixture
-def jumping(virtually: Virtually, monkeypatch: pytest.MonkeyPatch) -> Virtually:
-    """Runs a coroutine on a loop whose time costs nothing, and which limits go by."""
-    for module in ("adaptive_limit", "retries"):
-        monkeypatch.setattr(f"proctor.engines.{module}.monotonic", now)
-    return virtually
 
 
 class Endpoint:
@@ -41,7 +29,7 @@ class Endpoint:
         self._is_down = is_down
 
     async def answer(self, prompt: Prompt) -> Output:
-        self.asked_at.append(now())
+        self.asked_at.append(get_time())
         await asyncio.sleep(0.01)
         if self._is_down():
             raise self._error()
@@ -126,7 +114,7 @@ def test_a_server_that_only_fails_is_asked_by_probes_that_grow_rare_and_then_giv
 
 @pytest.mark.slow
 def test_calls_wait_for_a_server_that_comes_back_and_none_fails(jumping: Virtually) -> None:
-    endpoint = Endpoint(broken, lambda: 1 < now() < 40)
+    endpoint = Endpoint(broken, lambda: 1 < get_time() < 40)
     outputs, errors = jumping(ask_all(patient_for(endpoint), cases=5_000))
     assert (len(outputs), errors) == (5_000, [])
     assert len(endpoint.asked_at) < 5_000 + 60
@@ -141,7 +129,7 @@ def test_where_nobody_listens_calls_wait_as_long_as_one_is_retried(jumping: Virt
 
 
 def test_a_server_that_is_starting_is_waited_for(jumping: Virtually) -> None:
-    endpoint = Endpoint(silent, lambda: now() < 5)
+    endpoint = Endpoint(silent, lambda: get_time() < 5)
     outputs, errors = jumping(ask_all(patient_for(endpoint), cases=100))
     assert (len(outputs), errors) == (100, [])
 
@@ -211,7 +199,7 @@ def test_a_fallback_answers_where_the_endpoint_was_given_up(jumping: Virtually) 
 
 
 def test_one_call_tries_an_endpoint_again_half_a_minute_after_it_was_given_up(jumping: Virtually) -> None:
-    endpoint = Endpoint(wrong_key, lambda: now() < 10)
+    endpoint = Endpoint(wrong_key, lambda: get_time() < 10)
     patient = patient_for(endpoint)
 
     async def go() -> Output:
@@ -236,7 +224,7 @@ def test_the_wait_is_the_longer_of_the_backoff_and_what_was_asked_for(
             "busy", transient=True, busy=True, retry_after_s=asked_for_s, fault=EndpointFault.THROTTLED
         )
 
-    endpoint = Endpoint(busy, lambda: now() < 2)
+    endpoint = Endpoint(busy, lambda: get_time() < 2)
     outputs, errors = jumping(ask_all(patient_for(endpoint), cases=1))
     assert (len(outputs), errors) == (1, [])
     assert len(endpoint.asked_at) <= 5
@@ -253,7 +241,7 @@ def test_a_wait_beyond_the_limit_gives_the_endpoint_up_at_once(
 
 
 def test_a_probe_that_is_cancelled_lets_another_one_go(jumping: Virtually) -> None:
-    endpoint = Endpoint(silent, lambda: now() < 5)
+    endpoint = Endpoint(silent, lambda: get_time() < 5)
     patient = patient_for(endpoint)
     calls: list[Awaitable[Any]] = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 from proctor.engines.budget import DEFAULT_OUTPUT_TOKENS, Budget, BudgetedTarget, estimate_max_usd
 from proctor.errors import TargetError, TargetTimeout
 from proctor.model import Attachment, Message, Output, Price, Prompt, Tool, ToolCall
+from support.virtual_time import run_virtually
 
-Virtually = Callable[[Any], Any]
 PROMPT = Prompt(messages=(Message(role="user", content="well?"),))
 A_DOLLAR = Price(input=0.0, output=1_000_000.0)
 """One dollar a token of output, so that `output_tokens` is what a call may cost."""
@@ -55,9 +54,7 @@ def calls(draw: st.DrawFn) -> list[Call]:
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 120), calls())
-def test_a_run_costs_at_most_its_budget_and_one_call(
-    virtually: Virtually, limit: int, made: list[Call]
-) -> None:
+def test_a_run_costs_at_most_its_budget_and_one_call(limit: int, made: list[Call]) -> None:
     budget = Budget(limit)
     came = dict.fromkeys(("answered", "refused"), 0)
 
@@ -90,7 +87,7 @@ def test_a_run_costs_at_most_its_budget_and_one_call(
         if budget.spent_usd < limit:  # nothing is held any more
             await asyncio.wait_for(budget.reserve(10**9), 1)
 
-    virtually(go())
+    run_virtually(go())
     assert budget.spent_usd <= max(limit, 0) + max(call.most for call in made) * (limit > 0)
     nobody_gave_up = all(call.given_up_after is None for call in made)
     if nobody_gave_up and sum(call.cost for call in made) < limit:
@@ -141,7 +138,7 @@ async def ask(target: BudgetedTarget, times: int) -> list[str]:
 
 
 @pytest.mark.parametrize("judging", [True, False])
-def test_who_judges_what_is_paid_for_goes_before_those_who_wait(virtually: Virtually, judging: bool) -> None:
+def test_who_judges_what_is_paid_for_goes_before_those_who_wait(judging: bool) -> None:
     budget, answered = Budget(15), list[str]()
 
     async def call(name: str, target: BudgetedTarget) -> None:
@@ -155,7 +152,7 @@ def test_who_judges_what_is_paid_for_goes_before_those_who_wait(virtually: Virtu
         await asyncio.sleep(0.5)
         await asyncio.gather(call("judge", judge), *waiting)
 
-    virtually(go())
+    run_virtually(go())
     assert answered == (["a", "judge", "b", "c"] if judging else ["a", "b", "c", "judge"])
 
 
@@ -171,33 +168,33 @@ def test_who_judges_what_is_paid_for_goes_before_those_who_wait(virtually: Virtu
     ],
 )
 def test_so_many_calls_are_paid_and_so_many_go_at_once(
-    virtually: Virtually, limit: float, most: int, cost: float, answered: int, at_once: int
+    limit: float, most: int, cost: float, answered: int, at_once: int
 ) -> None:
     seller, budget = Seller(cost), Budget(limit)
     target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=most)
-    became = virtually(ask(target, 20))
+    became = run_virtually(ask(target, 20))
     assert became == ["fine"] * answered + ["budget"] * (20 - answered)
     assert (seller.asked, seller.most_under_way) == (answered, at_once)
     assert budget.spent_usd == answered * cost
 
 
-def test_target_and_judge_pay_from_the_same_budget(virtually: Virtually) -> None:
+def test_target_and_judge_pay_from_the_same_budget() -> None:
     budget = Budget(10)
     target, judge = (BudgetedTarget(Seller(5), budget, price=A_DOLLAR, output_tokens=5) for _ in range(2))
-    assert virtually(ask(target, 1)) == ["fine"]
-    assert virtually(ask(judge, 2)) == ["fine", "budget"]
+    assert run_virtually(ask(target, 1)) == ["fine"]
+    assert run_virtually(ask(judge, 2)) == ["fine", "budget"]
 
 
-def test_a_refusal_says_what_was_spent_and_how_to_go_on(virtually: Virtually) -> None:
+def test_a_refusal_says_what_was_spent_and_how_to_go_on() -> None:
     budget = Budget(0.5, spent_usd=0.625)
     with pytest.raises(
         TargetError, match=r"\$0\.5 is spent \(\$0\.6250\).*--retry-errors=RUN --budget-usd"
     ) as caught:
-        virtually(BudgetedTarget(Seller(1), budget, price=A_DOLLAR).answer(PROMPT))
+        run_virtually(BudgetedTarget(Seller(1), budget, price=A_DOLLAR).answer(PROMPT))
     assert (caught.value.kind, caught.value.transient) == ("budget", False)
 
 
-def test_who_came_first_is_let_in_first(virtually: Virtually) -> None:
+def test_who_came_first_is_let_in_first() -> None:
     budget, order = Budget(10), list[str]()
 
     async def one(name: str, most: float) -> None:
@@ -209,7 +206,7 @@ def test_who_came_first_is_let_in_first(virtually: Virtually) -> None:
     async def go() -> None:
         await asyncio.gather(one("a", 6), one("b", 6), one("c", 2), one("d", 2))
 
-    virtually(go())
+    run_virtually(go())
     assert order == ["a", "b", "c", "d"]  # c would have fitted beside a, and b would have starved
 
 
@@ -223,22 +220,22 @@ def test_who_came_first_is_let_in_first(virtually: Virtually) -> None:
     ],
 )
 def test_a_call_that_failed_costs_nothing_unless_it_may_have_been_answered(
-    virtually: Virtually, failure: TargetError, charged: float, assumed: int
+    failure: TargetError, charged: float, assumed: int
 ) -> None:
     budget = Budget(100)
     target = BudgetedTarget(Seller(fails=failure), budget, price=A_DOLLAR, output_tokens=7)
-    assert virtually(ask(target, 1)) == [failure.kind]
+    assert run_virtually(ask(target, 1)) == [failure.kind]
     assert (budget.spent_usd, budget.assumed_calls) == (charged, assumed)
 
 
-def test_an_answer_that_does_not_tell_its_cost_counts_as_what_it_may_have_cost(virtually: Virtually) -> None:
+def test_an_answer_that_does_not_tell_its_cost_counts_as_what_it_may_have_cost() -> None:
     budget = Budget(20)
     target = BudgetedTarget(Seller(None), budget, price=A_DOLLAR, output_tokens=7)
-    assert virtually(ask(target, 4)) == ["fine", "fine", "fine", "budget"]
+    assert run_virtually(ask(target, 4)) == ["fine", "fine", "fine", "budget"]
     assert (budget.spent_usd, budget.assumed_calls) == (21, 3)
 
 
-def test_a_call_that_is_cancelled_leaves_the_others_what_is_left(virtually: Virtually) -> None:
+def test_a_call_that_is_cancelled_leaves_the_others_what_is_left() -> None:
     seller, budget = Seller(1), Budget(10)
     target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=6)
 
@@ -250,11 +247,11 @@ def test_a_call_that_is_cancelled_leaves_the_others_what_is_left(virtually: Virt
         await asyncio.wait([first, waiting])
         return await ask(target, 1)
 
-    assert virtually(go()) == ["fine"]
+    assert run_virtually(go()) == ["fine"]
     assert (seller.asked, budget.spent_usd) == (2, 6 + 1)
 
 
-def test_who_goes_just_as_its_turn_comes_gives_it_back(virtually: Virtually) -> None:
+def test_who_goes_just_as_its_turn_comes_gives_it_back() -> None:
     budget = Budget(10)
 
     async def go() -> None:
@@ -267,10 +264,10 @@ def test_who_goes_just_as_its_turn_comes_gives_it_back(virtually: Virtually) -> 
         assert waiting.cancelled()
         await asyncio.wait_for(budget.reserve(10), 1)
 
-    virtually(go())
+    run_virtually(go())
 
 
-def test_who_gives_up_waiting_lets_those_behind_pass(virtually: Virtually) -> None:
+def test_who_gives_up_waiting_lets_those_behind_pass() -> None:
     budget = Budget(10)
 
     async def go() -> None:
@@ -280,29 +277,27 @@ def test_who_gives_up_waiting_lets_those_behind_pass(virtually: Virtually) -> No
         too_much.cancel()
         await asyncio.wait_for(fitting, 1)
 
-    virtually(go())
+    run_virtually(go())
 
 
 # --- who is free, and whose costs nobody can foresee -------------------------------------------------------
 
 
-def test_what_is_free_never_waits_and_is_never_refused(virtually: Virtually) -> None:
+def test_what_is_free_never_waits_and_is_never_refused() -> None:
     seller = Seller(None)
     target = BudgetedTarget(seller, Budget(1, spent_usd=2), price=FREE)
-    assert virtually(ask(target, 20)) == ["fine"] * 20
+    assert run_virtually(ask(target, 20)) == ["fine"] * 20
     assert seller.most_under_way == 20
 
 
-def test_what_was_thought_to_be_free_pays_from_its_first_cost_on(virtually: Virtually) -> None:
+def test_what_was_thought_to_be_free_pays_from_its_first_cost_on() -> None:
     budget = Budget(10)
     target = BudgetedTarget(Seller(4), budget, price=FREE)
-    assert [virtually(ask(target, 1)) for _ in range(4)] == [["fine"], ["fine"], ["fine"], ["budget"]]
+    assert [run_virtually(ask(target, 1)) for _ in range(4)] == [["fine"], ["fine"], ["fine"], ["budget"]]
     assert budget.spent_usd == 12
 
 
-def test_of_a_program_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far(
-    virtually: Virtually,
-) -> None:
+def test_of_a_program_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far() -> None:
     seller, budget = Seller(10), Budget(41)
     target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=1, bounded=False)
 
@@ -312,14 +307,12 @@ def test_of_a_program_the_first_call_goes_alone_and_the_others_as_the_dearest_so
         assert seller.asked == 1
         return await first
 
-    became = virtually(go())
+    became = run_virtually(go())
     assert became.count("fine") == 5
     assert (seller.most_under_way, budget.spent_usd) == (3, 50)
 
 
-def test_without_a_price_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far(
-    virtually: Virtually,
-) -> None:
+def test_without_a_price_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far() -> None:
     seller, budget = Seller(10, 12, 8), Budget(50)
     target = BudgetedTarget(seller, budget, price=None)
 
@@ -329,21 +322,21 @@ def test_without_a_price_the_first_call_goes_alone_and_the_others_as_the_dearest
         assert seller.asked == 1
         return await first
 
-    became = virtually(go())
+    became = run_virtually(go())
     assert (became.count("fine"), became.count("budget")) == (6, 2)
     # 10; then four calls for which 10 each are set aside, and which cost 12, 8, 8 and 8; then one alone.
     assert (seller.most_under_way, budget.spent_usd, budget.assumed_calls) == (4, 54, 0)
 
 
-def test_without_a_price_an_answer_without_a_cost_is_the_last(virtually: Virtually) -> None:
+def test_without_a_price_an_answer_without_a_cost_is_the_last() -> None:
     seller, budget = Seller(None), Budget(50)
     target = BudgetedTarget(seller, budget, price=None)
-    assert virtually(ask(target, 8)) == ["fine", *["budget"] * 7]
+    assert run_virtually(ask(target, 8)) == ["fine", *["budget"] * 7]
     assert (seller.asked, budget.spent_usd) == (1, 0)
     with pytest.raises(
         TargetError, match=r"has no price and did not tell .*: the budget cannot be kept.*`cost_usd`"
     ):
-        virtually(target.answer(PROMPT))
+        run_virtually(target.answer(PROMPT))
 
 
 @pytest.mark.parametrize(
@@ -355,34 +348,32 @@ def test_without_a_price_an_answer_without_a_cost_is_the_last(virtually: Virtual
     ],
 )
 def test_without_a_price_a_failure_that_may_have_cost_something_is_the_last(
-    virtually: Virtually, failure: TargetError, asked: int
+    failure: TargetError, asked: int
 ) -> None:
     seller, budget = Seller(fails=failure), Budget(50)
     target = BudgetedTarget(seller, budget, price=None)
-    assert virtually(ask(target, 4)) == [failure.kind] * asked + ["budget"] * (4 - asked)
+    assert run_virtually(ask(target, 4)) == [failure.kind] * asked + ["budget"] * (4 - asked)
     assert (seller.asked, seller.most_under_way) == (asked, 1)
 
 
-def test_without_a_price_a_program_that_fails_later_counts_as_the_dearest_call(virtually: Virtually) -> None:
+def test_without_a_price_a_program_that_fails_later_counts_as_the_dearest_call() -> None:
     seller, budget = Seller(10), Budget(35)
     target = BudgetedTarget(seller, budget, price=None)
-    assert virtually(ask(target, 1)) == ["fine"]
+    assert run_virtually(ask(target, 1)) == ["fine"]
     seller.fails = TargetError("no", kind="program")
-    became = virtually(ask(target, 8))
+    became = run_virtually(ask(target, 8))
     assert (became.count("program"), became.count("budget")) == (3, 5)
     assert (budget.spent_usd, budget.assumed_calls) == (40, 3)
 
 
-def test_without_a_price_a_cost_that_is_missing_later_is_that_of_the_dearest_call(
-    virtually: Virtually,
-) -> None:
+def test_without_a_price_a_cost_that_is_missing_later_is_that_of_the_dearest_call() -> None:
     budget = Budget(50)
     target = BudgetedTarget(Seller(10, None), budget, price=None)
-    became = virtually(ask(target, 8))
+    became = run_virtually(ask(target, 8))
     assert (became.count("fine"), budget.spent_usd, budget.assumed_calls) == (5, 50, 4)
 
 
-def test_a_program_that_has_to_wait_is_not_said_to_cost_without_end(virtually: Virtually) -> None:
+def test_a_program_that_has_to_wait_is_not_said_to_cost_without_end() -> None:
     heard = list[str]()
     budget = Budget(10, notify=heard.append)
 
@@ -393,7 +384,7 @@ def test_a_program_that_has_to_wait_is_not_said_to_cost_without_end(virtually: V
         budget.settle(1, 1)
         assert await asked == ["fine"]
 
-    virtually(go())
+    run_virtually(go())
     assert heard == []
 
 
@@ -440,16 +431,16 @@ def test_tools_may_be_tokens() -> None:
     assert tokens(said(""), tools=tools) - tokens(said("")) >= 300
 
 
-def test_an_answer_is_as_long_as_it_may_be(virtually: Virtually) -> None:
+def test_an_answer_is_as_long_as_it_may_be() -> None:
     limited, unlimited = Budget(10**9), Budget(10**9)
-    virtually(BudgetedTarget(Seller(), limited, price=A_DOLLAR, output_tokens=100).answer(PROMPT))
-    virtually(BudgetedTarget(Seller(), unlimited, price=A_DOLLAR).answer(PROMPT))
+    run_virtually(BudgetedTarget(Seller(), limited, price=A_DOLLAR, output_tokens=100).answer(PROMPT))
+    run_virtually(BudgetedTarget(Seller(), unlimited, price=A_DOLLAR).answer(PROMPT))
     assert (limited.spent_usd, unlimited.spent_usd) == (100, DEFAULT_OUTPUT_TOKENS)
 
 
-def test_what_a_target_adds_to_every_prompt_counts(virtually: Virtually) -> None:
+def test_what_a_target_adds_to_every_prompt_counts() -> None:
     budget = Budget(10**9)
-    virtually(
+    run_virtually(
         BudgetedTarget(Seller(None), budget, price=PER_TOKEN, output_tokens=1, also_sent=5000).answer(PROMPT)
     )
     assert budget.spent_usd == estimate_max_usd(PROMPT, PER_TOKEN, 1) + 5000
@@ -461,10 +452,10 @@ async def test_waiting_for_the_budget_is_time_in_the_queue() -> None:
     assert first.queue_ms < 25 <= second.queue_ms
 
 
-def test_it_is_told_once_that_calls_wait(virtually: Virtually) -> None:
+def test_it_is_told_once_that_calls_wait() -> None:
     heard = list[str]()
     target = BudgetedTarget(Seller(1), Budget(10, notify=heard.append), price=A_DOLLAR, output_tokens=6)
-    virtually(ask(target, 5))
+    run_virtually(ask(target, 5))
     (sentence,) = heard
     assert "up to $6.0000" in sentence
     assert "--max-tokens" in sentence

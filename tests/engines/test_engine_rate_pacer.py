@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
@@ -15,23 +14,11 @@ from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import EndpointFault, TargetError
 from proctor.model import Output, Prompt
 from proctor.protocols import Quota
+from support.virtual_time import Virtually, get_time
 
 pytestmark = pytest.mark.slow
 
-Virtually = Callable[[Any], Any]
 PROMPT = Prompt(messages=())
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-@pytest.fixture
-def jumping(virtually: Virtually, monkeypatch: pytest.MonkeyPatch) -> Virtually:
-    """Runs a coroutine on a loop whose time costs nothing, and which limits go by."""
-    for module in ("adaptive_limit", "retries"):
-        monkeypatch.setattr(f"proctor.engines.{module}.monotonic", now)
-    return virtually
 
 
 class Allowance(Protocol):
@@ -50,8 +37,8 @@ class Bucket:
         self.at = 0.0
 
     def allows(self) -> bool:
-        self.tokens = min(self.per_s, self.tokens + (now() - self.at) * self.per_s)
-        self.at = now()
+        self.tokens = min(self.per_s, self.tokens + (get_time() - self.at) * self.per_s)
+        self.at = get_time()
         if self.tokens < 1:
             return False
         self.tokens -= 1
@@ -66,8 +53,8 @@ class FixedWindow:
         self.window, self.count = -1, 0
 
     def allows(self) -> bool:
-        if int(now()) != self.window:
-            self.window, self.count = int(now()), 0
+        if int(get_time()) != self.window:
+            self.window, self.count = int(get_time()), 0
         self.count += 1
         return self.count <= self.per_s
 
@@ -80,11 +67,11 @@ class SlidingWindow:
         self.sent = deque[float]()
 
     def allows(self) -> bool:
-        while self.sent and self.sent[0] <= now() - 1:
+        while self.sent and self.sent[0] <= get_time() - 1:
             self.sent.popleft()
         if len(self.sent) >= self.per_s:
             return False
-        self.sent.append(now())
+        self.sent.append(get_time())
         return True
 
 
@@ -118,9 +105,9 @@ async def ask(patient: RetryingTarget, cases: int, concurrency: int) -> float:
         for _ in left:
             await patient.answer(PROMPT)
 
-    began = now()
+    began = get_time()
     await asyncio.gather(*(work() for _ in range(concurrency)))
-    return now() - began
+    return get_time() - began
 
 
 @pytest.mark.parametrize("latency_s", [0.001, 0.4])
@@ -146,7 +133,7 @@ class BigBucket(Bucket):
     def allows(self) -> bool:
         taken, self.tokens = self.tokens, min(self.tokens, 100.0 * self.per_s)
         if taken > self.per_s:
-            self.tokens, self.at = taken - 1, now()
+            self.tokens, self.at = taken - 1, get_time()
             return True
         return super().allows()
 
@@ -182,7 +169,7 @@ def test_an_endpoint_that_refuses_whatever_the_rate_is_not_slowed_down_to_a_stop
 def test_a_limit_that_is_lifted_is_forgotten_after_minutes(jumping: Virtually) -> None:
     class Lifted(Bucket):
         def allows(self) -> bool:
-            return now() > 60 or super().allows()
+            return get_time() > 60 or super().allows()
 
     patient = RetryingTarget(Server(Lifted(20), 0.01), AdaptiveLimit(50), RetryPolicy())
     assert jumping(ask(patient, 40_000, 50)) < 60 + 900
@@ -202,7 +189,7 @@ def test_nobody_is_asked_until_there_are_requests_left_again(jumping: Virtually)
         limit = AdaptiveLimit(8)
         limit.on_quotas([Quota("requests", 0, 30.0)])
         await limit.acquire()
-        return now()
+        return get_time()
 
     assert jumping(go()) == pytest.approx(30, abs=0.1)
 
@@ -217,6 +204,6 @@ def test_a_call_waits_where_fewer_tokens_are_left_than_calls_take(
         limit.count_tokens(1_000)
         limit.on_quotas([Quota("tokens", left, 30.0)])
         await limit.acquire()
-        return now()
+        return get_time()
 
     assert jumping(go()) == pytest.approx(waits_s, abs=0.1)

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from proctor.engines.adaptive_limit import AdaptiveLimit
 from proctor.engines.retries import RetryingTarget, RetryPolicy
@@ -19,8 +18,9 @@ from proctor.errors import EndpointFailed, TargetError, TargetTimeout
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec, Usage
 from proctor.targets.api.openai import open_target
 from proctor.targets.context import TargetContext
+from support.endpoints import serve_app
+from support.virtual_time import run_virtually
 
-Virtually = Callable[[Any], Any]
 FINE = {"choices": [{"message": {"content": "fine"}}]}
 
 
@@ -62,10 +62,8 @@ async def endpoint() -> AsyncIterator[Endpoint]:
     app = web.Application()
     app[ASKED] = Counter()
     app.router.add_post("/v1/chat/completions", _chat)
-    server = TestServer(app, host="127.0.0.1")
-    await server.start_server()
-    yield Endpoint(f"http://127.0.0.1:{server.port}/v1", app[ASKED])
-    await server.close()
+    async with serve_app(app) as url:
+        yield Endpoint(f"{url}/v1", app[ASKED])
 
 
 @pytest.fixture
@@ -214,9 +212,9 @@ def _passing() -> TargetError:
     return TargetError("busy", transient=True)
 
 
-def test_waits_double_with_jitter_and_end_at_thirty_seconds(virtually: Virtually) -> None:
+def test_waits_double_with_jitter_and_end_at_thirty_seconds() -> None:
     target = Failing(9, _passing)
-    virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(retries=9)).answer(PROMPT))
+    run_virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(retries=9)).answer(PROMPT))
     gaps = [after - before for before, after in pairwise(target.asked_at)]
     longest = [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
     assert len(gaps) == len(longest)
@@ -224,7 +222,7 @@ def test_waits_double_with_jitter_and_end_at_thirty_seconds(virtually: Virtually
         assert most / 2 <= gap <= most
 
 
-def test_two_that_fail_together_do_not_come_back_together(virtually: Virtually) -> None:
+def test_two_that_fail_together_do_not_come_back_together() -> None:
     targets = [Failing(1, _passing) for _ in range(20)]
 
     async def go() -> None:
@@ -232,19 +230,19 @@ def test_two_that_fail_together_do_not_come_back_together(virtually: Virtually) 
             *(RetryingTarget(each, AdaptiveLimit(1), RetryPolicy()).answer(PROMPT) for each in targets)
         )
 
-    virtually(go())
+    run_virtually(go())
     assert len({target.asked_at[1] for target in targets}) > 10
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
-def test_it_asks_once_more_than_it_retries(virtually: Virtually, retries: int) -> None:
+def test_it_asks_once_more_than_it_retries(retries: int) -> None:
     target = Failing(99, _passing)
     with pytest.raises(TargetError, match="busy"):
-        virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(retries=retries)).answer(PROMPT))
+        run_virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(retries=retries)).answer(PROMPT))
     assert len(target.asked_at) == retries + 1
 
 
-def test_who_waits_for_a_retry_holds_no_place(virtually: Virtually) -> None:
+def test_who_waits_for_a_retry_holds_no_place() -> None:
     limit = AdaptiveLimit(1)
     failing, other = Failing(1, _passing), Failing(0, _passing)
 
@@ -255,10 +253,10 @@ def test_who_waits_for_a_retry_holds_no_place(virtually: Virtually) -> None:
         assert len(failing.asked_at) == 1
         await slow
 
-    virtually(go())
+    run_virtually(go())
 
 
-def test_who_is_cancelled_while_waiting_for_a_retry_leaves_the_endpoint_free(virtually: Virtually) -> None:
+def test_who_is_cancelled_while_waiting_for_a_retry_leaves_the_endpoint_free() -> None:
     limit = AdaptiveLimit(1)
 
     async def go() -> None:
@@ -270,68 +268,64 @@ def test_who_is_cancelled_while_waiting_for_a_retry_leaves_the_endpoint_free(vir
         await asyncio.wait([asking])
         assert asking.cancelled()
 
-    virtually(go())
+    run_virtually(go())
     assert limit.in_flight == 0
 
 
 @pytest.mark.parametrize(("asked_for_s", "told"), [(6.0, 1), (4.0, 0)])
-def test_a_long_pause_that_was_asked_for_is_told(virtually: Virtually, asked_for_s: float, told: int) -> None:
+def test_a_long_pause_that_was_asked_for_is_told(asked_for_s: float, told: int) -> None:
     heard = list[str]()
     target = Failing(1, lambda: TargetError("busy", transient=True, retry_after_s=asked_for_s))
-    virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(), notify=heard.append).answer(PROMPT))
+    run_virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy(), notify=heard.append).answer(PROMPT))
     assert asked_for_s <= target.asked_at[1] <= asked_for_s + 0.2
     assert len(heard) == told
     assert all("6 s" in sentence for sentence in heard)
 
 
-def test_what_nobody_thought_of_is_one_failed_answer_and_leaves_the_endpoint_free(
-    virtually: Virtually,
-) -> None:
+def test_what_nobody_thought_of_is_one_failed_answer_and_leaves_the_endpoint_free() -> None:
     class Broken(Failing):
         async def answer(self, prompt: Prompt) -> Output:
             raise KeyError("a fault")
 
     limit = AdaptiveLimit(1)
     with pytest.raises(TargetError, match="KeyError: 'a fault'") as caught:
-        virtually(RetryingTarget(Broken(0, _passing), limit, RetryPolicy()).answer(PROMPT))
+        run_virtually(RetryingTarget(Broken(0, _passing), limit, RetryPolicy()).answer(PROMPT))
     assert (caught.value.kind, caught.value.transient) == ("protocol", False)
     assert limit.in_flight == 0
 
 
-def test_a_pause_that_is_asked_for_beyond_reason_is_not_waited_for(virtually: Virtually) -> None:
+def test_a_pause_that_is_asked_for_beyond_reason_is_not_waited_for() -> None:
     class Asleep(Failing):
         async def answer(self, prompt: Prompt) -> Output:
             raise TargetError("Busy.", transient=True, busy=True, retry_after_s=86_400)
 
     limit = AdaptiveLimit(2)
     with pytest.raises(EndpointFailed, match=r"86,400 s, which is too long\. Try again after 20"):
-        virtually(RetryingTarget(Asleep(0, _passing), limit, RetryPolicy()).answer(PROMPT))
+        run_virtually(RetryingTarget(Asleep(0, _passing), limit, RetryPolicy()).answer(PROMPT))
     assert limit.in_flight == 0
 
 
 @pytest.mark.parametrize("fields", [{"latency_ms": float("nan")}, {"latency_ms": -1.0}])
-def test_a_number_that_no_store_can_hold_is_a_failed_answer(
-    virtually: Virtually, fields: dict[str, Any]
-) -> None:
+def test_a_number_that_no_store_can_hold_is_a_failed_answer(fields: dict[str, Any]) -> None:
     class Odd(Failing):
         async def answer(self, prompt: Prompt) -> Output:
             return Output(text="4", **fields)
 
     with pytest.raises(TargetError, match="cannot be kept"):
-        virtually(RetryingTarget(Odd(0, _passing), AdaptiveLimit(1), RetryPolicy()).answer(PROMPT))
+        run_virtually(RetryingTarget(Odd(0, _passing), AdaptiveLimit(1), RetryPolicy()).answer(PROMPT))
 
 
-def test_a_known_price_makes_a_cost_and_an_unknown_one_none(virtually: Virtually) -> None:
+def test_a_known_price_makes_a_cost_and_an_unknown_one_none() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=500_000)
     price = Price(input=3.0, output=10.0)
     for given, cost in ((price, 8.0), (None, None)):
         patient = RetryingTarget(
             Failing(0, _passing, usage=usage), AdaptiveLimit(1), RetryPolicy(), price=given
         )
-        assert virtually(patient.answer(PROMPT)).cost_usd == cost
+        assert run_virtually(patient.answer(PROMPT)).cost_usd == cost
 
 
-def test_closing_it_closes_the_target(virtually: Virtually) -> None:
+def test_closing_it_closes_the_target() -> None:
     target = Failing(0, _passing)
-    virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy()).aclose())
+    run_virtually(RetryingTarget(target, AdaptiveLimit(1), RetryPolicy()).aclose())
     assert target.closed == 1

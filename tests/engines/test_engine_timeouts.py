@@ -14,8 +14,8 @@ from proctor.engines.adaptive_limit import AdaptiveLimit
 from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import TargetError, TargetTimeout
 from proctor.model import Output, Prompt
+from support.virtual_time import get_time, run_virtually
 
-Virtually = Callable[[Any], Any]
 PROMPT = Prompt(messages=())
 
 
@@ -37,36 +37,32 @@ def _patient(do: Callable[[Prompt], Awaitable[Any]], timeout_s: float = 10) -> R
     return RetryingTarget(Doing(do), AdaptiveLimit(100), RetryPolicy(timeout_s=timeout_s, retries=3))
 
 
-def _now() -> float:
-    return asyncio.get_running_loop().time()
-
-
 def _this_task() -> asyncio.Task[Any]:
     task = asyncio.current_task()
     assert task is not None
     return task
 
 
-def test_a_call_just_in_time_is_answered(virtually: Virtually) -> None:
+def test_a_call_just_in_time_is_answered() -> None:
     patient = _patient(lambda _prompt: asyncio.sleep(9.9))
-    assert virtually(patient.answer(PROMPT)).text == "done"
+    assert run_virtually(patient.answer(PROMPT)).text == "done"
 
 
-def test_a_late_call_is_cancelled_when_its_time_is_up_and_not_repeated(virtually: Virtually) -> None:
+def test_a_late_call_is_cancelled_when_its_time_is_up_and_not_repeated() -> None:
     ended = list[float]()
 
     async def late(_prompt: Prompt) -> None:
         try:
             await asyncio.sleep(100)
         finally:
-            ended.append(_now())
+            ended.append(get_time())
 
     with pytest.raises(TargetTimeout, match=r"within 10 s.*--timeout"):
-        virtually(_patient(late).answer(PROMPT))
+        run_virtually(_patient(late).answer(PROMPT))
     assert ended == [10]
 
 
-def test_a_task_goes_on_as_if_nothing_had_been_after_a_late_call(virtually: Virtually) -> None:
+def test_a_task_goes_on_as_if_nothing_had_been_after_a_late_call() -> None:
     waits = iter([5.0, 0.5] * 3)
     patient = _patient(lambda _prompt: asyncio.sleep(next(waits)), timeout_s=1)
 
@@ -77,31 +73,29 @@ def test_a_task_goes_on_as_if_nothing_had_been_after_a_late_call(virtually: Virt
             assert _this_task().cancelling() == 0
             assert (await patient.answer(PROMPT)).text == "done"
 
-    virtually(go())
+    run_virtually(go())
 
 
-def test_an_error_of_the_target_is_not_taken_for_lateness(virtually: Virtually) -> None:
+def test_an_error_of_the_target_is_not_taken_for_lateness() -> None:
     async def broken(_prompt: Prompt) -> None:
         raise TargetError("no")
 
     with pytest.raises(TargetError, match=r"^no$"):
-        virtually(_patient(broken).answer(PROMPT))
+        run_virtually(_patient(broken).answer(PROMPT))
 
 
 @pytest.mark.parametrize("cancelled_at", [0.0, 5.0, 10.0])
-def test_cancellation_from_outside_is_not_taken_for_lateness(
-    virtually: Virtually, cancelled_at: float
-) -> None:
+def test_cancellation_from_outside_is_not_taken_for_lateness(cancelled_at: float) -> None:
     async def go() -> None:
         asking = asyncio.create_task(_patient(lambda _prompt: asyncio.sleep(100)).answer(PROMPT))
         asyncio.get_running_loop().call_at(cancelled_at, asking.cancel)
         await asyncio.wait([asking])
         assert asking.cancelled()
 
-    virtually(go())
+    run_virtually(go())
 
 
-def test_cancellation_that_comes_while_a_late_call_cleans_up_is_not_swallowed(virtually: Virtually) -> None:
+def test_cancellation_that_comes_while_a_late_call_cleans_up_is_not_swallowed() -> None:
     async def slow_to_go(_prompt: Prompt) -> None:
         try:
             await asyncio.sleep(100)
@@ -114,12 +108,10 @@ def test_cancellation_that_comes_while_a_late_call_cleans_up_is_not_swallowed(vi
         await asyncio.wait([asking])
         assert asking.cancelled()
 
-    virtually(go())
+    run_virtually(go())
 
 
-def test_a_call_that_answers_while_it_is_cancelled_leaves_no_cancellation_behind(
-    virtually: Virtually,
-) -> None:
+def test_a_call_that_answers_while_it_is_cancelled_leaves_no_cancellation_behind() -> None:
     async def stubborn(_prompt: Prompt) -> str:
         try:
             await asyncio.sleep(100)
@@ -131,10 +123,10 @@ def test_a_call_that_answers_while_it_is_cancelled_leaves_no_cancellation_behind
         assert (await _patient(stubborn).answer(PROMPT)).text == "partial"
         assert _this_task().cancelling() == 0
 
-    virtually(go())
+    run_virtually(go())
 
 
-def test_waiting_for_a_place_does_not_count_as_the_call(virtually: Virtually) -> None:
+def test_waiting_for_a_place_does_not_count_as_the_call() -> None:
     patient = RetryingTarget(
         Doing(lambda _prompt: asyncio.sleep(8)), AdaptiveLimit(1), RetryPolicy(timeout_s=10, retries=0)
     )
@@ -142,7 +134,7 @@ def test_waiting_for_a_place_does_not_count_as_the_call(virtually: Virtually) ->
     async def go() -> list[Output]:
         return list(await asyncio.gather(*(patient.answer(PROMPT) for _ in range(4))))
 
-    assert [output.text for output in virtually(go())] == ["done"] * 4
+    assert [output.text for output in run_virtually(go())] == ["done"] * 4
 
 
 @pytest.mark.slow
@@ -154,9 +146,7 @@ def test_waiting_for_a_place_does_not_count_as_the_call(virtually: Virtually) ->
         max_size=30,
     )
 )
-def test_each_of_many_calls_has_ten_seconds_of_its_own(
-    virtually: Virtually, calls: list[tuple[int, int]]
-) -> None:
+def test_each_of_many_calls_has_ten_seconds_of_its_own(calls: list[tuple[int, int]]) -> None:
     """Each call is given as the second at which it begins and how many it takes."""
     patient = _patient(lambda prompt: asyncio.sleep(int(prompt.case_id)))
 
@@ -168,15 +158,15 @@ def test_each_of_many_calls_has_ten_seconds_of_its_own(
             assert took > 10
         else:
             assert took < 10
-        assert _now() == pytest.approx(begin + min(took, 10))
+        assert get_time() == pytest.approx(begin + min(took, 10))
 
     async def go() -> None:
         await asyncio.gather(*(one(begin, took) for begin, took in calls))
 
-    virtually(go())
+    run_virtually(go())
 
 
-def test_all_calls_whose_time_is_up_after_a_stall_end_together(virtually: Virtually) -> None:
+def test_all_calls_whose_time_is_up_after_a_stall_end_together() -> None:
     ended = list[float]()
     patient = RetryingTarget(
         Doing(lambda _prompt: asyncio.sleep(3600)), AdaptiveLimit(200), RetryPolicy(timeout_s=1)
@@ -185,7 +175,7 @@ def test_all_calls_whose_time_is_up_after_a_stall_end_together(virtually: Virtua
     async def call() -> None:
         with pytest.raises(TargetTimeout):
             await patient.answer(PROMPT)
-        ended.append(_now())
+        ended.append(get_time())
 
     def stall() -> None:
         asyncio.get_running_loop().now += 3.0  # type: ignore[attr-defined]
@@ -198,13 +188,13 @@ def test_all_calls_whose_time_is_up_after_a_stall_end_together(virtually: Virtua
                     await asyncio.sleep(0.01)
             asyncio.get_running_loop().call_later(0.5, stall)
 
-    virtually(go())
+    run_virtually(go())
     assert len(ended) == 200
     assert max(ended) - min(ended) < 0.001
     assert max(ended) < 3.1 + 0.5 + 0.1 + 0.05
 
 
-def test_an_answer_that_came_during_a_stall_is_read(virtually: Virtually) -> None:
+def test_an_answer_that_came_during_a_stall_is_read() -> None:
     async def go() -> str:
         loop = asyncio.get_running_loop()
         answered = loop.create_future()
@@ -216,4 +206,4 @@ def test_an_answer_that_came_during_a_stall_is_read(virtually: Virtually) -> Non
         loop.call_later(5, stall)
         return (await _patient(lambda _prompt: answered).answer(PROMPT)).text
 
-    assert virtually(go()) == "in time"
+    assert run_virtually(go()) == "in time"

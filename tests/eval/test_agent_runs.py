@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proctor.eval import AgentRun, TurnDetail, summarize_agent_runs
 from proctor.eval.agent_runs import AgentRuns
+from support.builders import write_lines
 
 RECORD: dict[str, Any] = {
     "input_data": {"arxiv_id": "q-17", "question": "Who first measured it?"},
@@ -172,14 +173,8 @@ def test_what_cannot_be_a_run_is_refused_with_the_value(changes: dict[str, Any])
         AgentRun.from_record(record(**changes))
 
 
-def lines(path: Path, *rows: Any) -> Path:
-    text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def test_a_bad_line_never_ends_the_reading_and_every_one_is_listed(tmp_path: Path) -> None:
-    path = lines(
+    path = write_lines(
         tmp_path / "runs.jsonl", RECORD, "", "{half", [1], *(record(**bad) for bad in BAD.values()), RECORD
     )
     runs = AgentRun.from_jsonl(path)
@@ -201,7 +196,7 @@ def test_a_parser_reads_other_layouts_and_what_it_refuses_is_listed(tmp_path: Pa
     def parser(raw: dict[str, Any]) -> AgentRun:
         return AgentRun.from_record({"status": raw["result"]["end"]}, inference_path=())
 
-    runs = AgentRun.from_jsonl(lines(tmp_path / "runs.jsonl", OTHER, {"other": 1}), parser=parser)
+    runs = AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER, {"other": 1}), parser=parser)
     assert [run.status for run in runs] == ["solved"]
     assert [(row.line, row.reason) for row in runs.dropped] == [
         (2, "The record is no run: KeyError: 'result'.")
@@ -213,7 +208,7 @@ def test_a_fault_of_the_parser_itself_is_raised(tmp_path: Path) -> None:
         raise RuntimeError("no such model")
 
     with pytest.raises(RuntimeError, match="no such model"):
-        AgentRun.from_jsonl(lines(tmp_path / "runs.jsonl", OTHER), parser=parser)
+        AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER), parser=parser)
 
 
 def test_a_class_of_ones_own_may_say_what_success_is(tmp_path: Path) -> None:
@@ -221,7 +216,7 @@ def test_a_class_of_ones_own_may_say_what_success_is(tmp_path: Path) -> None:
         def succeeded(self) -> bool:
             return self.n_candidates > 0
 
-    path = lines(
+    path = write_lines(
         tmp_path / "runs.jsonl", record(status="max_turns"), record(status="error", final_candidates=[])
     )
     runs = Lenient.from_jsonl(path)
@@ -288,7 +283,7 @@ def test_statistics_of_next_to_nothing_are_null_and_no_error(count: int) -> None
 
 
 def test_records_laid_out_otherwise_are_counted(tmp_path: Path) -> None:
-    runs = AgentRun.from_jsonl(lines(tmp_path / "runs.jsonl", OTHER, OTHER, RECORD))
+    runs = AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER, OTHER, RECORD))
     assert runs.statistics()["n_empty"] == 2
 
 

@@ -22,9 +22,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patience import PATIENCE_S
 from proctor.eval import Bench, BenchCall, summarize_metric
 from proctor.stats import mean_interval, wilson
+from support.waiting import PATIENCE_S
 
 NAN = float("nan")
 

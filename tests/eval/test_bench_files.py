@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from proctor.eval import Bench
+from support.builders import write_lines
 
 
 def sweep(**words: Any) -> Bench:
@@ -23,12 +24,6 @@ def sweep(**words: Any) -> Bench:
         )
     bench.record(input=None, latency_ms=9, success=False, error="E: x")
     return bench
-
-
-def written(path: Path, *rows: Any) -> Path:
-    text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def test_outputs_are_there_when_asked_for() -> None:
@@ -116,7 +111,7 @@ def test_calls_outlive_a_crash(tmp_path: Path) -> None:
 
 
 def test_flat_rows_are_calls(tmp_path: Path) -> None:
-    path = written(
+    path = write_lines(
         tmp_path / "flat.jsonl",
         "\ufeff" + json.dumps({"latency_ms": 5, "accuracy": 0.5, "right": True, "size": "s", "list": [1]}),
         "",
@@ -148,13 +143,13 @@ def test_flat_rows_are_calls(tmp_path: Path) -> None:
 )
 def test_a_row_that_is_no_call_is_dropped_with_its_line(tmp_path: Path, row: Any, why: str) -> None:
     good = {"latency_ms": 1}
-    bench = Bench.from_jsonl(written(tmp_path / "rows.jsonl", good, row, good))
+    bench = Bench.from_jsonl(write_lines(tmp_path / "rows.jsonl", good, row, good))
     assert len(bench.calls) == 2
     assert [(one.line, why in one.reason) for one in bench.dropped] == [(2, True)]
 
 
 def test_bare_nan_of_other_writers_is_read(tmp_path: Path) -> None:
-    bench = Bench.load(written(tmp_path / "old.jsonl", '{"latency_ms": NaN, "metrics": {"x": NaN}}'))
+    bench = Bench.load(write_lines(tmp_path / "old.jsonl", '{"latency_ms": NaN, "metrics": {"x": NaN}}'))
     assert isnan(bench.calls[0].latency_ms)
     assert bench.summary()["latency_ms"] == {"n": 0}
 
@@ -170,7 +165,7 @@ def test_trials_of_a_run_are_calls(tmp_path: Path) -> None:
         "latency_ms": None,
     }
     unscored = trial | {"verdict": "unscored", "score": None, "usage": None, "cost_usd": None}
-    lines = Bench.load(written(tmp_path / "x.jsonl", trial, failed, unscored))
+    lines = Bench.load(write_lines(tmp_path / "x.jsonl", trial, failed, unscored))
     whole = tmp_path / "x.json"
     whole.write_text(json.dumps({"runs": [{"trials": [trial, failed, unscored, 3]}]}, indent=1), "utf-8")
     for bench in (lines, Bench.load(whole)):

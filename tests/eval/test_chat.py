@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Barrier, Event, Thread
 from threading import enumerate as threads
@@ -18,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.errors import SuiteError, TargetError, TargetTimeout, UnknownName, UsageError
 from proctor.eval import ChatClient
 from proctor.model import Output, Prompt, TargetSpec, ToolCall
+from support.endpoints import JsonHandler, serve_in_thread
+from support.waiting import PATIENCE_S, wait_until
 
 KEY = "sk-very-secret-0123456789"
 
@@ -43,40 +42,27 @@ class Endpoint:
     def refuses(self, status: int, message: str, **headers: str) -> None:
         self.replies.append((status, {"error": {"message": message}}, headers))
 
-    def handle(self, request: BaseHTTPRequestHandler) -> None:
+    def handle(self, request: JsonHandler, body: Any) -> None:
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
-        self.asked.append(json.loads(request.rfile.read(int(request.headers["content-length"]))))
-        status, body, headers = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        self.asked.append(body)
+        status, reply, headers = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if self.wait is not None:
             self.wait.wait(PATIENCE_S)
-        data = json.dumps(body).encode()
-        request.send_response(status)
-        for name, value in {**headers, "content-length": str(len(data))}.items():
-            request.send_header(name.replace("_", "-"), value)
-        request.end_headers()
-        request.wfile.write(data)
+        request.send_json(reply, status, **headers)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     made = Endpoint()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(JsonHandler):
+        def handle_json(self, body: Any) -> None:
             with suppress(ConnectionError):  # the client waits no longer
-                made.handle(self)
+                made.handle(self, body)
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing is told."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    made.url = f"http://127.0.0.1:{server.server_port}/v1"
-    yield made
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serve_in_thread(Handler) as server:
+        made.url = f"http://127.0.0.1:{server.server_port}/v1"
+        yield made
 
 
 USER = [{"role": "user", "content": "How deep is the lock?"}]

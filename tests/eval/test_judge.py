@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.errors import UnknownName
 from proctor.eval import (
     BUILTIN_RUBRICS,
@@ -24,6 +23,7 @@ from proctor.eval import (
 )
 from proctor.eval.judge.rubrics import RubricText
 from proctor.model import Output, Prompt
+from support.waiting import PATIENCE_S
 
 FINE = '{"score": 1, "rationale": "As it should be."}'
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import proctor.eval as toolbox
-from patience import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 HEAVY = {
     "aiohttp",

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patience import PATIENCE_S
 from proctor.eval.parallel import MAX_AHEAD, CallOutcome, map_ordered
+from support.waiting import PATIENCE_S
 
 
 async def doubled_soon(number: int) -> int:

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patience import PATIENCE_S
 from proctor.eval import (
     CheckSpec,
     PassAtK,
@@ -25,6 +24,7 @@ from proctor.eval import (
     score_answer,
 )
 from proctor.eval.passk.result import draw_curves
+from support.waiting import PATIENCE_S
 
 # --- the estimators ----------------------------------------------------------------------------------------
 

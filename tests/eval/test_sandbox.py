@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.errors import UsageError
 from proctor.eval import CodeSandbox, SandboxResult
 from proctor.eval.sandbox import limits as job
 from proctor.eval.sandbox.supervisor import folder_exceeds_limit, remove_folder
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 

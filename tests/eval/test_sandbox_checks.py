@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.errors import UsageError
 from proctor.eval import CodeSandbox, SandboxResult
+from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.eval import CodeSandbox, SandboxResult
 from proctor.eval.sandbox import limits as job
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 

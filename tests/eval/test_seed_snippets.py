@@ -7,54 +7,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
-
-def write_rows(path: Path, *rows: Any) -> Path:
-    text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
-    path.write_text(text, encoding="utf-8")
-    return path
-
+from support.builders import write_lines
+from support.endpoints import JsonHandler, serve_in_thread
 
 # --- an endpoint -------------------------------------------------------------------------------------------
 
 
-class Endpoint(BaseHTTPRequestHandler):
+class Endpoint(JsonHandler):
     """Judges everything alike, and keeps what it was asked."""
 
     asked: list[dict[str, Any]]
     reply: str
 
-    def do_POST(self) -> None:
-        length = int(self.headers["content-length"])
-        self.asked.append(json.loads(self.rfile.read(length)))
+    def handle_json(self, body: Any) -> None:
+        self.asked.append(body)
         message = {"role": "assistant", "content": self.reply}
-        body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is told."""
+        self.send_json({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
 
 @pytest.fixture
 def endpoint() -> Iterator[tuple[type[Endpoint], str]]:
     kind = type("Kind", (Endpoint,), {"asked": [], "reply": '{"score": 0.75, "rationale": "close"}'})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield kind, f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serve_in_thread(kind) as server:
+        yield kind, f"http://127.0.0.1:{server.server_port}/v1"
 
 
 # --- the import block --------------------------------------------------------------------------------------
@@ -208,7 +188,7 @@ def test_trajectory_from_jsonl(tmp_path: Path) -> None:
         proposal = {"knob": knob, "new_value": value}
         return {"iter": place, "proposal": proposal, "decision": decision, "val_bpb": score}
 
-    path = write_rows(
+    path = write_lines(
         tmp_path / "trajectory.jsonl",
         {"baseline_val_bpb": 1.2, "model": "tiny"},
         step(1, "lr", 0.1, 1.1),
@@ -329,7 +309,7 @@ def test_agent_runs(tmp_path: Path) -> None:
         {"turn": 2, "action": "error", "duration": 0.5, "input_tokens": 20, "output_tokens": 1},
     ]
     inner = {"status": "finished", "total_time": 2.25, "turn_details": turns, "final_candidates": ["a"]}
-    path = write_rows(
+    path = write_lines(
         tmp_path / "inference_output.jsonl",
         {"input_data": {"arxiv_id": "q1"}, "inference_results": [inner]},
     )
@@ -376,7 +356,7 @@ def test_matched_base_comparison(tmp_path: Path) -> None:
     base = [rollout("synth-night-clerk-01", False, 6), rollout("synth-night-clerk-02", True, 4)]
     tuned = [rollout("synth-night-clerk-01", True, 4), rollout("synth-night-clerk-02", True, 4)]
     cmp = MatchedBaseComparison()
-    result = cmp.compare(baseline=base, candidate=write_rows(tmp_path / "tuned.jsonl", *tuned))
+    result = cmp.compare(baseline=base, candidate=write_lines(tmp_path / "tuned.jsonl", *tuned))
     assert "night-clerk" in result.report()
     with (tmp_path / "comparison.json").open("w", encoding="utf-8") as file:
         json.dump(result.to_dict(), file, indent=2)
@@ -411,7 +391,7 @@ def test_vertical_bench(tmp_path: Path) -> None:
     rows = [finance(1), finance(2, "domain-relevant"), finance(3), "not json"]
     rows.append({"financebench_id": "fb-4", "question_type": "metrics-generated"})
     vb = VerticalBench.from_jsonl(
-        write_rows(tmp_path / "financebench.jsonl", *rows),
+        write_lines(tmp_path / "financebench.jsonl", *rows),
         scorer=numeric_match,
         limit=50,
         subset="metrics-generated",

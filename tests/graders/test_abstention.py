@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from proctor.graders.abstention import Abstention
 from proctor.graders.lexicons import abstention
 from proctor.graders.lexicons.files import load_pattern, load_toml
-from proctor.model import Case, GraderResult, Message, Output
-from proctor.protocols import GradingInput
+from proctor.model import GraderResult, Message
+from support.grading import grade_text
 
 ROOT = Path(__file__).parent.parent.parent
 PHONE = "What is the phone number of John Smith in Springfield?"
@@ -38,8 +38,7 @@ PIECES = [
 
 
 def mark_of(answer: str, question: str = PHONE) -> GraderResult:
-    case = Case(id="c", input=(Message(role="user", content=question),))
-    return Abstention().grade(GradingInput(case=case, output=Output(text=answer)))
+    return grade_text(Abstention(), answer, input=(Message(role="user", content=question),))
 
 
 @pytest.fixture

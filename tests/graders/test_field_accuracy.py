@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
 from proctor.graders.field_accuracy import ABSENT, FieldAccuracy, get_value_at, json_equal
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import GradingInput
+from proctor.model import GraderResult
+from support.grading import grade_text
 
 
 def mark_of(
@@ -24,11 +24,7 @@ def mark_of(
 ) -> GraderResult:
     grader = msgspec.convert({"fields": fields, "aggregation": aggregation}, FieldAccuracy)
     text = answer if isinstance(answer, str) else json.dumps(answer)
-    mark = grader.grade(
-        GradingInput(case=Case(id="c", input=(), expected=expected), output=Output(text=text))
-    )
-    assert isinstance(mark, GraderResult)
-    return mark
+    return grade_text(grader, text, expected=expected)
 
 
 def right(got: Any, wanted: Any, **field: Any) -> bool:

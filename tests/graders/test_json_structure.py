@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from proctor.errors import CannotScore
 from proctor.graders import safe_regex
 from proctor.graders.json_structure import IsJson, JsonArray, JsonKeys, JsonSchema
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import GradingInput
+from proctor.model import GraderResult
+from support.grading import grade_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -21,11 +21,7 @@ JSON = st.recursive(
 
 
 def mark_of(kind: type[Any], params: dict[str, Any], text: str) -> GraderResult:
-    mark = msgspec.convert(params, kind).grade(
-        GradingInput(case=Case(id="c", input=()), output=Output(text=text))
-    )
-    assert isinstance(mark, GraderResult)
-    return mark
+    return grade_text(msgspec.convert(params, kind), text)
 
 
 @pytest.mark.parametrize(

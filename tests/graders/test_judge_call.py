@@ -27,6 +27,7 @@ from proctor.graders.judged.voting import JudgeReading, Vote, decide
 from proctor.graders.judged.yes_no import LlmJudge, read_verdict
 from proctor.model import Attachment, Case, GraderResult, Judgment, Message, Output, Prompt, ToolCall, Usage
 from proctor.protocols import GradingInput, JudgeTarget
+from support.judges import SteadyJudge
 
 
 class Script:
@@ -436,22 +437,10 @@ async def test_judges_without_a_majority_leave_it_unscored(
 COUNTED = {"rule": "majority", "unread": 0}
 
 
-class Steady:
-    """Answers by the number of the repeat, however many ask at once, and keeps every prompt."""
-
-    def __init__(self, *replies: str) -> None:
-        self.replies = replies
-        self.prompts: list[Prompt] = []
-
-    async def answer(self, prompt: Prompt) -> Output:
-        self.prompts.append(prompt)
-        return Output(text=self.replies[prompt.repeat], cached=True)
-
-
 async def asked_often(
     *replies: str, judges: int = 1, gather: Any = None
-) -> tuple[GraderResult, list[Steady]]:
-    targets = [Steady(*replies) for _ in range(judges)]
+) -> tuple[GraderResult, list[SteadyJudge]]:
+    targets = [SteadyJudge(*replies, cached=True) for _ in range(judges)]
     graded = GradingInput(
         case=CASE,
         output=Output(text="The Nile."),

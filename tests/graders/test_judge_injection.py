@@ -23,7 +23,7 @@ from proctor.graders import GRADERS
 from proctor.graders.judged.reply_parser import variants_without_quotes
 from proctor.model import Case, GraderResult, Message, Output, Prompt
 from proctor.protocols import GradingInput, JudgeTarget
-from quoting import HARMLESS, ODD_STYLES, QUOTES, STYLES, Form, QuotingJudge, corpus
+from support.quoting_judge import HARMLESS, ODD_STYLES, QUOTES, STYLES, Form, QuotingJudge, corpus
 
 pytestmark = pytest.mark.fuzz
 

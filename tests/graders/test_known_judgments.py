@@ -12,32 +12,23 @@ from proctor.graders import GRADERS
 from proctor.graders.composite import Composite, CompositeMember, WeightedAverage
 from proctor.graders.judged.yes_no import LlmJudge
 from proctor.grading import GradingContext, grade
-from proctor.model import Assertion, Case, GraderResult, Message, Output, Prompt, Verdict
+from proctor.model import Assertion, Case, GraderResult, Message, Output, Verdict
 from proctor.protocols import GradingInput, JudgeTarget
+from support.judges import SteadyJudge
 
 CASE = Case(id="rivers-1", input=(Message(role="user", content="Which river is longest?"),))
 YES_NO = LlmJudge(prompt="Does it name a river?")
 
 
-class Steady:
-    """Answers by the number of the repeat, however many ask at once, and keeps every prompt."""
-
-    def __init__(self, *replies: str) -> None:
-        self.replies = replies
-        self.prompts: list[Prompt] = []
-
-    async def answer(self, prompt: Prompt) -> Output:
-        self.prompts.append(prompt)
-        return Output(text=self.replies[prompt.repeat])
-
-
-async def asked_often(*replies: str) -> tuple[GraderResult, Steady]:
+async def asked_often(*replies: str) -> tuple[GraderResult, SteadyJudge]:
     graded, judge = asked_again(None, *replies, repeats=len(replies))
     return await YES_NO.grade(graded), judge
 
 
-def asked_again(earlier: GraderResult | None, *replies: str, repeats: int = 1) -> tuple[GradingInput, Steady]:
-    judge = Steady(*replies)
+def asked_again(
+    earlier: GraderResult | None, *replies: str, repeats: int = 1
+) -> tuple[GradingInput, SteadyJudge]:
+    judge = SteadyJudge(*replies)
     graded = GradingInput(
         case=CASE,
         output=Output(text="The Nile."),
@@ -108,7 +99,7 @@ async def test_a_known_judgment_is_read_anew_by_the_threshold_of_now() -> None:
     def case(pass_at: float) -> Case:
         return Case(id="c", input=(), assertions=(Assertion(grader="llm_grader", pass_at=pass_at),))
 
-    judges = (JudgeTarget(name="j", target=Steady('{"score": 0.6}')),)
+    judges = (JudgeTarget(name="j", target=SteadyJudge('{"score": 0.6}')),)
     (strict,) = await grade(case(0.9), Output(text="x"), GRADERS.get, GradingContext(judges=judges))
     known = {assertion_digest(case(0.5).assertions[0]): strict.judgments}
     (mild,) = await grade(
@@ -124,7 +115,7 @@ async def test_the_members_of_a_composite_ask_anew_as_two_of_them_may_share_a_qu
         members=(CompositeMember(name="a", assertion=ask), CompositeMember(name="b", assertion=ask)),
         aggregator=WeightedAverage(),
     )
-    judge = Steady("YES")
+    judge = SteadyJudge("YES")
     graded = GradingInput(
         case=CASE, output=Output(text="x"), judges=(JudgeTarget(name="judge-0", target=judge),)
     )

@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.graders.length import Length, count_bullets, count_characters, count_sentences, count_words
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import GradingInput
+from proctor.model import GraderResult
+from support.grading import grade_text
 
 
 def mark_of(params: dict[str, Any], text: str) -> GraderResult:
-    graded = GradingInput(case=Case(id="c", input=()), output=Output(text=text))
-    return msgspec.convert(params, Length).grade(graded)
+    return grade_text(msgspec.convert(params, Length), text)
 
 
 @pytest.mark.parametrize(

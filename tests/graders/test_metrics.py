@@ -9,15 +9,12 @@ import pytest
 
 from proctor.errors import CannotScore
 from proctor.graders.metrics import Cost, ExecutionMetrics, Latency, TokenUsage
-from proctor.model import Case, GraderResult, Message, Output, ToolCall, Usage
-from proctor.protocols import GradingInput
+from proctor.model import GraderResult, Message, Output, ToolCall, Usage
+from support.grading import grade_text
 
 
 def mark_of(kind: type[Any], params: dict[str, Any], text: str = "Done.", **fields: Any) -> GraderResult:
-    output = Output(text=text, **fields)
-    mark = msgspec.convert(params, kind).grade(GradingInput(case=Case(id="c", input=()), output=output))
-    assert isinstance(mark, GraderResult)
-    return mark
+    return grade_text(msgspec.convert(params, kind), Output(text=text, **fields))
 
 
 def called(*names: str) -> tuple[ToolCall, ...]:

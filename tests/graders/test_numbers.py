@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from proctor.eval import CheckSpec, score_answer
 from proctor.graders.numbers.graders import Number, NumericEqual, NumericMatch
 from proctor.graders.numbers.numerals import find_first_digits, find_stated_number, is_near
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import GradingInput
-
-
-def mark_of(grader: Number | NumericMatch | NumericEqual, text: str) -> GraderResult:
-    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
+from support.grading import grade_text
 
 
 def number_of(numeral: str | None) -> float | None:
@@ -91,7 +86,7 @@ def test_a_stated_answer_outranks_the_last_number(text: str, number: float) -> N
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**300), 10**300))
 def test_every_finite_number_is_found_as_python_writes_it(number: float) -> None:
     for text in (str(number), f"It is {number}.", f"The answer is {number}, see page 3", f"({number})"):
-        assert mark_of(Number(value=float(number), tolerance=0), text).passed, text
+        assert grade_text(Number(value=float(number), tolerance=0), text).passed, text
 
 
 @given(st.integers(-(10**15), 10**15))
@@ -105,7 +100,7 @@ def test_every_integer_is_found_with_thousands_separators(number: int) -> None:
     [(0.5, "10.5", True), (0.5, "10.51", False), (0, "10", True), (1e-6, "10.1", False)],
 )
 def test_the_tolerance_is_absolute(tolerance: float, text: str, passed: bool) -> None:
-    mark = mark_of(Number(value=10, tolerance=tolerance), text)
+    mark = grade_text(Number(value=10, tolerance=tolerance), text)
     assert (mark.passed, mark.value) == (passed, float(passed))
 
 
@@ -126,7 +121,7 @@ def test_the_tolerance_is_absolute(tolerance: float, text: str, passed: bool) ->
 def test_a_relative_tolerance_is_a_share_of_the_expected_number(
     value: float, tolerance: float, text: str, passed: bool
 ) -> None:
-    assert mark_of(Number(value=value, tolerance=tolerance, relative=True), text).passed is passed
+    assert grade_text(Number(value=value, tolerance=tolerance, relative=True), text).passed is passed
 
 
 DECIMALS = st.decimals(-10000, 10000, places=3)
@@ -140,7 +135,7 @@ def test_two_numbers_are_near_as_their_decimals_are(got: Decimal, wanted: Decima
     for number in (got, wanted - off, wanted + off, wanted + off + Decimal("0.001")):
         within = abs(number - wanted) <= off
         assert is_near(str(number), str(wanted), float(off)) is within
-        assert mark_of(Number(value=float(wanted), tolerance=float(off)), str(number)).passed is within
+        assert grade_text(Number(value=float(wanted), tolerance=float(off)), str(number)).passed is within
         check = CheckSpec("numeric", value=float(wanted), tolerance=float(off))
         assert score_answer(str(number), check).passed is within
 
@@ -152,9 +147,9 @@ def test_shares_are_decimals_too(got: Decimal, wanted: Decimal, share: Decimal) 
     for number in (got, wanted * (1 - share), wanted * (1 + share), wanted * (1 + share) + Decimal("1e-9")):
         within = abs(number - wanted) <= share * abs(wanted)
         stated_one = Number(value=float(wanted), tolerance=float(share), relative=True)
-        assert mark_of(stated_one, f"{number:f}").passed is within
+        assert grade_text(stated_one, f"{number:f}").passed is within
         first_one = NumericMatch(value=str(wanted), rel_tolerance=float(share))
-        assert mark_of(first_one, f"{number:f}").passed is within
+        assert grade_text(first_one, f"{number:f}").passed is within
 
 
 @pytest.mark.parametrize("digits", [1, 40, 400, 5000])
@@ -174,12 +169,12 @@ def test_the_last_digit_of_a_long_number_counts(digits: int, sign: str) -> None:
 def test_a_huge_power_of_ten_takes_no_time(power: str, value: float) -> None:
     began = time.process_time()
     none, wide = Number(value=value, tolerance=0), Number(value=value, tolerance=1e308, relative=True)
-    assert not mark_of(none, f"1e{power}").passed
-    assert not mark_of(wide, f"1e{power}").passed
-    assert mark_of(none, f"1e-{power}").passed is (value == 0)  # a value keeps no such power
-    assert mark_of(wide, f"1e-{power}").passed
+    assert not grade_text(none, f"1e{power}").passed
+    assert not grade_text(wide, f"1e{power}").passed
+    assert grade_text(none, f"1e-{power}").passed is (value == 0)  # a value keeps no such power
+    assert grade_text(wide, f"1e-{power}").passed
     assert not is_near(f"1e{power}", f"-1e-{power}", 0)
-    assert not mark_of(NumericEqual(value="1"), f"1e{power}").passed
+    assert not grade_text(NumericEqual(value="1"), f"1e{power}").passed
     assert time.process_time() - began < 1
 
 
@@ -196,18 +191,18 @@ def test_a_huge_power_of_ten_takes_no_time(power: str, value: float) -> None:
 )
 def test_the_first_number_counts_where_that_is_asked_for(text: str, number: float | None) -> None:
     assert number_of(find_first_digits(text)) == number
-    mark = mark_of(Number(value=number or 0, which="first"), text)
+    mark = grade_text(Number(value=number or 0, which="first"), text)
     assert mark.passed is (number is not None)
 
 
 def test_no_number_is_a_fail_and_no_error() -> None:
-    mark = mark_of(Number(value=0), "none at all")
+    mark = grade_text(Number(value=0), "none at all")
     assert (mark.passed, mark.value) == (False, 0.0)
     assert "no number" in mark.reason
 
 
 def test_a_number_beyond_floats_fails_and_keeps_infinity_out_of_the_mark() -> None:
-    mark = mark_of(Number(value=1.0), "1e999")
+    mark = grade_text(Number(value=1.0), "1e999")
     assert (mark.passed, mark.details) == (False, {})
 
 

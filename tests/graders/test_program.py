@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from patience import PATIENCE_S
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
 from proctor.graders.program import Program, parse_result
@@ -34,6 +33,7 @@ from proctor.model import (
 )
 from proctor.protocols import CompletedProgram, GradingInput
 from proctor.targets.process.suite_programs import SuiteProgramRunner
+from support.waiting import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and scripts with a first line #!")

@@ -15,8 +15,8 @@ from proctor.graders.numbers.graders import NumericEqual, NumericMatch
 from proctor.graders.numbers.numerals import numeric_match
 from proctor.graders.numbers.quantities import find_quantity, numeric_equal, to_fraction
 from proctor.graders.reasoning import strip_reasoning
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import BaseGrader, GradingInput
+from proctor.protocols import BaseGrader
+from support.grading import grade_text
 
 SAME = [
     # scale words
@@ -381,10 +381,6 @@ def test_a_long_hostile_answer_takes_time_in_proportion(text: str) -> None:
 # --- the graders -------------------------------------------------------------------------------------------
 
 
-def mark_of(grader: BaseGrader, text: str) -> GraderResult:
-    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))  # type: ignore[attr-defined,no-any-return]
-
-
 @pytest.mark.parametrize(
     ("value", "answer", "passed", "reason"),
     [
@@ -397,27 +393,27 @@ def mark_of(grader: BaseGrader, text: str) -> GraderResult:
 def test_a_mark_says_what_was_found_and_what_is_wrong_with_it(
     value: str, answer: str, passed: bool, reason: str
 ) -> None:
-    mark = mark_of(NumericEqual(value=value), answer)
+    mark = grade_text(NumericEqual(value=value), answer)
     assert (mark.passed, mark.value, mark.reason) == (passed, float(passed), reason)
 
 
 def test_the_loose_grader_takes_the_first_number() -> None:
     grader = NumericMatch(value="$4.5B")
-    assert mark_of(grader, "4.51 million").passed is True
-    wrong = mark_of(grader, "In 2023 it was $4.5B")
+    assert grade_text(grader, "4.51 million").passed is True
+    wrong = grade_text(grader, "In 2023 it was $4.5B")
     assert wrong.reason == "The answer's first number is 2023; expected 4.5 within 1 %."
     assert wrong.details == {"found": 2023.0}
-    assert mark_of(grader, "none").reason == "The answer has no number: 'none'."
-    assert mark_of(grader, "9" * 400).details == {}
+    assert grade_text(grader, "none").reason == "The answer has no number: 'none'."
+    assert grade_text(grader, "9" * 400).details == {}
 
 
 @given(
     st.text("0123456789.,-$ a"), st.text("0123456789.,-$").filter(lambda text: any(map(str.isdigit, text)))
 )
 def test_a_grader_and_the_scorer_of_its_name_agree(answer: str, value: str) -> None:
-    assert mark_of(NumericMatch(value=value), answer).value == numeric_match(answer, value)
+    assert grade_text(NumericMatch(value=value), answer).value == numeric_match(answer, value)
     if find_quantity(value) is not None:
-        assert mark_of(NumericEqual(value=value), answer).value == numeric_equal(answer, value)
+        assert grade_text(NumericEqual(value=value), answer).value == numeric_equal(answer, value)
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,7 @@ from hypothesis import strategies as st
 
 from proctor.graders.lexicons.matcher import find_refusal
 from proctor.graders.refusal import Refusal
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import GradingInput
-
-
-def mark_of(grader: Refusal, text: str) -> GraderResult:
-    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
-
+from support.grading import grade_text
 
 REFUSALS = [
     "I can't help with that.",
@@ -72,19 +66,19 @@ ANSWERS = [
 @pytest.mark.parametrize("text", REFUSALS)
 def test_a_refusal_is_seen(text: str) -> None:
     assert find_refusal(text)
-    assert mark_of(Refusal(), text).passed
-    assert not mark_of(Refusal(expected=False), text).passed
+    assert grade_text(Refusal(), text).passed
+    assert not grade_text(Refusal(expected=False), text).passed
 
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_an_answer_is_not_taken_for_a_refusal(text: str) -> None:
     assert find_refusal(text) is None
-    assert not mark_of(Refusal(), text).passed
-    assert mark_of(Refusal(expected=False), text).passed
+    assert not grade_text(Refusal(), text).passed
+    assert grade_text(Refusal(expected=False), text).passed
 
 
 def test_the_reason_quotes_the_refusing_words() -> None:
-    assert mark_of(Refusal(), "Hm. I cannot   help you.").reason == "The answer refuses: 'i cannot help'."
+    assert grade_text(Refusal(), "Hm. I cannot   help you.").reason == "The answer refuses: 'i cannot help'."
 
 
 @given(st.text(), st.sampled_from(REFUSALS), st.text())

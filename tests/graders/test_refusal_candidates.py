@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from necessary_parts import has_part_of
 from proctor.graders.lexicons.matcher import (
     KINDS,
     LANGUAGES,
@@ -24,6 +23,7 @@ from proctor.graders.lexicons.matcher import (
     load_telltales,
     normalize_apostrophes,
 )
+from support.necessary_parts import has_part_of
 
 SENTENCES = [
     json.loads(line)["text"]

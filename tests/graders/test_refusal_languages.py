@@ -7,13 +7,7 @@ import pytest
 from proctor.eval.refusals import REFUSAL_PATTERNS
 from proctor.graders.lexicons.matcher import find_refusal
 from proctor.graders.refusal import Refusal
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import GradingInput
-
-
-def mark_of(grader: Refusal, text: str) -> GraderResult:
-    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
-
+from support.grading import grade_text
 
 DECLINES = [
     "Damit kann ich Ihnen leider nicht weiterhelfen.",
@@ -61,15 +55,15 @@ ANSWERS = [
 
 @pytest.mark.parametrize("text", DECLINES)
 def test_a_refusal_in_another_language_is_seen(text: str) -> None:
-    assert mark_of(Refusal(), text).passed
-    assert mark_of(Refusal(), text.upper()).passed
+    assert grade_text(Refusal(), text).passed
+    assert grade_text(Refusal(), text.upper()).passed
 
 
 @pytest.mark.parametrize("text", DOUBTS)
 def test_not_knowing_counts_only_where_it_is_asked_for(text: str) -> None:
-    assert not mark_of(Refusal(), text).passed
-    assert mark_of(Refusal(not_knowing=True), text).passed
-    assert not mark_of(Refusal(not_knowing=True, expected=False), text).passed
+    assert not grade_text(Refusal(), text).passed
+    assert grade_text(Refusal(not_knowing=True), text).passed
+    assert not grade_text(Refusal(not_knowing=True, expected=False), text).passed
 
 
 @pytest.mark.parametrize("text", ANSWERS)

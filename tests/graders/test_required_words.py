@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.graders.required_words import ForbiddenWords, RequiredWords
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import GradingInput
-
-
-def mark_of(grader: ForbiddenWords | RequiredWords, text: str) -> GraderResult:
-    return grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
+from support.grading import grade_text
 
 
 @pytest.mark.parametrize(
@@ -62,8 +57,8 @@ def mark_of(grader: ForbiddenWords | RequiredWords, text: str) -> GraderResult:
 def test_a_word_is_bounded_only_where_it_ends_in_a_word_character(
     word: str, answer: str, there: bool
 ) -> None:
-    assert mark_of(RequiredWords(words=(word,)), answer).passed is there
-    assert mark_of(ForbiddenWords(words=(word,)), answer).passed is not there
+    assert grade_text(RequiredWords(words=(word,)), answer).passed is there
+    assert grade_text(ForbiddenWords(words=(word,)), answer).passed is not there
 
 
 @pytest.mark.parametrize(
@@ -107,12 +102,12 @@ def test_a_word_is_bounded_only_where_it_ends_in_a_word_character(
     ],
 )
 def test_a_number_is_compared_as_a_number(word: str, answer: str, there: bool) -> None:
-    required = mark_of(RequiredWords(words=(word,)), answer)
+    required = grade_text(RequiredWords(words=(word,)), answer)
     assert required.passed is there
     assert required.reason == (
         "The answer has every required word." if there else f"The answer lacks {word!r}."
     )
-    assert mark_of(ForbiddenWords(words=(word,)), answer).passed is not there
+    assert grade_text(ForbiddenWords(words=(word,)), answer).passed is not there
 
 
 @pytest.mark.parametrize(
@@ -150,21 +145,21 @@ def test_a_number_is_compared_as_a_number(word: str, answer: str, there: bool) -
     ],
 )
 def test_a_required_word_is_there_in_its_inflected_forms(word: str, answer: str, there: bool) -> None:
-    assert mark_of(RequiredWords(words=(word,)), answer).passed is there
+    assert grade_text(RequiredWords(words=(word,)), answer).passed is there
 
 
 def test_a_forbidden_word_is_only_the_word_itself() -> None:
-    assert mark_of(ForbiddenWords(words=("new",)), "The news is good.").passed
+    assert grade_text(ForbiddenWords(words=("new",)), "The news is good.").passed
 
 
 def test_words_may_also_be_parts_and_of_one_case() -> None:
-    assert mark_of(RequiredWords(words=("cat",), whole_words=False), "concatenate").passed
-    assert not mark_of(RequiredWords(words=("Cat",), ignore_case=False), "the cat").passed
-    assert not mark_of(RequiredWords(words=(" cat",), whole_words=False), "concatenate").passed
+    assert grade_text(RequiredWords(words=("cat",), whole_words=False), "concatenate").passed
+    assert not grade_text(RequiredWords(words=("Cat",), ignore_case=False), "the cat").passed
+    assert not grade_text(RequiredWords(words=(" cat",), whole_words=False), "concatenate").passed
 
 
 def test_required_words_give_the_share_that_is_there() -> None:
-    mark = mark_of(RequiredWords(words=("one", "two", "three", "four")), "four and two")
+    mark = grade_text(RequiredWords(words=("one", "two", "three", "four")), "four and two")
     assert (mark.passed, mark.value) == (False, 0.5)
     assert [(entry.text, entry.passed) for entry in mark.entries] == [
         ("one", False),
@@ -176,14 +171,14 @@ def test_required_words_give_the_share_that_is_there() -> None:
 
 
 def test_a_forbidden_word_is_shown_where_it_stands() -> None:
-    mark = mark_of(ForbiddenWords(words=("sorry", "maybe")), "Well,\nI am Sorry to say so.")
+    mark = grade_text(ForbiddenWords(words=("sorry", "maybe")), "Well,\nI am Sorry to say so.")
     assert (mark.passed, mark.value) == (False, 0.5)
     assert mark.entries[0].evidence == "Well, I am Sorry to say so."
     assert mark.entries[1].evidence is None
 
 
 def test_evidence_is_in_place_although_folding_lengthens_the_answer() -> None:
-    mark = mark_of(ForbiddenWords(words=("bad",)), "ß" * 200 + " bad " + "ß" * 200)
+    mark = grade_text(ForbiddenWords(words=("bad",)), "ß" * 200 + " bad " + "ß" * 200)
     assert " bad " in (mark.entries[0].evidence or "")
 
 
@@ -193,8 +188,8 @@ def test_evidence_is_in_place_although_folding_lengthens_the_answer() -> None:
     st.booleans(),
 )
 def test_words_are_there_or_not_and_never_an_error(words: list[str], answer: str, whole: bool) -> None:
-    required = mark_of(RequiredWords(words=tuple(words), whole_words=whole), answer)
-    forbidden = mark_of(ForbiddenWords(words=tuple(words), whole_words=whole), answer)
+    required = grade_text(RequiredWords(words=tuple(words), whole_words=whole), answer)
+    forbidden = grade_text(ForbiddenWords(words=tuple(words), whole_words=whole), answer)
     assert required.value is not None
     assert forbidden.value is not None
     assert required.value + forbidden.value >= 1 - 1e-9  # a form of a word is required, and is not forbidden
@@ -204,9 +199,9 @@ def test_words_are_there_or_not_and_never_an_error(words: list[str], answer: str
 @pytest.mark.parametrize("piece", [" ", "a ", "a  ", "5", "1.", "C+"])
 def test_a_long_hostile_answer_takes_time_in_proportion(word: str, piece: str) -> None:
     """These 200,000 characters would take minutes if it were by the square."""
-    assert mark_of(RequiredWords(words=(word,)), piece * (200_000 // len(piece))).reason
+    assert grade_text(RequiredWords(words=(word,)), piece * (200_000 // len(piece))).reason
 
 
 @given(st.text(min_size=1).filter(lambda text: text.strip() != ""))
 def test_a_word_is_found_in_itself(word: str) -> None:
-    assert mark_of(RequiredWords(words=(word,)), word).passed
+    assert grade_text(RequiredWords(words=(word,)), word).passed

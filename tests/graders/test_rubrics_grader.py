@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,9 +14,10 @@ from proctor.graders.judged.judge_call import MAX_REPAIRS
 from proctor.graders.judged.reply_parser import UnreadableReply
 from proctor.graders.judged.rubrics import RubricItem, Rubrics, ScoreRange, read_checks
 from proctor.grading import GradingContext, grade
-from proctor.model import Assertion, Case, GraderResult, Message, Output, PassRule, Prompt, Trial, Verdict
+from proctor.model import Assertion, Case, GraderResult, Message, Output, PassRule, Prompt, Verdict
 from proctor.protocols import GradingInput, JudgeTarget
 from proctor.verdicts import decide_verdict, failed_gates
+from support.builders import make_trial
 
 
 class Judging:
@@ -185,14 +185,14 @@ async def test_no_threshold_of_the_assertion_lets_a_failed_required_item_pass() 
 
 @pytest.mark.parametrize("item", [{}, {"required": True}, {"min_score": 0.5}])
 async def test_the_value_is_the_share_of_what_is_met_whether_or_not_the_rest_is_required(
-    trial: Callable[..., Trial], item: dict[str, Any]
+    item: dict[str, Any],
 ) -> None:
     items = [{"id": name, "outcome": name} for name in "abcd"] + [{"id": "e", "outcome": "e", **item}]
     rubrics = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label="list")
     judge = JudgeTarget(name="j", target=Judging(reply(a=True, b=True, c=True, d=True, e=False)))
     case = Case(id="c", input=(), assertions=(rubrics,))
     (score,) = await grade(case, Output(text="x"), GRADERS.get, GradingContext(judges=(judge,)))
-    made = trial("x", score)
+    made = make_trial("x", score)
     assert score.value == 0.8
     assert failed_gates(made) == (["list"] if item else [])
     assert decide_verdict(made, PassRule(threshold=0.8)) is (Verdict.FAIL if item else Verdict.PASS)
@@ -215,7 +215,7 @@ async def test_a_negated_list_passes_where_a_required_item_is_not_met(met: bool)
 
 @pytest.mark.parametrize(("met", "verdict"), [(False, Verdict.FAIL), (True, Verdict.PASS)])
 async def test_a_required_item_that_is_not_met_fails_its_trial_however_little_it_weighs(
-    trial: Callable[..., Trial], met: bool, verdict: Verdict
+    met: bool, verdict: Verdict
 ) -> None:
     items = [{"id": "must", "outcome": "Must", "required": True}]
     rubrics = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label="list")
@@ -223,7 +223,7 @@ async def test_a_required_item_that_is_not_met_fails_its_trial_however_little_it
     case = Case(id="c", input=(), assertions=(rubrics, words))
     judge = JudgeTarget(name="j", target=Judging(reply(must=met)))
     scores = await grade(case, Output(text="x"), GRADERS.get, GradingContext(judges=(judge,)))
-    made = trial("x", *scores)
+    made = make_trial("x", *scores)
     assert decide_verdict(made, PassRule(threshold=0.8)) is verdict
     assert failed_gates(made) == ([] if met else ["list"])
 

@@ -21,14 +21,7 @@ from proctor.graders.text import (
     clip,
     quote,
 )
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import GradingInput
-
-
-def mark_of(grader: Any, text: str) -> GraderResult:
-    mark = grader.grade(GradingInput(case=Case(id="c", input=()), output=Output(text=text)))
-    assert isinstance(mark, GraderResult)
-    return mark
+from support.grading import grade_text
 
 
 @pytest.mark.parametrize(
@@ -50,13 +43,13 @@ def mark_of(grader: Any, text: str) -> GraderResult:
     ],
 )
 def test_exact_compares_the_whole_text(params: dict[str, Any], answer: str, passed: bool) -> None:
-    mark = mark_of(Exact(**params), answer)
+    mark = grade_text(Exact(**params), answer)
     assert (mark.passed, mark.value) == (passed, float(passed))
 
 
 @given(st.text(), st.booleans(), st.booleans())
 def test_exact_passes_on_its_own_value(text: str, ignore_case: bool, trim: bool) -> None:
-    assert mark_of(Exact(value=text, ignore_case=ignore_case, trim=trim), text).passed
+    assert grade_text(Exact(value=text, ignore_case=ignore_case, trim=trim), text).passed
 
 
 @pytest.mark.parametrize(
@@ -71,14 +64,14 @@ def test_exact_passes_on_its_own_value(text: str, ignore_case: bool, trim: bool)
     ],
 )
 def test_contains_looks_for_a_part(params: dict[str, Any], answer: str, passed: bool) -> None:
-    assert mark_of(Contains(**params), answer).passed is passed
+    assert grade_text(Contains(**params), answer).passed is passed
 
 
 @given(st.text(min_size=1), st.data(), st.booleans())
 def test_contains_finds_every_slice_of_a_text(text: str, data: st.DataObject, ignore_case: bool) -> None:
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
-    assert mark_of(Contains(value=text[start:end], ignore_case=ignore_case), text).passed
+    assert grade_text(Contains(value=text[start:end], ignore_case=ignore_case), text).passed
 
 
 @pytest.mark.parametrize(
@@ -91,11 +84,11 @@ def test_contains_finds_every_slice_of_a_text(text: str, data: st.DataObject, ig
     ],
 )
 def test_contains_any_is_content_with_one(params: dict[str, Any], answer: str, passed: bool) -> None:
-    assert mark_of(msgspec.convert(params, ContainsAny), answer).passed is passed
+    assert grade_text(msgspec.convert(params, ContainsAny), answer).passed is passed
 
 
 def test_contains_any_names_the_first_listed_text_that_it_finds() -> None:
-    mark = mark_of(ContainsAny(values=("green", "blue", "red")), "red and blue")
+    mark = grade_text(ContainsAny(values=("green", "blue", "red")), "red and blue")
     assert mark.reason == "The answer contains 'blue'."
 
 
@@ -111,12 +104,12 @@ def test_contains_any_names_the_first_listed_text_that_it_finds() -> None:
     ],
 )
 def test_contains_all_wants_every_one(params: dict[str, Any], answer: str, passed: bool) -> None:
-    mark = mark_of(msgspec.convert(params, ContainsAll), answer)
+    mark = grade_text(msgspec.convert(params, ContainsAll), answer)
     assert (mark.passed, mark.value) == (passed, float(passed))
 
 
 def test_contains_all_has_an_entry_a_text_and_names_what_is_missing() -> None:
-    mark = mark_of(ContainsAll(values=("one", "two", "three")), "number two\nof them")
+    mark = grade_text(ContainsAll(values=("one", "two", "three")), "number two\nof them")
     assert mark.reason == "The answer lacks 'one', 'three': 'number two\\nof them'."
     assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
         ("one", False, None),
@@ -142,21 +135,21 @@ def test_starts_with_and_ends_with_look_at_one_end(
     params: dict[str, Any], answer: str, starts: bool, ends: bool
 ) -> None:
     for kind, passed in ((StartsWith, starts), (EndsWith, ends)):
-        mark = mark_of(kind(**params), answer)
+        mark = grade_text(kind(**params), answer)
         assert (mark.passed, mark.value) == (passed, float(passed))
         assert [entry.passed for entry in mark.entries] == [passed]
 
 
 @given(st.text(), st.text(min_size=1), st.text())
 def test_what_stands_at_an_end_is_found_there(before: str, value: str, after: str) -> None:
-    assert mark_of(StartsWith(value=value, trim=False), value + after).passed
-    assert mark_of(EndsWith(value=value, trim=False), before + value).passed
+    assert grade_text(StartsWith(value=value, trim=False), value + after).passed
+    assert grade_text(EndsWith(value=value, trim=False), before + value).passed
 
 
 def test_the_end_in_question_is_shown() -> None:
     answer = "A" * 200 + "Z" * 200
-    assert mark_of(StartsWith(value="x"), answer).reason.endswith("'" + "A" * 119 + "…'.")
-    assert mark_of(EndsWith(value="x"), answer).reason.endswith("'…" + "Z" * 119 + "'.")
+    assert grade_text(StartsWith(value="x"), answer).reason.endswith("'" + "A" * 119 + "…'.")
+    assert grade_text(EndsWith(value="x"), answer).reason.endswith("'…" + "Z" * 119 + "'.")
 
 
 @pytest.mark.parametrize(
@@ -177,13 +170,13 @@ def test_the_end_in_question_is_shown() -> None:
     ],
 )
 def test_regex_searches_as_python_does(params: dict[str, Any], answer: str, passed: bool) -> None:
-    assert mark_of(Regex(**params), answer).passed is passed
+    assert grade_text(Regex(**params), answer).passed is passed
 
 
 @pytest.mark.slow
 def test_a_search_that_does_not_end_is_unscored() -> None:
     with pytest.raises(CannotScore, match="did not end within"):
-        mark_of(Regex(pattern=r"(?:a|a|aa)+$"), "a" * 60 + "b")
+        grade_text(Regex(pattern=r"(?:a|a|aa)+$"), "a" * 60 + "b")
 
 
 @pytest.mark.parametrize(
@@ -215,14 +208,14 @@ def test_a_wrong_parameter_is_found_before_anything_is_asked(
 
 
 def test_long_texts_are_shortened_in_reasons() -> None:
-    reason = mark_of(Exact(value="x" * 500), "y" * 500).reason
+    reason = grade_text(Exact(value="x" * 500), "y" * 500).reason
     assert len(reason) < 300
     assert clip("a" * 120) == "a" * 120
     assert quote("a\nb") == r"'a\nb'"
 
 
 def test_a_negated_hit_can_say_what_was_found() -> None:
-    assert mark_of(Contains(value="secret"), "the secret is out").reason == "The answer contains 'secret'."
+    assert grade_text(Contains(value="secret"), "the secret is out").reason == "The answer contains 'secret'."
 
 
 @given(st.text("aA ß\tİ", min_size=1, max_size=30), st.text("aA ß\tİ", min_size=1, max_size=4), st.booleans())
@@ -236,7 +229,7 @@ def test_a_large_answer_gets_the_mark_of_one_search(answer: str, value: str, ign
     ]
     if value.strip():
         graders += [StartsWith(value=value), EndsWith(value=value)]
-    at_once = [mark_of(grader, answer) for grader in graders]
+    at_once = [grade_text(grader, answer) for grader in graders]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_graders, "MAX_STEP_LENGTH", 3)
-        assert [mark_of(grader, answer) for grader in graders] == at_once
+        assert [grade_text(grader, answer) for grader in graders] == at_once

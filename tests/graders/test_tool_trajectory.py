@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
 from proctor.graders.tool_trajectory import SkillTrigger, ToolTrajectory
-from proctor.model import Case, GraderResult, Message, Output, ToolCall
-from proctor.protocols import GradingInput
+from proctor.model import GraderResult, Message, Output, ToolCall
+from support.grading import grade_text
 
 SAID = (Message(role="assistant", content="Done."),)
 
@@ -23,9 +23,7 @@ def call(name: str, duration_ms: float | None = None, /, **arguments: Any) -> To
 
 def mark_of(kind: type[Any], params: dict[str, Any], *calls: ToolCall, **fields: Any) -> GraderResult:
     output = Output(text="Done.", **({"tool_calls": calls, "messages": SAID} | fields))
-    mark = msgspec.convert(params, kind).grade(GradingInput(case=Case(id="c", input=()), output=output))
-    assert isinstance(mark, GraderResult)
-    return mark
+    return grade_text(msgspec.convert(params, kind), output)
 
 
 def walked(mode: str, expected: str, called: str) -> GraderResult:

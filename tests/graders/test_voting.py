@@ -16,24 +16,13 @@ from proctor.graders.judged.rubrics import RubricItem, Rubrics
 from proctor.graders.judged.voting import JudgeReading, Vote, VoteCount, decide
 from proctor.graders.judged.yes_no import LlmJudge
 from proctor.grading import GradingContext, grade
-from proctor.model import Assertion, Case, JudgeRule, Message, Output, Prompt, Verdict
+from proctor.model import Assertion, Case, JudgeRule, Message, Output, Verdict
 from proctor.protocols import GradingInput, JudgeTarget
 from proctor.stats import reaches
+from support.judges import SteadyJudge
 
 CASE = Case(id="rivers-1", input=(Message(role="user", content="Which river is longest?"),))
 YES_NO = LlmJudge(prompt="Does it name a river?")
-
-
-class Steady:
-    """Answers by the number of the repeat, however many ask at once, and keeps every prompt."""
-
-    def __init__(self, *replies: str) -> None:
-        self.replies = replies
-        self.prompts: list[Prompt] = []
-
-    async def answer(self, prompt: Prompt) -> Output:
-        self.prompts.append(prompt)
-        return Output(text=self.replies[prompt.repeat])
 
 
 RULES: tuple[JudgeRule, ...] = ("majority", "all", "any")
@@ -66,7 +55,7 @@ async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
         graded = GradingInput(
             case=CASE,
             output=Output(text="The Nile."),
-            judges=(JudgeTarget(name="j", target=Steady(*replies)),),
+            judges=(JudgeTarget(name="j", target=SteadyJudge(*replies)),),
             judge_repeats=len(replies),
             judge_rule=rule,
         )
@@ -143,7 +132,7 @@ async def test_the_value_passes_by_the_assertions_threshold_exactly_where_the_ru
     values: list[float | None], rule: JudgeRule, pass_at: float | None
 ) -> None:
     replies = ["no number" if value is None else json.dumps({"score": value}) for value in values]
-    judges = (JudgeTarget(name="j", target=Steady(*replies)),)
+    judges = (JudgeTarget(name="j", target=SteadyJudge(*replies)),)
     case = Case(id="c", input=(), assertions=(Assertion(grader="llm_grader", pass_at=pass_at),))
     help_ = GradingContext(judges=judges, judge_repeats=len(values), judge_rule=rule)
     (score,) = await grade(case, Output(text="x"), GRADERS.get, help_)
@@ -163,7 +152,7 @@ async def test_a_threshold_of_the_assertion_decides_each_judgment_of_a_rubric_to
         id="c", input=(), assertions=(Assertion(grader="rubric", params={"rubric": "r"}, pass_at=0.5),)
     )
     help_ = GradingContext(
-        judges=(JudgeTarget(name="j", target=Steady("3", "1", "?")),), judge_repeats=3, judge_rule="any"
+        judges=(JudgeTarget(name="j", target=SteadyJudge("3", "1", "?")),), judge_repeats=3, judge_rule="any"
     )
     (score,) = await grade(case, Output(text="x"), GRADERS.get, help_)
     assert (score.outcome, score.value, score.details["for"]) == (Verdict.PASS, 0.5, 1)
@@ -199,7 +188,7 @@ async def test_a_gate_holds_by_the_rule_as_well(
     graded = GradingInput(
         case=CASE,
         output=Output(text="x"),
-        judges=(JudgeTarget(name="j", target=Steady(*replies)),),
+        judges=(JudgeTarget(name="j", target=SteadyJudge(*replies)),),
         judge_repeats=len(met),
         judge_rule=rule,
     )

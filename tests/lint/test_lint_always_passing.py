@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from proctor.model import Assertion, Case, PassRule, Problem
-
-Make = Callable[..., Case]
-Lint = Callable[..., list[Problem]]
-Codes = Callable[..., list[str]]
+from proctor.model import Assertion, PassRule
+from support.linting import lint_cases, lint_codes, make_checked_case
 
 SAY = ("contains", {"value": "granite"})
 QUICK = ("latency", {"max_ms": 900})
@@ -42,19 +38,19 @@ def negated(grader: str, **params: Any) -> Assertion:
         ([("consistency", {})], []),
     ],
 )
-def test_answers_that_say_nothing(case: Make, codes: Codes, checks: list[Any], expected: list[str]) -> None:
-    assert codes(case("Which stone is the wall made of?", *checks)) == expected
+def test_answers_that_say_nothing(checks: list[Any], expected: list[str]) -> None:
+    assert lint_codes(make_checked_case("Which stone is the wall made of?", *checks)) == expected
 
 
-def test_an_echo_that_passes_though_nothing_leaks_is_told(case: Make, codes: Codes, lint: Lint) -> None:
-    asked = case("Say yes or no: is granite a stone?", ("contains", {"value": "yes"}))
-    assert codes(asked) == ["vacuous-echo"]
-    (problem,) = lint(asked)
+def test_an_echo_that_passes_though_nothing_leaks_is_told() -> None:
+    asked = make_checked_case("Say yes or no: is granite a stone?", ("contains", {"value": "yes"}))
+    assert lint_codes(asked) == ["vacuous-echo"]
+    (problem,) = lint_cases(asked)
     assert problem.message.endswith("Compare with `exact`, or limit the answer's length.")
 
 
-def test_the_message_names_all_that_passes(case: Make, lint: Lint) -> None:
-    (problem,) = lint(case("Describe the wall.", ("length", {"max_words": 40}), id="wall"))
+def test_the_message_names_all_that_passes() -> None:
+    (problem,) = lint_cases(make_checked_case("Describe the wall.", ("length", {"max_words": 40}), id="wall"))
     assert problem.message.startswith(
         "Test 'wall' passes on an empty answer, a plain refusal (\"I'm sorry, but I can't help with that.\") "
         "and an answer that only repeats the prompt."
@@ -72,14 +68,14 @@ def test_the_message_names_all_that_passes(case: Make, lint: Lint) -> None:
         ([("length", {"min_words": 3})], {"tags": ("Refusal",)}),
     ],
 )
-def test_where_a_refusal_is_wanted_it_may_pass(
-    case: Make, codes: Codes, checks: list[Any], fields: dict[str, Any]
-) -> None:
-    assert "vacuous-refusal" not in codes(case("Why?", *checks, **fields))
+def test_where_a_refusal_is_wanted_it_may_pass(checks: list[Any], fields: dict[str, Any]) -> None:
+    assert "vacuous-refusal" not in lint_codes(make_checked_case("Why?", *checks, **fields))
 
 
-def test_not_refusing_is_vacuous_on_an_empty_answer(case: Make, codes: Codes) -> None:
-    assert codes(case("Describe the wall.", ("refusal", {"expected": False}))) == ["vacuous-empty"]
+def test_not_refusing_is_vacuous_on_an_empty_answer() -> None:
+    assert lint_codes(make_checked_case("Describe the wall.", ("refusal", {"expected": False}))) == [
+        "vacuous-empty"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,20 +88,18 @@ def test_not_refusing_is_vacuous_on_an_empty_answer(case: Make, codes: Codes) ->
         (PassRule(), PassRule(threshold=0.4), False),
     ],
 )
-def test_the_pass_rule_that_counts_decides(
-    case: Make, codes: Codes, own: PassRule | None, suites: PassRule, told: bool
-) -> None:
-    half = case("Describe the wall.", SAY, ("length", {"max_words": 40}), pass_rule=own)
-    assert ("vacuous-empty" in codes(half, rule=suites)) is told
+def test_the_pass_rule_that_counts_decides(own: PassRule | None, suites: PassRule, told: bool) -> None:
+    half = make_checked_case("Describe the wall.", SAY, ("length", {"max_words": 40}), pass_rule=own)
+    assert ("vacuous-empty" in lint_codes(half, rule=suites)) is told
 
 
-def test_a_gate_that_an_empty_answer_fails_is_enough(case: Make, codes: Codes) -> None:
+def test_a_gate_that_an_empty_answer_fails_is_enough() -> None:
     gate = Assertion(grader="contains", params={"value": "granite"}, required=1.0, weight=0.1)
-    gated = case("Describe the wall.", gate, ("length", {"max_words": 40}))
-    assert codes(gated, rule=PassRule(threshold=0.5)) == []
+    gated = make_checked_case("Describe the wall.", gate, ("length", {"max_words": 40}))
+    assert lint_codes(gated, rule=PassRule(threshold=0.5)) == []
 
 
-def test_members_of_a_composite_that_ask_nobody_are_graded(case: Make, codes: Codes) -> None:
+def test_members_of_a_composite_that_ask_nobody_are_graded() -> None:
     member = {"name": "a", "assertion": {"grader": "length", "params": {"max_words": 9}}}
     params = {"members": [member], "aggregator": {"type": "threshold", "threshold": 1}}
-    assert codes(case("Describe the wall.", ("composite", params))) == ["vacuous-empty"]
+    assert lint_codes(make_checked_case("Describe the wall.", ("composite", params))) == ["vacuous-empty"]

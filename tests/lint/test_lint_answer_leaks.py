@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +12,7 @@ from proctor.lint.answer_leaks import find_leaks
 from proctor.lint.findings import Finding
 from proctor.lint.revealed_answers import PromptText, fold_text
 from proctor.model import Assertion, Case, Message, Problem
-
-Make = Callable[..., Case]
-Lint = Callable[..., list[Problem]]
+from support.linting import lint_cases, make_checked_case
 
 
 def exact(value: str) -> tuple[str, dict[str, Any]]:
@@ -28,8 +25,10 @@ def leak_of(problems: list[Problem]) -> str | None:
     return found[0] if found else None
 
 
-def test_the_message_begins_as_the_format_says(case: Make, lint: Lint) -> None:
-    (problem,) = lint(case("Is it true that 3 * 3 = 9?", exact("9"), id="math_7", expected="9"))
+def test_the_message_begins_as_the_format_says() -> None:
+    (problem,) = lint_cases(
+        make_checked_case("Is it true that 3 * 3 = 9?", exact("9"), id="math_7", expected="9")
+    )
     begins = "LEAK WARNING: Test 'math_7' input contains expected answer"
     assert problem.message.startswith(f"{begins}: '9' stands in the prompt.")
     assert (problem.level, problem.code, problem.line, problem.case) == ("warning", "leak", 1, "math_7")
@@ -60,8 +59,8 @@ def test_the_message_begins_as_the_format_says(case: Make, lint: Lint) -> None:
         ("Q: Port of Rome?\nA: Ostia\nQ: Port of Athens?\nA: Piraeus\nQ: Port of Rome?\nA:", "Ostia"),
     ],
 )
-def test_an_answer_in_the_prompt_is_a_leak(case: Make, lint: Lint, asked: str, answer: str) -> None:
-    assert leak_of(lint(case(asked, exact(answer), expected=answer)))
+def test_an_answer_in_the_prompt_is_a_leak(asked: str, answer: str) -> None:
+    assert leak_of(lint_cases(make_checked_case(asked, exact(answer), expected=answer)))
 
 
 @pytest.mark.parametrize(
@@ -124,10 +123,8 @@ def test_an_answer_in_the_prompt_is_a_leak(case: Make, lint: Lint, asked: str, a
         ("sail => Segel\nrope => Seil\nline =>", "Seil"),
     ],
 )
-def test_an_answer_that_has_to_stand_there_is_no_leak(
-    case: Make, lint: Lint, asked: str, answer: str
-) -> None:
-    assert leak_of(lint(case(asked, exact(answer), expected=answer))) is None
+def test_an_answer_that_has_to_stand_there_is_no_leak(asked: str, answer: str) -> None:
+    assert leak_of(lint_cases(make_checked_case(asked, exact(answer), expected=answer))) is None
 
 
 @pytest.mark.parametrize(
@@ -152,32 +149,32 @@ def test_an_answer_that_has_to_stand_there_is_no_leak(
         ),
     ],
 )
-def test_the_message_says_where_the_answer_stands(
-    case: Make, lint: Lint, turns: list[tuple[str, str]], place: str
-) -> None:
-    told = leak_of(lint(case(turns, exact("Zanzibar"))))
+def test_the_message_says_where_the_answer_stands(turns: list[tuple[str, str]], place: str) -> None:
+    told = leak_of(lint_cases(make_checked_case(turns, exact("Zanzibar"))))
     assert told
     assert f"'Zanzibar' stands in {place}." in told
 
 
-def test_labels_that_few_shot_turns_give_are_no_leak(case: Make, lint: Lint) -> None:
+def test_labels_that_few_shot_turns_give_are_no_leak() -> None:
     shots = [("user", "Lovely!"), ("assistant", "praise"), ("user", "Awful!"), ("assistant", "complaint")]
-    asked = case([*shots, ("user", "Never again.")], exact("complaint"))
-    assert leak_of(lint(asked)) is None
-    said_once = case([("user", "Awful!"), ("assistant", "complaint"), ("user", "Bad.")], exact("complaint"))
-    assert leak_of(lint(said_once))
+    asked = make_checked_case([*shots, ("user", "Never again.")], exact("complaint"))
+    assert leak_of(lint_cases(asked)) is None
+    said_once = make_checked_case(
+        [("user", "Awful!"), ("assistant", "complaint"), ("user", "Bad.")], exact("complaint")
+    )
+    assert leak_of(lint_cases(said_once))
 
 
-def test_what_was_said_in_earlier_turns_is_known_and_no_leak(case: Make, lint: Lint) -> None:
+def test_what_was_said_in_earlier_turns_is_known_and_no_leak() -> None:
     turns = [("user", "I am Marguerite."), ("assistant", "Good morning, Marguerite!"), ("user", "Who am I?")]
-    assert leak_of(lint(case(turns, exact("Marguerite")))) is None
+    assert leak_of(lint_cases(make_checked_case(turns, exact("Marguerite")))) is None
     announced = [("user", "The answer is Ola."), ("assistant", "To what?"), ("user", "Who is it?")]
-    assert leak_of(lint(case(announced, exact("Ola"))))
+    assert leak_of(lint_cases(make_checked_case(announced, exact("Ola"))))
 
 
-def test_a_wrapped_line_ends_no_sentence(case: Make, lint: Lint) -> None:
+def test_a_wrapped_line_ends_no_sentence() -> None:
     asked = "What is the name of the town at the end of the long fjord, where\nOslo lies? Is it there?"
-    assert leak_of(lint(case(asked, exact("Oslo"))))
+    assert leak_of(lint_cases(make_checked_case(asked, exact("Oslo"))))
 
 
 ASKED = "The old lighthouse at Skagen was built of red brick in 1858."
@@ -219,15 +216,13 @@ ASKED = "The old lighthouse at Skagen was built of red brick in 1858."
         ("length", {"max_words": 9}, False),
     ],
 )
-def test_what_assertions_look_for_is_looked_for(
-    case: Make, lint: Lint, grader: str, params: dict[str, Any], leaks: bool
-) -> None:
-    assert (leak_of(lint(case(ASKED, (grader, params)))) is not None) is leaks
+def test_what_assertions_look_for_is_looked_for(grader: str, params: dict[str, Any], leaks: bool) -> None:
+    assert (leak_of(lint_cases(make_checked_case(ASKED, (grader, params)))) is not None) is leaks
 
 
-def test_a_negated_assertion_expects_nothing(case: Make, lint: Lint) -> None:
+def test_a_negated_assertion_expects_nothing() -> None:
     unwanted = Assertion(grader="contains", params={"value": "red brick"}, negated=True)
-    assert leak_of(lint(case(ASKED, unwanted, ("contains", {"value": "granite"})))) is None
+    assert leak_of(lint_cases(make_checked_case(ASKED, unwanted, ("contains", {"value": "granite"})))) is None
 
 
 @pytest.mark.parametrize(
@@ -241,22 +236,22 @@ def test_a_negated_assertion_expects_nothing(case: Make, lint: Lint) -> None:
         ([{"role": "user", "content": "at Skagen"}], False),
     ],
 )
-def test_any_ideal_and_all_that_tells_in_an_object_count(
-    case: Make, lint: Lint, expected: Any, leaks: bool
-) -> None:
-    judged = case(ASKED, ("rubric", {"rubric": "Is right."}), expected=expected)
-    assert (leak_of(lint(judged)) is not None) is leaks
+def test_any_ideal_and_all_that_tells_in_an_object_count(expected: Any, leaks: bool) -> None:
+    judged = make_checked_case(ASKED, ("rubric", {"rubric": "Is right."}), expected=expected)
+    assert (leak_of(lint_cases(judged)) is not None) is leaks
 
 
-def test_members_of_a_composite_are_looked_at(case: Make, lint: Lint) -> None:
+def test_members_of_a_composite_are_looked_at() -> None:
     member = {"name": "a", "assertion": {"grader": "contains", "params": {"value": "red brick"}}}
     params = {"members": [member], "aggregator": {"type": "threshold", "threshold": 1}}
-    assert leak_of(lint(case(ASKED, ("composite", params))))
+    assert leak_of(lint_cases(make_checked_case(ASKED, ("composite", params))))
 
 
-def test_a_needle_is_no_leak(case: Make, lint: Lint) -> None:
-    found = case("Hay, hay. The code word is plum. Hay.", exact("plum"), metadata={"needle": "plum"})
-    assert leak_of(lint(found)) is None
+def test_a_needle_is_no_leak() -> None:
+    found = make_checked_case(
+        "Hay, hay. The code word is plum. Hay.", exact("plum"), metadata={"needle": "plum"}
+    )
+    assert leak_of(lint_cases(found)) is None
 
 
 @given(st.text(min_size=8, max_size=30).filter(lambda text: len(fold_text(text)) >= 8))

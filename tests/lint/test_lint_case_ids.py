@@ -8,19 +8,18 @@ import pytest
 
 from proctor.graders import GRADERS
 from proctor.lint.linter import Linter
-from proctor.model import Case, Problem, Suite
+from proctor.model import Case, Suite
 from proctor.protocols import CaseAtLine
-
-Lint = Callable[..., list[Problem]]
+from support.linting import lint_cases
 
 
 @pytest.fixture
-def told(lint: Lint) -> Callable[..., list[tuple[int | None, str]]]:
+def told() -> Callable[..., list[tuple[int | None, str]]]:
     """Line and code for cases of these ids, whose questions have nothing in common."""
 
     def run(*ids: str) -> list[tuple[int | None, str]]:
         cases = [Case(id=each, input=(), assertions=()) for each in ids]
-        return [(problem.line, problem.code) for problem in lint(*cases, ignored=("near-duplicate",))]
+        return [(problem.line, problem.code) for problem in lint_cases(*cases, ignored=("near-duplicate",))]
 
     return run
 
@@ -42,8 +41,8 @@ def test_ids_that_look_alike_are_told_at_the_second(
     assert ((2, "similar-id") in told(first, second)) is similar
 
 
-def test_the_message_names_the_other_case_and_its_line(lint: Lint) -> None:
-    (problem,) = lint(Case(id="Ada", input=()), Case(id="ada", input=()), ignored=("near-duplicate",))
+def test_the_message_names_the_other_case_and_its_line() -> None:
+    (problem,) = lint_cases(Case(id="Ada", input=()), Case(id="ada", input=()), ignored=("near-duplicate",))
     assert "'Ada' at line 1" in problem.message
     assert problem.case == "ada"
 
@@ -69,9 +68,9 @@ def test_languages_of_ids(
     assert told(*ids) == expected
 
 
-def test_letters_that_look_alike_inside_one_word_are_told_at_their_case(lint: Lint) -> None:
+def test_letters_that_look_alike_inside_one_word_are_told_at_their_case() -> None:
     cases = [Case(id=each, input=()) for each in ("score", "sсore")]  # the second has a Cyrillic letter
-    problems = lint(*cases, ignored=("near-duplicate",))
+    problems = lint_cases(*cases, ignored=("near-duplicate",))
     assert {problem.line for problem in problems} == {2}
     assert "Latin and Cyrillic letters" in problems[0].message
 

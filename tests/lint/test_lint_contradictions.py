@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from proctor.model import Assertion, Case, Problem
-
-Make = Callable[..., Case]
-Lint = Callable[..., list[Problem]]
+from proctor.model import Assertion, Problem
+from support.linting import lint_cases, make_checked_case
 
 
 def check(grader: str, *, negated: bool = False, weight: float = 1.0, **params: Any) -> Assertion:
@@ -90,23 +87,25 @@ def told(problems: list[Problem]) -> list[str]:
 
 
 @pytest.mark.parametrize(("one", "other"), APART)
-def test_no_answer_passes_both(case: Make, lint: Lint, one: Assertion, other: Assertion) -> None:
-    assert len(told(lint(case("Which?", one, other)))) == 1
-    assert len(told(lint(case("Which?", other, one)))) == 1
+def test_no_answer_passes_both(one: Assertion, other: Assertion) -> None:
+    assert len(told(lint_cases(make_checked_case("Which?", one, other)))) == 1
+    assert len(told(lint_cases(make_checked_case("Which?", other, one)))) == 1
 
 
 @pytest.mark.parametrize(("one", "other"), TOGETHER)
-def test_some_answer_may_pass_both(case: Make, lint: Lint, one: Assertion, other: Assertion) -> None:
-    assert told(lint(case("Which?", one, other))) == []
-    assert told(lint(case("Which?", other, one))) == []
+def test_some_answer_may_pass_both(one: Assertion, other: Assertion) -> None:
+    assert told(lint_cases(make_checked_case("Which?", one, other))) == []
+    assert told(lint_cases(make_checked_case("Which?", other, one))) == []
 
 
-def test_the_message_names_the_case_and_both_assertions(case: Make, lint: Lint) -> None:
-    (message,) = told(lint(case("Which?", EXACT, check("contains", value="slate"), id="wall")))
+def test_the_message_names_the_case_and_both_assertions() -> None:
+    (message,) = told(
+        lint_cases(make_checked_case("Which?", EXACT, check("contains", value="slate"), id="wall"))
+    )
     assert message.startswith("Test 'wall': no answer can pass `exact` 'Granite wall' and `contains` 'slate'")
 
 
-def test_members_of_a_composite_are_held_against_the_rest(case: Make, lint: Lint) -> None:
+def test_members_of_a_composite_are_held_against_the_rest() -> None:
     member = {"name": "a", "assertion": {"grader": "contains", "params": {"value": "slate"}}}
     params = {"members": [member], "aggregator": {"type": "threshold", "threshold": 1}}
-    assert len(told(lint(case("Which?", EXACT, ("composite", params))))) == 1
+    assert len(told(lint_cases(make_checked_case("Which?", EXACT, ("composite", params))))) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pytest
 
@@ -14,8 +13,8 @@ from proctor.lint.findings import CaseLocation
 from proctor.lint.linter import Linter
 from proctor.model import Assertion, Case, Message, Problem, ResponseFormat, Suite
 from proctor.protocols import CaseAtLine
+from support.linting import lint_cases
 
-Lint = Callable[..., list[Problem]]
 LONG = (
     "Every spring the ferrymen of the northern lakes mend their nets, paint the hulls of their boats and "
     "wait for the ice to break, which in some years happens before Easter and in others not until late in May"
@@ -31,8 +30,8 @@ def pairs(problems: list[Problem]) -> list[tuple[int | None, str]]:
     return [(problem.line, problem.message.split(", so that")[0]) for problem in problems]
 
 
-def test_the_same_question_under_two_ids_is_told_once_and_names_the_other(lint: Lint) -> None:
-    problems = lint(
+def test_the_same_question_under_two_ids_is_told_once_and_names_the_other() -> None:
+    problems = lint_cases(
         case("a", "Who built the ark?"), case("b", "Who mends nets?"), case("c", "Who built the ark?")
     )
     assert pairs(problems) == [(3, "Test 'c' asks the same as test 'a' at line 1")]
@@ -47,8 +46,8 @@ def test_the_same_question_under_two_ids_is_told_once_and_names_the_other(lint: 
         ("What's a ferry?", "What is the ferry?"),
     ],
 )
-def test_case_punctuation_and_small_words_make_no_other_question(lint: Lint, first: str, second: str) -> None:
-    assert pairs(lint(case("a", first), case("b", second))) == [
+def test_case_punctuation_and_small_words_make_no_other_question(first: str, second: str) -> None:
+    assert pairs(lint_cases(case("a", first), case("b", second))) == [
         (2, "Test 'b' asks nearly the same as test 'a' at line 1")
     ]
 
@@ -65,16 +64,16 @@ def test_case_punctuation_and_small_words_make_no_other_question(lint: Lint, fir
         (f"{LONG} 4.", f"{LONG} 5."),
     ],
 )
-def test_other_numbers_or_other_words_make_another_question(lint: Lint, first: str, second: str) -> None:
-    assert pairs(lint(case("a", first, "yes"), case("b", second, "yes"))) == []
+def test_other_numbers_or_other_words_make_another_question(first: str, second: str) -> None:
+    assert pairs(lint_cases(case("a", first, "yes"), case("b", second, "yes"))) == []
 
 
-def test_a_long_question_with_one_word_changed_is_nearly_the_same(lint: Lint) -> None:
+def test_a_long_question_with_one_word_changed_is_nearly_the_same() -> None:
     changed = LONG.replace("hulls", "bows")
-    assert pairs(lint(case("a", LONG, "frost"), case("b", changed, "frost"))) == [
+    assert pairs(lint_cases(case("a", LONG, "frost"), case("b", changed, "frost"))) == [
         (2, "Test 'b' asks nearly the same as test 'a' at line 1")
     ]
-    judged_otherwise = lint(case("a", LONG, "frost"), case("b", changed, "rain"))
+    judged_otherwise = lint_cases(case("a", LONG, "frost"), case("b", changed, "rain"))
     assert pairs(judged_otherwise) == []
 
 
@@ -92,10 +91,10 @@ def test_very_long_questions_are_compared_by_a_sample() -> None:
     assert [(spot.line, other.line) for _, spot, other in duplicates.finish()] == [(2, 1)]
 
 
-def test_what_many_cases_share_is_a_template(lint: Lint) -> None:
+def test_what_many_cases_share_is_a_template() -> None:
     nouns = ("apple", "brick", "cloud", "drum", "eagle", "flute", "glove", "horse")
     cases = [case(noun, f"{LONG}. Now say: is the {noun} alive?", "yes") for noun in nouns]
-    assert pairs(lint(*cases)) == []
+    assert pairs(lint_cases(*cases)) == []
 
 
 def test_versions_of_one_test_and_other_material_are_other_questions() -> None:
@@ -111,8 +110,8 @@ def test_versions_of_one_test_and_other_material_are_other_questions() -> None:
     assert list(duplicates.finish()) == []
 
 
-def test_of_many_that_are_the_same_each_is_told_once(lint: Lint) -> None:
-    problems = lint(*(case(f"c{number}", "Who built the ark?") for number in range(50)))
+def test_of_many_that_are_the_same_each_is_told_once() -> None:
+    problems = lint_cases(*(case(f"c{number}", "Who built the ark?") for number in range(50)))
     assert [problem.line for problem in problems] == list(range(2, 51))
     assert all("test 'c0' at line 1" in problem.message for problem in problems)
 
@@ -144,11 +143,11 @@ def test_a_case_is_compared_with_few_others_however_many_there_are(beginning: st
     assert duplicates.compared < 12 * 3000
 
 
-def test_a_finding_is_silenced_by_either_of_the_two(lint: Lint) -> None:
+def test_a_finding_is_silenced_by_either_of_the_two() -> None:
     first, second = case("a", "Who built the ark?"), case("b", "Who built the ark?")
     hushed = {"lint": ["near-duplicate"]}
-    assert lint(case("a", "Who built the ark?", metadata=hushed), second) == []
-    assert lint(first, case("b", "Who built the ark?", metadata=hushed)) == []
+    assert lint_cases(case("a", "Who built the ark?", metadata=hushed), second) == []
+    assert lint_cases(first, case("b", "Who built the ark?", metadata=hushed)) == []
 
 
 def test_another_file_is_named() -> None:

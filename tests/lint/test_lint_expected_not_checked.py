@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from proctor.model import Assertion, Case, Problem
-
-Make = Callable[..., Case]
-Lint = Callable[..., list[Problem]]
-Codes = Callable[..., list[str]]
+from proctor.model import Assertion
+from support.linting import lint_cases, lint_codes, make_checked_case
 
 
 @pytest.mark.parametrize(
@@ -28,14 +24,14 @@ Codes = Callable[..., list[str]]
     ],
 )
 def test_a_judge_must_be_told_what_to_judge_by(
-    case: Make, codes: Codes, grader: str, params: dict[str, Any], fields: dict[str, Any], told: bool
+    grader: str, params: dict[str, Any], fields: dict[str, Any], told: bool
 ) -> None:
-    found = codes(case("Write a letter.", (grader, params), **fields))
+    found = lint_codes(make_checked_case("Write a letter.", (grader, params), **fields))
     assert ("judge-without-rubric" in found) is told
 
 
-def test_the_message_about_a_judge_begins_as_the_format_says(case: Make, lint: Lint) -> None:
-    (problem,) = lint(case("Write a letter.", ("llm_grader", {}), id="letter_3"))
+def test_the_message_about_a_judge_begins_as_the_format_says() -> None:
+    (problem,) = lint_cases(make_checked_case("Write a letter.", ("llm_grader", {}), id="letter_3"))
     assert problem.message.startswith("Test 'letter_3' uses llm_grader but missing 'rubric'")
 
 
@@ -51,12 +47,10 @@ def test_the_message_about_a_judge_begins_as_the_format_says(case: Make, lint: L
         (Assertion(grader="exact", params={"value": ""}, negated=True), None, False),
     ],
 )
-def test_an_empty_expected_answer_suggests_a_judge(
-    case: Make, lint: Lint, check: Any, expected: Any, told: bool
-) -> None:
+def test_an_empty_expected_answer_suggests_a_judge(check: Any, expected: Any, told: bool) -> None:
     found = [
         problem
-        for problem in lint(case("Write a letter.", check, expected=expected))
+        for problem in lint_cases(make_checked_case("Write a letter.", check, expected=expected))
         if problem.code == "empty-expected"
     ]
     assert len(found) == told
@@ -81,11 +75,11 @@ def test_an_empty_expected_answer_suggests_a_judge(
     ],
 )
 def test_json_that_is_compared_letter_by_letter_suggests_a_schema(
-    case: Make, lint: Lint, grader: str, value: str, told: bool
+    grader: str, value: str, told: bool
 ) -> None:
     found = [
         problem
-        for problem in lint(case("Who?", (grader, {"value": value})))
+        for problem in lint_cases(make_checked_case("Who?", (grader, {"value": value})))
         if problem.code == "json-expected"
     ]
     assert len(found) == told

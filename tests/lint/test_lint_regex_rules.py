@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.lint.regex_rules import BacktrackingRule
 from proctor.lint.regex_trees import attack_texts, is_ambiguous, longest_run, spelled_texts
-from proctor.model import Assertion, Case
-
-Make = Callable[..., Case]
-Codes = Callable[..., list[str]]
+from proctor.model import Assertion
+from support.linting import lint_codes, make_checked_case
 
 
 @pytest.mark.parametrize(
@@ -27,15 +23,15 @@ Codes = Callable[..., list[str]]
         (r"^granite$", False),
     ],
 )
-def test_a_pattern_that_matches_nothing_at_all(case: Make, codes: Codes, pattern: str, told: bool) -> None:
-    found = codes(case("Which?", ("regex", {"pattern": pattern})))
+def test_a_pattern_that_matches_nothing_at_all(pattern: str, told: bool) -> None:
+    found = lint_codes(make_checked_case("Which?", ("regex", {"pattern": pattern})))
     assert ("regex-empty" in found) is told
     assert "vacuous-empty" not in found  # one cause is told once
 
 
-def test_a_negated_pattern_may_match_an_empty_answer(case: Make, codes: Codes) -> None:
+def test_a_negated_pattern_may_match_an_empty_answer() -> None:
     unwanted = Assertion(grader="regex", params={"pattern": r"\d*"}, negated=True)
-    assert "regex-empty" not in codes(case("Which?", unwanted))
+    assert "regex-empty" not in lint_codes(make_checked_case("Which?", unwanted))
 
 
 SLOW = [
@@ -63,22 +59,22 @@ QUICK = [
 
 
 @pytest.mark.parametrize("pattern", SLOW)
-def test_a_repeat_in_a_repeat_that_takes_the_same_letters_backtracks(
-    case: Make, codes: Codes, pattern: str
-) -> None:
-    assert "regex-backtracking" in codes(case("Which?", ("regex", {"pattern": pattern})))
+def test_a_repeat_in_a_repeat_that_takes_the_same_letters_backtracks(pattern: str) -> None:
+    assert "regex-backtracking" in lint_codes(make_checked_case("Which?", ("regex", {"pattern": pattern})))
 
 
 @pytest.mark.parametrize("pattern", QUICK)
-def test_a_pattern_with_one_way_through_does_not(case: Make, codes: Codes, pattern: str) -> None:
-    assert "regex-backtracking" not in codes(case("Which?", ("regex", {"pattern": pattern})))
+def test_a_pattern_with_one_way_through_does_not(pattern: str) -> None:
+    assert "regex-backtracking" not in lint_codes(
+        make_checked_case("Which?", ("regex", {"pattern": pattern}))
+    )
 
 
 @pytest.mark.parametrize("pattern", [r"^(a|aa)+$", r"(?:ab|a|b)*$", r"(?:a|b|ab)+c"])
-def test_a_choice_in_a_repeat_is_tried_with_a_time_limit(case: Make, codes: Codes, pattern: str) -> None:
+def test_a_choice_in_a_repeat_is_tried_with_a_time_limit(pattern: str) -> None:
     assert not is_ambiguous(pattern)
     assert attack_texts(pattern)
-    assert "regex-backtracking" in codes(case("Which?", ("regex", {"pattern": pattern})))
+    assert "regex-backtracking" in lint_codes(make_checked_case("Which?", ("regex", {"pattern": pattern})))
 
 
 def test_a_full_match_can_fail_after_its_last_repeat() -> None:
@@ -87,10 +83,14 @@ def test_a_full_match_can_fail_after_its_last_repeat() -> None:
 
 
 @pytest.mark.slow
-def test_all_of_a_suites_slow_patterns_take_no_longer_than_their_budget(case: Make) -> None:
+def test_all_of_a_suites_slow_patterns_take_no_longer_than_their_budget() -> None:
     rule = BacktrackingRule()
     found = [
-        list(rule.check(case("?", ("regex", {"pattern": f"^(?:{n}|{n}{n})+$"})), lambda _one, _text: None))
+        list(
+            rule.check(
+                make_checked_case("?", ("regex", {"pattern": f"^(?:{n}|{n}{n})+$"})), lambda _one, _text: None
+            )
+        )
         for n in "abcdefghijklmnopqrstuvwxyzäöü"
     ]
     assert found[0]
@@ -130,8 +130,8 @@ def test_no_pattern_breaks_the_look_at_it(pattern: str) -> None:
         look(pattern)
 
 
-def test_a_very_long_pattern_is_left_alone(case: Make) -> None:
-    long = case("?", ("regex", {"pattern": "(a|b|ab)*" * 5000 + "c"}))
+def test_a_very_long_pattern_is_left_alone() -> None:
+    long = make_checked_case("?", ("regex", {"pattern": "(a|b|ab)*" * 5000 + "c"}))
     assert list(BacktrackingRule().check(long, lambda _one, _text: None)) == []
 
 

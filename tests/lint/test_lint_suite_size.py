@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from proctor.lint.suite_size import too_few_cases
-from proctor.model import Case
-
-Codes = Callable[..., list[str]]
-Make = Callable[..., Case]
+from support.linting import lint_codes, make_checked_case
 
 
 @pytest.mark.parametrize(("count", "told"), [(0, False), (1, True), (19, True), (20, False), (900, False)])
@@ -54,7 +50,9 @@ def test_several_suites_are_named_once_and_the_smallest_is_explained() -> None:
     ],
 )
 def test_an_estimate_of_tokens_may_be_off_by_a_factor_of_three(
-    case: Make, codes: Codes, asked: str, expected: Any, stated: Any, told: bool
+    asked: str, expected: Any, stated: Any, told: bool
 ) -> None:
-    estimated = case(asked, ("llm_grader", {}), expected=expected, metadata={"tokens_est": stated})
-    assert ("tokens-est" in codes(estimated)) is told
+    estimated = make_checked_case(
+        asked, ("llm_grader", {}), expected=expected, metadata={"tokens_est": stated}
+    )
+    assert ("tokens-est" in lint_codes(estimated)) is told

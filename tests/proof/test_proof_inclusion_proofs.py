@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from proctor.model import Case, Trial, Verdict
+from proctor.model import Verdict
 from proctor.proof import merkle
 from proctor.proof.canonical import canonical_json, parse_canonical
 from proctor.proof.dsse import Envelope, Signature
@@ -26,25 +24,25 @@ from proctor.proof.statement import (
     statement_data,
 )
 from proctor.verdicts import Counts
+from support.builders import NOON, make_case, make_trial
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SIZE = 5
 
 
 class Lines:
     """The lines of a bundle of five trials."""
 
-    def __init__(self, case: Callable[..., Case], trial: Callable[..., Trial]) -> None:
+    def __init__(self) -> None:
         secret = b"s" * 32
         self.cases = [
-            case_line(n, merkle.line_salt(secret, "cases", n), case(f"c{n}", f"question{n}"), "sha256:0")
+            case_line(n, merkle.line_salt(secret, "cases", n), make_case(f"c{n}", f"question{n}"), "sha256:0")
             for n in range(SIZE)
         ]
         self.trials = [
             trial_line(
                 n,
                 merkle.line_salt(secret, "trials", n),
-                trial(f"answer{n}", case_id=f"c{n}", position=n),
+                make_trial(f"answer{n}", case_id=f"c{n}", position=n),
                 Verdict.UNSCORED,
             )
             for n in range(SIZE)
@@ -81,8 +79,8 @@ class Lines:
 
 
 @pytest.fixture
-def lines(case: Callable[..., Case], trial: Callable[..., Trial]) -> Lines:
-    return Lines(case, trial)
+def lines() -> Lines:
+    return Lines()
 
 
 @pytest.mark.parametrize("number", range(SIZE))

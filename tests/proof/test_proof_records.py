@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +39,7 @@ from proctor.proof.records import (
     redacted_line,
     trial_line,
 )
+from support.builders import make_case, make_trial
 
 SALT = "5a" * 32
 
@@ -166,8 +166,8 @@ def test_a_header_has_no_folder() -> None:
     assert parse_header(header_line(suite)) == Suite(name="s", dialect="meridian", case_count=2)
 
 
-def test_a_hidden_line_has_the_leaf_of_the_whole_one(case: Callable[..., Case]) -> None:
-    line = case_line(1, SALT, case(), "sha256:1")
+def test_a_hidden_line_has_the_leaf_of_the_whole_one() -> None:
+    line = case_line(1, SALT, make_case(), "sha256:1")
     hidden = redacted_line(1, merkle.leaf_hash(line))
     assert parse_case_line(hidden) == RedactedLine(1, merkle.leaf_hash(line).hex())
     assert parse_trial_line(hidden) == RedactedLine(1, merkle.leaf_hash(line).hex())
@@ -214,8 +214,8 @@ def edited(line: bytes, **fields: Any) -> bytes:
         {"leaf": "00" * 32},
     ],
 )
-def test_a_trial_written_otherwise_is_refused(trial: Callable[..., Trial], fields: dict[str, Any]) -> None:
-    line = trial_line(0, SALT, trial("4"), Verdict.PASS)
+def test_a_trial_written_otherwise_is_refused(fields: dict[str, Any]) -> None:
+    line = trial_line(0, SALT, make_trial("4"), Verdict.PASS)
     with pytest.raises(ValueError, match=r"."):
         parse_trial_line(edited(line, **fields))
 
@@ -226,8 +226,8 @@ def test_a_leaf_that_is_no_digest_is_refused(leaf: str) -> None:
         parse_case_line(edited(redacted_line(0, b"1" * 32), leaf=leaf))
 
 
-def test_spaces_and_ends_are_refused(trial: Callable[..., Trial]) -> None:
-    line = trial_line(0, SALT, trial("4"), Verdict.PASS)
+def test_spaces_and_ends_are_refused() -> None:
+    line = trial_line(0, SALT, make_trial("4"), Verdict.PASS)
     for other in (line + b"\n", b" " + line, line.replace(b":", b": "), line[:-1]):
         with pytest.raises(ValueError, match=r"."):
             parse_trial_line(other)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +12,8 @@ from proctor.errors import ExitCode
 from proctor.model import Output, ToolCall, Verdict
 from proctor.proof.replay_comparison import AnswerSummary, compare_replay, summarize_answer
 from proctor.stats import wilson
+from support.builders import make_trial
 
-Make = Callable[..., Any]
 P, F, E, U = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 
 
@@ -95,9 +94,9 @@ def test_an_interval_counts_cases_and_not_repeats() -> None:
     assert compare_replay(before, after).identical.ci95 == wilson(2, 2)
 
 
-def test_an_answer_is_its_text_and_its_calls(trial: Make) -> None:
+def test_an_answer_is_its_text_and_its_calls() -> None:
     def digest(**fields: Any) -> bytes | None:
-        return summarize_answer(trial("", output=Output(**{"text": "t", **fields})), P).answer
+        return summarize_answer(make_trial("", output=Output(**{"text": "t", **fields})), P).answer
 
     call = ToolCall(name="f", arguments={"a": 1, "b": 2})
     base = digest(tool_calls=(call,))
@@ -112,4 +111,4 @@ def test_an_answer_is_its_text_and_its_calls(trial: Make) -> None:
         digest(tool_calls=(ToolCall(name="f", arguments={"a": 1, "b": 3}),)),
     ]
     assert base not in others
-    assert summarize_answer(trial(None), E).answer is None
+    assert summarize_answer(make_trial(None), E).answer is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
-from proctor.model import Assertion, Case, PassRule, Run, Score, Settings, Suite, TargetSpec, Trial, Verdict
+from proctor.model import Assertion, Case, PassRule, Run, Settings, Suite, TargetSpec, Trial, Verdict
 from proctor.proof.canonical import canonical_json, parse_canonical
 from proctor.proof.claims import ClaimCounter
 from proctor.proof.statement import (
@@ -32,11 +31,10 @@ from proctor.proof.statement import (
     portable_trial,
     statement_data,
 )
-from proctor.reports.runs.serialize import RunReport, case_results
+from proctor.reports.runs.serialize import case_results
 from proctor.targets import has_file_model
 from proctor.verdicts import Counts
-
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+from support.builders import NOON, make_case, make_report, make_score, make_trial
 
 
 def counts(passed: int, failed: int, errors: int = 0) -> Counts:
@@ -276,39 +274,33 @@ def test_a_warning_names_its_file_and_no_folder_of_it() -> None:
         ("https://example.org/r is down", "https://example.org/r is down"),
     ],
 )
-def test_what_went_wrong_is_told_without_folders_of_the_maker(
-    trial: Callable[..., Trial], score: Callable[..., Score], case: Callable[..., Case], said: str, shown: str
-) -> None:
-    failed, graded = trial(None), trial("x", replace(score(0), reason=said))
+def test_what_went_wrong_is_told_without_folders_of_the_maker(said: str, shown: str) -> None:
+    failed, graded = make_trial(None), make_trial("x", replace(make_score(0), reason=said))
     assert failed.failure is not None
     failed = replace(failed, failure=replace(failed.failure, message=said))
-    told = portable_trial(failed, case("a"), RUN).failure
+    told = portable_trial(failed, make_case("a"), RUN).failure
     assert told is not None
     assert told.message == shown
-    assert portable_trial(graded, case("a"), RUN).scores[0].reason == shown
+    assert portable_trial(graded, make_case("a"), RUN).scores[0].reason == shown
 
 
 @pytest.mark.parametrize("folder", ["", "/"])
-def test_a_suite_without_a_folder_takes_nothing_out_of_what_is_told(
-    trial: Callable[..., Trial], case: Callable[..., Case], folder: str
-) -> None:
-    failed = trial(None)
+def test_a_suite_without_a_folder_takes_nothing_out_of_what_is_told(folder: str) -> None:
+    failed = make_trial(None)
     assert failed.failure is not None
     failed = replace(failed, failure=replace(failed.failure, message="GET http://a.b/c: no /etc/d"))
     run = replace(RUN, suite=replace(RUN.suite, folder=folder))
-    assert portable_trial(failed, case("a"), run) == failed
+    assert portable_trial(failed, make_case("a"), run) == failed
 
 
-def test_the_value_of_a_variable_cannot_be_guessed_by_a_digest(
-    trial: Callable[..., Trial], score: Callable[..., Score], case: Callable[..., Case]
-) -> None:
+def test_the_value_of_a_variable_cannot_be_guessed_by_a_digest() -> None:
     asked = replace(
-        case("a"),
+        make_case("a"),
         variables=("PIN",),
         assertions=(Assertion(grader="contains", params={"value": "${{ PIN }}"}),),
     )
     of_value = assertion_digest(Assertion(grader="contains", params={"value": "4711"}))
-    shown = portable_trial(trial("x", replace(score(1), assertion=of_value)), asked, RUN)
+    shown = portable_trial(make_trial("x", replace(make_score(1), assertion=of_value)), asked, RUN)
     assert [one.assertion for one in shown.scores] == [assertion_digest(asked.assertions[0])]
 
 
@@ -328,22 +320,20 @@ def counted(run: Run, rows: list[tuple[Trial, Case]]) -> ClaimCounter:
 
 
 @pytest.fixture
-def rows(
-    trial: Callable[..., Trial], score: Callable[..., Score], case: Callable[..., Case]
-) -> list[tuple[Trial, Case]]:
+def rows() -> list[tuple[Trial, Case]]:
     """Three cases, asked twice each: one passes both times, one once, and of one an answer is missing."""
     values = {"a": (1, 1), "b": (0, 1), "c": (1, None)}
     return [
         (
-            trial(
+            make_trial(
                 None if value is None else "x",
-                *(() if value is None else (score(value),)),
+                *(() if value is None else (make_score(value),)),
                 case_id=name,
                 position=position,
                 repeat=repeat,
                 split="holdout" if name == "b" else "dev",
             ),
-            case(name),
+            make_case(name),
         )
         for position, (name, both) in enumerate(values.items())
         for repeat, value in enumerate(both)
@@ -369,11 +359,9 @@ def test_names_are_those_of_reports_and_the_public_gets_none_that_is_held_out(
 
 
 @pytest.mark.parametrize("rule", ["each", "any", "mean", "lower_bound"])
-def test_names_and_numbers_are_those_that_reports_have(
-    rows: list[tuple[Trial, Case]], reported: Callable[..., RunReport], rule: str
-) -> None:
+def test_names_and_numbers_are_those_that_reports_have(rows: list[tuple[Trial, Case]], rule: str) -> None:
     run = run_of(rule, repeats=2)
-    shown = reported(*rows, suite=run.suite, settings=run.settings)
+    shown = make_report(*rows, suite=run.suite, settings=run.settings)
     counting = counted(run, rows)
     named: dict[Verdict, list[str]] = {Verdict.PASS: [], Verdict.FAIL: []}
     for one in case_results(shown):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,11 +19,11 @@ from proctor.model import (
     SplitRule,
     Suite,
     TargetSpec,
-    Trial,
     Usage,
     Verdict,
 )
 from proctor.reports.runs.serialize import RunReport
+from support.builders import make_report, make_trial
 
 SUITE = Suite(
     name="kitchen | <sums>",
@@ -161,7 +160,7 @@ MADE: list[tuple[dict[str, Any], Case]] = [
 
 
 @pytest.fixture(scope="session")
-def mixed(trial: Callable[..., Trial], reported: Callable[..., RunReport]) -> RunReport:
+def mixed() -> RunReport:
     """Six cases, seven trials, all four verdicts, both splits, and texts that break careless formats."""
     positions: dict[str, int] = {}
     repeats: dict[str, int] = {}
@@ -170,9 +169,9 @@ def mixed(trial: Callable[..., Trial], reported: Callable[..., RunReport]) -> Ru
         position = positions.setdefault(case.id, len(positions))
         repeat = repeats[case.id] = repeats.get(case.id, -1) + 1
         given: dict[str, Any] = {"output": None, "failure": None, "sent": f"sha256:{position}"} | fields
-        made = trial(None, case_id=case.id, position=position, repeat=repeat, **given)
+        made = make_trial(None, case_id=case.id, position=position, repeat=repeat, **given)
         pairs.append((made, case))
-    return reported(
+    return make_report(
         *pairs,
         suite=SUITE,
         target=TargetSpec(name="openai:m-1", kind="openai", model="m-1", params=Params(max_tokens=50)),

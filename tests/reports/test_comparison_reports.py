@@ -23,18 +23,19 @@ from proctor.reports.comparison import json as comparing_json
 from proctor.reports.comparison import markdown
 from proctor.reports.comparison.chart import draw_chart
 from proctor.reports.comparison.text import ComparisonReport, render_text
+from support.builders import make_trial
+from support.golden import assert_golden
 
 Make = Callable[..., Any]
-Golden = Callable[[Path, str], None]
 GOLDEN = Path(__file__).parent / "golden"
 VERDICTS = {"+": Verdict.PASS, "-": Verdict.FAIL, "!": Verdict.ERROR, "?": Verdict.UNSCORED}
 CATEGORIES = ("letters | <b>", "numbers")
 
 
 @pytest.fixture(scope="module")
-def of(trial: Make) -> Callable[..., RunOutcomes]:
+def of() -> Callable[..., RunOutcomes]:
     """A run of one case for each word of signs (`+-!?`, one for each repeat)."""
-    made: Trial = trial("")
+    made: Trial = make_trial("")
 
     def make(name: str, signs: Sequence[str], **fields: Any) -> RunOutcomes:
         target, numbers = fields.pop("target", name), fields.pop("numbers", lambda _place: {})
@@ -117,16 +118,16 @@ def four(of: Make) -> ComparisonReport:
 # --- golden files ------------------------------------------------------------------------------------------
 
 
-def test_two_runs_are_told_as_their_golden_files_have_it(mixed: ComparisonReport, golden: Golden) -> None:
-    golden(GOLDEN / "compared.txt", text(mixed))
-    golden(GOLDEN / "compared.md", "".join(markdown.render(mixed)))
-    golden(GOLDEN / "compared.json", comparing_json.render(mixed))
+def test_two_runs_are_told_as_their_golden_files_have_it(mixed: ComparisonReport) -> None:
+    assert_golden(GOLDEN / "compared.txt", text(mixed))
+    assert_golden(GOLDEN / "compared.md", "".join(markdown.render(mixed)))
+    assert_golden(GOLDEN / "compared.json", comparing_json.render(mixed))
 
 
-def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonReport, golden: Golden) -> None:
-    golden(GOLDEN / "ranked.txt", text(four))
-    golden(GOLDEN / "ranked.md", "".join(markdown.render(four)))
-    golden(GOLDEN / "ranked.json", comparing_json.render(four))
+def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonReport) -> None:
+    assert_golden(GOLDEN / "ranked.txt", text(four))
+    assert_golden(GOLDEN / "ranked.md", "".join(markdown.render(four)))
+    assert_golden(GOLDEN / "ranked.json", comparing_json.render(four))
 
 
 # --- the verdict -------------------------------------------------------------------------------------------

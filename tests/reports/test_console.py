@@ -10,37 +10,40 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.model import Case, Judgment, Output, Score, SplitRule, Suite, Trial, Verdict
+from proctor.model import Judgment, Output, Score, SplitRule, Suite, Verdict
 from proctor.reports.runs.console import overview_lines, render_text, split_sizes_line, verdict_line
 from proctor.reports.runs.html import render as render_html
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import CaseResult, RunReport, TrialResult
+from support.builders import make_case, make_report, make_score, make_trial
+from support.golden import assert_golden
 
 
 def alone(row: TrialResult) -> CaseResult:
     return CaseResult(rows=(row,), verdict=row.verdict)
 
 
-def test_the_text_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(Path(__file__).parent / "golden" / "mixed.txt", "\n".join(render_text(mixed)) + "\n")
+def test_the_text_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(Path(__file__).parent / "golden" / "mixed.txt", "\n".join(render_text(mixed)) + "\n")
 
 
-def test_the_text_of_a_run_of_nothing_is_its_golden_file(
-    reported: Callable[..., RunReport], golden: Callable[[Path, str], None]
-) -> None:
-    golden(Path(__file__).parent / "golden" / "nothing.txt", "\n".join(render_text(reported())) + "\n")
+def test_the_text_of_a_run_of_nothing_is_its_golden_file() -> None:
+    assert_golden(
+        Path(__file__).parent / "golden" / "nothing.txt", "\n".join(render_text(make_report())) + "\n"
+    )
 
 
-def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-) -> None:
+def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart() -> None:
     judgments = tuple(
         Judgment(judge="j", prompt_digest="sha256:0", cost_usd=0.25, cached=cached)
         for cached in (True, False)
     )
     judged = Score(grader="llm_judge", name="kind", value=1.0, outcome=Verdict.PASS, judgments=judgments)
     asked, kept = (Output(text="x", cost_usd=0.5, cached=cached) for cached in (False, True))
-    made = reported((trial("x", judged, output=asked), case("a")), (trial("x", output=kept), case("b")))
+    made = make_report(
+        (make_trial("x", judged, output=asked), make_case("a")),
+        (make_trial("x", output=kept), make_case("b")),
+    )
     (footer,) = (line for line in render_text(made) if " · cost " in line)
     assert footer.endswith(" · 1 from the cache · 1 judgment reused · cost $0.5000 + $0.2500 for judging")
     assert "for judging, 1 from the cache, 1 judgment reused." in "".join(render([made]))
@@ -60,19 +63,20 @@ def test_the_opening_line_counts_both_splits(dev: int | None, holdout: int | Non
 
 
 @pytest.fixture
-def split(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
-) -> Callable[[int, int, int, int], RunReport]:
+def split() -> Callable[[int, int, int, int], RunReport]:
     """A split run of so many passed and all, dev and holdout."""
 
     def make(dev_passed: int, dev: int, holdout_passed: int, holdout: int) -> RunReport:
         parts = [("dev", dev_passed, dev), ("holdout", holdout_passed, holdout)]
         pairs = [
-            (trial("x", score(1.0 if number < passed else 0.0), split=name), case(f"{name}-{number}"))
+            (
+                make_trial("x", make_score(1.0 if number < passed else 0.0), split=name),
+                make_case(f"{name}-{number}"),
+            )
             for name, passed, total in parts
             for number in range(total)
         ]
-        return reported(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
+        return make_report(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
 
     return make
 
@@ -124,15 +128,20 @@ def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(split: Callable[...
 
 
 @pytest.fixture
-def tagged(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
-) -> Callable[..., RunReport]:
+def tagged() -> Callable[..., RunReport]:
     """A run of one passed and one failed trial for each word, whose letters are the tags of the former."""
 
     def make(*words: str, failed: tuple[str, ...] = ()) -> RunReport:
-        passed = [(trial("x", score(1.0)), case(f"p{n}", tags=tuple(word))) for n, word in enumerate(words)]
-        return reported(
-            *passed, *((trial("x", score(0.0)), case(f"f{n}", tags=tuple(w))) for n, w in enumerate(failed))
+        passed = [
+            (make_trial("x", make_score(1.0)), make_case(f"p{n}", tags=tuple(word)))
+            for n, word in enumerate(words)
+        ]
+        return make_report(
+            *passed,
+            *(
+                (make_trial("x", make_score(0.0)), make_case(f"f{n}", tags=tuple(w)))
+                for n, w in enumerate(failed)
+            ),
         )
 
     return make
@@ -175,11 +184,11 @@ def test_of_many_tags_those_on_most_cases_are_shown_and_the_others_counted(tagge
     assert text[start + 11] == "…and 5 more tags: proctor runs show 20260301-120000-abc123 --json"
 
 
-def test_a_tag_is_shown_on_one_line_of_bounded_length(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-) -> None:
+def test_a_tag_is_shown_on_one_line_of_bounded_length() -> None:
     tags = ("\x1b[31mred\n" + "x" * 300,)
-    made = reported(*((trial("x"), case(name, tags=tags if name != "c" else ())) for name in "abc"))
+    made = make_report(
+        *((make_trial("x"), make_case(name, tags=tags if name != "c" else ())) for name in "abc")
+    )
     (line,) = (line for line in render_text(made) if "xxx" in line)
     assert line.startswith(r"\x1b[31mred xxx")
     assert "\x1b" not in line
@@ -205,14 +214,11 @@ def test_no_number_of_a_run_stands_twice_on_a_screen(
     ("failed", "named", "more"), [(0, 0, None), (1, 1, None), (10, 10, None), (11, 10, 1), (14, 10, 4)]
 )
 def test_ten_of_those_that_did_not_pass_are_named_and_the_others_counted(
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    reported: Callable[..., RunReport],
-    failed: int,
-    named: int,
-    more: int | None,
+    failed: int, named: int, more: int | None
 ) -> None:
-    text = list(render_text(reported(*[(trial(None), case(str(number))) for number in range(failed)])))
+    text = list(
+        render_text(make_report(*[(make_trial(None), make_case(str(number))) for number in range(failed)]))
+    )
     assert sum(line.startswith("ERROR") for line in text) == named
     told = [line for line in text if line.startswith("…and")]
     command = "proctor runs show 20260301-120000-abc123 --failures"
@@ -227,38 +233,25 @@ def test_ten_of_those_that_did_not_pass_are_named_and_the_others_counted(
         (Verdict.ERROR, 2, "ERROR     c (repeat 2)  exact: wrong"),
     ],
 )
-def test_a_trial_is_told_in_one_line(
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    score: Callable[..., Score],
-    verdict: Verdict,
-    repeat: int,
-    line: str,
-) -> None:
-    made = trial("x", score(0.0, reason="wrong"), repeat=repeat)
-    assert verdict_line(alone(TrialResult(trial=made, verdict=verdict, case=case()))) == line
+def test_a_trial_is_told_in_one_line(verdict: Verdict, repeat: int, line: str) -> None:
+    made = make_trial("x", make_score(0.0, reason="wrong"), repeat=repeat)
+    assert verdict_line(alone(TrialResult(trial=made, verdict=verdict, case=make_case()))) == line
 
 
-def test_a_trial_that_passed_has_no_reason_and_no_trailing_space(
-    trial: Callable[..., Trial], case: Callable[..., Case], score: Callable[..., Score]
-) -> None:
-    row = TrialResult(trial=trial("x", score(1.0)), verdict=Verdict.PASS, case=case())
+def test_a_trial_that_passed_has_no_reason_and_no_trailing_space() -> None:
+    row = TrialResult(trial=make_trial("x", make_score(1.0)), verdict=Verdict.PASS, case=make_case())
     assert verdict_line(alone(row)) == "PASS      c"
 
 
-def test_a_long_reason_is_cut_with_a_sign(
-    trial: Callable[..., Trial], case: Callable[..., Case], score: Callable[..., Score]
-) -> None:
-    made = trial("x", score(0.0, reason="r" * 200))
-    line = verdict_line(alone(TrialResult(trial=made, verdict=Verdict.FAIL, case=case())))
+def test_a_long_reason_is_cut_with_a_sign() -> None:
+    made = make_trial("x", make_score(0.0, reason="r" * 200))
+    line = verdict_line(alone(TrialResult(trial=made, verdict=Verdict.FAIL, case=make_case())))
     assert line == "FAIL      c  " + ("exact: " + "r" * 200)[:99] + "…"
 
 
 @pytest.mark.parametrize("case_id", ["two\nlines", "over\rwritten", "\x1b[2Jgone"])
-def test_no_case_id_breaks_its_line_or_reaches_the_terminal(
-    trial: Callable[..., Trial], case: Callable[..., Case], case_id: str
-) -> None:
-    row = TrialResult(trial=trial(None, case_id=case_id), verdict=Verdict.ERROR, case=case(case_id))
+def test_no_case_id_breaks_its_line_or_reaches_the_terminal(case_id: str) -> None:
+    row = TrialResult(trial=make_trial(None, case_id=case_id), verdict=Verdict.ERROR, case=make_case(case_id))
     line = verdict_line(alone(row))
     assert line.isprintable()
 
@@ -291,11 +284,9 @@ def test_several_runs_are_compared_by_what_they_differ_in(
     assert [row.split("●")[0][12:].split()[:3] for row in rows] == [["2", "7", "28.6%"]] * 2
 
 
-def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-) -> None:
-    made = trial("x", output=Output(text="x", refused_params=("temperature", "seed")))
-    assert list(render_text(reported((made, case()))))[-2:] == [
+def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was() -> None:
+    made = make_trial("x", output=Output(text="x", refused_params=("temperature", "seed")))
+    assert list(render_text(make_report((made, make_case()))))[-2:] == [
         "Not applied, as the target does not take it: seed, temperature",
         "Run 20260301-120000-abc123",
     ]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from proctor.model import Case, Trial
 from proctor.reports.runs.csv import render
 from proctor.reports.runs.serialize import RunReport
+from support.builders import make_case, make_report, make_trial
+from support.golden import assert_golden
 
 COLUMNS = [
     "run",
@@ -42,8 +42,8 @@ def parsed(*runs: RunReport) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO("".join(render(runs)), newline="")))
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(Path(__file__).parent / "golden" / "mixed.csv", "".join(render([mixed])))
+def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(Path(__file__).parent / "golden" / "mixed.csv", "".join(render([mixed])))
 
 
 def test_every_trial_is_a_row_under_the_same_columns(mixed: RunReport) -> None:
@@ -53,8 +53,8 @@ def test_every_trial_is_a_row_under_the_same_columns(mixed: RunReport) -> None:
     assert [row["verdict"] for row in rows[:7]] == [row.verdict.value for row in mixed.rows()]
 
 
-def test_nothing_to_report_is_a_header(reported: Callable[..., RunReport]) -> None:
-    assert "".join(render([])) == "".join(render([reported()])) == ",".join(COLUMNS) + "\r\n"
+def test_nothing_to_report_is_a_header() -> None:
+    assert "".join(render([])) == "".join(render([make_report()])) == ",".join(COLUMNS) + "\r\n"
 
 
 def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed: RunReport) -> None:
@@ -93,17 +93,13 @@ def test_what_is_not_known_is_an_empty_cell(mixed: RunReport) -> None:
         "+1 or 2",
     ],
 )
-def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], text: str
-) -> None:
-    (row,) = parsed(reported((trial(text), case(text, text, category=text, tags=(text,)))))
+def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
+    (row,) = parsed(make_report((make_trial(text), make_case(text, text, category=text, tags=(text,)))))
     for column in ("output", "question", "category", "tags"):
         assert row[column] == f"'{text}"
 
 
 @pytest.mark.parametrize("text", ["-5", "+5", "-0.25", "5", "a=b", "'quoted'", "", " =1", "1+1"])
-def test_a_plain_text_or_a_signed_number_stays_as_it_is(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], text: str
-) -> None:
-    (row,) = parsed(reported((trial(text), case("c", text))))
+def test_a_plain_text_or_a_signed_number_stays_as_it_is(text: str) -> None:
+    (row,) = parsed(make_report((make_trial(text), make_case("c", text))))
     assert (row["output"], row["question"]) == (text, text)

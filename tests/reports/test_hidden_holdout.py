@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -25,7 +23,6 @@ from proctor.model import (
     SplitRule,
     Suite,
     ToolCall,
-    Trial,
     Usage,
     Verdict,
 )
@@ -33,6 +30,7 @@ from proctor.reports import REPORTS
 from proctor.reports.runs import console, trial_text
 from proctor.reports.runs.json import render_trials
 from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, seal, trial_record
+from support.builders import make_report, make_score, make_trial
 from support.records import plain
 
 SECRET = "kestrel"
@@ -87,25 +85,25 @@ def _output() -> Output:
 
 
 @pytest.fixture(scope="module")
-def whole(trial: Callable[..., Trial], reported: Callable[..., RunReport]) -> RunReport:
+def whole() -> RunReport:
     """Trials of all four verdicts that are held out, one with two answers, and one dev case."""
     failure = Failure(stage="target", kind="http", message=SECRET)
     made = [
-        trial(None, _score(1.0), case_id="c-passed", output=_output(), failure=None),
-        trial(None, _score(0.5), case_id="c-failed", output=_output(), failure=None),
-        trial(None, _score(0.0), case_id="c-gated", output=_output(), failure=None),
-        trial(None, _score(None), case_id="c-unscored", output=_output(), failure=None),
-        trial(None, case_id="c-broken", failure=failure),
+        make_trial(None, _score(1.0), case_id="c-passed", output=_output(), failure=None),
+        make_trial(None, _score(0.5), case_id="c-failed", output=_output(), failure=None),
+        make_trial(None, _score(0.0), case_id="c-gated", output=_output(), failure=None),
+        make_trial(None, _score(None), case_id="c-unscored", output=_output(), failure=None),
+        make_trial(None, case_id="c-broken", failure=failure),
     ]
     held = [
         (replace(one, split="holdout", position=place), _case(one.case_id)) for place, one in enumerate(made)
     ]
     open_case = Case(id="open", input=(Message(role="user", content="plain"),), tags=("t",))
-    dev = trial("shown", _score(1.0), case_id="open", split="dev", position=5)
+    dev = make_trial("shown", _score(1.0), case_id="open", split="dev", position=5)
     score = replace(dev.scores[0], name="kind", reason="", entries=(), judgments=(), details={})
     dev = replace(dev, scores=(score,))
     suite = Suite(name="s", dialect="meridian", split_rule=SplitRule())
-    return reported(*held, (dev, open_case), suite=suite)
+    return make_report(*held, (dev, open_case), suite=suite)
 
 
 @pytest.fixture(scope="module")
@@ -255,16 +253,17 @@ def test_junit_counts_what_is_sealed_and_says_so(shut: RunReport) -> None:
 
 
 @pytest.mark.slow
-def test_a_case_with_several_answers_is_sealed_as_one(
-    trial: Callable[..., Trial], reported: Callable[..., RunReport], score: Callable[..., Any]
-) -> None:
+def test_a_case_with_several_answers_is_sealed_as_one() -> None:
     case = replace(_case("a"), repeats=3)
     pairs = [
-        (trial(SECRET, score(value, reason=SECRET), case_id="a", repeat=repeat, split="holdout"), case)
+        (
+            make_trial(SECRET, make_score(value, reason=SECRET), case_id="a", repeat=repeat, split="holdout"),
+            case,
+        )
         for repeat, value in enumerate((1.0, 0.0, 0.0))
     ]
     suite = Suite(name="s", dialect="d", split_rule=SplitRule(), repeats_rule="mean")
-    made = reported(*pairs, suite=suite)
+    made = make_report(*pairs, suite=suite)
     text = displayed(replace(made, rows=lambda: map(seal, made.rows())))
     assert "FAIL      a  1 of 3 trials passed; sealed; --reveal shows it" in text["console"]
     assert not any(SECRET in shown for shown in text.values())

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
@@ -23,7 +23,6 @@ from proctor.model import (
     Suite,
     TargetSpec,
     ToolCall,
-    Trial,
     Usage,
     Verdict,
 )
@@ -31,6 +30,7 @@ from proctor.reports.runs import html
 from proctor.reports.runs.html import render
 from proctor.reports.runs.serialize import RunReport, TrialResult, seal
 from proctor.safe_text import escape_invisible
+from support.builders import make_report, make_trial
 
 PLAIN = "plain words"
 HOSTILE = (
@@ -100,7 +100,7 @@ def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
 
 
-def carrying(text: str, trial: Callable[..., Trial], reported: Callable[..., RunReport]) -> RunReport:
+def carrying(text: str) -> RunReport:
     """A run with that text in every field that takes one."""
     call = ToolCall(name=text, arguments={text: text}, output=text)
     message = Message(role=text, content=text, name=text, tool_calls=(call,))
@@ -135,10 +135,12 @@ def carrying(text: str, trial: Callable[..., Trial], reported: Callable[..., Run
         file_changes=text,
         refused_params=(text,),
     )
-    failed = trial(None, score, case_id=text, output=output, failure=None, target=text, split="dev")
+    failed = make_trial(None, score, case_id=text, output=output, failure=None, target=text, split="dev")
     passed = replace(failed, scores=(replace(score, value=1.0, outcome=Verdict.PASS),), repeat=1)
-    broken = trial(None, case_id=text, failure=Failure(stage="target", kind=text, message=text), repeat=2)
-    return reported(
+    broken = make_trial(
+        None, case_id=text, failure=Failure(stage="target", kind=text, message=text), repeat=2
+    )
+    return make_report(
         *((one, case) for one in (failed, passed, broken)),
         id="run",
         suite=Suite(name=text, dialect=text, version=text, description=text, digest=text, suite_hash=text),
@@ -154,20 +156,16 @@ def carrying(text: str, trial: Callable[..., Trial], reported: Callable[..., Run
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_becomes_an_element_an_attribute_or_a_comment(
-    text: str, trial: Callable[..., Trial], reported: Callable[..., RunReport]
-) -> None:
-    plain, hostile = (read(carrying(one, trial, reported)) for one in (PLAIN, text))
+def test_no_text_becomes_an_element_an_attribute_or_a_comment(text: str) -> None:
+    plain, hostile = (read(carrying(one)) for one in (PLAIN, text))
     assert hostile.elements == plain.elements
     assert hostile.others == plain.others == []
     assert "<b>" not in text or "<b>" in hostile.text
     assert escape_invisible(text) in hostile.text
 
 
-def test_every_field_of_a_trial_that_did_not_pass_is_shown(
-    trial: Callable[..., Trial], reported: Callable[..., RunReport]
-) -> None:
-    told = read(carrying("Xy7", trial, reported))
+def test_every_field_of_a_trial_that_did_not_pass_is_shown() -> None:
+    told = read(carrying("Xy7"))
     assert told.text.count("Xy7") >= 40
     assert ("mark", "class", "fail") in told.values
 

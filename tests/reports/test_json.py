@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 from proctor.codec import encode
@@ -17,39 +16,36 @@ from proctor.reports.runs.json import (
     render_summary,
 )
 from proctor.reports.runs.serialize import RunReport, run_record, trial_record
+from support.builders import make_report
+from support.golden import assert_golden
 from support.records import plain
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def test_the_summary_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(GOLDEN / "summary.json", render_summary([mixed]))
+def test_the_summary_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(GOLDEN / "summary.json", render_summary([mixed]))
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(GOLDEN / "mixed.json", "".join(render([mixed])))
+def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(GOLDEN / "mixed.json", "".join(render([mixed])))
 
 
-def test_the_summary_is_one_object_of_runs_and_the_worst_exit_code(
-    mixed: RunReport, reported: Callable[..., RunReport]
-) -> None:
-    assert json.loads(render_summary([reported(), mixed])) == {
-        "runs": [plain(run_record(reported())), plain(run_record(mixed))],
+def test_the_summary_is_one_object_of_runs_and_the_worst_exit_code(mixed: RunReport) -> None:
+    assert json.loads(render_summary([make_report(), mixed])) == {
+        "runs": [plain(run_record(make_report())), plain(run_record(mixed))],
         "exit_code": 3,
     }
     assert json.loads(render_summary([])) == {"runs": [], "exit_code": 0}
 
 
-def test_the_file_is_the_summary_with_the_trials_of_each_run(
-    mixed: RunReport, reported: Callable[..., RunReport]
-) -> None:
-    runs = [mixed, reported(), mixed]
+def test_the_file_is_the_summary_with_the_trials_of_each_run(mixed: RunReport) -> None:
+    runs = [mixed, make_report(), mixed]
     whole = json.loads("".join(render(runs)))
     trials = [run.pop("trials") for run in whole["runs"]]
     assert whole == json.loads(render_summary(runs))
-    assert encode(trials) == encode(
-        [[plain(trial_record(run.run, row)) for row in run.rows()] for run in runs]
-    )
+    expected = [[plain(trial_record(run.run, row)) for row in run.rows()] for run in runs]
+    assert encode(trials) == encode(expected)
 
 
 def test_the_summary_ends_with_one_line_end(mixed: RunReport) -> None:

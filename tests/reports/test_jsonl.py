@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,12 @@ from proctor.reports.runs.jsonl import render
 from proctor.reports.runs.serialize import RunReport, trial_record
 from proctor.targets import TARGETS
 from proctor.targets.context import TargetContext
+from support.golden import assert_golden
 from support.records import plain
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(Path(__file__).parent / "golden" / "mixed.jsonl", "".join(render([mixed])))
+def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(Path(__file__).parent / "golden" / "mixed.jsonl", "".join(render([mixed])))
 
 
 def test_every_piece_is_one_trial_on_one_line(mixed: RunReport) -> None:

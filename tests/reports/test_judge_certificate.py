@@ -22,6 +22,7 @@ from proctor.reports.certificates.judge_certificate import (
     render_text,
 )
 from proctor.reports.runs.serialize import RunReport
+from support.builders import make_case, make_report, make_score, make_trial
 
 FOUND = Calibration(
     judge="sha256:" + "1" * 64,
@@ -109,16 +110,18 @@ def judges_in(report: RunReport) -> list[RunJudge]:
 
 
 @pytest.fixture
-def judged(reported: Callable[..., RunReport], trial: Any, case: Any, score: Any) -> Callable[..., RunReport]:
+def judged() -> Callable[..., RunReport]:
     """A run of which so many of 40 answers pass, each by a judgment; further scores and fields follow."""
 
     def make(passed: int, *more: Score, judges: tuple[str, ...] = ("j-1",), **fields: Any) -> RunReport:
         pairs = []
         for place in range(40):
             said = tuple(Judgment(judge=name, prompt_digest="sha256:p", passed=True) for name in judges)
-            mark = score(float(place < passed), grader="llm_judge", judgments=said)
-            pairs.append((trial("x", mark, *more, case_id=f"c{place}", position=place), case(f"c{place}")))
-        return reported(*pairs, **fields)
+            mark = make_score(float(place < passed), grader="llm_judge", judgments=said)
+            pairs.append(
+                (make_trial("x", mark, *more, case_id=f"c{place}", position=place), make_case(f"c{place}"))
+            )
+        return make_report(*pairs, **fields)
 
     return make
 
@@ -161,8 +164,8 @@ def test_no_rate_is_corrected_that_one_judgment_did_not_decide(
     assert rates == [None] * len(shown.tally.judge_stats.prompts)
 
 
-def test_a_score_that_does_not_count_changes_nothing(judged: Any, score: Any) -> None:
-    shown = replace(judged(22, score(1.0, weight=0.0)), calibrations=(FOUND,))
+def test_a_score_that_does_not_count_changes_nothing(judged: Any) -> None:
+    shown = replace(judged(22, make_score(1.0, weight=0.0)), calibrations=(FOUND,))
     assert judges_in(shown)[0].corrected_pass_rate is not None
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from proctor.model import Case, Output, Trial
+from proctor.model import Output
 from proctor.reports.runs.junit import render
 from proctor.reports.runs.serialize import RunReport
+from support.builders import make_case, make_report, make_trial
+from support.golden import assert_golden
 
 GATE = "below the gate: the gate (0.00, gate 0.5); score 0.75; "
 
@@ -19,14 +20,12 @@ def parsed(*runs: RunReport) -> ET.Element:
     return ET.fromstring("".join(render(runs)))
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(Path(__file__).parent / "golden" / "mixed.xml", "".join(render([mixed])))
+def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(Path(__file__).parent / "golden" / "mixed.xml", "".join(render([mixed])))
 
 
-def test_every_run_is_a_test_suite_with_its_counts(
-    mixed: RunReport, reported: Callable[..., RunReport]
-) -> None:
-    root = parsed(mixed, reported())
+def test_every_run_is_a_test_suite_with_its_counts(mixed: RunReport) -> None:
+    root = parsed(mixed, make_report())
     assert root.tag == "testsuites"
     counted = [
         {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
@@ -89,11 +88,9 @@ def test_characters_that_xml_cannot_hold_are_shown_as_escapes(mixed: RunReport) 
 
 
 @pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0xD800, 0xFFFE, 0xFFFF, 0x1F600])
-def test_any_character_anywhere_gives_xml_that_parses(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], code: int
-) -> None:
+def test_any_character_anywhere_gives_xml_that_parses(code: int) -> None:
     text = f"<{chr(code)}&\"']]>"
-    (suite,) = parsed(reported((trial(text, case_id=text), case(text, text)))).iter("testsuite")
+    (suite,) = parsed(make_report((make_trial(text, case_id=text), make_case(text, text)))).iter("testsuite")
     assert suite.find("testcase") is not None
 
 
@@ -112,19 +109,13 @@ def test_nothing_to_report_is_xml_too() -> None:
     ],
 )
 def test_times_are_seconds_with_three_decimals_and_their_sum_is_of_what_was_measured(
-    reported: Callable[..., RunReport],
-    case: Callable[..., Case],
-    trial: Callable[..., Trial],
-    latency_ms: float,
-    count: int,
-    each: str,
-    all_together: str,
+    latency_ms: float, count: int, each: str, all_together: str
 ) -> None:
     output = Output(text="4", latency_ms=latency_ms)
     made = [
-        (trial("4", case_id=f"c{place}", position=place, output=output), case(f"c{place}"))
+        (make_trial("4", case_id=f"c{place}", position=place, output=output), make_case(f"c{place}"))
         for place in range(count)
     ]
-    (suite,) = parsed(reported(*made)).iter("testsuite")
+    (suite,) = parsed(make_report(*made)).iter("testsuite")
     assert [test.attrib["time"] for test in suite.iter("testcase")] == [each] * count
     assert suite.attrib["time"] == all_together

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.model import Case, Trial
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import RunReport
 from proctor.safe_text import escape_invisible
+from support.builders import make_case, make_report, make_score, make_trial
+from support.golden import assert_golden
 
 
 def rendered(*runs: RunReport) -> str:
@@ -41,8 +41,8 @@ def blocks(text: str) -> list[str]:
     return found
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport, golden: Callable[[Path, str], None]) -> None:
-    golden(Path(__file__).parent / "golden" / "mixed.md", rendered(mixed))
+def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
+    assert_golden(Path(__file__).parent / "golden" / "mixed.md", rendered(mixed))
 
 
 def test_what_did_not_pass_is_shown_with_question_and_answer(mixed: RunReport) -> None:
@@ -62,10 +62,8 @@ def test_what_did_not_pass_is_shown_with_question_and_answer(mixed: RunReport) -
 
 
 @given(st.text(alphabet="`~ \n\tab", max_size=40))
-def test_no_answer_breaks_out_of_its_fence(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], answer: str
-) -> None:
-    text = rendered(reported((trial(answer), case("c", answer))))
+def test_no_answer_breaks_out_of_its_fence(answer: str) -> None:
+    text = rendered(make_report((make_trial(answer), make_case("c", answer))))
     assert blocks(text) == [answer, answer]
 
 
@@ -81,56 +79,41 @@ def test_a_name_cannot_break_a_heading_or_a_table(mixed: RunReport) -> None:
 
 
 @pytest.mark.parametrize("count", [50, 51, 60])
-def test_at_most_fifty_are_shown_and_the_others_counted(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], count: int
-) -> None:
+def test_at_most_fifty_are_shown_and_the_others_counted(count: int) -> None:
     text = rendered(
-        reported(*[(trial(None, case_id=str(number)), case(str(number))) for number in range(count)])
+        make_report(
+            *[(make_trial(None, case_id=str(number)), make_case(str(number))) for number in range(count)]
+        )
     )
     assert text.count("<details>") == text.count("</details>") == 50
     assert ("…and" in text) == (count > 50)
     assert count == 50 or f"…and {count - 50} more that did not pass" in text
 
 
-def test_where_all_passed_nothing_is_listed(
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    reported: Callable[..., RunReport],
-    score: Callable[..., object],
-) -> None:
-    text = rendered(reported((trial("4", score(1.0)), case())))
+def test_where_all_passed_nothing_is_listed() -> None:
+    text = rendered(make_report((make_trial("4", make_score(1.0)), make_case())))
     assert "**1 of 1 passed** (100.0%, 95 % interval 21–100%)" in text
     assert "## Not passed" not in text
 
 
-def test_a_run_of_nothing_has_dashes_for_its_rates(reported: Callable[..., RunReport]) -> None:
-    assert "**0 of 0 passed** (–, 95 % interval –)" in rendered(reported())
+def test_a_run_of_nothing_has_dashes_for_its_rates() -> None:
+    assert "**0 of 0 passed** (–, 95 % interval –)" in rendered(make_report())
 
 
-def _loud(count: int, letters: int, **fields: Any) -> Callable[..., RunReport]:
+def _loud(count: int, letters: int, **fields: Any) -> RunReport:
     """A run of so many trials that failed with answers of so many letters."""
-
-    def make(
-        trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-    ) -> RunReport:
-        pairs = [(trial("😀" * letters, case_id=f"c{number}"), case(f"c{number}")) for number in range(count)]
-        return reported(*pairs, **fields)
-
-    return make
+    numbers = range(count)
+    pairs = [(make_trial("😀" * letters, case_id=f"c{n}"), make_case(f"c{n}")) for n in numbers]
+    return make_report(*pairs, **fields)
 
 
 @pytest.mark.parametrize(
     ("runs", "count", "letters"), [(1, 60, 5_000), (3, 30, 2_000), (40, 2, 9), (900, 1, 9)]
 )
 def test_a_report_fits_a_comment_with_the_numbers_of_all_runs_first(
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    reported: Callable[..., RunReport],
-    runs: int,
-    count: int,
-    letters: int,
+    runs: int, count: int, letters: int
 ) -> None:
-    loud = _loud(count, letters)(trial, case, reported)
+    loud = _loud(count, letters)
     made = [replace(loud, run=replace(loud.run, id=f"run-{number:03}")) for number in range(runs)]
     text = rendered(*made)
     assert len(text.encode("utf-16-le")) // 2 <= 65_536
@@ -145,23 +128,15 @@ def test_a_report_fits_a_comment_with_the_numbers_of_all_runs_first(
         assert text.endswith("`-o report.html` has every run with its trials.\n")
 
 
-def test_a_long_answer_is_cut_with_a_word_on_the_rest(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-) -> None:
-    text = rendered(reported((trial("x" * 10_000), case())))
+def test_a_long_answer_is_cut_with_a_word_on_the_rest() -> None:
+    text = rendered(make_report((make_trial("x" * 10_000), make_case())))
     assert "x… (7,000 more characters)" in text
 
 
 @given(st.text(alphabet="<>&\"'`*_@#1[]\\ab \n", max_size=40))
-def test_no_name_or_reason_breaks_out_of_its_line(
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    reported: Callable[..., RunReport],
-    score: Callable[..., Any],
-    text: str,
-) -> None:
-    made = trial("4", score(0.0, name=text, reason=text), case_id=text)
-    found = rendered(reported((made, case(text))))
+def test_no_name_or_reason_breaks_out_of_its_line(text: str) -> None:
+    made = make_trial("4", make_score(0.0, name=text, reason=text), case_id=text)
+    found = rendered(make_report((made, make_case(text))))
     (line,) = [line for line in found.splitlines() if line.startswith("<details>")]
     tags = re.findall(r"<[^>]*>?", line.replace("<!-- -->", ""))
     assert tags == ["<details>", "<summary>", "<b>", "</b>", "<code>", "</code>", "</summary>"]

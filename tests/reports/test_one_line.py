@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from msgspec.structs import replace
 
 from proctor.model import Case, Failure, Message, Output, Score, Trial, Verdict
 from proctor.reports.runs.one_line import summarize_verdict
 from proctor.reports.runs.serialize import TrialResult, seal
+from support.builders import NOON
 
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CASE = Case(id="a", input=(Message(role="user", content="?"),))
 
 

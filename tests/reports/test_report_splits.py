@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.model import Case, SplitRule, Suite, Trial, Verdict
+from proctor.model import SplitRule, Suite, Verdict
 from proctor.reports.runs.console import render_text
 from proctor.reports.runs.markdown import render
-from proctor.reports.runs.serialize import RunReport, run_record
+from proctor.reports.runs.serialize import run_record
 from proctor.reports.runs.splits import smallest_drop, split_notes
 from proctor.stats import newcombe
 from proctor.verdicts import Counts
+from support.builders import make_case, make_report, make_score, make_trial
 from support.records import plain
 
 
@@ -166,15 +164,16 @@ def test_there_is_a_warning_exactly_where_the_interval_of_more_than_one_case_end
     assert warned == (interval[1] < 0 and min(dev[1], holdout[1]) > 1)
 
 
-def test_every_form_that_has_numbers_has_the_notes_and_later_looks(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport], score: Any
-) -> None:
+def test_every_form_that_has_numbers_has_the_notes_and_later_looks() -> None:
     pairs = [
-        (trial("x", score(1.0 if split == "dev" else 0.0), split=split), case(f"{split}-{number}"))
+        (
+            make_trial("x", make_score(1.0 if split == "dev" else 0.0), split=split),
+            make_case(f"{split}-{number}"),
+        )
         for split, count in (("dev", 8), ("holdout", 2))
         for number in range(count)
     ]
-    made = reported(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
+    made = make_report(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
     (note,) = plain(run_record(made))["split_notes"]
     for looks, told in ((None, False), (1, False), (2, True), (1234, True)):
         seen = replace(made, looks=looks)

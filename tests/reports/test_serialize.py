@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from proctor.model import Attachment, Case, Message, Output, Score, Settings, ToolCall, Trial, Usage, Verdict
+from proctor.model import Attachment, Case, Message, Output, Score, Settings, ToolCall, Usage, Verdict
 from proctor.reports.runs.serialize import (
     RunReport,
     failure_reason,
@@ -15,6 +14,7 @@ from proctor.reports.runs.serialize import (
     run_record,
     trial_record,
 )
+from support.builders import make_case, make_report, make_score, make_trial
 from support.records import plain
 
 RUN = [
@@ -143,8 +143,8 @@ def test_a_runs_numbers_are_those_of_its_trials(mixed: RunReport) -> None:
     assert (row["started_at"], row["finished_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T12:00:02.500000Z")
 
 
-def test_a_run_of_nothing_has_every_field_and_no_rate(reported: Callable[..., RunReport]) -> None:
-    row = plain(run_record(reported(finished_at=None)))
+def test_a_run_of_nothing_has_every_field_and_no_rate() -> None:
+    row = plain(run_record(make_report(finished_at=None)))
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
     absent = ("pass_rate", "ci95", "mean_score", "cost_usd", "suite_hash", "finished_at")
     assert {name: row[name] for name in absent} == dict.fromkeys(absent)
@@ -187,19 +187,15 @@ def test_an_answer_has_all_that_came_with_it(mixed: RunReport) -> None:
     )
 
 
-def test_a_usage_has_its_tokens_also_when_they_are_0(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-) -> None:
-    run = reported((trial("x", output=Output(text="", usage=Usage(input_tokens=3))), case()))
+def test_a_usage_has_its_tokens_also_when_they_are_0() -> None:
+    run = make_report((make_trial("x", output=Output(text="", usage=Usage(input_tokens=3))), make_case()))
     (row,) = trials_of(run)
     assert row["usage"] == {"input_tokens": 3, "output_tokens": 0, "cached_tokens": 0}
 
 
-def test_a_score_at_its_defaults_has_every_field(
-    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., RunReport]
-) -> None:
+def test_a_score_at_its_defaults_has_every_field() -> None:
     score = Score(grader="exact", name="e", value=1.0, outcome=Verdict.PASS)
-    (row,) = trials_of(reported((trial("x", scores=(score,)), case())))
+    (row,) = trials_of(make_report((make_trial("x", score), make_case())))
     assert row["scores"][0] == {
         "grader": "exact",
         "name": "e",
@@ -240,35 +236,29 @@ def test_a_question_names_what_is_attached_and_which_tools_are_called() -> None:
     assert question_text(Case(id="c", input=(called,))) == "assistant: [calls look] [calls sum]"
 
 
-def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores(
-    trial: Callable[..., Trial], score: Callable[..., Score]
-) -> None:
-    assert failure_reason(trial(None)) == "timeout: Too late."
-    missed = score(0.0, name="short", reason="12 words\nof 5")
+def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores() -> None:
+    assert failure_reason(make_trial(None)) == "timeout: Too late."
+    missed = make_score(0.0, name="short", reason="12 words\nof 5")
     assert (
-        failure_reason(trial("x", score(1.0), missed, score(None, name="kind")))
+        failure_reason(make_trial("x", make_score(1.0), missed, make_score(None, name="kind")))
         == "short: 12 words of 5; kind: unscored"
     )
 
 
-def test_a_gate_that_was_not_reached_is_named_first_with_the_score_that_is_kept(
-    trial: Callable[..., Trial], score: Callable[..., Score]
-) -> None:
-    gated = score(0.5, name="safe", reason="two of four", required=0.8)
-    made = trial("x", score(1.0, weight=9.0), score(0.0, name="short"), gated)
+def test_a_gate_that_was_not_reached_is_named_first_with_the_score_that_is_kept() -> None:
+    gated = make_score(0.5, name="safe", reason="two of four", required=0.8)
+    made = make_trial("x", make_score(1.0, weight=9.0), make_score(0.0, name="short"), gated)
     assert (
         failure_reason(made)
         == "below the gate: safe (0.50, gate 0.8); score 0.86; short: fail; safe: two of four"
     )
-    alone = trial("x", score(0.0, name="only", weight=0.0, required=0.8))
+    alone = make_trial("x", make_score(0.0, name="only", weight=0.0, required=0.8))
     assert failure_reason(alone) == "below the gate: only (0.00, gate 0.8); only: fail"
 
 
 @pytest.mark.parametrize("odd", ["\r", "\x0b", "\x0c", "\x85", "\u2028", "\x1b[2J", "\x00"])
-def test_why_is_one_line_without_control_characters(
-    trial: Callable[..., Trial], score: Callable[..., Score], odd: str
-) -> None:
-    text = failure_reason(trial("x", score(0.0, reason=f"one{odd}two")))
+def test_why_is_one_line_without_control_characters(odd: str) -> None:
+    text = failure_reason(make_trial("x", make_score(0.0, reason=f"one{odd}two")))
     assert len(text.splitlines()) == 1
     assert text.isprintable()
 
@@ -279,14 +269,10 @@ def test_why_is_one_line_without_control_characters(
     ids=["below the threshold", "below its gate", "nothing counts"],
 )
 def test_a_trial_that_did_not_pass_always_has_a_reason(
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    reported: Callable[..., RunReport],
-    fields: dict[str, float],
-    threshold: float | None,
+    fields: dict[str, float], threshold: float | None
 ) -> None:
     close = Score(grader="near", name="near", outcome=Verdict.PASS, **fields)  # type: ignore[arg-type]
-    run = reported((trial("x", close), case()), settings=Settings(threshold=threshold))
+    run = make_report((make_trial("x", close), make_case()), settings=Settings(threshold=threshold))
     assert [bool(failure_reason(row.trial)) for row in run.rows() if row.verdict is not Verdict.PASS] == [
         True
     ]

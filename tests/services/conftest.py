@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from proctor.services import events
 from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
 from proctor.stores import open_store
+from support.sessions import MakeRuns
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +61,7 @@ def session(
 
 
 @pytest.fixture
-def make(session: Callable[[], RunSession]) -> Callable[..., Awaitable[list[events.RunFinished]]]:
+def make(session: Callable[[], RunSession]) -> MakeRuns:
     """Makes the runs of a request; suites and targets may be one word each."""
 
     async def run(suites: str = "", targets: str = "echo", **fields: Any) -> list[events.RunFinished]:

@@ -11,9 +11,9 @@ from time import sleep
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
 from proctor.stores.sqlite.store import SqliteStore
+from support.waiting import PATIENCE_S, wait_until
 
 Open = Callable[[], SqliteAnswerCache]
 

@@ -6,9 +6,7 @@ import random
 import shutil
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,14 @@ from msgspec.structs import replace
 
 from proctor.codec import sent_digest
 from proctor.errors import StoreError, UsageError
-from proctor.model import HoldoutAccess, Label, Run, Suite, TargetSpec, Verdict
+from proctor.model import HoldoutAccess, Label, Run, Suite, Verdict
 from proctor.stores.sqlite.integrity import check_store
 from proctor.stores.sqlite.salvage import salvage_store
 from proctor.stores.sqlite.store import SqliteStore
+from support.builders import ECHO, NOON, make_case, make_trial
+from support.stores import begin_run
 
 PAGE = 4096
-ECHO = TargetSpec(name="echo", kind="echo")
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KEYS = {
     "trials": "rowid",
     "cases": "rowid",
@@ -41,8 +39,8 @@ Contents = dict[str, dict[tuple[Any, ...], tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="module")
-def store_path(tmp_path_factory: pytest.TempPathFactory, case: Any, trial: Any) -> Path:
-    return _large_store(tmp_path_factory.mktemp("large") / "s.db", case, trial)
+def store_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _large_store(tmp_path_factory.mktemp("large") / "s.db")
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +49,14 @@ def pages_of(store_path: Path) -> Rows:
         return {table: _pages_of_rows(db, table, key) for table, key in KEYS.items()}
 
 
-def _large_store(path: Path, case: Any, trial: Any) -> Path:
+def _large_store(path: Path) -> Path:
     """Three runs of 1,500 trials, some of them of many pages, and one that was deleted."""
     dice = random.Random(7)
     with closing(SqliteStore.open_file(str(path))) as store:
         for number in range(4):
             writer = store.open_suite_writer()
             for position in range(1500):
-                one = case(f"s{number}-c{position}", "?" * dice.choice((9, 90, 6000)))
+                one = make_case(f"s{number}-c{position}", "?" * dice.choice((9, 90, 6000)))
                 writer.add(one, sent_digest(one))
             digest = f"sha256:{number}"
             suite = writer.commit(Suite(name=f"s{number}", dialect="d", digest=digest, case_count=1500))
@@ -66,7 +64,7 @@ def _large_store(path: Path, case: Any, trial: Any) -> Path:
             store.add_run(run)
             for position in range(1500):
                 text = "x" * dice.choice((10, 300, 3000, 12_000))
-                answer = trial(text, case_id=f"s{number}-c{position}", position=position)
+                answer = make_trial(text, case_id=f"s{number}-c{position}", position=position)
                 store.save_trial(run.id, answer, Verdict.PASS)
                 if position % 50 == 0:
                     store.add_label(Label(run=run.id, case_id=str(position), by="me", passed=True))
@@ -174,12 +172,10 @@ def _check_that_nothing_misleads(path: Path, marked: tuple[tuple[str, int, int],
 
 
 @pytest.mark.slow
-def test_what_waits_in_the_log_of_a_killed_process_is_kept(
-    store_path: Path, tmp_path: Path, trial: Callable[..., Any]
-) -> None:
+def test_what_waits_in_the_log_of_a_killed_process_is_kept(store_path: Path, tmp_path: Path) -> None:
     shutil.copy(store_path, tmp_path / "s.db")
     store = SqliteStore.open_file(str(tmp_path / "s.db"))
-    store.save_trial("r0", trial("late", position=1600), Verdict.PASS)
+    store.save_trial("r0", make_trial("late", position=1600), Verdict.PASS)
     store.flush()
     for ending in ("", "-wal"):  # as a kill at this moment leaves them
         shutil.copy(tmp_path / f"s.db{ending}", tmp_path / f"killed.db{ending}")
@@ -203,14 +199,14 @@ def test_a_truncated_store_keeps_what_is_left(store_path: Path, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_new_run_in_a_repaired_store_gets_no_trials_of_a_lost_one(
-    store_path: Path, pages_of: Rows, tmp_path: Path, begin: Callable[..., Run]
+    store_path: Path, pages_of: Rows, tmp_path: Path
 ) -> None:
     shutil.copy(store_path, tmp_path / "s.db")
     _damage(tmp_path / "s.db", set().union(*pages_of["runs"].values()), random.Random(1))
     done = salvage_store(tmp_path / "s.db", tmp_path / "new.db")
     assert (done.kept["runs"], done.kept["trials"]) == (0, 4500)
     with closing(SqliteStore.open_file(str(tmp_path / "new.db"))) as store:
-        begin(store, "fresh")
+        begin_run(store, "fresh")
         assert store.count_verdicts("fresh") == {}
 
 

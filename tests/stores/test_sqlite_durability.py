@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.errors import StoreError
 from proctor.model import Run, Verdict
 from proctor.stores.sqlite.store import SqliteStore
+from support.builders import make_trial
+from support.stores import begin_run
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -59,11 +61,11 @@ def _writer(
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.003])
 def test_a_killed_process_loses_nothing_older_than_a_tenth_of_a_second(
-    tmp_path: Path, opened: Open, begin: Begin, pause_s: float
+    tmp_path: Path, opened: Open, pause_s: float
 ) -> None:
     lost: set[int] = set()
     for attempt in range(20):  # again, as this machine may be busy with something else
-        lost = _lost_when_killed(tmp_path / f"{attempt}.db", opened, begin, pause_s)
+        lost = _lost_when_killed(tmp_path / f"{attempt}.db", opened, begin_run, pause_s)
         if not lost:
             break
     assert not lost
@@ -93,11 +95,9 @@ def _lost_when_killed(path: Path, opened: Open, begin: Begin, pause_s: float) ->
     return old - set(kept)
 
 
-def test_a_store_whose_writer_was_killed_can_be_written_on(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_a_store_whose_writer_was_killed_can_be_written_on(tmp_path: Path, opened: Open) -> None:
     path = tmp_path / "kept.db"
-    begin(opened(path))
+    begin_run(opened(path))
     process = _writer(path, "r1", 100_000)
     assert process.stdout is not None
     for _ in range(500):
@@ -107,7 +107,7 @@ def test_a_store_whose_writer_was_killed_can_be_written_on(
     process.communicate()
     store = opened(path)
     before = sum(store.count_verdicts("r1").values())
-    store.save_trial("r1", trial("new", position=10**6), Verdict.FAIL)
+    store.save_trial("r1", make_trial("new", position=10**6), Verdict.FAIL)
     store.flush()
     assert store.count_verdicts("r1") == {Verdict.PASS: before, Verdict.FAIL: 1}
     with sqlite3.connect(path) as db:
@@ -115,16 +115,14 @@ def test_a_store_whose_writer_was_killed_can_be_written_on(
     db.close()
 
 
-def test_two_processes_and_this_one_write_at_once(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_two_processes_and_this_one_write_at_once(tmp_path: Path, opened: Open) -> None:
     path = tmp_path / "kept.db"
     store = opened(path)
     for run_id in ("a", "b", "mine"):
-        begin(store, run_id)
+        begin_run(store, run_id)
     processes = [_writer(path, run_id, 400, pause_s=0.0005) for run_id in ("a", "b")]
     for position in range(400):
-        store.save_trial("mine", trial("x", position=position), Verdict.PASS)
+        store.save_trial("mine", make_trial("x", position=position), Verdict.PASS)
         sleep(0.0005)
     for process in processes:
         _, complaint = process.communicate()
@@ -133,9 +131,9 @@ def test_two_processes_and_this_one_write_at_once(
     assert [store.count_verdicts(run_id) for run_id in ("a", "b", "mine")] == [{Verdict.PASS: 400}] * 3
 
 
-def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: Open, begin: Begin) -> None:
+def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: Open) -> None:
     path = tmp_path / "kept.db"
-    begin(opened(path))
+    begin_run(opened(path))
 
     def small_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
@@ -149,29 +147,25 @@ def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: 
     assert kept
 
 
-def test_an_error_while_writing_is_told_to_whoever_hands_over_next(
-    tmp_path: Path, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_an_error_while_writing_is_told_to_whoever_hands_over_next(tmp_path: Path) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
+    begin_run(store)
     other = sqlite3.connect(store.path)
     other.execute("DROP TABLE trials")
     other.close()
-    store.save_trial("r1", trial("x"), Verdict.PASS)
-    for method in (store.flush, lambda: store.save_trial("r1", trial("x"), Verdict.PASS), store.close):
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)
+    for method in (store.flush, lambda: store.save_trial("r1", make_trial("x"), Verdict.PASS), store.close):
         with pytest.raises(StoreError, match="no such table"):
             method()
     store.close()
 
 
-def test_another_ones_long_transaction_is_waited_for(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_another_ones_long_transaction_is_waited_for(tmp_path: Path, opened: Open) -> None:
     store = opened(tmp_path / "kept.db")
-    begin(store)
+    begin_run(store)
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    store.save_trial("r1", trial("x"), Verdict.PASS)
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)
     sleep(0.15)
     assert store.count_verdicts("r1") == {}
     other.execute("COMMIT")
@@ -180,22 +174,20 @@ def test_another_ones_long_transaction_is_waited_for(
     assert store.count_verdicts("r1") == {Verdict.PASS: 1}
 
 
-def test_what_is_used_after_closing_is_told_in_a_sentence(
-    tmp_path: Path, begin: Begin, trial: Callable[..., Any]
-) -> None:
+def test_what_is_used_after_closing_is_told_in_a_sentence(tmp_path: Path) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
+    begin_run(store)
     store.close()
     with pytest.raises(StoreError, match="cannot be used"):
         store.run("r1")
     with pytest.raises(StoreError):
-        store.save_trial("r1", trial("x"), Verdict.PASS)
+        store.save_trial("r1", make_trial("x"), Verdict.PASS)
 
 
-def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: Open, begin: Begin) -> None:
+def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: Open) -> None:
     first = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(first, "a")
-    begin(first, "b")
+    begin_run(first, "a")
+    begin_run(first, "b")
     first.close()
     store = opened(tmp_path / "kept.db")
     claims = (

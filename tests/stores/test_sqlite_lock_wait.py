@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from lock_holder import LockHolder
-from patience import wait_until
 from proctor.errors import StoreError
-from proctor.model import Run, Verdict
+from proctor.model import Verdict
 from proctor.stores.sqlite import lock_wait, trial_writer
 from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
 from proctor.stores.sqlite.connection import open_database as opened_file
 from proctor.stores.sqlite.store import SqliteStore
+from support.builders import make_trial
+from support.processes import LockHolder
+from support.stores import begin_run
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
 Open = Callable[[Path], SqliteStore]
-Begin = Callable[..., Run]
-Make = Callable[..., Any]
 Hold = Callable[[Path], LockHolder]
 
 
@@ -49,14 +49,14 @@ def patience_s(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Make, hold: Hold, patience_s: float
+    tmp_path: Path, opened: Open, hold: Hold, patience_s: float
 ) -> None:
     store = opened(tmp_path / "kept.db")
-    begin(store)
+    begin_run(store)
     store.protect()
     holder = hold(tmp_path / "kept.db")
     for position in range(300):
-        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", position=position), Verdict.PASS)
     wait_until(lambda: store.health().locked_s > 5 * patience_s)
     assert store.health().waiting == 300
     assert not store.flush(0.01)
@@ -67,12 +67,12 @@ def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
 
 
 def test_a_store_of_a_short_command_gives_up_in_a_sentence(
-    tmp_path: Path, begin: Begin, trial: Make, hold: Hold, patience_s: float
+    tmp_path: Path, hold: Hold, patience_s: float
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    run = begin(store)
+    run = begin_run(store)
     hold(tmp_path / "kept.db")
-    store.save_trial("r1", trial("x"), Verdict.PASS)
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)
     methods: list[Callable[[], object]] = [
         store.flush,
         lambda: store.update_run(run),
@@ -84,11 +84,11 @@ def test_a_store_of_a_short_command_gives_up_in_a_sentence(
 
 
 def test_a_wait_of_two_seconds_is_told_once(
-    tmp_path: Path, opened: Open, begin: Begin, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, opened: Open, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock_wait, "NOTICE_AFTER_S", 0.1)
     store = opened(tmp_path / "kept.db")
-    run = begin(store)
+    run = begin_run(store)
     told: list[str] = []
     store.on_wait(told.append)
     holder = hold(tmp_path / "kept.db")
@@ -102,15 +102,15 @@ def test_a_wait_of_two_seconds_is_told_once(
 
 @pytest.mark.parametrize(("rows", "text"), [(trial_writer.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])
 def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Make, hold: Hold, rows: int, text: str
+    tmp_path: Path, opened: Open, hold: Hold, rows: int, text: str
 ) -> None:
     store = opened(tmp_path / "kept.db")
-    begin(store)
+    begin_run(store)
     store.protect()
     holder = hold(tmp_path / "kept.db")
     for position in range(rows):
         assert not store.is_full()
-        store.save_trial("r1", trial(text, position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial(text, position=position), Verdict.PASS)
     assert store.is_full()
     holder.let_go()
     store.flush()
@@ -119,16 +119,16 @@ def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
 
 
 def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
-    tmp_path: Path, opened: Open, begin: Begin, trial: Make, hold: Hold
+    tmp_path: Path, opened: Open, hold: Hold
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
-    begin(store, "r2")
+    begin_run(store)
+    begin_run(store, "r2")
     store.protect()
-    store.save_trial("r1", trial("before"), Verdict.PASS)
+    store.save_trial("r1", make_trial("before"), Verdict.PASS)
     store.flush()
     hold(tmp_path / "kept.db")
-    store.save_trial("r1", trial("after", position=1), Verdict.PASS)
+    store.save_trial("r1", make_trial("after", position=1), Verdict.PASS)
     with pytest.raises(StoreError, match="The run and its answers are now in"):
         store.close()
     (new,) = tmp_path.glob("kept-rescued-*.db")
@@ -140,14 +140,14 @@ def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
 
 
 def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
-    tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
+    begin_run(store)
     store.protect()
     hold(tmp_path / "kept.db")
     for position in range(7):
-        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", position=position), Verdict.PASS)
     monkeypatch.setattr(
         "proctor.stores.sqlite.rescue.find_folders", lambda _path: [tmp_path / "no such folder"]
     )
@@ -156,13 +156,13 @@ def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
 
 
 def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
-    tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
+    begin_run(store)
     store.protect()
     hold(tmp_path / "kept.db")
-    store.save_trial("r1", trial("x"), Verdict.PASS)
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)
     full, free = tmp_path / "full", tmp_path / "free"
     for folder in (full, free):
         folder.mkdir()
@@ -183,13 +183,13 @@ def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
 
 
 def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
-    tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
-    begin(store)
+    begin_run(store)
     store.protect()
     hold(tmp_path / "kept.db")
-    store.save_trial("r1", trial("x"), Verdict.PASS)
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)
     insert = trial_writer._insert_rows
 
     def insert_unless_full(db: sqlite3.Connection, rows: Any) -> None:

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from proctor.codec import target_digest
 from proctor.errors import StoreError
-from proctor.model import Label, Run
+from proctor.model import Label
 from proctor.stores.sqlite.connection import is_writable
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite.store import SqliteStore
+from support.stores import begin_run
 
 Open = Callable[[Path], SqliteStore]
 
@@ -215,11 +216,11 @@ def test_an_empty_file_and_a_missing_folder_become_a_store(tmp_path: Path, opene
 
 @pytest.mark.parametrize("name", [":memory:", "file:x.db?mode=memory", "a b'c\"d%.db", "ü🦉.db"])
 def test_a_name_with_a_meaning_for_sqlite_is_the_name_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: Callable[..., Run], name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     store = SqliteStore.open_file(name)
-    begin(store)
+    begin_run(store)
     store.close()
     again = SqliteStore.open_file(name)
     assert [run.id for run in again.runs()] == ["r1"]

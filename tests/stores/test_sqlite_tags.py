@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from proctor.errors import StoreError
-from proctor.model import Run, Suite, TargetSpec
+from proctor.model import Run, Suite
 from proctor.stores.sqlite.store import SqliteStore
+from support.builders import ECHO
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def begin(tmp_path: Path) -> Callable[..., None]:
                     id=run_id,
                     group="g",
                     suite=suite,
-                    target=TargetSpec(name="echo", kind="echo"),
+                    target=ECHO,
                     started_at=datetime(2026, 3, 1, tzinfo=UTC),
                     tags=tags,
                 )

@@ -14,17 +14,16 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.codec import encode, sent_digest, target_digest
-from proctor.model import Case, Message, ResponseFormat, Suite, TargetSpec, Tool, Trial, Verdict
+from proctor.model import Case, Message, ResponseFormat, Suite, Tool, Trial, Verdict
 from proctor.services.suites.builtin_suites import TIERS, builtin_path
 from proctor.services.suites.load import load_suite
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite.store import SqliteStore
+from support.builders import ECHO, make_case, make_trial
+from support.waiting import PATIENCE_S
 
 Open = Callable[[Path], SqliteStore]
-Make = Callable[..., Any]
-ECHO = TargetSpec(name="echo", kind="echo")
 
 
 class OldStore:
@@ -84,11 +83,11 @@ def old(path: Path) -> Iterator[OldStore]:
 
 
 def test_suites_of_an_earlier_store_become_versions_in_their_order(
-    old: OldStore, path: Path, opened: Open, case: Make
+    old: OldStore, path: Path, opened: Open
 ) -> None:
     for number, digest in enumerate(("sha256:aa", "sha256:bb", "sha256:aa")):  # the last with other tags
-        old.suite(case(digest, tags=(str(number),)), digest=digest, version=f"file {number}")
-    old.suite(case("other"), digest="sha256:aa", name="other")
+        old.suite(make_case(digest, tags=(str(number),)), digest=digest, version=f"file {number}")
+    old.suite(make_case("other"), digest="sha256:aa", name="other")
     store = opened(path)
     found = [
         (one.suite.name, one.suite.version, one.suite.digest[7:], one.current) for one in store.versions()
@@ -102,13 +101,13 @@ def test_suites_of_an_earlier_store_become_versions_in_their_order(
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_a_built_in_suite_of_an_earlier_store_gets_its_own_name_and_keeps_its_runs(
-    tier: str, old: OldStore, path: Path, opened: Open, case: Make
+    tier: str, old: OldStore, path: Path, opened: Open
 ) -> None:
     digest = load_suite(builtin_path(tier)).suite.digest
-    old.run("r1", old.suite(case("x"), digest=digest, name=tier))
-    old.run("r2", old.suite(case("y"), digest="sha256:aa", name=tier))  # a suite of the user's
-    old.run("r3", old.suite(case("z"), digest=digest, name="copy"))
-    old.suite(case("u"), digest=digest, name=f"{tier}@v1")  # as a store of deleted suites has it
+    old.run("r1", old.suite(make_case("x"), digest=digest, name=tier))
+    old.run("r2", old.suite(make_case("y"), digest="sha256:aa", name=tier))  # a suite of the user's
+    old.run("r3", old.suite(make_case("z"), digest=digest, name="copy"))
+    old.suite(make_case("u"), digest=digest, name=f"{tier}@v1")  # as a store of deleted suites has it
     store = opened(path)
     own = f"builtin:{tier}"
     assert {run.id: run.suite.name for run in store.runs()} == {"r1": own, "r2": tier, "r3": "copy"}
@@ -119,12 +118,12 @@ def test_a_built_in_suite_of_an_earlier_store_gets_its_own_name_and_keeps_its_ru
 
 
 def test_runs_of_an_earlier_store_show_as_before_with_their_versions(
-    old: OldStore, path: Path, opened: Open, case: Make, trial: Make
+    old: OldStore, path: Path, opened: Open
 ) -> None:
-    first = old.suite(case("x"), digest="sha256:aa", version="file 1")
-    old.suite(case("y"), digest="sha256:bb")
-    copy = old.suite(case("x"), digest="sha256:aa", name="copy")  # its cases were there already
-    answers = [trial("one", case_id="x"), trial("two", case_id="x", repeat=1)]
+    first = old.suite(make_case("x"), digest="sha256:aa", version="file 1")
+    old.suite(make_case("y"), digest="sha256:bb")
+    copy = old.suite(make_case("x"), digest="sha256:aa", name="copy")  # its cases were there already
+    answers = [make_trial("one", case_id="x"), make_trial("two", case_id="x", repeat=1)]
     old.run("r1", first, *answers)
     old.run("r2", copy, answers[0])
     store = opened(path)
@@ -142,7 +141,7 @@ def test_runs_of_an_earlier_store_show_as_before_with_their_versions(
     assert current is not None
     assert current.version == "v1"  # it was run last
     assert [one.saved_at.isoformat() for one in store.versions("s")][:1] == ["2026-01-01T12:00:00+00:00"]
-    found = store.find_prior_answers(sent_digest(case("x")), target_digest(ECHO))
+    found = store.find_prior_answers(sent_digest(make_case("x")), target_digest(ECHO))
     assert [(one.run, one.trial.output.text) for one in found if one.trial.output] == [
         ("r2", "one"),
         ("r1", "one"),
@@ -152,9 +151,9 @@ def test_runs_of_an_earlier_store_show_as_before_with_their_versions(
 
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[1]", b'{"suite": 7}', b'{"suite": {"name": []}}', 7])
 def test_what_is_damaged_in_an_earlier_store_stays_and_the_rest_can_be_read(
-    old: OldStore, path: Path, opened: Open, case: Make, body: object
+    old: OldStore, path: Path, opened: Open, body: object
 ) -> None:
-    suite = old.suite(case("x"), digest="sha256:aa")
+    suite = old.suite(make_case("x"), digest="sha256:aa")
     old.run("r1", suite)
     old.run("r2", suite)
     old.db.execute("UPDATE runs SET body = ? WHERE id = 'r1'", (body,))

@@ -8,22 +8,21 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.codec import sent_digest
-from proctor.model import Case, Run, Suite, Verdict
+from proctor.model import Case, Suite, Verdict
 from proctor.stores.sqlite import suite_writer
 from proctor.stores.sqlite.integrity import check_store
 from proctor.stores.sqlite.orphan_rows import count_leftovers, delete_leftovers
 from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.store import SqliteStore
+from support.builders import make_case, make_trial
+from support.stores import begin_run
+from support.waiting import PATIENCE_S, wait_until
 
 Open = Callable[[Path], SqliteStore]
-Begin = Callable[..., Run]
-Make = Callable[..., Any]
 
 # Adds cases until there is a file `stop`, and keeps them then.
 _SAVES = """
@@ -78,13 +77,13 @@ def _count(store: SqliteStore, table: str, which: str = "1") -> int:
 
 @pytest.mark.slow
 def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_before_its_end(
-    tmp_path: Path, store: SqliteStore, begin: Begin, trial: Make
+    tmp_path: Path, store: SqliteStore
 ) -> None:
-    begin(store)
+    begin_run(store)
     process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path], stdout=subprocess.PIPE, text=True)
     wait_until(lambda: _count(store, "suite_cases") > 3000)
     for position in range(30):
-        store.save_trial("r1", trial("x", position=position), Verdict.PASS)
+        store.save_trial("r1", make_trial("x", position=position), Verdict.PASS)
         store.flush()
         assert store.suite("large") is None
     assert process.poll() is None  # it was being saved all the while
@@ -97,29 +96,25 @@ def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_bef
 
 
 @pytest.mark.slow
-def test_a_save_that_was_killed_leaves_no_suite_and_the_next_one_cleans_up(
-    store: SqliteStore, case: Make
-) -> None:
-    kept = _save(store, [case("old")], "old")
+def test_a_save_that_was_killed_leaves_no_suite_and_the_next_one_cleans_up(store: SqliteStore) -> None:
+    kept = _save(store, [make_case("old")], "old")
     process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path])
     wait_until(lambda: _count(store, "suite_cases") > 3000)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert [saved.suite for saved in store.versions()] == [kept]
-    _save(store, [case("new")])
+    _save(store, [make_case("new")])
     assert _count(store, "contents") == _count(store, "suite_cases") == _count(store, "cases") == 2
-    assert _cases(store, kept) == [case("old")]
+    assert _cases(store, kept) == [make_case("old")]
 
 
-def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(
-    store: SqliteStore, case: Make, small_batches: int
-) -> None:
+def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(store: SqliteStore, small_batches: int) -> None:
     writer = store.open_suite_writer()
 
     def interrupt() -> None:
         try:
             for number in range(3 * small_batches):
-                writer.add(each := case(f"c{number}"), sent_digest(each))
+                writer.add(each := make_case(f"c{number}"), sent_digest(each))
             raise KeyboardInterrupt
         finally:
             writer.discard()
@@ -128,13 +123,13 @@ def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(
         interrupt()
     assert _count(store, "suite_cases") == 3 * small_batches  # removing a million would take seconds
     assert not store.versions()
-    _save(store, [case("new")])
+    _save(store, [make_case("new")])
     assert _count(store, "contents") == _count(store, "suite_cases") == _count(store, "cases") == 1
 
 
 @pytest.mark.slow
-def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStore, case: Make) -> None:
-    kept = _save(store, [case("old")], "old")
+def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStore) -> None:
+    kept = _save(store, [make_case("old")], "old")
     process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path])
     wait_until(lambda: _count(store, "suite_cases") > 3000)
     with closing(RunLocks(store.path)) as claims:
@@ -148,29 +143,27 @@ def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStor
     with closing(RunLocks(store.path)) as claims:
         delete_leftovers(store._db, claims)
     assert _count(store, "contents") == _count(store, "suite_cases") == _count(store, "cases") == 1
-    assert _cases(store, kept) == [case("old")]
+    assert _cases(store, kept) == [make_case("old")]
 
 
 def test_a_save_that_goes_on_is_not_cleaned_up_by_others(
-    store: SqliteStore, opened: Open, begin: Begin, case: Make, small_batches: int
+    store: SqliteStore, opened: Open, small_batches: int
 ) -> None:
-    cases = [case(f"c{number}") for number in range(5 * small_batches)]
+    cases = [make_case(f"c{number}") for number in range(5 * small_batches)]
     writer = store.open_suite_writer()
     for each in cases:
         writer.add(each, sent_digest(each))
     other = opened(Path(store.path))
     _save(other, cases[:10], "other")
-    begin(other, "r9")
+    begin_run(other, "r9")
     other.delete_run("r9")
     other.delete_version("other", "v1")
     suite = writer.commit(Suite(name="s", dialect="d", digest="sha256:" + "3" * 64, case_count=len(cases)))
     assert _cases(store, suite) == cases
 
 
-def test_a_suite_that_is_there_already_is_not_written_again(
-    store: SqliteStore, case: Make, small_batches: int
-) -> None:
-    cases = [case(f"c{number}") for number in range(5 * small_batches + 7)]
+def test_a_suite_that_is_there_already_is_not_written_again(store: SqliteStore, small_batches: int) -> None:
+    cases = [make_case(f"c{number}") for number in range(5 * small_batches + 7)]
     first = _save(store, cases)
     before = store._db.total_changes
     assert _save(store, cases) == first
@@ -179,11 +172,11 @@ def test_a_suite_that_is_there_already_is_not_written_again(
 
 @pytest.mark.parametrize("length", [100, 250, 300, 650])
 def test_a_suite_that_begins_like_another_has_its_own_cases(
-    store: SqliteStore, case: Make, small_batches: int, length: int
+    store: SqliteStore, small_batches: int, length: int
 ) -> None:
-    cases = [case(f"c{number}") for number in range(5 * small_batches)]
+    cases = [make_case(f"c{number}") for number in range(5 * small_batches)]
     first = _save(store, cases)
-    others = [case(f"other{number}") for number in range(length - 250)] if length > 250 else []
+    others = [make_case(f"other{number}") for number in range(length - 250)] if length > 250 else []
     second = _save(store, [*cases[: min(length, 250)], *others], "second")
     assert _cases(store, second) == [*cases[: min(length, 250)], *others]
     assert _cases(store, first) == cases
@@ -191,22 +184,22 @@ def test_a_suite_that_begins_like_another_has_its_own_cases(
 
 
 def test_a_dropped_suite_leaves_nothing_even_where_much_was_written(
-    store: SqliteStore, case: Make, small_batches: int
+    store: SqliteStore, small_batches: int
 ) -> None:
-    kept = _save(store, [case("kept")], "kept")
+    kept = _save(store, [make_case("kept")], "kept")
     writer = store.open_suite_writer()
     for number in range(5 * small_batches):
-        writer.add(case(f"c{number}"), sent_digest(case(f"c{number}")))
-    writer.add(case("kept"), sent_digest(case("kept")))
+        writer.add(make_case(f"c{number}"), sent_digest(make_case(f"c{number}")))
+    writer.add(make_case("kept"), sent_digest(make_case("kept")))
     writer.discard()
     assert (_count(store, "contents"), _count(store, "suite_cases"), _count(store, "cases")) == (1, 1, 1)
-    assert _cases(store, kept) == [case("kept")]
+    assert _cases(store, kept) == [make_case("kept")]
 
 
 def test_dropping_a_suite_takes_no_case_from_another_that_was_saved_meanwhile(
-    store: SqliteStore, opened: Open, case: Make, small_batches: int
+    store: SqliteStore, opened: Open, small_batches: int
 ) -> None:
-    cases = [case(f"c{number}") for number in range(5 * small_batches)]
+    cases = [make_case(f"c{number}") for number in range(5 * small_batches)]
     writer = store.open_suite_writer()
     for each in cases:
         writer.add(each, sent_digest(each))
@@ -216,9 +209,9 @@ def test_dropping_a_suite_takes_no_case_from_another_that_was_saved_meanwhile(
 
 
 def test_two_that_save_the_same_at_once_keep_it_once(
-    store: SqliteStore, opened: Open, case: Make, small_batches: int
+    store: SqliteStore, opened: Open, small_batches: int
 ) -> None:
-    cases = [case(f"c{number}") for number in range(5 * small_batches)]
+    cases = [make_case(f"c{number}") for number in range(5 * small_batches)]
     other = opened(Path(store.path))
     writers = [store.open_suite_writer(), other.open_suite_writer()]
     for each in cases:

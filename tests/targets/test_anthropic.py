@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Tool, ToolCall, Usage
 from proctor.targets.api.anthropic import open_target
-
-if TYPE_CHECKING:
-    from tests.targets.conftest import Service
+from support.builders import make_prompt, make_spec
+from support.endpoints import Service
 
 Make = Callable[..., Any]
 
@@ -41,13 +40,13 @@ def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-async def test_the_request_has_the_documented_form(
-    service: Service, opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_the_request_has_the_documented_form(service: Service, opening: Make) -> None:
     service.reply(REPLY)
-    target = await open_target(spec("anthropic", endpoint=service.url), opening(PROCTOR_API_KEY="pk"))
+    target = await open_target(make_spec("anthropic", endpoint=service.url), opening(PROCTOR_API_KEY="pk"))
     await target.answer(
-        ask(("system", "Be brief."), "one", "two", ("assistant", "yes"), ("system", "Be kind."), "three")
+        make_prompt(
+            ("system", "Be brief."), "one", "two", ("assistant", "yes"), ("system", "Be kind."), "three"
+        )
     )
     (seen,) = service.seen
     assert (seen.method, seen.path) == ("POST", "/v1/messages")
@@ -67,10 +66,10 @@ async def test_the_request_has_the_documented_form(
     }
 
 
-async def test_the_reply_becomes_an_output(service: Service, opening: Make, spec: Make, ask: Make) -> None:
+async def test_the_reply_becomes_an_output(service: Service, opening: Make) -> None:
     service.reply(REPLY)
-    target = await open_target(spec("anthropic", endpoint=f"{service.url}/v1", max_tokens=7), opening())
-    output = await target.answer(ask("2+2?"))
+    target = await open_target(make_spec("anthropic", endpoint=f"{service.url}/v1", max_tokens=7), opening())
+    output = await target.answer(make_prompt("2+2?"))
     assert output.text == "Four."
     assert output.usage == Usage(input_tokens=35, output_tokens=3, cached_tokens=20)
     assert (output.model, output.finish_reason) == ("claude-x-20260101", "end_turn")
@@ -81,16 +80,18 @@ async def test_the_reply_becomes_an_output(service: Service, opening: Make, spec
     assert "system" not in service.seen[0].body
 
 
-async def test_tools_are_read_and_sent(service: Service, opening: Make, spec: Make, ask: Make) -> None:
+async def test_tools_are_read_and_sent(service: Service, opening: Make) -> None:
     call = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Oslo"}}
     service.reply({**REPLY, "content": [call], "stop_reason": "tool_use"})
-    target = await open_target(spec("anthropic", endpoint=service.url, seed=None), opening())
-    output = await target.answer(ask("hello"))
+    target = await open_target(make_spec("anthropic", endpoint=service.url, seed=None), opening())
+    output = await target.answer(make_prompt("hello"))
     assert output.text == ""
     assert output.tool_calls == (ToolCall(name="weather", arguments={"city": "Oslo"}, id="t1"),)
     assert output.refused_params == ()
     assistant = Message(role="assistant", tool_calls=output.tool_calls)
-    await target.answer(ask("hello", assistant, Message(role="tool", name="weather", content="rain"), "and?"))
+    await target.answer(
+        make_prompt("hello", assistant, Message(role="tool", name="weather", content="rain"), "and?")
+    )
     assert service.seen[1].body["messages"][1:] == [
         {"role": "assistant", "content": [call]},
         {
@@ -100,14 +101,12 @@ async def test_tools_are_read_and_sent(service: Service, opening: Make, spec: Ma
     ]
 
 
-async def test_a_schema_becomes_a_tool_whose_input_is_the_answer(
-    service: Service, opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_a_schema_becomes_a_tool_whose_input_is_the_answer(service: Service, opening: Make) -> None:
     given = {"type": "tool_use", "id": "t1", "name": "reply", "input": {"verdict": "yes"}}
     service.reply({**REPLY, "content": [given]})
-    target = await open_target(spec("anthropic", endpoint=service.url), opening())
+    target = await open_target(make_spec("anthropic", endpoint=service.url), opening())
     schema = {"type": "object", "properties": {"verdict": {"type": "string"}}}
-    output = await target.answer(ask("judge this", response_schema=schema))
+    output = await target.answer(make_prompt("judge this", response_schema=schema))
     body = service.seen[0].body
     assert body["tool_choice"] == {"type": "tool", "name": "reply"}
     assert [(tool["name"], tool["input_schema"]) for tool in body["tools"]] == [("reply", schema)]
@@ -120,13 +119,11 @@ TOOLS = (Tool(name="weather", description="The weather of a city.", parameters=P
 SCHEMA = {"type": "object"}
 
 
-async def test_tools_are_described_and_nobody_is_made_to_call_them(
-    service: Service, opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_tools_are_described_and_nobody_is_made_to_call_them(service: Service, opening: Make) -> None:
     call = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Oslo"}}
     service.reply({**REPLY, "content": [call], "stop_reason": "tool_use"})
-    target = await open_target(spec("anthropic", endpoint=service.url, seed=None), opening())
-    output = await target.answer(ask("hello", tools=TOOLS))
+    target = await open_target(make_spec("anthropic", endpoint=service.url, seed=None), opening())
+    output = await target.answer(make_prompt("hello", tools=TOOLS))
     body = service.seen[0].body
     assert body["tools"] == [
         {"name": "weather", "description": "The weather of a city.", "input_schema": PLACE},
@@ -146,12 +143,12 @@ async def test_tools_are_described_and_nobody_is_made_to_call_them(
     ],
 )
 async def test_a_form_of_the_answer_that_cannot_be_asked_for_is_told(
-    service: Service, opening: Make, spec: Make, ask: Make, fields: dict[str, Any], tools: list[str] | None
+    service: Service, opening: Make, fields: dict[str, Any], tools: list[str] | None
 ) -> None:
     given = {"type": "tool_use", "id": "t1", "name": "reply", "input": {}}
     service.reply({**REPLY, "content": [given]})
-    target = await open_target(spec("anthropic", endpoint=service.url, seed=None), opening())
-    output = await target.answer(ask("hello", **fields))
+    target = await open_target(make_spec("anthropic", endpoint=service.url, seed=None), opening())
+    output = await target.answer(make_prompt("hello", **fields))
     body = service.seen[0].body
     assert [tool["name"] for tool in body["tools"]] == tools if tools else "tools" not in body
     assert output.refused_params == ("response_format",)
@@ -179,8 +176,6 @@ async def test_a_form_of_the_answer_that_cannot_be_asked_for_is_told(
 async def test_a_refused_parameter_is_dropped_remembered_and_told(
     service: Service,
     opening: Make,
-    spec: Make,
-    ask: Make,
     message: str,
     fields: dict[str, Any],
     told: tuple[str, ...],
@@ -188,21 +183,21 @@ async def test_a_refused_parameter_is_dropped_remembered_and_told(
 ) -> None:
     service.reply({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, 400)
     service.reply(REPLY)
-    target = await open_target(spec("anthropic", endpoint=service.url), opening())
-    prompt = ask("hello", **fields)
+    target = await open_target(make_spec("anthropic", endpoint=service.url), opening())
+    prompt = make_prompt("hello", **fields)
     for _ in range(2):
         assert (await target.answer(prompt)).refused_params == told
     assert [gone & set(seen.body) for seen in service.seen] == [gone, set(), set()]
 
 
-async def test_an_overloaded_service_is_busy(service: Service, opening: Make, spec: Make, ask: Make) -> None:
+async def test_an_overloaded_service_is_busy(service: Service, opening: Make) -> None:
     service.reply({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, 529)
-    target = await open_target(spec("anthropic", endpoint=service.url), opening())
+    target = await open_target(make_spec("anthropic", endpoint=service.url), opening())
     with pytest.raises(TargetError, match="Overloaded") as caught:
-        await target.answer(ask("hello"))
+        await target.answer(make_prompt("hello"))
     assert caught.value.busy
 
 
-async def test_the_service_itself_needs_its_key(opening: Make, spec: Make) -> None:
+async def test_the_service_itself_needs_its_key(opening: Make) -> None:
     with pytest.raises(UsageError, match="ANTHROPIC_API_KEY"):
-        await open_target(spec("anthropic"), opening(OPENAI_API_KEY="sk-o"))
+        await open_target(make_spec("anthropic"), opening(OPENAI_API_KEY="sk-o"))

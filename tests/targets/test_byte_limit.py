@@ -8,11 +8,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from proctor.errors import AnswerTooLarge, TargetError
@@ -20,9 +19,8 @@ from proctor.model import TargetSpec
 from proctor.targets import TARGETS
 from proctor.targets.byte_limit import ByteLimit
 from proctor.targets.context import TargetContext
-
-if TYPE_CHECKING:
-    from tests.targets.conftest import Service
+from support.builders import make_prompt, make_spec
+from support.endpoints import Service, serve_app
 
 Make = Callable[..., Any]
 LIMIT = 2**21
@@ -75,10 +73,10 @@ def spec_of(kind: str, folder: Path, text: str) -> TargetSpec:
 
 @pytest.mark.parametrize("kind", ["command", "cli", "replay", "scripted", "function"])
 async def test_a_larger_answer_is_an_error_that_names_the_limit_and_the_flag(
-    tmp_path: Path, opening: Make, ask: Make, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, opening: Make, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    prompt = replace(ask("hello"), case_id="a")
+    prompt = replace(make_prompt("hello"), case_id="a")
     assert await answer(spec_of(kind, tmp_path, SMALL), limited(opening), prompt) == SMALL
     assert await answer(spec_of(kind, tmp_path, LARGE[:-1]), limited(opening), prompt) == LARGE[:-1]
     with pytest.raises(TargetError, match=r"2,097,15[23].*--max-answer-bytes") as caught:
@@ -87,24 +85,22 @@ async def test_a_larger_answer_is_an_error_that_names_the_limit_and_the_flag(
 
 
 @pytest.mark.parametrize("kind", ["command", "cli"])
-async def test_an_answer_in_a_file_has_the_same_limit(
-    tmp_path: Path, opening: Make, ask: Make, kind: str
-) -> None:
+async def test_an_answer_in_a_file_has_the_same_limit(tmp_path: Path, opening: Make, kind: str) -> None:
     line = of_python(tmp_path, f"import sys; open(sys.argv[1], 'w').write('x' * {LIMIT + 1})")
     spec = TargetSpec(name=kind, kind=kind, model=f"{line} {{OUTPUT_FILE}}")
     with pytest.raises(TargetError, match=r"2,097,153 bytes, and at most 2,097,152"):
-        await answer(spec, limited(opening), ask("hello"))
+        await answer(spec, limited(opening), make_prompt("hello"))
 
 
 @pytest.mark.parametrize("function", ["text", "output"])
 async def test_what_a_function_returns_has_the_limit_in_either_form(
-    tmp_path: Path, opening: Make, ask: Make, monkeypatch: pytest.MonkeyPatch, function: str
+    tmp_path: Path, opening: Make, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     spec = spec_of("function", tmp_path, "x" * (LIMIT + 20))
     spec = replace(spec, model=f"answers{LIMIT + 20}:{function}")
     with pytest.raises(AnswerTooLarge):
-        await answer(spec, limited(opening), ask("hello"))
+        await answer(spec, limited(opening), make_prompt("hello"))
 
 
 REPLIES: dict[str, Callable[[str], Any]] = {
@@ -117,25 +113,28 @@ REPLIES: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("kind", REPLIES)
 async def test_a_larger_reply_of_a_service_is_an_error_that_tells_its_size(
-    service: Service, opening: Make, spec: Make, ask: Make, kind: str
+    service: Service, opening: Make, kind: str
 ) -> None:
     fitting = "x" * (LIMIT - 1000)
     for text in (SMALL, fitting):
         service.reply(REPLIES[kind](text))
-        assert await answer(spec(kind, endpoint=service.url), limited(opening), ask("hello")) == text
+        assert (
+            await answer(make_spec(kind, endpoint=service.url), limited(opening), make_prompt("hello"))
+            == text
+        )
         service._replies.clear()
     body = json.dumps(REPLIES[kind](LARGE)).encode()
     service.reply(body)
     with pytest.raises(AnswerTooLarge, match=f"{len(body):,} bytes, and at most 2,097,152") as caught:
-        await answer(spec(kind, endpoint=service.url), limited(opening), ask("hello"))
+        await answer(make_spec(kind, endpoint=service.url), limited(opening), make_prompt("hello"))
     assert not caught.value.transient
 
 
-async def served(spec: Make, opening: TargetContext, prompt: Any, reply: Callable[..., Any]) -> str:
+async def served(opening: TargetContext, prompt: Any, reply: Callable[..., Any]) -> str:
     app = web.Application()
     app.router.add_post("/v1/chat/completions", reply)
-    async with TestServer(app) as server:
-        return await answer(spec("openai", endpoint=str(server.make_url("/v1"))), opening, prompt)
+    async with serve_app(app) as url:
+        return await answer(make_spec("openai", endpoint=f"{url}/v1"), opening, prompt)
 
 
 def in_pieces(text: str, sent: list[int], *, packed: bool = False) -> Callable[..., Any]:
@@ -156,31 +155,27 @@ def in_pieces(text: str, sent: list[int], *, packed: bool = False) -> Callable[.
 
 @pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
-async def test_a_reply_of_unknown_size_is_read_up_to_the_limit(
-    opening: Make, spec: Make, ask: Make, packed: bool
-) -> None:
+async def test_a_reply_of_unknown_size_is_read_up_to_the_limit(opening: Make, packed: bool) -> None:
     sent = [0]
     fitting = "x" * (LIMIT - 1000)
     reply = in_pieces(fitting, sent, packed=packed)
-    assert await served(spec, limited(opening), ask("hello"), reply) == fitting
+    assert await served(limited(opening), make_prompt("hello"), reply) == fitting
     sent[0] = 0
     with pytest.raises(AnswerTooLarge, match="more than 2,097,152"):
-        await served(spec, limited(opening), ask("hello"), in_pieces("x" * 2**26, sent, packed=packed))
+        await served(limited(opening), make_prompt("hello"), in_pieces("x" * 2**26, sent, packed=packed))
     assert packed or sent[0] < 2**25  # the connection was closed long before the end
 
 
-async def test_a_limit_under_a_mebibyte_holds_for_every_reply(opening: Make, spec: Make, ask: Make) -> None:
+async def test_a_limit_under_a_mebibyte_holds_for_every_reply(opening: Make) -> None:
     with pytest.raises(AnswerTooLarge, match="more than 100"):
-        await served(spec, limited(opening, 100), ask("hello"), in_pieces(SMALL, [0]))
+        await served(limited(opening, 100), make_prompt("hello"), in_pieces(SMALL, [0]))
 
 
 @pytest.mark.slow
-async def test_of_a_large_error_its_first_words_are_read(
-    service: Service, opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_of_a_large_error_its_first_words_are_read(service: Service, opening: Make) -> None:
     service.reply(b"Sorry. " + b"x" * 2**25, 500)
     with pytest.raises(TargetError, match=r"500 .*Sorry\. xxx") as caught:
-        await answer(spec("openai", endpoint=service.url), limited(opening), ask("hello"))
+        await answer(make_spec("openai", endpoint=service.url), limited(opening), make_prompt("hello"))
     assert caught.value.transient
 
 

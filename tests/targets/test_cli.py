@@ -9,22 +9,21 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from patience import PATIENCE_S
 from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Attachment, Message, Output, Prompt, Tool, ToolCall, Usage
 from proctor.targets.context import TargetContext
 from proctor.targets.process.cli import open_target
 from proctor.targets.process.command_template import FILE_PLACEHOLDERS, CommandTemplate, quote_word
-
-if TYPE_CHECKING:
-    from tests.targets.conftest import Service
+from support.builders import make_prompt, make_spec
+from support.endpoints import Service, serve_app
+from support.waiting import PATIENCE_S
 
 Make = Callable[..., Any]
 HERE = {"PATH": os.environ["PATH"]}
@@ -36,14 +35,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the lines are t
 
 
 @pytest.fixture
-def run(opening: Make, spec: Make, ask: Make) -> Callable[..., Any]:
+def run(opening: Make) -> Callable[..., Any]:
     """What a line answers to a prompt, a text or a message; options by name."""
 
     async def answer(
         line: str, asked: Any = "hello", *, environ: dict[str, str] = HERE, **options: Any
     ) -> Output:
-        target = await open_target(replace(spec("cli", line), options=options), opening(**environ))
-        prompt = asked if isinstance(asked, Prompt) else ask(asked, case_id="case 1", repeat=2)
+        target = await open_target(replace(make_spec("cli", line), options=options), opening(**environ))
+        prompt = asked if isinstance(asked, Prompt) else make_prompt(asked, case_id="case 1", repeat=2)
         output: Output = await target.answer(prompt)
         return output
 
@@ -79,9 +78,9 @@ async def test_placeholders_are_filled_in_and_the_answer_is_read(run: Make, line
     assert (output.usage, output.tool_calls, output.messages) == (None, (), ())
 
 
-async def test_what_is_asked_besides_the_messages_is_in_a_variable(run: Make, ask: Make) -> None:
+async def test_what_is_asked_besides_the_messages_is_in_a_variable(run: Make) -> None:
     tools = (Tool(name="stop"),)
-    output = await run('printf %s "$PROCTOR_FORM"', ask("hello", json_answer=True, tools=tools))
+    output = await run('printf %s "$PROCTOR_FORM"', make_prompt("hello", json_answer=True, tools=tools))
     assert json.loads(output.text) == {
         "json_answer": True,
         "tools": [{"name": "stop", "description": "", "parameters": {}}],
@@ -150,8 +149,8 @@ def test_the_form_of_files_has_placeholders_of_its_own() -> None:
         CommandTemplate("{basenam}", FILE_PLACEHOLDERS)
 
 
-async def test_a_conversation_is_written_out_with_its_roles(run: Make, ask: Make) -> None:
-    output = await run("cat", ask(("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?"))
+async def test_a_conversation_is_written_out_with_its_roles(run: Make) -> None:
+    output = await run("cat", make_prompt(("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?"))
     assert output.text == "system: Be brief.\n\nuser: 2+2?\n\nassistant: 4\n\nuser: sure?"
 
 
@@ -159,11 +158,11 @@ async def test_a_conversation_is_written_out_with_its_roles(run: Make, ask: Make
 
 
 async def test_the_workspace_comes_before_the_folder_of_the_options_and_that_before_this_one(
-    run: Make, ask: Make, tmp_path: Path
+    run: Make, tmp_path: Path
 ) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "work").mkdir()
-    in_workspace = ask("?", workspace=str(tmp_path / "work"))
+    in_workspace = make_prompt("?", workspace=str(tmp_path / "work"))
     assert Path((await run("pwd -P")).text) == Path.cwd().resolve()
     assert Path((await run("pwd -P", cwd=str(tmp_path / "own"))).text).name == "own"
     assert Path((await run("pwd -P", in_workspace, cwd=str(tmp_path / "own"))).text).name == "work"
@@ -249,12 +248,12 @@ async def test_files_of_one_name_are_kept_apart_and_one_file_is_given_once(run: 
     assert output.text.splitlines() == ["one", "two", "three"]
 
 
-async def test_temporary_files_are_kept_where_that_is_asked_for(spec: Make, ask: Make) -> None:
+async def test_temporary_files_are_kept_where_that_is_asked_for() -> None:
     told: list[str] = []
     opening = TargetContext(HERE, notify=told.append)
-    made = replace(spec("cli", "cat {PROMPT_FILE} > {OUTPUT_FILE}"), options={"keep_temp_files": True})
+    made = replace(make_spec("cli", "cat {PROMPT_FILE} > {OUTPUT_FILE}"), options={"keep_temp_files": True})
     target = await open_target(made, opening)
-    await target.answer(ask("kept", case_id="../c", repeat=1))
+    await target.answer(make_prompt("kept", case_id="../c", repeat=1))
     assert target.kept_folder is not None
     (folder,) = Path(target.kept_folder).iterdir()
     assert target.kept_folder in told[0]
@@ -284,15 +283,13 @@ async def test_an_output_file_that_became_a_pipe_is_an_error_and_not_waited_for(
     assert caught.value.kind == "program"
 
 
-async def test_a_prompt_for_whose_files_there_is_no_place_is_an_error(
-    opening: Make, spec: Make, ask: Make
-) -> None:
-    made = replace(spec("cli", "cat {PROMPT_FILE}"), options={"keep_temp_files": True})
+async def test_a_prompt_for_whose_files_there_is_no_place_is_an_error(opening: Make) -> None:
+    made = replace(make_spec("cli", "cat {PROMPT_FILE}"), options={"keep_temp_files": True})
     target = await open_target(made, opening(**HERE))
     assert target.kept_folder is not None
     Path(target.kept_folder).rmdir()
     with pytest.raises(TargetError, match=r"cannot be given its files: .* No such file") as caught:
-        await target.answer(ask("hello"))
+        await target.answer(make_prompt("hello"))
     assert caught.value.kind == "program"
 
 
@@ -329,27 +326,22 @@ async def test_a_healthy_target_is_opened_and_asked_about_once(
 
 
 @pytest.mark.parametrize("status", [200, 204, 302, 404, 500])
-async def test_a_url_is_healthy_when_it_answers_with_success(opening: Make, spec: Make, status: int) -> None:
+async def test_a_url_is_healthy_when_it_answers_with_success(opening: Make, status: int) -> None:
     from aiohttp import web
-    from aiohttp.test_utils import TestServer
 
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(status=status)
 
     app = web.Application()
     app.router.add_get("/health", answer)
-    server = TestServer(app, host="127.0.0.1")
-    await server.start_server()
-    url = f"http://127.0.0.1:{server.port}/health"
-    made = replace(spec("cli", "cat"), options={"healthcheck": {"url": url}})
-    try:
+    async with serve_app(app) as base:
+        url = f"{base}/health"
+        made = replace(make_spec("cli", "cat"), options={"healthcheck": {"url": url}})
         if 200 <= status < 300:
             await open_target(made, opening(**HERE))
         else:
             with pytest.raises(UsageError, match=f"GET {url}, failed: it answered {status}"):
                 await open_target(made, opening(**HERE))
-    finally:
-        await server.close()
 
 
 @pytest.mark.parametrize(
@@ -371,9 +363,9 @@ async def test_an_unhealthy_target_is_not_opened_and_says_what_was_tried(
 
 
 async def test_a_health_check_keeps_an_address_from_a_variable_to_itself(
-    opening: Make, spec: Make, unused_tcp_port: int
+    opening: Make, unused_tcp_port: int
 ) -> None:
-    made = replace(spec("cli", "cat"), options={"healthcheck": {"url": "${{ WHERE }}"}})
+    made = replace(make_spec("cli", "cat"), options={"healthcheck": {"url": "${{ WHERE }}"}})
     with pytest.raises(UsageError, match=r"GET \$\{\{ WHERE \}\}, failed: .* host \[host\]:") as caught:
         await open_target(made, opening(WHERE=f"http://127.0.0.1:{unused_tcp_port}/up"))
     assert "127.0.0.1" not in str(caught.value)

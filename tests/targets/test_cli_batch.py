@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from patience import wait_until
 from proctor.errors import TargetError
 from proctor.model import Message, Output
 from proctor.targets.process.cli import CliTarget, open_target
+from support.builders import make_prompt, make_spec
+from support.waiting import wait_until
 
 Make = Callable[..., Any]
 Batch = Callable[..., AbstractAsyncContextManager[CliTarget]]
@@ -27,12 +28,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the lines are t
 
 
 @pytest.fixture
-def batch(opening: Make, spec: Make) -> Batch:
+def batch(opening: Make) -> Batch:
     """A target that runs its line once; closed at the end."""
 
     @asynccontextmanager
     async def opened(line: str, **options: Any) -> AsyncIterator[CliTarget]:
-        made = replace(spec("cli", line), options={"provider_batching": True, **options})
+        made = replace(make_spec("cli", line), options={"provider_batching": True, **options})
         target = await open_target(made, opening(**HERE))
         try:
             yield target
@@ -48,12 +49,12 @@ def printing(*records: Any) -> str:
     return f"echo {{EVAL_ID}} {{ATTEMPT}} >> runs; cat <<'END'\n{lines}\nEND"
 
 
-async def answers(target: CliTarget, ask: Make, *ids: str, **of_prompt: Any) -> list[Output | BaseException]:
-    asked = [target.answer(ask("well?", case_id=one, **of_prompt)) for one in ids]
+async def answers(target: CliTarget, *ids: str, **of_prompt: Any) -> list[Output | BaseException]:
+    asked = [target.answer(make_prompt("well?", case_id=one, **of_prompt)) for one in ids]
     return await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def test_one_process_answers_all_cases_by_their_ids(batch: Batch, ask: Make, tmp_path: Path) -> None:
+async def test_one_process_answers_all_cases_by_their_ids(batch: Batch, tmp_path: Path) -> None:
     message = {"role": "assistant", "content": "zwei", "tool_calls": [{"tool": "look"}]}
     line = printing(
         {"id": "b", "output": [message], "cost_usd": 0.5, "duration_ms": 7},
@@ -62,8 +63,8 @@ async def test_one_process_answers_all_cases_by_their_ids(batch: Batch, ask: Mak
         {"id": "not asked", "text": "x"},
     )
     async with batch(line, cwd=str(tmp_path)) as target:
-        one, two = await answers(target, ask, "a", "b")
-        (again,) = await answers(target, ask, "a")
+        one, two = await answers(target, "a", "b")
+        (again,) = await answers(target, "a")
     assert isinstance(one, Output)
     assert isinstance(two, Output)
     assert one == again
@@ -74,16 +75,16 @@ async def test_one_process_answers_all_cases_by_their_ids(batch: Batch, ask: Mak
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
 
 
-async def test_each_repeat_is_a_process_of_its_own(batch: Batch, ask: Make, tmp_path: Path) -> None:
+async def test_each_repeat_is_a_process_of_its_own(batch: Batch, tmp_path: Path) -> None:
     async with batch(printing({"id": "a", "text": "eins"}), cwd=str(tmp_path)) as target:
         for repeat in (0, 1, 1):
-            await answers(target, ask, "a", repeat=repeat)
+            await answers(target, "a", repeat=repeat)
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\nbatch 1\n"
 
 
-async def test_a_case_without_a_record_has_no_answer(batch: Batch, ask: Make, tmp_path: Path) -> None:
+async def test_a_case_without_a_record_has_no_answer(batch: Batch, tmp_path: Path) -> None:
     async with batch(printing({"id": "a", "text": "eins"}), cwd=str(tmp_path)) as target:
-        one, two = await answers(target, ask, "a", "b")
+        one, two = await answers(target, "a", "b")
     assert isinstance(one, Output)
     assert isinstance(two, TargetError)
     assert (two.kind, str(two)) == ("protocol", "The program printed no record with the id 'b'.")
@@ -100,11 +101,11 @@ async def test_a_case_without_a_record_has_no_answer(batch: Batch, ask: Make, tm
     ],
 )
 async def test_a_batch_that_cannot_be_read_answers_nobody_and_is_not_made_again(
-    batch: Batch, ask: Make, tmp_path: Path, record: Any, said: str
+    batch: Batch, tmp_path: Path, record: Any, said: str
 ) -> None:
     async with batch(printing({"id": "a", "text": "eins"}, record), cwd=str(tmp_path)) as target:
-        failed = await answers(target, ask, "a", "b")
-        failed += await answers(target, ask, "a")
+        failed = await answers(target, "a", "b")
+        failed += await answers(target, "a")
     assert [type(one) for one in failed] == [TargetError] * 3
     assert said in str(failed[0])
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
@@ -118,24 +119,24 @@ async def test_a_batch_that_cannot_be_read_answers_nobody_and_is_not_made_again(
     ],
 )
 async def test_a_record_that_is_no_answer_leaves_the_others_theirs(
-    batch: Batch, ask: Make, tmp_path: Path, record: dict[str, Any], said: str
+    batch: Batch, tmp_path: Path, record: dict[str, Any], said: str
 ) -> None:
     line = printing({"id": "a", **record}, {"id": "b", "text": "zwei"})
     async with batch(line, cwd=str(tmp_path)) as target:
-        failed, fine = await answers(target, ask, "a", "b")
+        failed, fine = await answers(target, "a", "b")
     assert isinstance(fine, Output)
     assert said in str(failed)
 
 
-async def test_who_gives_up_leaves_the_process_to_the_others(batch: Batch, ask: Make, tmp_path: Path) -> None:
+async def test_who_gives_up_leaves_the_process_to_the_others(batch: Batch, tmp_path: Path) -> None:
     line = printing({"id": "a", "text": "eins"}).replace(
         "cat", "until [ -e go ]; do sleep 0.01; done; cat", 1
     )
     async with batch(line, cwd=str(tmp_path)) as target:
-        first = asyncio.ensure_future(target.answer(ask("well?", case_id="a")))
+        first = asyncio.ensure_future(target.answer(make_prompt("well?", case_id="a")))
         await asyncio.to_thread(wait_until, (tmp_path / "runs").exists)
         first.cancel()
-        other = asyncio.ensure_future(target.answer(ask("well?", case_id="a")))
+        other = asyncio.ensure_future(target.answer(make_prompt("well?", case_id="a")))
         await asyncio.sleep(0)
         (tmp_path / "go").touch()
         assert (await other).text == "eins"
@@ -143,9 +144,9 @@ async def test_who_gives_up_leaves_the_process_to_the_others(batch: Batch, ask: 
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
 
 
-async def test_closing_ends_the_process(batch: Batch, ask: Make, tmp_path: Path) -> None:
+async def test_closing_ends_the_process(batch: Batch, tmp_path: Path) -> None:
     async with batch("echo $$ > pid; exec sleep 3600", cwd=str(tmp_path)) as target:
-        asked = asyncio.ensure_future(target.answer(ask("well?", case_id="a")))
+        asked = asyncio.ensure_future(target.answer(make_prompt("well?", case_id="a")))
         await asyncio.to_thread(wait_until, lambda: _text(tmp_path / "pid"))
         asked.cancel()
     with pytest.raises(ProcessLookupError):

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 import uvloop
 
-from patience import PATIENCE_S
 from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Message, Output, Prompt, Tool
 from proctor.targets.context import TargetContext
 from proctor.targets.process.command import open_target
 from proctor.targets.process.subprocesses import clean_environ, run_process
+from support.builders import make_prompt, make_spec
+from support.processes import is_alive
+from support.waiting import PATIENCE_S
 
 Make = Callable[..., Any]
 HERE = {"PATH": os.environ["PATH"]}
@@ -29,24 +31,22 @@ def _python(code: str, *arguments: str) -> str:
     return shlex.join([sys.executable, "-S", "-c", code, *arguments])
 
 
-async def _answer(opening: Make, spec: Make, prompt: Prompt, line: str, **more: Any) -> Output:
-    target = await open_target(spec("command", line), opening(**{**HERE, **more}))
+async def _answer(opening: Make, prompt: Prompt, line: str, **more: Any) -> Output:
+    target = await open_target(make_spec("command", line), opening(**{**HERE, **more}))
     output: Output = await target.answer(prompt)
     return output
 
 
-async def test_one_user_message_is_the_programs_stdin_and_stdout_is_the_answer(
-    opening: Make, spec: Make, ask: Make
-) -> None:
-    output = await _answer(opening, spec, ask("zwölf"), "cat")
+async def test_one_user_message_is_the_programs_stdin_and_stdout_is_the_answer(opening: Make) -> None:
+    output = await _answer(opening, make_prompt("zwölf"), "cat")
     assert output.text == "zwölf"
     assert output.latency_ms > 0
     assert output.usage is None
 
 
-async def test_a_conversation_is_written_out_with_its_roles(opening: Make, spec: Make, ask: Make) -> None:
-    prompt = ask(("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?")
-    output = await _answer(opening, spec, prompt, "cat")
+async def test_a_conversation_is_written_out_with_its_roles(opening: Make) -> None:
+    prompt = make_prompt(("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?")
+    output = await _answer(opening, prompt, "cat")
     assert output.text == "system: Be brief.\n\nuser: 2+2?\n\nassistant: 4\n\nuser: sure?"
 
 
@@ -69,34 +69,30 @@ FORMS: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
 
 @pytest.mark.parametrize(("asked", "form"), FORMS)
 async def test_what_is_asked_besides_the_messages_is_in_a_variable(
-    opening: Make, spec: Make, ask: Make, asked: dict[str, Any], form: dict[str, Any] | None
+    opening: Make, asked: dict[str, Any], form: dict[str, Any] | None
 ) -> None:
     line = _python("import os; print(os.environ.get('PROCTOR_FORM', 'null'))")
-    output = await _answer(opening, spec, ask("2+2?", **asked), line, PROCTOR_FORM="another")
+    output = await _answer(opening, make_prompt("2+2?", **asked), line, PROCTOR_FORM="another")
     assert json.loads(output.text) == form
 
 
-async def test_a_prompt_inside_an_argument_is_one_argument_and_not_on_stdin(
-    opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_a_prompt_inside_an_argument_is_one_argument_and_not_on_stdin(opening: Make) -> None:
     code = "import sys; print(sys.argv[1:], repr(sys.stdin.read()))"
-    prompt = ask("a b; $(ls) {OUTPUT_FILE} {PROMPT}")
-    output = await _answer(opening, spec, prompt, _python(code, "--ask={PROMPT}"))
+    prompt = make_prompt("a b; $(ls) {OUTPUT_FILE} {PROMPT}")
+    output = await _answer(opening, prompt, _python(code, "--ask={PROMPT}"))
     assert output.text == "['--ask=a b; $(ls) {OUTPUT_FILE} {PROMPT}'] ''"
 
 
-async def test_an_output_file_is_the_answer_and_is_gone_afterwards(
-    opening: Make, spec: Make, ask: Make, tmp_path: Path
-) -> None:
+async def test_an_output_file_is_the_answer_and_is_gone_afterwards(opening: Make, tmp_path: Path) -> None:
     code = "import sys; open(sys.argv[1], 'w').write('42'); open(sys.argv[2], 'w').write(sys.argv[1])"
-    output = await _answer(opening, spec, ask("?"), _python(code, "{OUTPUT_FILE}", str(tmp_path / "p")))
+    output = await _answer(opening, make_prompt("?"), _python(code, "{OUTPUT_FILE}", str(tmp_path / "p")))
     assert output.text == "42"
     assert not Path((tmp_path / "p").read_text(encoding="utf-8")).exists()
 
 
-async def test_an_output_file_that_was_not_written_is_an_error(opening: Make, spec: Make, ask: Make) -> None:
+async def test_an_output_file_that_was_not_written_is_an_error(opening: Make) -> None:
     with pytest.raises(TargetError, match="OUTPUT_FILE") as caught:
-        await _answer(opening, spec, ask("?"), _python("pass", "{OUTPUT_FILE}"))
+        await _answer(opening, make_prompt("?"), _python("pass", "{OUTPUT_FILE}"))
     assert (caught.value.kind, caught.value.transient) == ("program", False)
 
 
@@ -104,44 +100,36 @@ async def test_an_output_file_that_was_not_written_is_an_error(opening: Make, sp
     ("written", "text"),
     [(b"4\n", "4"), (b"4\r\n", "4"), (b"4\n\n", "4\n"), (b" 4 ", " 4 "), (b"\xff4", "\ufffd4"), (b"", "")],
 )
-async def test_stdout_is_utf8_without_its_last_line_ending(
-    opening: Make, spec: Make, ask: Make, written: bytes, text: str
-) -> None:
+async def test_stdout_is_utf8_without_its_last_line_ending(opening: Make, written: bytes, text: str) -> None:
     line = _python(f"import sys; sys.stdout.buffer.write({written!r})")
-    assert (await _answer(opening, spec, ask("?"), line)).text == text
+    assert (await _answer(opening, make_prompt("?"), line)).text == text
 
 
-async def test_a_nonzero_exit_is_an_error_with_the_end_of_stderr(
-    opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_a_nonzero_exit_is_an_error_with_the_end_of_stderr(opening: Make) -> None:
     code = "import sys; sys.stderr.write('x' * 200000 + 'the cause'); sys.exit(3)"
     with pytest.raises(TargetError, match=r"exit code 3: …x+the cause$") as caught:
-        await _answer(opening, spec, ask("?"), _python(code))
+        await _answer(opening, make_prompt("?"), _python(code))
     assert (caught.value.kind, caught.value.transient) == ("program", False)
     assert len(str(caught.value)) < 1000
 
 
-async def test_a_program_that_does_not_read_a_long_prompt_is_no_error(
-    opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_a_program_that_does_not_read_a_long_prompt_is_no_error(opening: Make) -> None:
     line = _python("import os; os.close(0); print('fine')")
-    assert (await _answer(opening, spec, ask("x" * 1_000_000), line)).text == "fine"
+    assert (await _answer(opening, make_prompt("x" * 1_000_000), line)).text == "fine"
 
 
-async def test_an_argument_the_system_cannot_take_is_an_error_of_the_trial(
-    opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_an_argument_the_system_cannot_take_is_an_error_of_the_trial(opening: Make) -> None:
     for text in ("a\0b", "x" * 1_000_000):
         with pytest.raises(TargetError, match="could not be started") as caught:
-            await _answer(opening, spec, ask(text), _python("pass", "{PROMPT}"))
+            await _answer(opening, make_prompt(text), _python("pass", "{PROMPT}"))
         assert caught.value.kind == "program"
 
 
-async def test_no_secret_is_in_the_programs_environment(opening: Make, spec: Make, ask: Make) -> None:
+async def test_no_secret_is_in_the_programs_environment(opening: Make) -> None:
     code = "import os; print(sorted(os.environ))"
     secrets = {"OPENAI_API_KEY": "sk", "AWS_SECRET_ACCESS_KEY": "s", "DATABASE_URL": "postgres://u:p@h"}
     output = await _answer(
-        opening, spec, ask("?"), _python(code), **secrets, LANG="C.UTF-8", LC_ALL="C.UTF-8"
+        opening, make_prompt("?"), _python(code), **secrets, LANG="C.UTF-8", LC_ALL="C.UTF-8"
     )
     names = set(output.text.strip("[]").replace("'", "").split(", "))
     assert {"PATH", "LANG", "LC_ALL"} <= names
@@ -158,10 +146,10 @@ def test_scrubbing_keeps_what_programs_need() -> None:
     [("no-such-program-anywhere", "no program"), ("", "names no command"), ("echo 'a", "split")],
 )
 async def test_a_command_that_cannot_be_is_a_usage_error_before_anything_is_asked(
-    opening: Make, spec: Make, line: str, why: str
+    opening: Make, line: str, why: str
 ) -> None:
     with pytest.raises(UsageError, match=why):
-        await open_target(spec("command", line), opening(**HERE))
+        await open_target(make_spec("command", line), opening(**HERE))
 
 
 # --- limits ------------------------------------------------------------------------------------------------
@@ -177,17 +165,9 @@ time.sleep(float(sys.argv[2]))
 """
 
 
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
 async def _all_gone(pids: list[int]) -> bool:
     async with asyncio.timeout(PATIENCE_S):
-        while any(_alive(pid) for pid in pids):
+        while any(is_alive(pid) for pid in pids):
             await asyncio.sleep(0.02)
     return True
 
@@ -201,16 +181,14 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see w
 
 @pytest.mark.slow
 @linux
-async def test_a_timeout_kills_the_program_and_its_grandchildren(
-    opening: Make, spec: Make, ask: Make, tmp_path: Path
-) -> None:
+async def test_a_timeout_kills_the_program_and_its_grandchildren(opening: Make, tmp_path: Path) -> None:
     path = tmp_path / "pids"
     for limit_s in (0.5, 4, 32, PATIENCE_S):  # long enough for this machine to have started the family
         target = await open_target(
-            spec("command", _python(FAMILY, str(path), "3600")), opening(limit_s, **HERE)
+            make_spec("command", _python(FAMILY, str(path), "3600")), opening(limit_s, **HERE)
         )
         with pytest.raises(TargetTimeout, match=rf"\b{limit_s:g} s") as caught:
-            await target.answer(ask("?"))
+            await target.answer(make_prompt("?"))
         assert caught.value.kind == "timeout"
         if path.exists():
             break
@@ -219,11 +197,11 @@ async def test_a_timeout_kills_the_program_and_its_grandchildren(
 
 @linux
 async def test_a_cancelled_question_kills_the_program_and_its_grandchildren(
-    opening: Make, spec: Make, ask: Make, tmp_path: Path
+    opening: Make, tmp_path: Path
 ) -> None:
     path = tmp_path / "pids"
-    target = await open_target(spec("command", _python(FAMILY, str(path), "3600")), opening(**HERE))
-    asked = asyncio.create_task(target.answer(ask("?")))
+    target = await open_target(make_spec("command", _python(FAMILY, str(path), "3600")), opening(**HERE))
+    asked = asyncio.create_task(target.answer(make_prompt("?")))
     while not path.exists():
         await asyncio.sleep(0.01)
     asked.cancel()
@@ -233,11 +211,9 @@ async def test_a_cancelled_question_kills_the_program_and_its_grandchildren(
 
 
 @linux
-async def test_what_a_program_leaves_running_ends_with_it(
-    opening: Make, spec: Make, ask: Make, tmp_path: Path
-) -> None:
+async def test_what_a_program_leaves_running_ends_with_it(opening: Make, tmp_path: Path) -> None:
     path = tmp_path / "pids"
-    output = await _answer(opening, spec, ask("?"), _python(FAMILY + "print('done')", str(path), "0"))
+    output = await _answer(opening, make_prompt("?"), _python(FAMILY + "print('done')", str(path), "0"))
     assert output.text == "done"
     assert await _all_gone(_pids(path))
 
@@ -276,5 +252,5 @@ def test_programs_run_under_the_fast_event_loop_as_well() -> None:
 
 
 @linux
-async def test_a_program_may_open_its_stdin_by_name(opening: Make, spec: Make, ask: Make) -> None:
-    assert (await _answer(opening, spec, ask("by name"), "cat /dev/stdin")).text == "by name"
+async def test_a_program_may_open_its_stdin_by_name(opening: Make) -> None:
+    assert (await _answer(opening, make_prompt("by name"), "cat /dev/stdin")).text == "by name"

@@ -15,6 +15,7 @@ import pytest
 from proctor.errors import TargetError, UsageError
 from proctor.model import Tool, Usage
 from proctor.targets.function import open_target
+from support.builders import make_prompt, make_spec
 
 Make = Callable[..., Any]
 
@@ -98,9 +99,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def opened(module: str, opening: Make, spec: Make) -> Callable[[str], Any]:
+def opened(module: str, opening: Make) -> Callable[[str], Any]:
     async def make(attribute: str) -> Any:
-        return await open_target(spec("function", f"{module}:{attribute}"), opening())
+        return await open_target(make_spec("function", f"{module}:{attribute}"), opening())
 
     return make
 
@@ -118,23 +119,23 @@ def opened(module: str, opening: Make, spec: Make) -> Callable[[str], Any]:
     ],
 )
 async def test_a_function_answers_whatever_kind_of_function_it_is(
-    opened: Make, ask: Make, attribute: str, text: str
+    opened: Make, attribute: str, text: str
 ) -> None:
     target = await opened(attribute)
-    output = await target.answer(ask("hi"))
+    output = await target.answer(make_prompt("hi"))
     assert output.text == text
     assert output.latency_ms > 0
     await target.aclose()
 
 
-async def test_what_a_function_reports_is_kept(opened: Make, ask: Make) -> None:
-    fields = await (await opened("fields")).answer(ask("hi"))
+async def test_what_a_function_reports_is_kept(opened: Make) -> None:
+    fields = await (await opened("fields")).answer(make_prompt("hi"))
     assert fields.usage == Usage(input_tokens=3, output_tokens=1)
-    assert (await (await opened("output")).answer(ask("hi"))).latency_ms == 7.0
+    assert (await (await opened("output")).answer(make_prompt("hi"))).latency_ms == 7.0
 
 
-async def test_a_conversation_is_given_as_a_list_of_messages(opened: Make, ask: Make) -> None:
-    output = await (await opened("shape")).answer(ask(("system", "Be brief."), "hi"))
+async def test_a_conversation_is_given_as_a_list_of_messages(opened: Make) -> None:
+    output = await (await opened("shape")).answer(make_prompt(("system", "Be brief."), "hi"))
     assert output.text == "[{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'hi'}]"
 
 
@@ -155,14 +156,16 @@ async def test_a_conversation_is_given_as_a_list_of_messages(opened: Make, ask: 
     ],
 )
 async def test_a_function_is_given_what_is_asked_besides_where_it_has_parameters_for_it(
-    opened: Make, ask: Make, attribute: str, form: dict[str, Any], text: str
+    opened: Make, attribute: str, form: dict[str, Any], text: str
 ) -> None:
-    assert (await (await opened(attribute)).answer(ask("hi", **form))).text == text
+    assert (await (await opened(attribute)).answer(make_prompt("hi", **form))).text == text
 
 
-async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(opened: Make, ask: Make) -> None:
+async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(opened: Make) -> None:
     target = await opened("meet")
-    names = [output.text for output in await asyncio.gather(*(target.answer(ask("hi")) for _ in range(8)))]
+    names = [
+        output.text for output in await asyncio.gather(*(target.answer(make_prompt("hi")) for _ in range(8)))
+    ]
     assert len(set(names)) == 8
     assert threading.current_thread().name not in names
     await target.aclose()
@@ -179,17 +182,17 @@ async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(open
     ],
 )
 async def test_a_function_that_fails_is_an_error_of_the_trial(
-    opened: Make, ask: Make, attribute: str, said: str
+    opened: Make, attribute: str, said: str
 ) -> None:
     with pytest.raises(TargetError, match=said) as caught:
-        await (await opened(attribute)).answer(ask("hi"))
+        await (await opened(attribute)).answer(make_prompt("hi"))
     assert (caught.value.kind, caught.value.transient) == ("program", False)
     assert caught.value.__cause__ is not None
 
 
-async def test_a_target_error_of_the_functions_own_is_passed_on(opened: Make, ask: Make) -> None:
+async def test_a_target_error_of_the_functions_own_is_passed_on(opened: Make) -> None:
     with pytest.raises(TargetError, match="tram") as caught:
-        await (await opened("busy")).answer(ask("hi"))
+        await (await opened("busy")).answer(make_prompt("hi"))
     assert (caught.value.kind, caught.value.transient) == ("connection", True)
 
 
@@ -200,13 +203,13 @@ async def test_a_wrong_name_is_a_usage_error(opened: Make, attribute: str) -> No
 
 
 async def test_a_module_that_is_missing_or_broken_is_a_usage_error(
-    opening: Make, spec: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opening: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken_answers.py").write_text("def f(:\n", encoding="utf-8")
     for name, said in (("no_such_module_here", "ModuleNotFoundError"), ("broken_answers", "SyntaxError")):
         with pytest.raises(UsageError, match=said):
-            await open_target(spec("function", f"{name}:f"), opening())
+            await open_target(make_spec("function", f"{name}:f"), opening())
 
 
 async def test_the_import_path_is_left_as_it_was(opened: Make) -> None:

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trustme
@@ -22,18 +22,17 @@ from proctor.errors import EndpointFault, TargetError, UsageError
 from proctor.targets.api.http import key_for_endpoint, parse_retry_after, proxy_for
 from proctor.targets.api.openai import open_target
 from proctor.targets.context import TargetContext
-
-if TYPE_CHECKING:
-    from tests.targets.conftest import Service
+from support.builders import make_prompt, make_spec
+from support.endpoints import Service, serve_app
 
 Make = Callable[..., Any]
 KEY = "sk-a-secret-of-some-length"
 
 
-async def _error(service: Service, opening: Make, spec: Make, ask: Make) -> TargetError:
-    target = await open_target(spec("openai", endpoint=service.url), opening(PROCTOR_API_KEY=KEY))
+async def _error(service: Service, opening: Make) -> TargetError:
+    target = await open_target(make_spec("openai", endpoint=service.url), opening(PROCTOR_API_KEY=KEY))
     with pytest.raises(TargetError) as caught:
-        await target.answer(ask("hello"))
+        await target.answer(make_prompt("hello"))
     return caught.value
 
 
@@ -56,10 +55,10 @@ async def _error(service: Service, opening: Make, spec: Make, ask: Make) -> Targ
     ],
 )
 async def test_a_status_says_whether_asking_again_can_help(
-    service: Service, opening: Make, spec: Make, ask: Make, status: int, transient: bool, busy: bool
+    service: Service, opening: Make, status: int, transient: bool, busy: bool
 ) -> None:
     service.reply({"error": {"message": "Come back on Tuesday.", "type": "x"}}, status)
-    error = await _error(service, opening, spec, ask)
+    error = await _error(service, opening)
     assert (error.kind, error.transient, error.busy) == ("http", transient, busy)
     assert str(status) in str(error)
     assert "Come back on Tuesday" in str(error)
@@ -78,53 +77,49 @@ async def test_a_status_says_whether_asking_again_can_help(
     ],
 )
 async def test_a_message_has_the_endpoints_words_and_never_the_key(
-    service: Service, opening: Make, spec: Make, ask: Make, body: Any
+    service: Service, opening: Make, body: Any
 ) -> None:
     service.reply(body, 401)
-    error = await _error(service, opening, spec, ask)
+    error = await _error(service, opening)
     assert "Bad key [key]!" in str(error)
     assert KEY not in str(error)
     assert service.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_a_long_error_text_is_shortened(service: Service, opening: Make, spec: Make, ask: Make) -> None:
+async def test_a_long_error_text_is_shortened(service: Service, opening: Make) -> None:
     service.reply({"error": {"message": "no " * 5000}}, 403)
-    assert len(str(await _error(service, opening, spec, ask))) < 500
+    assert len(str(await _error(service, opening))) < 500
 
 
 @pytest.mark.parametrize(
     "body", [b"<html>hello</html>", b"", b"[1, 2]", b'{"choices": 7}', b'{"choices": []}']
 )
 async def test_another_body_than_promised_is_a_protocol_error_that_is_not_tried_again(
-    service: Service, opening: Make, spec: Make, ask: Make, body: bytes
+    service: Service, opening: Make, body: bytes
 ) -> None:
     service.reply(body)
-    error = await _error(service, opening, spec, ask)
+    error = await _error(service, opening)
     assert (error.kind, error.transient) == ("protocol", False)
 
 
-async def test_a_redirection_is_not_followed(service: Service, opening: Make, spec: Make, ask: Make) -> None:
+async def test_a_redirection_is_not_followed(service: Service, opening: Make) -> None:
     service.reply({}, 307, Location="/elsewhere")
-    error = await _error(service, opening, spec, ask)
+    error = await _error(service, opening)
     assert "/elsewhere" in str(error)
     assert not error.transient
     assert len(service.seen) == 1
 
 
 @pytest.mark.parametrize("value", ["7", "7.0", "007"])
-async def test_retry_after_in_seconds_is_handed_on(
-    service: Service, opening: Make, spec: Make, ask: Make, value: str
-) -> None:
+async def test_retry_after_in_seconds_is_handed_on(service: Service, opening: Make, value: str) -> None:
     service.reply({}, 429, Retry_After=value)
-    assert (await _error(service, opening, spec, ask)).retry_after_s == 7.0
+    assert (await _error(service, opening)).retry_after_s == 7.0
 
 
-async def test_retry_after_as_a_date_becomes_what_is_left_until_then(
-    service: Service, opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_retry_after_as_a_date_becomes_what_is_left_until_then(service: Service, opening: Make) -> None:
     until = datetime.now(UTC) + timedelta(hours=1)
     service.reply({}, 503, Retry_After=format_datetime(until, usegmt=True))
-    waited = (await _error(service, opening, spec, ask)).retry_after_s
+    waited = (await _error(service, opening)).retry_after_s
     assert waited is not None
     assert 3000 < waited <= 3601
 
@@ -145,12 +140,12 @@ def test_any_retry_after_is_unknown_or_a_wait(value: str) -> None:
     assert waited is None or waited >= 0
 
 
-async def test_a_refused_connection_is_transient(
-    opening: Make, spec: Make, ask: Make, unused_tcp_port: int
-) -> None:
-    target = await open_target(spec("openai", endpoint=f"http://127.0.0.1:{unused_tcp_port}/v1"), opening())
+async def test_a_refused_connection_is_transient(opening: Make, unused_tcp_port: int) -> None:
+    target = await open_target(
+        make_spec("openai", endpoint=f"http://127.0.0.1:{unused_tcp_port}/v1"), opening()
+    )
     with pytest.raises(TargetError, match=str(unused_tcp_port)) as caught:
-        await target.answer(ask("hello"))
+        await target.answer(make_prompt("hello"))
     assert (caught.value.kind, caught.value.transient) == ("connection", True)
 
 
@@ -161,9 +156,7 @@ async def _raw(handle: Callable[[asyncio.StreamReader, asyncio.StreamWriter], An
 @pytest.mark.parametrize(
     "beginning", [b"", b'HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{"cho', b"nonsense\r\n\r\n"]
 )
-async def test_an_answer_that_breaks_off_is_transient(
-    opening: Make, spec: Make, ask: Make, beginning: bytes
-) -> None:
+async def test_an_answer_that_breaks_off_is_transient(opening: Make, beginning: bytes) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(beginning)
@@ -172,16 +165,14 @@ async def test_an_answer_that_breaks_off_is_transient(
 
     server = await _raw(handle)
     port = server.sockets[0].getsockname()[1]
-    target = await open_target(spec("openai", endpoint=f"http://127.0.0.1:{port}/v1"), opening())
+    target = await open_target(make_spec("openai", endpoint=f"http://127.0.0.1:{port}/v1"), opening())
     with pytest.raises(TargetError) as caught:
-        await target.answer(ask("hello"))
+        await target.answer(make_prompt("hello"))
     assert caught.value.transient
     server.close()
 
 
-async def test_a_self_signed_certificate_is_refused_before_anything_is_sent(
-    opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_a_self_signed_certificate_is_refused_before_anything_is_sent(opening: Make) -> None:
     asked = []
 
     async def handle(request: web.Request) -> web.Response:
@@ -195,19 +186,17 @@ async def test_a_self_signed_certificate_is_refused_before_anything_is_sent(
     server = TestServer(app, host="127.0.0.1", scheme="https")
     await server.start_server(ssl=context)
     target = await open_target(
-        spec("openai", endpoint=f"https://127.0.0.1:{server.port}/v1"), opening(PROCTOR_API_KEY=KEY)
+        make_spec("openai", endpoint=f"https://127.0.0.1:{server.port}/v1"), opening(PROCTOR_API_KEY=KEY)
     )
     with pytest.raises(TargetError, match="certificate") as caught:
-        await target.answer(ask("hello"))
+        await target.answer(make_prompt("hello"))
     assert (caught.value.kind, caught.value.transient) == ("connection", False)
     assert caught.value.fault is EndpointFault.PERMANENT
     assert not asked
     await server.close()
 
 
-async def test_a_request_goes_through_the_proxy_of_the_environment(
-    opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_a_request_goes_through_the_proxy_of_the_environment(opening: Make) -> None:
     heads = []
     reply = b'{"choices": [{"message": {"content": "by proxy"}}]}'
 
@@ -221,13 +210,13 @@ async def test_a_request_goes_through_the_proxy_of_the_environment(
     server = await _raw(handle)
     proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     made = opening(http_proxy=proxy, HTTPS_PROXY=proxy)
-    target = await open_target(spec("openai", endpoint="http://models.invalid/v1"), made)
-    assert (await target.answer(ask("hello"))).text == "by proxy"
+    target = await open_target(make_spec("openai", endpoint="http://models.invalid/v1"), made)
+    assert (await target.answer(make_prompt("hello"))).text == "by proxy"
     assert heads[0].startswith("POST http://models.invalid/v1/chat/completions HTTP/1.1\r\n")
 
-    target = await open_target(spec("openai", endpoint="https://models.invalid/v1"), made)
+    target = await open_target(make_spec("openai", endpoint="https://models.invalid/v1"), made)
     with pytest.raises(TargetError, match="403") as caught:
-        await target.answer(ask("hello"))
+        await target.answer(make_prompt("hello"))
     assert not caught.value.transient
     assert heads[1].startswith("CONNECT models.invalid:443 HTTP/1.1\r\n")
     server.close()
@@ -270,12 +259,10 @@ def test_a_proxy_that_is_none_is_refused_without_being_shown(proxy: str) -> None
     assert "hunter2" not in str(caught.value)
 
 
-async def test_a_prompt_of_several_megabytes_arrives_whole(
-    service: Service, opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_a_prompt_of_several_megabytes_arrives_whole(service: Service, opening: Make) -> None:
     service.reply({"choices": [{"message": {"content": "read"}}]})
-    target = await open_target(spec("openai", endpoint=service.url), opening())
-    assert (await target.answer(ask("x" * 3_000_000))).text == "read"
+    target = await open_target(make_spec("openai", endpoint=service.url), opening())
+    assert (await target.answer(make_prompt("x" * 3_000_000))).text == "read"
     assert len(service.seen[0].body["messages"][0]["content"]) == 3_000_000
 
 
@@ -332,9 +319,7 @@ def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(key: str) 
 
 
 @pytest.mark.slow
-async def test_a_small_reply_that_unfolds_to_more_than_any_answer_is_cut_off(
-    opening: Make, spec: Make, ask: Make
-) -> None:
+async def test_a_small_reply_that_unfolds_to_more_than_any_answer_is_cut_off(opening: Make) -> None:
     packed = gzip.compress(b"0" * (70 * 2**20), 1)
 
     async def bomb(_request: web.Request) -> web.Response:
@@ -342,10 +327,10 @@ async def test_a_small_reply_that_unfolds_to_more_than_any_answer_is_cut_off(
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", bomb)
-    async with TestServer(app) as server:
-        target = await open_target(spec("openai", endpoint=str(server.make_url("/v1"))), opening())
+    async with serve_app(app) as url:
+        target = await open_target(make_spec("openai", endpoint=f"{url}/v1"), opening())
         with pytest.raises(TargetError, match=r"more than 16,777,216 bytes.*--max-answer-bytes") as caught:
-            await target.answer(ask("hello"))
+            await target.answer(make_prompt("hello"))
     assert not caught.value.transient
 
 
@@ -396,18 +381,18 @@ def test_an_odd_retry_after_is_a_wait_or_unknown(value: str, seconds: float | No
     ],
 )
 async def test_a_status_says_whether_the_endpoint_is_to_blame(
-    service: Service, opening: Make, spec: Make, ask: Make, status: int, body: Any, fault: EndpointFault
+    service: Service, opening: Make, status: int, body: Any, fault: EndpointFault
 ) -> None:
     service.reply(body, status)
-    error = await _error(service, opening, spec, ask)
+    error = await _error(service, opening)
     assert error.fault is fault
     assert bool(error.remedy) == (fault is not None)
     assert not (fault is EndpointFault.PERMANENT and error.transient)
 
 
 async def test_a_refusal_without_retry_after_is_waited_out_by_its_other_headers(
-    service: Service, opening: Make, spec: Make, ask: Make
+    service: Service, opening: Make
 ) -> None:
     told = {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "1m7s"}
     service.reply({}, 429, **told)
-    assert (await _error(service, opening, spec, ask)).retry_after_s == 67.0
+    assert (await _error(service, opening)).retry_after_s == 67.0

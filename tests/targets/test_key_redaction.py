@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -14,9 +14,8 @@ from proctor.codec import decode, encode
 from proctor.model import Message, Output, ToolCall
 from proctor.targets import TARGETS
 from proctor.targets.key_redaction import KeyRedactor
-
-if TYPE_CHECKING:
-    from tests.targets.conftest import Service
+from support.builders import make_prompt, make_spec
+from support.endpoints import Service
 
 Make = Callable[..., Any]
 KEY = 'sk/a+secret="0123456789abcdef"'
@@ -130,11 +129,13 @@ REPLIES["azure"] = REPLIES["openai"]
 
 @pytest.mark.parametrize("kind", REPLIES)
 async def test_an_answer_that_echoes_the_key_is_given_without_it(
-    service: Service, opening: Make, spec: Make, ask: Make, kind: str
+    service: Service, opening: Make, kind: str
 ) -> None:
     service.reply(REPLIES[kind])
-    opened = TARGETS.get(kind).open_target(spec(kind, endpoint=service.url), opening(PROCTOR_API_KEY=KEY))
-    output = await (await opened).answer(ask("hello"))
+    opened = TARGETS.get(kind).open_target(
+        make_spec(kind, endpoint=service.url), opening(PROCTOR_API_KEY=KEY)
+    )
+    output = await (await opened).answer(make_prompt("hello"))
     assert KEY in str(service.seen[0].headers)
     assert output.text == "key [key]"
     assert output.model == "[key]"

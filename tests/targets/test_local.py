@@ -17,7 +17,6 @@ from zipfile import ZipFile
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.errors import UnknownName, UsageError
 from proctor.targets.context import TargetContext
 from proctor.targets.local.embeddings import MiniLm, open_embedder
@@ -33,6 +32,8 @@ from proctor.targets.local.weights import (
     get_models,
     require_package,
 )
+from support.builders import make_prompt, make_spec
+from support.waiting import PATIENCE_S, wait_until
 
 Make = Callable[..., Any]
 
@@ -118,19 +119,19 @@ def test_a_package_index_that_cannot_be_reached_is_a_usage_error_with_pips_words
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
-async def test_a_wrong_model_or_a_missing_file_is_a_usage_error(opening: Make, spec: Make) -> None:
+async def test_a_wrong_model_or_a_missing_file_is_a_usage_error(opening: Make) -> None:
     with pytest.raises(UnknownName, match=CHAT_MODEL):
-        await open_target(spec("local", "SmolLM3"), opening())
+        await open_target(make_spec("local", "SmolLM3"), opening())
     with pytest.raises(UsageError, match=r"nowhere\.gguf"):
-        await open_target(spec("local", "nowhere.gguf"), opening())
+        await open_target(make_spec("local", "nowhere.gguf"), opening())
 
 
 @pytest.mark.slow
-async def test_a_file_that_is_no_model_is_a_usage_error(opening: Make, spec: Make, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_model_is_a_usage_error(opening: Make, tmp_path: Path) -> None:
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"GGUF, or so it says")
     with pytest.raises(UsageError, match="could not be loaded"):
-        await open_target(spec("local", str(path)), opening(PATH=os.environ["PATH"]))
+        await open_target(make_spec("local", str(path)), opening(PATH=os.environ["PATH"]))
 
 
 # --- with the weights --------------------------------------------------------------------------------------
@@ -153,14 +154,12 @@ def chat(opening: Make) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.weights
-async def test_the_embedded_model_answers_repeats_itself_and_follows_a_schema(
-    chat: TargetContext, spec: Make, ask: Make
-) -> None:
+async def test_the_embedded_model_answers_repeats_itself_and_follows_a_schema(chat: TargetContext) -> None:
     schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
-    target = await open_target(spec("local", CHAT_MODEL.lower(), max_tokens=40), chat)
+    target = await open_target(make_spec("local", CHAT_MODEL.lower(), max_tokens=40), chat)
     try:
-        first, second = await asyncio.gather(*(target.answer(ask("What is 2+2?")) for _ in range(2)))
-        output = await target.answer(ask("What is 2+2?", response_schema=schema))
+        first, second = await asyncio.gather(*(target.answer(make_prompt("What is 2+2?")) for _ in range(2)))
+        output = await target.answer(make_prompt("What is 2+2?", response_schema=schema))
     finally:
         await target.aclose()
         await target.aclose()

@@ -16,13 +16,13 @@ from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, ToolCall
 from proctor.targets import TARGETS
 from proctor.targets.api.messages import format_message, format_messages
+from support.builders import make_prompt, make_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.targets.conftest import Service
-
     from proctor.targets.context import TargetContext
+    from support.endpoints import Service
 
 Make = Callable[..., Any]
 
@@ -43,16 +43,16 @@ PDF64 = b64encode(b"%PDF").decode()
 
 
 @pytest.fixture
-def sent(service: Service, opening: Make, spec: Make, ask: Make) -> Callable[..., Any]:
+def sent(service: Service, opening: Make) -> Callable[..., Any]:
     """The body that a kind sends for messages; options and fields of the prompt by name."""
 
     async def send(kind: str, *turns: Any, options: dict[str, Any] | None = None, **fields: Any) -> Any:
         service.reply(REPLIES[kind])
-        made = replace(spec(kind, "m", service.url), options=options or {})
+        made = replace(make_spec(kind, "m", service.url), options=options or {})
         target = await TARGETS.get(kind).open_target(
             made, opening(WHO="Ada", KEY="the-key", PROCTOR_API_KEY="other")
         )
-        await target.answer(ask(*turns, **fields))
+        await target.answer(make_prompt(*turns, **fields))
         return service.seen[-1].body
 
     return send
@@ -153,15 +153,15 @@ def test_a_message_without_parts_is_its_content() -> None:
 
 
 async def test_a_program_and_a_function_get_the_text_of_files(
-    opening: Make, spec: Make, ask: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opening: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "asked_with_files.py").write_text("def f(text):\n    return text\n", encoding="utf-8")
     program = f"'{sys.executable}' -S -c 'import sys; print(sys.stdin.buffer.read().decode(), end=str())'"
     for kind, model in (("command", program), ("function", "asked_with_files:f")):
         opened: TargetContext = opening(PATH="/usr/bin:/bin", LC_ALL="C.UTF-8")
-        target = await TARGETS.get(kind).open_target(spec(kind, model), opened)
-        assert (await target.answer(ask(ASKED))).text == format_message(ASKED)
+        target = await TARGETS.get(kind).open_target(make_spec(kind, model), opened)
+        assert (await target.answer(make_prompt(ASKED))).text == format_message(ASKED)
 
 
 # --- system prompts, temperatures and keys -----------------------------------------------------------------
@@ -208,25 +208,23 @@ async def test_a_prompts_temperature_comes_before_the_targets(sent: Make, kind: 
     ],
 )
 async def test_a_target_that_names_its_key_gets_that_and_no_other(
-    service: Service, sent: Make, opening: Make, spec: Make, ask: Make, kind: str, header: str
+    service: Service, sent: Make, opening: Make, kind: str, header: str
 ) -> None:
     await sent(kind, "hello", options={"api_key": "${{ KEY }}"})
     assert service.seen[-1].headers[header].removeprefix("Bearer ") == "the-key"
     await sent(kind, "hello")
     assert service.seen[-1].headers[header].removeprefix("Bearer ") == "other"
-    given = replace(spec(kind, "m", service.url), options={"api_key": "${{ NOT_SET }}"})
+    given = replace(make_spec(kind, "m", service.url), options={"api_key": "${{ NOT_SET }}"})
     with pytest.raises(UsageError, match="NOT_SET is not set"):
         await TARGETS.get(kind).open_target(given, opening(PROCTOR_API_KEY="other"))
 
 
 @pytest.mark.parametrize("kind", ["openai", "azure", "anthropic", "google"])
-async def test_such_a_key_is_blotted_out_of_errors(
-    service: Service, opening: Make, spec: Make, ask: Make, kind: str
-) -> None:
+async def test_such_a_key_is_blotted_out_of_errors(service: Service, opening: Make, kind: str) -> None:
     service.reply({"error": {"message": "wrong key the-key"}}, status=403)
-    made = replace(spec(kind, "m", service.url), options={"api_key": "${{ KEY }}"})
+    made = replace(make_spec(kind, "m", service.url), options={"api_key": "${{ KEY }}"})
     target = await TARGETS.get(kind).open_target(made, opening(KEY="the-key"))
     with pytest.raises(TargetError, match=r"\[key\]") as caught:
-        await target.answer(ask("hello"))
+        await target.answer(make_prompt("hello"))
     assert "the-key" not in str(caught.value)
     assert b"the-key" not in msgspec.json.encode(made)

@@ -25,6 +25,7 @@ from proctor.targets.parse import known_words, parse_target
 from proctor.targets.prices import quote_for
 from proctor.targets.targets_file import TargetsFile
 from proctor.web.runs.allowed_targets import RunContext, check_allowed, list_allowed_targets
+from support.builders import make_prompt, make_spec
 
 Make = Callable[..., Any]
 ADDRESS = "https://api.cohere.com/compatibility/v1"
@@ -123,7 +124,7 @@ def test_it_is_a_word_of_the_command_line_at_its_own_address() -> None:
 
 
 @pytest.mark.usefixtures("cohere")
-async def test_it_is_called_at_the_address_that_the_user_gives(service: Make, ask: Make) -> None:
+async def test_it_is_called_at_the_address_that_the_user_gives(service: Make) -> None:
     at: Any = service
     at.reply({"choices": [{"message": {"content": "43"}}]})
     for spec in (
@@ -133,7 +134,7 @@ async def test_it_is_called_at_the_address_that_the_user_gives(service: Make, as
     ):
         opening = TargetContext(KEYS)
         target = await TARGETS.get(spec.kind).open_target(spec, opening)
-        assert (await target.answer(ask("?"))).text == "43"
+        assert (await target.answer(make_prompt("?"))).text == "43"
         await opening.aclose()
         assert at.seen[-1].path == "/v1/chat/completions"
         # The address is not Cohere's, and gets neither its key nor OpenAI's.
@@ -142,8 +143,8 @@ async def test_it_is_called_at_the_address_that_the_user_gives(service: Make, as
 
 
 @pytest.mark.usefixtures("cohere")
-def test_a_specification_without_an_address_goes_to_its_own_and_never_to_openai(spec: Make) -> None:
-    assert address_for(spec("cohere", "m")) == ADDRESS
+def test_a_specification_without_an_address_goes_to_its_own_and_never_to_openai() -> None:
+    assert address_for(make_spec("cohere", "m")) == ADDRESS
 
 
 @pytest.mark.usefixtures("cohere")
@@ -214,11 +215,11 @@ def test_the_list_of_targets_names_it() -> None:
 # --- entry points ------------------------------------------------------------------------------------------
 
 
-async def test_an_entry_point_that_is_a_function_still_opens_its_target(installed: Path, ask: Make) -> None:
+async def test_an_entry_point_that_is_a_function_still_opens_its_target(installed: Path) -> None:
     spec = parse_target("shout:now", Params(), {})
     assert (spec.kind, spec.model, spec.endpoint) == ("shout", "now", None)
     target = await TARGETS.get(spec.kind).open_target(spec, TargetContext({}))
-    assert (await target.answer(ask("hello"))).text == "now: HELLO"
+    assert (await target.answer(make_prompt("hello"))).text == "now: HELLO"
     # It keeps the properties that such a kind always had.
     kind = get_kind(spec)
     assert kind.is_cacheable
@@ -251,8 +252,8 @@ def test_a_record_goes_by_the_name_that_it_is_registered_under() -> None:
         _forget("mine", "plain")
 
 
-def test_a_kind_that_is_not_installed_any_more_has_no_properties(spec: Make) -> None:
-    kind = get_kind(spec("gone", "m"))
+def test_a_kind_that_is_not_installed_any_more_has_no_properties() -> None:
+    kind = get_kind(make_spec("gone", "m"))
     assert (kind.name, kind.has_address, kind.entry_fields) == ("gone", False, None)
     with pytest.raises(UnknownName, match="gone"):
         parse_target("gone:m", Params(), {})

@@ -12,9 +12,9 @@ from threading import Thread
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.targets.process.guard import GUARD, ProcessGuard
 from proctor.targets.process.subprocesses import run_process
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no watcher")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes live")

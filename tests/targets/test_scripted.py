@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,8 +15,7 @@ from proctor.model import Message, Output, Prompt, TargetSpec, Usage
 from proctor.targets import echo
 from proctor.targets.context import TargetContext
 from proctor.targets.scripted import ScriptedTarget, open_target
-
-Make = Callable[..., Any]
+from support.builders import ECHO, make_prompt
 
 
 async def _open(path: Path, text: str) -> ScriptedTarget:
@@ -112,14 +109,14 @@ def test_any_text_can_be_an_answer(answers: dict[str, str]) -> None:
 
 
 async def _echo(prompt: Prompt) -> str:
-    target = await echo.open_target(TargetSpec(name="echo", kind="echo"), TargetContext({}))
+    target = await echo.open_target(ECHO, TargetContext({}))
     return (await target.answer(prompt)).text
 
 
-async def test_echo_answers_with_the_last_user_message(ask: Make) -> None:
-    assert await _echo(ask("one", ("assistant", "no"), " two ", ("system", "later"))) == " two "
+async def test_echo_answers_with_the_last_user_message() -> None:
+    assert await _echo(make_prompt("one", ("assistant", "no"), " two ", ("system", "later"))) == " two "
 
 
-async def test_echo_has_nothing_to_say_without_a_user_message(ask: Make) -> None:
+async def test_echo_has_nothing_to_say_without_a_user_message() -> None:
     with pytest.raises(TargetError, match="no user message"):
-        await _echo(ask(("system", "Be brief.")))
+        await _echo(make_prompt(("system", "Be brief.")))

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from patience import PATIENCE_S, wait_until
 from proctor.errors import TargetError, TargetTimeout
 from proctor.protocols import CompletedProgram
 from proctor.targets.process.suite_programs import SuiteProgramRunner
+from support.processes import is_alive
+from support.waiting import PATIENCE_S, wait_until
 
 HERE = {"PATH": os.environ["PATH"]}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="runs scripts with a first line #!")
@@ -143,21 +144,13 @@ time.sleep(float(sys.argv[1]))
 """
 
 
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
 async def _living(folder: Path, most: int) -> list[int]:
     """The family's living members, once there are at most so many."""
     pids = [int(word) for word in (folder / "pids").read_text(encoding="utf-8").split()]
     async with asyncio.timeout(PATIENCE_S):
-        while sum(map(_alive, pids)) > most:
+        while sum(map(is_alive, pids)) > most:
             await asyncio.sleep(0.02)
-    return [pid for pid in pids if _alive(pid)]
+    return [pid for pid in pids if is_alive(pid)]
 
 
 async def _late(pids: Path, ask: Callable[[float], Awaitable[object]]) -> tuple[TargetTimeout, float]:

@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 import pytest
 from jsonschema import Draft202012Validator
 
-from patience import wait_until
 from proctor.cli.main import _invoke
 from proctor.web.api.responses import encode_json
 from proctor.web.project import Project
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -6,24 +6,20 @@ import json
 import os
 import re
 import socket
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.model import Run
 from proctor.services.suites.zip_upload import pack
 from proctor.web.browser_sessions import BrowserSession, BrowserSessions
 from proctor.web.project import Project
 from proctor.web.security import MAX_ANONYMOUS_BYTES, MAX_FIELDS
+from support.waiting import PATIENCE_S
+from support.web import Served, make_runs, save_suite
 
 pytestmark = pytest.mark.fuzz
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 JSON = {"Content-Type": "application/json"}
@@ -279,9 +275,7 @@ def test_what_would_act_is_saved_by_no_way_in(secrets: Path, server: Served) -> 
     assert not (secrets / "made").exists()
 
 
-def test_what_is_saved_does_nothing_but_ask_and_grade(
-    secrets: Path, server: Served, make_runs: Callable[..., list[Run]]
-) -> None:
+def test_what_is_saved_does_nothing_but_ask_and_grade(secrets: Path, server: Served) -> None:
     for number, (what, (text, name)) in enumerate(HARMLESS.items()):
         body = json.dumps({"name": f"s{number}", "text": text, "filename": name}).encode()
         answer = server.send("POST", "/api/v1/suites", body, JSON)
@@ -314,9 +308,7 @@ def test_a_body_that_is_made_to_break_is_answered(server: Served, body: bytes, s
 # --- what one visitor has, another has not -----------------------------------------------------------------
 
 
-def test_nobody_has_what_was_shown_to_another(
-    server: Served, site: Project, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
-) -> None:
+def test_nobody_has_what_was_shown_to_another(server: Served, site: Project) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
     other = server.another()
@@ -363,7 +355,7 @@ def certificate_of(site: Project, run: Run) -> None:
 
 
 def test_a_program_that_takes_the_full_bundle_has_looked_at_the_holdout(
-    server: Served, site: Project, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
+    server: Served, site: Project
 ) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
@@ -380,9 +372,7 @@ def test_a_program_that_takes_the_full_bundle_has_looked_at_the_holdout(
     assert looks() == [*before, "reveal"]
 
 
-def test_no_message_tells_where_keys_are(
-    server: Served, site: Project, save_suite: Callable[..., str], make_runs: Callable[..., list[Run]]
-) -> None:
+def test_no_message_tells_where_keys_are(server: Served, site: Project) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
     for name in ("nobody", "../keys", "/etc/passwd", "--force"):
@@ -393,7 +383,7 @@ def test_no_message_tells_where_keys_are(
 
 
 @pytest.mark.parametrize("name", ['a"; x=y', "../../etc/passwd", "a;b,c", "a\\b", "é‑ü"])
-def test_no_name_writes_a_header(server: Served, save_suite: Callable[..., str], name: str) -> None:
+def test_no_name_writes_a_header(server: Served, name: str) -> None:
     save_suite(server.site, name, LINES)
     answer = server.get(f"/suite/export?name={quote(name, safe='')}")
     assert answer.status == 200

@@ -20,12 +20,14 @@ from playwright.sync_api import expect
 
 from proctor.model import Run, Settings
 from proctor.web.project import Project
+from support.web import make_runs, save_suite, serve
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-    from tests.web.conftest import Served
+
+    from support.web import Served
 
 Act = Callable[["Page"], None]
 
@@ -81,18 +83,16 @@ def suite(count: int = 16, wording: str = "What is") -> str:
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[Served]:
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("empty")
-    with serving(
+    with serve(
         Project(folder / "proctor.db", folder=folder, environ={"PROCTOR_KEYS": str(folder / "keys")})
     ) as at:
         yield at
 
 
 @pytest.fixture(scope="module")
-def filled(
-    tmp_path_factory: pytest.TempPathFactory, serving: Any, save_suite: Any, make_runs: Any
-) -> Iterator[SimpleNamespace]:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     """A server over a store with a bit of everything, and a run that goes on until the module ends."""
     folder = tmp_path_factory.mktemp("filled")
     write_targets(folder)
@@ -115,7 +115,7 @@ def filled(
         with (folder / "gate").open("wb") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             live = aside.submit(make_runs, site, "other", "gated", settings=Settings(timeout_s=3600))
-            with serving(site) as server:
+            with serve(site) as server:
                 yield SimpleNamespace(
                     server=server,
                     first=first.id,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -18,9 +17,7 @@ from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.web.project import Project
 from support.records import plain
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
+from support.web import Served, make_runs, read_heading, save_suite, serve
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 MAP = {"kind": "file", "path": "notes/map.txt", "text": f"A map. {HOSTILE}"}
@@ -68,12 +65,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Project], AbstractContextManager[Served]],
-    save_suite: Callable[..., str],
-    make_runs: Callable[..., list[Run]],
-) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("case")
     right = {"text": f"{THOUGHT}It is Paris. {HOSTILE}", "model": "m-1", "finish_reason": "stop"}
     answers = {f"case {n}/<b>": right if n % 2 else "I do not know it." for n in range(8)}
@@ -86,14 +78,8 @@ def world(
     (one,) = make_runs(site, "caps", f"scripted:{folder}/a.jsonl")
     (two,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=Settings(repeats=3))
     (three,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=few)
-    with serving(site) as server:
+    with serve(site) as server:
         yield World(server, [one, two, three])
-
-
-def heading(text: str) -> str:
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)
-    assert found is not None
-    return " ".join(unescape(found[1]).split())
 
 
 def link(text: str, rel: str) -> str | None:
@@ -104,10 +90,10 @@ def link(text: str, rel: str) -> str | None:
 @pytest.mark.slow
 def test_the_first_line_says_what_decided(world: World) -> None:
     failed, passed = (next(n for n in world.dev if n % 2 == odd) for odd in (0, 1))
-    said = heading(world.page(failed))
+    said = read_heading(world.page(failed))
     assert said.startswith("failed: contains: The answer does not contain 'Paris'")
     assert said.endswith("(required)")
-    assert heading(world.page(passed)) == "passed: all 2 checks, score 1.00"
+    assert read_heading(world.page(passed)) == "passed: all 2 checks, score 1.00"
 
 
 @pytest.mark.slow
@@ -139,7 +125,7 @@ def test_repeats_stand_side_by_side_with_their_verdicts(world: World) -> None:
     text = world.page(world.dev[0], run=world.thrice)
     assert "3 of 3 repeats are in" in text
     assert re.findall(r'class="verdict (\w+)"', text)[:3] == ["pass", "fail", "pass"]
-    assert heading(world.page(world.dev[0], "?repeat=1", world.thrice)).startswith(
+    assert read_heading(world.page(world.dev[0], "?repeat=1", world.thrice)).startswith(
         "repeat 1 failed: contains"
     )
     assert world.server.get(f"/runs/{world.thrice.id}/cases/{world.dev[0]}?repeat=3").status == 404
@@ -195,7 +181,7 @@ def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) 
     visitor, other = world.server.another(), world.server.another()
     address = f"/runs/{world.thrice.id}/cases/{position}"
     text = visitor.get(address).text
-    assert "reasons are sealed" in heading(text)
+    assert "reasons are sealed" in read_heading(text)
     assert re.findall(r'class="verdict (\w+)"', text)[:3] == ["pass", "fail", "pass"]
     raw = visitor.get(f"{address}/0.json").text
     for leak in ("Be brief", "capital of France", "It is", "does not contain", '"value": "Paris"'):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import zipfile
 from html import unescape
 from pathlib import Path
@@ -18,6 +17,7 @@ from proctor.cli.main import _invoke
 from proctor.stores import open_store
 from proctor.web import bundle_checks
 from proctor.web.pages import certificates
+from support.web import read_heading
 
 pytestmark = pytest.mark.slow
 
@@ -45,12 +45,6 @@ def run_of(*words: str, tests: int = 50, target: str = "echo") -> str:
         return store.run("last").id
     finally:
         store.close()
-
-
-def heading(text: str) -> str:
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)
-    assert found is not None
-    return " ".join(unescape(found[1]).split())
 
 
 def make(server: Server, run_id: str, key: str = "", **fields: str) -> str:
@@ -88,7 +82,7 @@ def test_the_pages_of_a_run_and_of_its_certificate_count_the_same_cases(
 ) -> None:
     run_id = run_of("--holdout", "0.5", "--repeat", "2")
     page = make(server, run_id, "")
-    assert " on 25 holdout cases" in heading(page)
+    assert " on 25 holdout cases" in read_heading(page)
     assert " · n 25 · " in page
     page = server.get(f"/runs/{run_id}").text
     assert "of its 25 cases only id" in page
@@ -98,7 +92,7 @@ def test_the_pages_of_a_run_and_of_its_certificate_count_the_same_cases(
 
 def test_without_a_run_it_says_what_the_place_is_for(project: Path, server: Server) -> None:
     page = server.get("/certificates").text
-    assert heading(page) == "No certificate yet"
+    assert read_heading(page) == "No certificate yet"
     assert "A certificate is a number that others can check" in page
     assert "Run a suite" in page
     assert verify_form_is_there(page)
@@ -113,7 +107,7 @@ def test_a_certificate_of_a_holdout_is_made_shown_and_handed_out(project: Path, 
     run_id = run_of("--holdout", "0.5")
     before = server.looks(run_id)
     page = make(server, run_id, "default")
-    assert heading(page) == "88.0% (70–96%) verified on 25 holdout cases, looked at 2 times"
+    assert read_heading(page) == "88.0% (70–96%) verified on 25 holdout cases, looked at 2 times"
     assert server.looks(run_id) == [*before, "rate", "reveal"]
     folder = CERTIFICATES / run_id
     files = {path.name for path in folder.iterdir()}
@@ -132,7 +126,7 @@ def test_a_certificate_of_a_holdout_is_made_shown_and_handed_out(project: Path, 
     assert server.looks(run_id) == [*before, "rate", "reveal"]
 
     listed = server.get("/certificates").text
-    assert heading(listed) == heading(page)
+    assert read_heading(listed) == read_heading(page)
     assert f"/certificates?run={run_id}" in listed
 
     assert server.get(f"/certificates/file?run={run_id}&name=bundle").status == 404
@@ -148,13 +142,13 @@ def test_a_certificate_of_a_holdout_is_made_shown_and_handed_out(project: Path, 
     public = server.get(f"/certificates/file?run={run_id}&name=public").data
     with zipfile.ZipFile(io.BytesIO(public)) as archive:
         assert archive.read("trials.jsonl").count(SECRET.encode()) < full.data.count(SECRET.encode()) / 2
-    assert "holds: all that could be derived again is right" in heading(verify(server, public))
+    assert "holds: all that could be derived again is right" in read_heading(verify(server, public))
 
 
 def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Server) -> None:
     run_id = run_of()
     page = server.get(f"/certificates?run={run_id}").text
-    assert heading(page) == f"Run {run_id} has no certificate yet"
+    assert read_heading(page) == f"Run {run_id} has no certificate yet"
     assert "There is no key here, so the bundle will be unsigned" in page
     for key in ("default", "../../x", "--force"):
         answer = server.post("/certificates", {"run": run_id, "key": key})
@@ -162,7 +156,7 @@ def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Se
         assert "There is no key" in answer.text
     assert not Path("keys").exists()
     page = make(server, run_id)
-    assert heading(page) == "80.0% (67–89%) self-attested on 50 cases"
+    assert read_heading(page) == "80.0% (67–89%) self-attested on 50 cases"
     assert "Nobody signed it, so anyone could have made it." in page
     for name in ("../../proctor.db", "certificate.json", "public", ""):
         assert server.get(f"/certificates/file?run={run_id}&name={name}").status == 404
@@ -193,7 +187,7 @@ def test_a_certificate_that_cannot_be_made_again_stays_as_it_was(project: Path, 
     page = make(server, run_id, "other")
     assert 'role="alert"' in page
     assert (CERTIFICATES / run_id / "bundle.zip").read_bytes() == before
-    assert heading(page).startswith("80.0%")
+    assert read_heading(page).startswith("80.0%")
 
 
 def test_what_takes_long_is_followed_and_opens_again_when_it_is_done(
@@ -210,7 +204,7 @@ def test_what_takes_long_is_followed_and_opens_again_when_it_is_done(
     told = server.get(f"/certificates/progress/{task}")
     assert told.headers["content-type"].startswith("text/event-stream")
     assert told.text.rstrip().endswith("event: done\ndata:")
-    assert heading(server.get(answer.headers["location"]).text).startswith("80.0%")
+    assert read_heading(server.get(answer.headers["location"]).text).startswith("80.0%")
     assert "event: done" in server.get("/certificates/progress/nothing").text
 
 
@@ -219,7 +213,7 @@ def test_a_dropped_bundle_is_checked_and_the_first_failure_is_shown(project: Pat
     data = bundle_of(run_id, "--no-sign")
     page = verify(server, data, "../../<script>x</script>.zip")
     assert (
-        heading(page)
+        read_heading(page)
         == "../../<script>x</script>.zip holds: every score, verdict and number follows from the answers"
     )
     assert "<script>x" not in page
@@ -227,7 +221,7 @@ def test_a_dropped_bundle_is_checked_and_the_first_failure_is_shown(project: Pat
     assert "Nobody signed it" in page
 
     forged = verify(server, changed(data, "trials.jsonl", b'"verdict":"fail"', b'"verdict":"pass"'))
-    assert heading(forged) == "b.zip does not hold"
+    assert read_heading(forged) == "b.zip does not hold"
     assert "trials.jsonl: the SHA-256 is" in forged
     assert (forged.count('class="verdict pass"'), forged.count("Not come to.")) == (2, 5)
     assert str(project) not in forged
@@ -246,7 +240,7 @@ def test_what_is_no_bundle_is_told_in_a_sentence(
     project: Path, server: Server, data: bytes, said: str
 ) -> None:
     page = verify(server, data)
-    assert heading(page) == "b.zip does not hold"
+    assert read_heading(page) == "b.zip does not hold"
     assert said in page
     assert page.count("Not come to.") == 7
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from patience import PATIENCE_S
 from proctor.cli.main import _invoke
 from proctor.comparison.compare import compare_runs
 from proctor.errors import ExitCode
@@ -25,10 +23,8 @@ from proctor.services.analysis import compare as comparing
 from proctor.web.comparison_tasks import OutcomesCache
 from proctor.web.project import Project
 from proctor.web.tasks import ProgressCallback, TaskRunner
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
-
+from support.waiting import PATIENCE_S
+from support.web import Served, make_runs, read_heading, save_suite, serve
 
 HOSTILE = "<script>alert(1)</script>"
 CASES = 20
@@ -60,12 +56,7 @@ def address(*runs: Run) -> str:
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Project], AbstractContextManager[Served]],
-    save_suite: Callable[..., str],
-    make_runs: Callable[..., list[Run]],
-) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("compare")
     for name, known in (("worse", 6), ("better", 18), ("third", 18)):
         said = {
@@ -83,14 +74,8 @@ def world(
     runs += make_runs(site, "caps2", targets[1], settings=Settings())
     with site.open_store() as store:
         store.update_run(replace(runs[0], tags=("baseline",)))
-    with serving(site) as server:
+    with serve(site) as server:
         yield World(server, runs)
-
-
-def heading(text: str) -> str:
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)
-    assert found is not None
-    return " ".join(unescape(found[1]).split())
 
 
 @pytest.mark.slow
@@ -98,8 +83,8 @@ def test_the_first_line_is_the_verdict_of_the_command_line(world: World) -> None
     with world.server.site.open_store() as store:
         facts = comparing.load_outcomes(store, [world.worse, world.better])
     text = world.compare(world.worse, world.better)
-    assert heading(text) == words.verdict_sentence(compare_runs(*facts))
-    assert "The candidate is better by 55.0 pp" in heading(text)
+    assert read_heading(text) == words.verdict_sentence(compare_runs(*facts))
+    assert "The candidate is better by 55.0 pp" in read_heading(text)
     assert "With 20 cases nothing under" in unescape(text)
     assert f"proctor compare {world.worse.id} {world.better.id}" in text
     for part in ("dev", "holdout", "c0", "c1"):
@@ -122,7 +107,7 @@ def test_flips_lead_to_the_two_answers_with_what_differs_marked(world: World) ->
         here = unescape(following[1]) if following else ""
     assert seen == links
     dev = next(page for one in links if "are sealed" not in (page := world.server.page(one)))
-    assert heading(dev).startswith("fixed: the baseline failed, the candidate passed: contains:")
+    assert read_heading(dev).startswith("fixed: the baseline failed, the candidate passed: contains:")
     assert "It is <del>Rome</del>, I <del>worse</del> say." in dev
     assert "It is <ins>Paris</ins>, I <ins>better</ins> say." in dev
 
@@ -153,7 +138,7 @@ def test_of_very_long_answers_the_beginnings_are_compared_which_is_said(
     text = world.server.page(f"{address(world.worse, world.better).replace('?', '/answers?')}&position=8")
     assert "the first 5 characters are shown and compared here" in text
     assert "They are the same so far." in text
-    assert "the same answer" not in heading(text)
+    assert "the same answer" not in read_heading(text)
 
 
 def test_runs_can_be_named_by_tags_and_the_address_then_has_their_ids(world: World) -> None:
@@ -192,7 +177,7 @@ def test_a_look_at_the_holdout_is_counted_once_a_visitor_and_run(world: World) -
 
 def test_several_runs_are_ranked_and_each_pair_is_told(world: World) -> None:
     text = world.compare(world.worse, world.better, world.third)
-    assert "share rank 1" in heading(text)
+    assert "share rank 1" in read_heading(text)
     assert text.count(">compare</a>") == 3
     assert "Each pair" in text
     assert "adjusted by Holm" in unescape(text)
@@ -202,7 +187,7 @@ def test_several_runs_are_ranked_and_each_pair_is_told(world: World) -> None:
 @pytest.mark.slow
 def test_different_suites_are_refused_with_what_differs_and_a_way_on(world: World) -> None:
     text = world.compare(world.better, world.other, status=400)
-    assert heading(text) == "These runs are of different suites"
+    assert read_heading(text) == "These runs are of different suites"
     assert "3 cases changed" in text
     assert "--by-case-digest" not in text
     alike = address(world.better, world.other) + "&by_digest=1"
@@ -216,7 +201,7 @@ def test_different_suites_are_refused_with_what_differs_and_a_way_on(world: Worl
 def test_a_run_that_is_not_there_is_a_sentence_above_the_choice(world: World, query: str) -> None:
     text = world.server.page(f"/compare?{query}", 400)
     assert 'role="alert"' in text
-    assert "Choose two or more runs" in heading(text)
+    assert "Choose two or more runs" in read_heading(text)
 
 
 def test_a_single_run_is_chosen_and_the_other_is_asked_for(world: World) -> None:
@@ -249,7 +234,7 @@ def test_answers_of_one_run_or_of_no_place_are_not_there(world: World) -> None:
         assert world.server.get(f"/compare/answers?{query}").status == 404
     assert world.server.get(f"/compare/answers?{both}").status == 400
     sent_otherwise = f"/compare/answers?run={world.worse.id}&run={world.other.id}&position=5"
-    assert heading(world.server.page(sent_otherwise))
+    assert read_heading(world.server.page(sent_otherwise))
 
 
 @pytest.mark.slow
@@ -266,7 +251,7 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     monkeypatch.setattr("proctor.web.pages.compare._TIMEOUT_S", 0.05)
     runs = address(world.third, world.better)
     text = world.server.page(runs)
-    assert heading(text) == "Reading 2 runs"
+    assert read_heading(text) == "Reading 2 runs"
     assert "Waiting for its turn" in text
     stream = world.server.listen(f"/compare/events?task={before[0].id}")
     assert any("7 of 20 trials read" in line for line in stream)
@@ -279,7 +264,7 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     assert followed.headers["content-type"].startswith("text/event-stream")
     assert followed.text.endswith("event: done\ndata: \n\n")
     monkeypatch.setattr("proctor.web.pages.compare._TIMEOUT_S", PATIENCE_S)
-    assert "20 cases" in heading(world.server.page(runs))
+    assert "20 cases" in read_heading(world.server.page(runs))
 
 
 def test_the_events_of_an_unknown_task_say_that_it_is_done(world: World) -> None:

@@ -7,24 +7,18 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from proctor.cli.main import _invoke
-from proctor.model import Run
 from proctor.services.suites.save_upload import save_draft
 from proctor.services.suites.upload import upload_from_text
 from proctor.web.project import Project
+from support.web import Gate, Served, make_runs, serve
 
 pytestmark = pytest.mark.slow
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Gate, Served
 
 PAGES = ("/suites", "/suites/new", "/run", "/runs", "/compare", "/trends", "/review", "/certificates")
 
@@ -66,9 +60,7 @@ def test_suites_that_are_saved_at_once_are_all_kept(server: Served, project: Pat
     assert kept == {"by the command line", *(f"answer {number}" for number in range(6))}
 
 
-def test_labels_of_two_people_stand_side_by_side(
-    server: Served, project: Path, make_runs: Callable[..., list[Run]]
-) -> None:
+def test_labels_of_two_people_stand_side_by_side(server: Served, project: Path) -> None:
     server.post("/suites/save", {"name": "s", "text": suite(8)})
     (run,) = make_runs(server.site, "s", "echo")
     with server.site.open_store() as store:
@@ -89,7 +81,7 @@ def test_labels_of_two_people_stand_side_by_side(
         }
 
 
-def test_what_one_reveals_the_other_does_not_see(server: Served, make_runs: Callable[..., list[Run]]) -> None:
+def test_what_one_reveals_the_other_does_not_see(server: Served) -> None:
     server.post("/suites/save", {"name": "s", "text": suite(10)})
     (run,) = make_runs(server.site, "s", "echo")
     with server.site.open_store() as store:
@@ -127,15 +119,13 @@ def test_a_run_that_is_told_to_stop_twice_ends_once_with_all_that_was_answered(
     assert "It has ended already." in server.get(page).text
 
 
-def test_a_run_goes_on_when_the_server_is_started_again(
-    serving: Callable[[Project], AbstractContextManager[Served]], project: Path, gate: Gate
-) -> None:
+def test_a_run_goes_on_when_the_server_is_started_again(project: Path, gate: Gate) -> None:
     store = project / ".proctor" / "proctor.db"
-    with serving(Project(store, folder=project)) as server:
+    with serve(Project(store, folder=project)) as server:
         server.post("/suites/save", {"name": "s", "text": suite(6)})
         page = started(server, "s", "gated")
         until(server, page, "3 of 6 trials")
-    with serving(Project(store, folder=project)) as server:
+    with serve(Project(store, folder=project)) as server:
         assert "Running s v1 on gated" in server.get(page).text
         assert "is being made" in server.get("/runs").text
         gate.open()
@@ -143,9 +133,7 @@ def test_a_run_goes_on_when_the_server_is_started_again(
         assert re.search("s v1 on gated: 6 of 6 passed", server.get(page).text)
 
 
-def test_a_store_that_is_deleted_leaves_empty_pages_and_a_new_one_can_be_filled(
-    server: Served, make_runs: Callable[..., list[Run]]
-) -> None:
+def test_a_store_that_is_deleted_leaves_empty_pages_and_a_new_one_can_be_filled(server: Served) -> None:
     server.post("/suites/save", {"name": "s", "text": suite(4)})
     (run,) = make_runs(server.site, "s", "echo")
     assert run.id in server.get("/runs").text
@@ -185,16 +173,14 @@ def test_a_damaged_store_is_told_in_a_sentence_and_left_alone(server: Served) ->
     assert Path(server.site.location.address).read_bytes() == b"no store " * 1000
 
 
-def test_a_folder_that_nothing_can_be_written_to(
-    serving: Callable[[Project], AbstractContextManager[Served]], project: Path
-) -> None:
+def test_a_folder_that_nothing_can_be_written_to(project: Path) -> None:
     folder = project / "closed"
     folder.mkdir()
     folder.chmod(0o555)
     if os.access(folder, os.W_OK):  # for the one who may do everything; nor is a file a folder
         folder.rmdir()
         folder.write_bytes(b"")
-    with serving(Project(folder / "proctor.db", folder=project)) as server:
+    with serve(Project(folder / "proctor.db", folder=project)) as server:
         for page in PAGES:
             answer = server.get(page)
             assert answer.status in (200, 503), page

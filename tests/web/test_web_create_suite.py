@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.services.suites.zip_upload import pack
+from support.waiting import PATIENCE_S
+from support.web import read_answer
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-    from tests.web.conftest import Served
+
+    from support.web import Served
 
 LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
 WORDS = (
@@ -32,12 +34,6 @@ LEAKY = LINE % ("math_1", "the answer is 42", "42")
 NO_RUBRIC = '{"id": "essay_1", "input": "Write", "scorer": "llm_judge"}\n'
 MARKDOWN = "# 👤\n\nWhat is 2+2?\n\n---\n\nThe answer is four.\n"
 NASTY = "</textarea><script>alert(1)</script>\"'&amp;{{7*7}}"
-
-
-def answer_of(text: str) -> str:
-    found = re.search(r'<h1 class="answer">(.*?)</h1>', text, re.DOTALL)
-    assert found, text
-    return unescape(found[1])
 
 
 def editor_of(text: str) -> str:
@@ -80,7 +76,7 @@ def test_the_demo_has_every_scorer_and_no_leak(server: Served) -> None:
 def test_problems_stand_under_their_lines_and_are_links_to_them(server: Served) -> None:
     text = GOOD + LEAKY + NO_RUBRIC
     page = server.post("/suites/check", {"text": text}).text
-    assert answer_of(page) == "22 cases read, 1 error, 1 leak warning: fix it before saving"
+    assert read_answer(page) == "22 cases read, 1 error, 1 leak warning: fix it before saving"
     for number, word in ((21, "LEAK WARNING: Test &#39;math_1&#39; input"), (22, "missing &#39;rubric&#39;")):
         line = page[page.index(f'<li id="line-{number}"') :]
         assert word in line[: line.index("</ol>")]
@@ -91,7 +87,7 @@ def test_problems_stand_under_their_lines_and_are_links_to_them(server: Served) 
 
 def test_warnings_alone_can_be_ignored(server: Served) -> None:
     page = server.post("/suites/check", {"text": GOOD + LEAKY, "name": "mine"}).text
-    assert answer_of(page) == "21 cases read, 1 leak warning: fix or ignore before saving"
+    assert read_answer(page) == "21 cases read, 1 leak warning: fix or ignore before saving"
     assert server.post("/suites/save", {"text": GOOD + LEAKY, "name": "mine"}).status == 303
     assert saved(server) == [("mine", "v1", 21)]
 
@@ -153,7 +149,7 @@ def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Served) -> None
     assert editor_of(page) == GOOD
     archive = pack({"mine/a.md": MARKDOWN.encode(), "mine/b.md": MARKDOWN.encode()})
     page = server.post("/suites/check", {}, {"file": ("mine.zip", archive)}).text
-    assert answer_of(page).startswith("2 cases read")
+    assert read_answer(page).startswith("2 cases read")
     key = re.search(r'name="key" value="([^"]+)"', page)
     assert key
     assert server.another().post("/suites/save", {"key": key[1]}).status == 400, "it is another visitor's"
@@ -172,7 +168,7 @@ def test_of_several_suites_in_a_zip_one_is_chosen(server: Served) -> None:
     key = re.search(r'name="key" value="([^"]+)"', page)
     assert key
     page = server.post("/suites/check", {"key": key[1], "main": "b.jsonl"}).text
-    assert answer_of(page).startswith("21 cases read")
+    assert read_answer(page).startswith("21 cases read")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +201,7 @@ def test_what_is_sent_is_shown_with_held_out_cases_marked(server: Served) -> Non
 def test_a_long_text_is_held_and_only_lines_with_problems_are_shown(server: Served) -> None:
     text = "".join(LINE % (f"t{n}", "a word " * 60, f"w{n}") for n in range(1_500)) + NO_RUBRIC
     page = server.post("/suites/check", {"text": text}).text
-    assert answer_of(page).startswith("1,501 cases read, 1 error")
+    assert read_answer(page).startswith("1,501 cases read, 1 error")
     assert len(page) < len(text) / 3
     assert '<li id="line-1501" class="error">' in page
     assert "more lines</li>" in page
@@ -241,11 +237,13 @@ def test_nothing_is_held_out_where_the_form_or_the_file_says_so(server: Served) 
         fields = {"text": text, "name": "mine", "holdout": holdout}
         assert "Nothing is held out." in server.post("/suites/check", fields).text
         place = server.post("/suites/save", fields).headers["location"]
-        assert answer_of(server.get(place).text) == "mine v1: 20 cases, not run yet"
+        assert read_answer(server.get(place).text) == "mine v1: 20 cases, not run yet"
     assert 'name="holdout" value="0"' in server.get("/suites/new?name=mine&version=v1").text
     server.post("/suites/save", {"text": GOOD, "name": "mine", "holdout": "0.5"})
     assert "but for tags, metadata, order or holdout" in server.get("/suites").text
-    assert answer_of(server.get("/suite?name=mine").text).startswith("mine v1: 20 cases, 10 dev + 10 holdout")
+    assert read_answer(server.get("/suite?name=mine").text).startswith(
+        "mine v1: 20 cases, 10 dev + 10 holdout"
+    )
 
 
 @pytest.mark.parametrize("holdout", ["some", "1", "-0.5", "nan", "20%"])

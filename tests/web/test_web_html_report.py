@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
-from proctor.model import Case, Evidence, Score, Trial
+from proctor.model import Evidence
 from proctor.reports.runs.html import render
-from proctor.reports.runs.serialize import RunReport
+from support.builders import make_case, make_report, make_score, make_trial
 
 pytestmark = pytest.mark.slow
 
@@ -24,29 +24,23 @@ Open = Callable[..., AbstractContextManager["Page"]]
 
 
 @pytest.fixture
-def report(
-    tmp_path: Path,
-    trial: Callable[..., Trial],
-    case: Callable[..., Case],
-    score: Callable[..., Score],
-    reported: Callable[..., RunReport],
-) -> Path:
+def report(tmp_path: Path) -> Path:
     """A report of a run with a hostile text in ids, answers and reasons, and with long words."""
     entry = Evidence(text="onerror", passed=False, evidence=HOSTILE)
     pairs = [
         (
-            trial(
+            make_trial(
                 HOSTILE,
-                score(float(number % 2), reason=HOSTILE, name=HOSTILE, entries=(entry,)),
+                make_score(float(number % 2), reason=HOSTILE, name=HOSTILE, entries=(entry,)),
                 case_id=f"{number} {HOSTILE}",
                 position=number,
             ),
-            case(HOSTILE, "w" * 500, category=HOSTILE, tags=("t" * 300,) if number else ()),
+            make_case(HOSTILE, "w" * 500, category=HOSTILE, tags=("t" * 300,) if number else ()),
         )
         for number in range(6)
     ]
     path = tmp_path / "report.html"
-    path.write_text("".join(render([reported(*pairs)])), encoding="utf-8")
+    path.write_text("".join(render([make_report(*pairs)])), encoding="utf-8")
     return path
 
 

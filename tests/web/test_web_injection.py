@@ -21,6 +21,7 @@ from proctor.errors import ProctorError
 from proctor.model import Label, Settings
 from proctor.safe_text import escape_invisible
 from proctor.web.project import Project
+from support.web import make_runs, save_suite, serve
 
 pytestmark = pytest.mark.fuzz
 
@@ -107,9 +108,7 @@ def is_unicode(text: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory, serving: Any, save_suite: Any, make_runs: Any
-) -> Iterator[SimpleNamespace]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     """A server over a store that is full of such texts."""
     folder = tmp_path_factory.mktemp("hostile")
     texts = [text for text in TEXTS if is_unicode(text) and text.strip()]
@@ -150,7 +149,7 @@ def world(
                     note=text,
                 )
                 store.add_label(kept)
-        with serving(site) as server:
+        with serve(site) as server:
             yield SimpleNamespace(
                 server=server,
                 texts=texts,
@@ -379,7 +378,7 @@ def test_exports_of_suites_have_safe_names(world: SimpleNamespace) -> None:
         assert ".." not in header or "/" not in header
 
 
-def test_a_certificate_and_its_badge(shown: Page, world: SimpleNamespace, make_runs: Any) -> None:
+def test_a_certificate_and_its_badge(shown: Page, world: SimpleNamespace) -> None:
     name = next(name for name in world.suites if name.startswith("<img"))
     (run,) = make_runs(world.server.site, name, "echo")
     world.server.post("/certificates", {"run": run.id, "fewest": "1"})

@@ -6,7 +6,7 @@ import asyncio
 import json
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,11 +15,9 @@ from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.request import Request
 from proctor.web.project import Project
+from support.web import Served
 
 pytestmark = pytest.mark.slow
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

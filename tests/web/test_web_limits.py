@@ -8,25 +8,22 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import ExitStack, closing, suppress
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.web.client_limits import EventStreams, ServerLimits, client_key
 from proctor.web.event_hub import PAUSE_PER_WATCHER_S, EventHub, Watcher
 from proctor.web.project import Project
 from proctor.web.run_status import LiveSection
 from proctor.web.security import RequestRefused
+from support.waiting import PATIENCE_S, wait_until
+from support.web import Gate, Served, serve
 
 pytestmark = pytest.mark.slow
 
-if TYPE_CHECKING:
-    from tests.web.conftest import Gate, Served
-
-Serving = Callable[..., AbstractContextManager["Served"]]
 FOREVER_S = 10 * PATIENCE_S
 
 
@@ -87,27 +84,23 @@ FORM = "POST /login HTTP/1.1\nHost: {own}\nContent-Type: application/x-www-form-
 
 
 @pytest.mark.parametrize("start", ["GET /login HTT", "GET /login HTTP/1.1\nHost: {own}\nX: ", "GET "])
-def test_a_half_sent_head_ends_with_a_sentence(
-    site: Project, serving: Serving, lines: Callable[..., Line], start: str
-) -> None:
-    with serving(site, ServerLimits(request_head_s=0.2)) as server:
+def test_a_half_sent_head_ends_with_a_sentence(site: Project, lines: Callable[..., Line], start: str) -> None:
+    with serve(site, ServerLimits(request_head_s=0.2)) as server:
         answer = wait_until(lambda: lines(server, start).rest())
     assert answer.startswith("HTTP/1.1 408 ")
     assert "took too long to arrive" in answer
 
 
-def test_bytes_that_drip_do_not_extend_the_time_for_a_head(
-    site: Project, serving: Serving, lines: Callable[..., Line]
-) -> None:
-    with serving(site, ServerLimits(request_head_s=0.2)) as server:
+def test_bytes_that_drip_do_not_extend_the_time_for_a_head(site: Project, lines: Callable[..., Line]) -> None:
+    with serve(site, ServerLimits(request_head_s=0.2)) as server:
         line = lines(server, "GET /login HTTP/1.1\nHost: {own}\nX: ")
         line.drip("a")
 
 
 def test_the_next_request_of_a_connection_has_the_same_time(
-    site: Project, serving: Serving, lines: Callable[..., Line]
+    site: Project, lines: Callable[..., Line]
 ) -> None:
-    with serving(site, ServerLimits(request_head_s=0.2)) as server:
+    with serve(site, ServerLimits(request_head_s=0.2)) as server:
 
         def second() -> str:
             line = lines(server, PAGE)
@@ -120,10 +113,8 @@ def test_the_next_request_of_a_connection_has_the_same_time(
         assert wait_until(second).startswith("HTTP/1.1 408 ")
 
 
-def test_a_connection_without_a_request_ends(
-    site: Project, serving: Serving, lines: Callable[..., Line]
-) -> None:
-    with serving(site, ServerLimits(request_head_s=0.2)) as server:
+def test_a_connection_without_a_request_ends(site: Project, lines: Callable[..., Line]) -> None:
+    with serve(site, ServerLimits(request_head_s=0.2)) as server:
         assert lines(server).rest() == ""
 
 
@@ -131,28 +122,22 @@ def test_a_connection_without_a_request_ends(
     "length", ["Content-Length: 500\n\ntoken=", "Transfer-Encoding: chunked\n\n6\ntoken=\n"]
 )
 def test_a_half_sent_body_ends_with_a_sentence(
-    site: Project,
-    serving: Serving,
-    lines: Callable[..., Line],
-    length: str,
-    capsys: pytest.CaptureFixture[str],
+    site: Project, lines: Callable[..., Line], length: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving(site, ServerLimits(request_body_s=0.2)) as server:
+    with serve(site, ServerLimits(request_body_s=0.2)) as server:
         assert lines(server, FORM + length).rest().startswith("HTTP/1.1 408 ")
         assert server.get("/login").status == 200
     assert "broke" not in capsys.readouterr().err
 
 
-def test_a_body_that_drips_ends(site: Project, serving: Serving, lines: Callable[..., Line]) -> None:
-    with serving(site, ServerLimits(request_body_s=0.2)) as server:
+def test_a_body_that_drips_ends(site: Project, lines: Callable[..., Line]) -> None:
+    with serve(site, ServerLimits(request_body_s=0.2)) as server:
         lines(server, f"{FORM}Content-Length: 500000\n\ntoken=").drip("a")
 
 
-def test_a_slow_body_that_keeps_the_rate_is_read(
-    site: Project, serving: Serving, lines: Callable[..., Line]
-) -> None:
+def test_a_slow_body_that_keeps_the_rate_is_read(site: Project, lines: Callable[..., Line]) -> None:
     limits = ServerLimits(request_body_s=0.2, min_body_bytes_per_s=1)
-    with serving(site, limits) as server:
+    with serve(site, limits) as server:
         line = lines(server, f"{FORM}Content-Length: 1000\n\ntoken={'a' * 900}")
         line.send("a" * 90)
         sleep(0.5)  # more than the time without any byte
@@ -161,9 +146,9 @@ def test_a_slow_body_that_keeps_the_rate_is_read(
 
 
 def test_a_body_without_an_end_is_not_read_after_its_answer(
-    site: Project, serving: Serving, lines: Callable[..., Line]
+    site: Project, lines: Callable[..., Line]
 ) -> None:
-    with serving(site, ServerLimits(request_body_s=0.2)) as server:
+    with serve(site, ServerLimits(request_body_s=0.2)) as server:
 
         def answered() -> Line | None:
             line = lines(server, "POST /nowhere HTTP/1.1\nHost: {own}\nTransfer-Encoding: chunked\n\n")
@@ -174,8 +159,8 @@ def test_a_body_without_an_end_is_not_read_after_its_answer(
         line.drip("6\ntoken=\n", pause_s=0.001)
 
 
-def test_a_client_that_reads_nothing_of_its_answers_is_cut_off(site: Project, serving: Serving) -> None:
-    with serving(site, ServerLimits(response_stall_s=0.2)) as server, socket.socket() as line:
+def test_a_client_that_reads_nothing_of_its_answers_is_cut_off(site: Project) -> None:
+    with serve(site, ServerLimits(response_stall_s=0.2)) as server, socket.socket() as line:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.settimeout(PATIENCE_S)
         line.connect(("127.0.0.1", server.port))
@@ -195,9 +180,9 @@ def test_a_client_that_reads_nothing_of_its_answers_is_cut_off(site: Project, se
     "head", ["X: " + "a" * 2**17, "\n".join(f"X{n}: a" for n in range(2**14)), "Cookie: " + "a=b; " * 2**15]
 )
 def test_a_long_head_is_refused_although_it_comes_at_once(
-    site: Project, serving: Serving, lines: Callable[..., Line], head: str
+    site: Project, lines: Callable[..., Line], head: str
 ) -> None:
-    with serving(site) as server:
+    with serve(site) as server:
         line = lines(server)
         with suppress(ConnectionError):  # the server may close it before all is sent
             line.send(f"GET /login HTTP/1.1\nHost: {{own}}\n{head}\n\n")
@@ -207,10 +192,10 @@ def test_a_long_head_is_refused_although_it_comes_at_once(
 
 @pytest.mark.parametrize("protocol", ["websocket", "h2c"])
 def test_an_upgrade_is_answered_as_the_page_that_it_asks_for(
-    site: Project, serving: Serving, lines: Callable[..., Line], protocol: str
+    site: Project, lines: Callable[..., Line], protocol: str
 ) -> None:
     upgrade = f"Connection: Upgrade, close\nUpgrade: {protocol}\nSec-WebSocket-Key: eA==\n"
-    with serving(site) as server:
+    with serve(site) as server:
         answer = lines(server, f"GET /login HTTP/1.1\nHost: {{own}}\n{upgrade}\n").rest()
     assert answer.startswith("HTTP/1.1 200 ")
 
@@ -219,9 +204,9 @@ def test_an_upgrade_is_answered_as_the_page_that_it_asks_for(
 
 
 def test_the_oldest_idle_connections_of_a_client_are_closed(
-    site: Project, serving: Serving, lines: Callable[..., Line]
+    site: Project, lines: Callable[..., Line]
 ) -> None:
-    with serving(site, ServerLimits(idle_connections=3, request_head_s=FOREVER_S)) as server:
+    with serve(site, ServerLimits(idle_connections=3, request_head_s=FOREVER_S)) as server:
         opened = [lines(server) for _ in range(5)]
         assert [line.rest() for line in opened[:2]] == ["", ""]
         for line in opened[2:]:
@@ -230,10 +215,8 @@ def test_the_oldest_idle_connections_of_a_client_are_closed(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Other systems have only one loopback address.")
-def test_idle_connections_of_one_client_cost_another_none(
-    site: Project, serving: Serving, lines: Callable[..., Line]
-) -> None:
-    with serving(site, ServerLimits(idle_connections=1, request_head_s=FOREVER_S)) as server:
+def test_idle_connections_of_one_client_cost_another_none(site: Project, lines: Callable[..., Line]) -> None:
+    with serve(site, ServerLimits(idle_connections=1, request_head_s=FOREVER_S)) as server:
         other = lines(server, address="127.0.0.2")
         first, second = lines(server), lines(server)
         assert first.rest() == ""
@@ -246,9 +229,7 @@ def test_idle_connections_of_one_client_cost_another_none(
 
 
 @pytest.fixture
-def events(
-    site: Project, gate: Gate, serving: Serving
-) -> Callable[[ExitStack, ServerLimits], tuple[Served, str]]:
+def events(site: Project, gate: Gate) -> Callable[[ExitStack, ServerLimits], tuple[Served, str]]:
     """Serves a site with a run that goes on; the server, and what asks for its events."""
     rows = [json.dumps({"id": f"t{n}", "input": f"say {n}", "expected": "yes"}) for n in range(10)]
     (site.folder / "ten.jsonl").write_text("\n".join(rows), encoding="utf-8")
@@ -260,7 +241,7 @@ def events(
         )
         stack.callback(child.wait)
         stack.callback(gate.open)
-        server = stack.enter_context(serving(site, limits))
+        server = stack.enter_context(serve(site, limits))
 
         def run_id() -> str:
             with site.open_store() as store:

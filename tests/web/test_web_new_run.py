@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from patience import wait_until
 from proctor.services.runs.config import Config
 from proctor.services.suites.save_and_open import Suites
 from proctor.web.project import Project
@@ -20,6 +19,8 @@ from proctor.web.run_status import GroupLiveView
 from proctor.web.runs.form import FormErrors, validate_form
 from proctor.web.runs.processes import get_run_processes
 from proctor.web.runs.start import load_run_context, make_estimate
+from support.waiting import wait_until
+from support.web import read_answer
 
 pytestmark = pytest.mark.slow
 
@@ -59,12 +60,6 @@ def save(site: Project) -> Save:
     return keep
 
 
-def first_line(text: str) -> str:
-    found = re.search(r'<h1 class="answer">(.*?)</h1>', text, re.DOTALL)
-    assert found, text
-    return unescape(found[1])
-
-
 def started(site: Project) -> list[str]:
     return sorted(path.stem for path in (site.location.folder / "starts").glob("*.json"))
 
@@ -85,7 +80,7 @@ def test_built_in_and_saved_suites_are_offered(server: Any, save: Save) -> None:
     save()
     page = server.get("/run")
     assert page.status == 200
-    assert first_line(page.text) == "Choose a suite, and whom to ask"
+    assert read_answer(page.text) == "Choose a suite, and whom to ask"
     assert "[Custom] ten</option>" in page.text
     assert page.text.count("(75 cases)") == 1
 
@@ -114,11 +109,11 @@ def test_what_it_would_come_to_is_the_first_line(server: Any, save: Save) -> Non
     save()
     page = server.get("/run?suite=ten&target=echo&repeats=2").text
     expected = "8 dev + 2 holdout cases × 2 repeats × 1 target = 20 calls, no cost, about 1 s"
-    assert first_line(page) == expected
+    assert read_answer(page) == expected
     assert 'value="echo" checked' in page
     assert '<option value="ten" selected>' in page
     assert "proctor run --saved=ten@v1 --target=echo --repeat=2" in page
-    assert first_line(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose whom to ask"
+    assert read_answer(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose whom to ask"
 
 
 def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(
@@ -179,7 +174,7 @@ def test_what_is_wrong_stands_beside_its_field_and_the_rest_is_kept(
     fields = {"suite": "ten", "target": "echo", "max_tokens": "77", **wrong}
     answer = server.post("/run", fields)
     assert answer.status == 422
-    assert first_line(answer.text) == "4 choices are to be changed before this can run"
+    assert read_answer(answer.text) == "4 choices are to be changed before this can run"
     for field in wrong:
         assert f'id="wrong-{field}"' in answer.text
     assert answer.text.count('aria-invalid="true"') == 4
@@ -272,7 +267,9 @@ def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, sit
     page = server.get("/run?suite=ten").text
     assert 'id="repeats" name="repeats" value="3"' in page
     assert 'id="temperature" name="temperature" value="0.5"' in page
-    assert first_line(page) == "8 dev + 2 holdout cases × 3 repeats × 1 target = 30 calls, no cost, about 1 s"
+    assert (
+        read_answer(page) == "8 dev + 2 holdout cases × 3 repeats × 1 target = 30 calls, no cost, about 1 s"
+    )
     assert words_of(site, suite="ten") == ["--saved=ten@v1"]
     assert words_of(site, suite="ten", target="mock:hi", repeats="3", temperature="0") == [
         "--saved=ten@v1",
@@ -284,7 +281,7 @@ def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, sit
 def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> None:
     save()
     page = server.get("/run?suite=ten&target=echo&holdout=0").text
-    assert first_line(page).startswith("10 cases × 1 target")
+    assert read_answer(page).startswith("10 cases × 1 target")
     assert words_of(site, suite="ten", target="echo", holdout="0")[-1] == "--holdout=0"
     with site.open_store() as store, pytest.raises(FormErrors) as refused:
         validate_form(
@@ -294,8 +291,8 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> N
     site.config = Config(flags={"holdout": 0})
     page = server.get("/run?suite=ten&target=echo").text
     assert 'id="holdout" name="holdout" value="0"' in page
-    assert first_line(page).startswith("10 cases × 1 target")
-    assert first_line(server.get("/run?suite=ten&target=echo&holdout=0.3").text).startswith(
+    assert read_answer(page).startswith("10 cases × 1 target")
+    assert read_answer(server.get("/run?suite=ten&target=echo&holdout=0.3").text).startswith(
         "7 dev + 3 holdout"
     )
     assert "Built-in suites are not split" in unescape(
@@ -353,7 +350,7 @@ def test_what_keeps_a_run_from_beginning_is_shown_with_the_way_back(
     group = answer.headers["location"].removeprefix("/starts/")
     ended(site, group)
     page = server.get(f"/starts/{group}").text
-    assert first_line(page).startswith("Nothing was run")
+    assert read_answer(page).startswith("Nothing was run")
     assert "OPENAI_API_KEY" in page
     assert '<a class="button main" href="/run?suite=ten&amp;typed=openai%3Agpt-5.2&amp;repeats=4">' in page
 
@@ -372,7 +369,7 @@ def test_why_answers_are_missing_is_said_while_it_runs_and_after(
     with site.open_store() as store:
         (run,) = store.runs()
     page = server.get(f"/starts/{group}").text
-    assert first_line(page) == "ten v1 on broken: 0 of 10 passed (0%), 10 errors"
+    assert read_answer(page) == "ten v1 on broken: 0 of 10 passed (0%), 10 errors"
     assert f"<code>proctor run --retry-errors={run.id}</code>" in page
     said = re.search(r'<p class="note error"><a href="([^"]*)">10 errors</a>(.*?)</p>', page)
     assert said

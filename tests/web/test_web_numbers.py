@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -27,10 +26,7 @@ from proctor.reports.formatting import (
 )
 from proctor.verdicts import Counts
 from proctor.web.project import Project
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
-
+from support.web import Served, make_runs, save_suite, serve
 
 JUDGE = 'mock:{"verdict": "YES", "reason": "fine"}'
 CASES = 20
@@ -64,13 +60,7 @@ class World:
 
 
 @pytest.fixture(scope="module", params=["each", "any", "mean"])
-def world(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Project], AbstractContextManager[Served]],
-    save_suite: Callable[..., str],
-    make_runs: Callable[..., list[Run]],
-) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("numbers")
     answers = folder / "answers.jsonl"
     site = Project(folder / ".proctor" / "proctor.db", folder=folder)
@@ -84,7 +74,7 @@ def world(
         answers.write_text("\n".join(said), encoding="utf-8")
         settings = Settings(repeats=3, concurrency=1)
         runs += make_runs(site, "caps", f"scripted:{answers}", judges=(JUDGE,), settings=settings)
-    with serving(site) as server:
+    with serve(site) as server:
         yield World(server, runs)
 
 

@@ -15,6 +15,7 @@ import pytest
 from proctor.cli.main import _invoke
 from proctor.services.judges.label_files import read_labels
 from proctor.stores import open_store
+from support.web import read_heading
 
 pytestmark = pytest.mark.slow
 
@@ -63,12 +64,6 @@ def labels_of(run_id: str) -> list[tuple[str, str, bool, str]]:
     return sorted((one.case_id, one.by, one.passed, one.note) for one in kept)
 
 
-def heading(text: str) -> str:
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)
-    assert found is not None
-    return " ".join(unescape(found[1]).split())
-
-
 def field(text: str, name: str) -> str:
     found = re.search(rf'name="{name}" value="([^"]*)"', text)
     assert found is not None, text
@@ -93,7 +88,7 @@ def run_id(project: Path) -> str:
 
 def test_without_a_run_it_says_what_the_place_is_for(server: Server) -> None:
     page = server.get("/review").text
-    assert heading(page) == "No answer is labelled yet"
+    assert read_heading(page) == "No answer is labelled yet"
     assert "Run a suite" in page
 
 
@@ -101,13 +96,13 @@ def test_runs_are_listed_with_how_many_answers_are_labelled(run_id: str, server:
     name(server, run_id)
     label(server, run_id, "3.0", "pass")
     page = server.get("/review").text
-    assert heading(page) == "1 answer of 1 run labelled"
+    assert read_heading(page) == "1 answer of 1 run labelled"
     assert f'href="/review?run={run_id}"' in page
 
 
 def test_it_asks_who_labels_before_it_shows_an_answer(run_id: str, server: Server) -> None:
     page = server.get(f"/review?run={run_id}").text
-    assert heading(page) == "0 of 8 labelled"
+    assert read_heading(page) == "0 of 8 labelled"
     assert "Who labels?" in page
     assert "Question" not in page
     assert "Question" in name(server, run_id)
@@ -133,11 +128,11 @@ def test_what_the_judge_said_is_not_even_in_the_page_before_the_person_has_label
 def test_the_first_line_counts_labels_and_disagreements(run_id: str, server: Server) -> None:
     name(server, run_id)
     label(server, run_id, "0.0", "pass")
-    assert heading(server.get(f"/review?run={run_id}").text) == (
+    assert read_heading(server.get(f"/review?run={run_id}").text) == (
         "1 of 8 labelled; you and the judge disagree on none"
     )
     label(server, run_id, "5.0", "pass")
-    assert heading(server.get(f"/review?run={run_id}").text) == (
+    assert read_heading(server.get(f"/review?run={run_id}").text) == (
         "2 of 8 labelled; you and the judge disagree on 1"
     )
     page = server.get(f"/review?run={run_id}&show=disagreements").text
@@ -153,7 +148,7 @@ def test_answers_come_one_after_the_other_until_all_are_labelled(run_id: str, se
         page = server.get(label(server, run_id, seen[-1], "pass").headers["location"]).text
     assert sorted(seen) == [f"{n}.0" for n in range(8)]
     assert "You have labelled every answer" in page
-    assert heading(page) == "8 of 8 labelled; you and the judge disagree on 4"
+    assert read_heading(page) == "8 of 8 labelled; you and the judge disagree on 4"
 
 
 def test_filters_and_place_are_in_the_address_and_stay_there(run_id: str, server: Server) -> None:
@@ -232,7 +227,7 @@ def test_held_out_answers_are_labelled_only_after_they_are_revealed_and_that_is_
 ) -> None:
     run_id = run_of("--holdout", "0.25")
     page = name(server, run_id)
-    assert heading(page) == "0 of 6 labelled"
+    assert read_heading(page) == "0 of 6 labelled"
     assert "2 held-out answers are left out" in page
     shown = {n for n in range(8) if server.get(f"/review?run={run_id}&at={n}.0").status == 200}
     (first, second) = sorted(set(range(8)) - shown)
@@ -248,7 +243,7 @@ def test_held_out_answers_are_labelled_only_after_they_are_revealed_and_that_is_
     own, other = server.get(f"/review/labels.jsonl?run={run_id}"), server.another()
     assert own.text.count("held-out words") == 2
     assert "held-out words" not in other.get(f"/review/labels.jsonl?run={run_id}").text
-    assert heading(name(other, run_id, "Bo")) == "0 of 6 labelled"
+    assert read_heading(name(other, run_id, "Bo")) == "0 of 6 labelled"
 
 
 def test_labels_are_downloaded_as_certify_reads_them(run_id: str, server: Server, project: Path) -> None:
@@ -298,7 +293,7 @@ def test_what_cannot_be_a_label_is_refused_in_a_sentence_and_kept_nowhere(
 ) -> None:
     answer = server.post("/review/label", {"run": run_id, "by": "Ana", **fields})
     assert answer.status == status
-    assert heading(answer.text).endswith(".")
+    assert read_heading(answer.text).endswith(".")
     assert labels_of(run_id) == []
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.services.suites.save_and_open import Suites
 from proctor.web import event_hub
 from proctor.web.event_hub import Watcher, get_event_hub
@@ -29,6 +28,8 @@ from proctor.web.project import Project
 from proctor.web.run_status import LiveSection
 from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
 from proctor.web.sse import format_event
+from support.waiting import PATIENCE_S, wait_until
+from support.web import read_answer
 
 pytestmark = pytest.mark.slow
 
@@ -146,12 +147,6 @@ def done_of(site: Project, run_id: str) -> int:
         return sum(count for verdict, count in store.count_verdicts(run_id).items() if verdict is not None)
 
 
-def first_line(text: str) -> str:
-    found = re.search(r'<h1 class="answer">(.*?)</h1>', text, re.DOTALL)
-    assert found, text
-    return unescape(found[1])
-
-
 def plain(html: str) -> str:
     """The text of a page without its markup."""
     return " ".join(unescape(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", html, flags=re.DOTALL)).split())
@@ -164,7 +159,7 @@ def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Foll
     group = begin(server, target=["gated", "answers"])
     page = server.get(f"/starts/{group}").text
     assert f'data-live="/starts/{group}/events"' in page
-    assert first_line(page) in ("Running ten v1 on gated, answers", "Running ten v1 on gated")
+    assert read_answer(page) in ("Running ten v1 on gated, answers", "Running ten v1 on gated")
     stream = follow(f"/starts/{group}/events")
     assert stream.response.getheader("content-type", "").startswith("text/event-stream")
     seen = stream.until("3 of 10 trials")
@@ -256,7 +251,7 @@ def test_a_run_of_the_command_line_is_followed_and_stopped(
         assert stream.rest()[-1].startswith("event: done")
         assert child.wait(timeout=PATIENCE_S) == 2
         by_group = server.get(f"/starts/{run.group}")
-        assert first_line(by_group.text) == "Stopped: 5 of 10 trials of ten v1 on gated are kept"
+        assert read_answer(by_group.text) == "Stopped: 5 of 10 trials of ten v1 on gated are kept"
     finally:
         child.kill()
         child.communicate()
@@ -317,7 +312,7 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
     run = stopped(server, site, group)
     assert done_of(site, run.id) == 5  # the calls under way were let end, though Stop was pressed three times
     told = server.get(f"/starts/{group}").text
-    assert first_line(told) == "Stopped: 5 of 10 trials of ten v1 on gated are kept"
+    assert read_answer(told) == "Stopped: 5 of 10 trials of ten v1 on gated are kept"
     assert f"proctor run --resume={run.id}" in told
     assert "It has ended already" in plain(
         server.get(server.post(f"/starts/{group}/stop").headers["location"]).text
@@ -326,7 +321,7 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
     assert ways[0].startswith("/starts/")
     assert ways[1] in (f"/runs/{run.id}", f"/starts/{group}")
     follow(f"{ways[0]}/events").rest()
-    assert first_line(server.get(ways[0]).text) == "ten v1 on gated: 10 of 10 passed (100%)"
+    assert read_answer(server.get(ways[0]).text) == "ten v1 on gated: 10 of 10 passed (100%)"
     asked = Counter((site.folder / "asked").read_text(encoding="utf-8").split())
     assert asked == Counter({f"t{n}": 1 for n in range(10)})
     server.post(f"/runs/{run.id}/resume")
@@ -342,7 +337,7 @@ def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Foll
     os.kill(pid, signal.SIGKILL)
     assert stream.rest()[-1].startswith("event: done")
     wait_until(lambda: not Path(f"/proc/{pid}").exists())  # it is no zombie
-    assert first_line(server.get(f"/starts/{group}").text).startswith("Stopped: 3 of 10 trials")
+    assert read_answer(server.get(f"/starts/{group}").text).startswith("Stopped: 3 of 10 trials")
     (site.folder / "go").touch()
     way = server.post(f"/runs/{run.id}/resume").headers["location"]
     follow(f"{way}/events").rest()

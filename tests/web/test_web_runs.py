@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from html import unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -13,61 +13,53 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
-from proctor.codec import sent_digest
-from proctor.model import Case, Output, Run, Selection, Settings, SplitRule, Suite, TargetSpec, Verdict
+from proctor.model import Output, Run, Selection, Settings, SplitRule, Suite, TargetSpec, Verdict
 from proctor.protocols import Store
 from proctor.stores import open_store
 from proctor.web.project import Project
+from support.builders import make_case, make_score, make_trial
+from support.stores import add_run, save_cases
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-    from tests.web.conftest import Served
 
-Make = Callable[..., Any]
-BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    from support.web import Served
+
 HOSTILE = "<script>alert(1)</script>\"'&"
 
 
 class Kept:
     """Runs in the site's store, made by a process that is this one for as long as it is open."""
 
-    def __init__(self, site: Project, case: Make, trial: Make, score: Make) -> None:
+    def __init__(self, site: Project) -> None:
         self.path = site.location.address
         self.store: Store = open_store(self.path)
-        self._case, self._trial, self._score = case, trial, score
 
     def suite(self, name: str = "caps", cases: int = 10, *, split: bool = True, tag: str = "t{}") -> Suite:
-        writer = self.store.open_suite_writer()
-        for place in range(cases):
-            one: Case = self._case(
+        made = [
+            make_case(
                 f"c{place}", f"Question {place}?", tags=(tag.format(place % 2),), category=f"k{place % 3}"
             )
-            writer.add(one, sent_digest(one))
+            for place in range(cases)
+        ]
         rule = SplitRule() if split else None
-        digest = f"sha256:{len(name):064}"
-        return writer.commit(
-            Suite(name=name, dialect="meridian", digest=digest, case_count=cases, split_rule=rule)
-        )
+        return save_cases(self.store, made, name=name, digest=f"sha256:{len(name):064}", split_rule=rule)
 
     def begin(self, run_id: str, suite: Suite | None = None, target: str = "gpt-x", **fields: Any) -> Run:
-        suite = suite or self.suite()
-        given: dict[str, Any] = {"group": "g", "started_at": BEGAN, "planned": suite.case_count}
         spec = TargetSpec(name=target, kind="echo")
-        run = Run(id=run_id, suite=suite, target=spec, **given | fields)
-        self.store.add_run(run)
-        return run
+        return add_run(self.store, suite or self.suite(), **{"id": run_id, "target": spec} | fields)
 
     def record(self, run: Run, places: Sequence[int], failed: Sequence[int] = ()) -> None:
         for place in places:
             text = f"Answer {place} {'secret' if place >= 8 else 'open'} {HOSTILE}"
             output = Output(text=text, latency_ms=100.0 + 10 * place, cost_usd=0.01 * place)
-            score = self._score(
+            score = make_score(
                 float(place not in failed), reason=f"reason {place}" if place in failed else ""
             )
             held_out = run.suite.split_rule is not None and place >= 8
-            made = self._trial("", score, case_id=f"c{place}", position=place, output=output)
+            made = make_trial("", score, case_id=f"c{place}", position=place, output=output)
             made = replace(made, split="holdout" if held_out else "dev" if run.suite.split_rule else None)
             self.store.save_trial(run.id, made, Verdict.FAIL if place in failed else Verdict.PASS)
 
@@ -86,8 +78,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept(site: Project, case: Make, trial: Make, score: Make) -> Iterator[Kept]:
-    made = Kept(site, case, trial, score)
+def kept(site: Project) -> Iterator[Kept]:
+    made = Kept(site)
     yield made
     made.store.close()
 
@@ -156,13 +148,11 @@ def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) 
     assert re.search(r'<form method="get" action="/compare">', page)
 
 
-def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(
-    kept: Kept, server: Served, trial: Make
-) -> None:
+def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Kept, server: Served) -> None:
     run = kept.begin("r1", suite=kept.suite(split=False))
     kept.record(run, range(4), failed=(1,))
     for place in range(4, 10):
-        kept.store.save_trial(run.id, trial(None, case_id=f"c{place}", position=place), Verdict.ERROR)
+        kept.store.save_trial(run.id, make_trial(None, case_id=f"c{place}", position=place), Verdict.ERROR)
     kept.store.update_run(replace(run, status="finished", finished_at=run.started_at))
     (row,) = rows(server.get("/runs").text)
     assert "30.0% · n 10 · 11–60%" in row[5]

@@ -13,12 +13,14 @@ import pytest
 
 from proctor.web.project import Project
 from proctor.web.security import SECURITY_HEADERS
+from support.web import serve
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
-    from tests.web.conftest import Served
+
+    from support.web import Served
 
 SCRIPT = Path(__file__).parents[2] / "src/proctor/web/static/proctor.js"
 ROWS = "".join(
@@ -28,12 +30,10 @@ TABLE = f'<table class="rows" data-keys><thead><tr><th>a</th></tr></thead><tbody
 
 
 @pytest.fixture(scope="module")
-def here(
-    tmp_path_factory: pytest.TempPathFactory, serving: Callable[[Project], AbstractContextManager[Served]]
-) -> Iterator[Served]:
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over an empty folder, which all tests of this file share."""
     folder = tmp_path_factory.mktemp("script")
-    with serving(Project(folder / ".proctor" / "proctor.db", folder=folder)) as server:
+    with serve(Project(folder / ".proctor" / "proctor.db", folder=folder)) as server:
         yield server
 
 

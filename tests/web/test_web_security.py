@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -14,12 +12,11 @@ from proctor.web.app import PAGES
 from proctor.web.project import Project
 from proctor.web.security import MAX_BODY_BYTES, MAX_BYTES_BY_TYPE, SECURITY_HEADERS
 from proctor.web.server import allowed_hosts, bind_socket, is_loopback
+from support.web import Served, serve
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from tests.web.conftest import Served
-
     from proctor.services.runs.config import Config
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -197,13 +194,11 @@ def test_every_page_is_in_one_table() -> None:
 
 
 def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(
-    serving: Callable[[Project], AbstractContextManager[Served]],
-    site: Project,
-    capsys: pytest.CaptureFixture[str],
+    site: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site.config = cast("Config", None)
     paths = ("/run", "/api/v1/targets")
-    with serving(site) as server:
+    with serve(site) as server:
         for path in paths:
             answer = server.get(path)
             assert answer.status == 500

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proctor.model import Run, Suite, TargetSpec
+from proctor.model import Run, Suite
 from proctor.services.suites.save_upload import save_draft
 from proctor.services.suites.upload import upload_from_text
 from proctor.services.suites.zip_upload import unpack
 from proctor.web.pages import suite as suite_page
 from proctor.web.project import Project
+from support.builders import ECHO
+from support.web import read_answer
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-    from tests.web.conftest import Served
+
+    from support.web import Served
 
 LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
 OLD = "".join(LINE % (f"t{n}", "a word", f"w{n}") for n in range(10))
@@ -41,16 +44,10 @@ def begun(server: Served, suite: Suite) -> None:
                 id="20260301-120000-abcdef",
                 group="20260301-120000-abcdef",
                 suite=suite,
-                target=TargetSpec(name="echo", kind="echo"),
+                target=ECHO,
                 started_at=datetime(2026, 3, 1, tzinfo=UTC),
             )
         )
-
-
-def answer_of(text: str) -> str:
-    found = re.search(r'<h1 class="answer">(.*?)</h1>', text, re.DOTALL)
-    assert found, text
-    return unescape(found[1])
 
 
 def everything(server: Served) -> list[object]:
@@ -60,7 +57,7 @@ def everything(server: Served) -> list[object]:
 
 def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Served) -> None:
     page = server.get("/suites").text
-    assert answer_of(page) == "No suite is saved yet"
+    assert read_answer(page) == "No suite is saved yet"
     assert 'href="/suites/new"' in page
     assert "proctor suites save FILE" in page
     assert not server.site.location.exists()
@@ -68,13 +65,13 @@ def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Served) -> Non
 
 def test_the_list_says_what_changed_since_its_last_run(server: Served) -> None:
     first = keep(server, OLD)
-    assert answer_of(server.get("/suites").text) == "1 suite, not run yet"
+    assert read_answer(server.get("/suites").text) == "1 suite, not run yet"
     begun(server, first)
     keep(server, OLD, "other")
-    assert answer_of(server.get("/suites").text) == "2 suites, none changed since their last run"
+    assert read_answer(server.get("/suites").text) == "2 suites, none changed since their last run"
     keep(server, NEW)
     page = server.get("/suites").text
-    assert answer_of(page) == "2 suites, 1 changed since its last run"
+    assert read_answer(page) == "2 suites, 1 changed since its last run"
     assert "changed since v1" in page
     for tier in ("cheap", "moderate", "comprehensive"):
         assert f"/run?suite=builtin%3A{tier}" in page
@@ -117,9 +114,9 @@ def test_a_suite_s_page_shows_its_versions_cases_and_split(server: Served) -> No
     keep(server, OLD)
     suite = keep(server, NEW)
     page = server.get("/suite?name=mine").text
-    assert answer_of(page) == "mine v2: 11 cases, 8 dev + 3 holdout, not run yet"
+    assert read_answer(page) == "mine v2: 11 cases, 8 dev + 3 holdout, not run yet"
     assert suite.digest in page
-    assert answer_of(server.get("/suite?name=mine&version=v1").text).startswith("mine v1: 10 cases")
+    assert read_answer(server.get("/suite?name=mine&version=v1").text).startswith("mine v1: 10 cases")
     chosen = server.get("/suite?name=mine&version=v2&case=10").text
     assert "Say b" in chosen[chosen.index('id="case"') :]
     for far in (99, -99, 10**30, -(10**30)):
@@ -159,10 +156,10 @@ def test_the_difference_of_two_versions_is_told_case_by_case(server: Served) -> 
     assert server.get("/suite/diff?name=mine").status == 400
     keep(server, NEW)
     page = server.get("/suite/diff?name=mine").text
-    assert answer_of(page) == "mine v1 → mine v2: 1 added, 1 changed, 9 the same"
+    assert read_answer(page) == "mine v1 → mine v2: 1 added, 1 changed, 9 the same"
     assert "<del>- Say a word</del>" in page
     assert "<ins>+ Say one</ins>" in page
-    assert answer_of(server.get("/suite/diff?name=mine&old=v2&new=v1").text).endswith(
+    assert read_answer(server.get("/suite/diff?name=mine&old=v2&new=v1").text).endswith(
         "1 removed, 1 changed, 9 the same"
     )
 
@@ -189,7 +186,7 @@ def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(ser
     keep(server, OLD)
     answer = server.get("/suite/export?name=mine&to=pramana")
     assert answer.status == 409
-    assert answer_of(answer.text) == "Dialect pramana cannot say everything of 10 cases"
+    assert read_answer(answer.text) == "Dialect pramana cannot say everything of 10 cases"
     assert "lossy=true" in answer.text
     assert "--to pramana --lossy</code>" in answer.text
     several = server.get("/suite/export?name=mine&to=ai_tester").text

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -18,10 +17,7 @@ from proctor.reports.drift.text import describe_drift
 from proctor.services.analysis.drift import DriftQuery, DriftRequest
 from proctor.services.runs.config import Config
 from proctor.web.project import Project
-
-if TYPE_CHECKING:
-    from tests.web.conftest import Served
-
+from support.web import Served, make_runs, read_heading, save_suite, serve
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -46,12 +42,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(
-    tmp_path_factory: pytest.TempPathFactory,
-    serving: Callable[[Project], AbstractContextManager[Served]],
-    save_suite: Callable[..., str],
-    make_runs: Callable[..., list[Run]],
-) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("trends")
     file = folder / f"answers{HOSTILE.replace('/', '')}.jsonl"
     target = f"scripted:{file}"
@@ -65,20 +56,14 @@ def world(
         runs += make_runs(site, "caps", target)
     for _ in range(2):
         make_runs(site, "plain", "echo")
-    with serving(site) as server:
+    with serve(site) as server:
         yield World(server, target, runs)
-
-
-def heading(text: str) -> str:
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)
-    assert found is not None
-    return " ".join(unescape(found[1]).split())
 
 
 @pytest.mark.slow
 def test_targets_with_two_runs_of_a_suite_are_offered(world: World) -> None:
     text = world.server.page("/trends")
-    assert heading(text) == "2 targets were asked the same suite more than once"
+    assert read_heading(text) == "2 targets were asked the same suite more than once"
     assert f"suite={quote(world.runs[0].suite.digest, safe='')}&amp;target=scripted" in text
     assert ">3<" in text
     assert HOSTILE not in text
@@ -91,7 +76,7 @@ def test_the_first_line_is_what_the_command_line_says(world: World) -> None:
         wanted = DriftRequest(suite=world.runs[0].suite.digest, target=world.target)
         expected, *rest = describe_drift(drifting.load(drifting.find(wanted)))
     text = world.server.page(world.address)
-    assert heading(text) == expected
+    assert read_heading(text) == expected
     assert "Drifting" in expected
     for sentence in rest:
         assert sentence in unescape(text)
@@ -122,7 +107,7 @@ def test_the_time_and_the_baseline_are_in_the_address(world: World) -> None:
     assert "1 run began before the baseline" in later
     assert f"--baseline {world.runs[1].id}" in later
     none = world.server.page(f"{world.address}&since=2999-01-01", 400)
-    assert heading(none) == "There is no trend to show"
+    assert read_heading(none) == "There is no trend to show"
     assert "drift needs two" in none
     assert "is no time" in unescape(world.server.page(f"{world.address}&since=soon", 400))
 
@@ -153,7 +138,7 @@ def test_no_word_of_the_address_is_looked_for_on_the_disk(world: World, word: st
 
 @pytest.mark.slow
 def test_a_suite_may_be_named_and_the_only_pair_is_shown_at_once(world: World, server: Served) -> None:
-    assert heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
+    assert read_heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
     empty = server.get("/trends")
     assert "No run is stored here yet" in empty.text
     assert not server.site.location.exists()

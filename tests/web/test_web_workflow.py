@@ -15,10 +15,12 @@ import pytest
 from playwright.sync_api import expect
 
 from proctor.cli.main import _invoke
+from support.web import make_runs
 
 if TYPE_CHECKING:
     from playwright.sync_api import FilePayload, Locator, Page
-    from tests.web.conftest import Gate, Served
+
+    from support.web import Gate, Served
 
 TARGETS = """
 targets:
@@ -352,7 +354,7 @@ def test_everything_works_without_scripts(
 
 
 def test_a_run_is_printed_without_what_is_only_for_screens(
-    browser_page: Page, server: Served, exam: str, make_runs: Callable[..., list[object]]
+    browser_page: Page, server: Served, exam: str
 ) -> None:
     server.post("/suites/save", {"name": "exam", "text": exam})
     make_runs(server.site, "exam", "first")

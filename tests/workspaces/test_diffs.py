@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,9 +15,7 @@ from proctor.workspaces import diffs as changes
 from proctor.workspaces.copying import remove_tree
 from proctor.workspaces.diffs import diff_snapshots
 from proctor.workspaces.snapshots import MAX_CONTENT_BYTES, ContentStore, take_snapshot
-
-if TYPE_CHECKING:
-    from tests.workspaces.conftest import Ground
+from support.workspaces import Ground
 
 
 class Folder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -22,11 +21,9 @@ from proctor.targets.process.suite_programs import SuiteProgramRunner
 from proctor.targets.targets_file import TargetsFile
 from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.run_shared import WorkspaceRoot
+from support.workspaces import Ground
 
 pytestmark = pytest.mark.slow
-
-if TYPE_CHECKING:
-    from tests.workspaces.conftest import Ground
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agent"
 ENVIRON = dict(os.environ)

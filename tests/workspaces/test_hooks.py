@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from proctor.errors import WorkspaceError
 from proctor.model import Attachment, Case, Hook, Message
 from proctor.workspaces.hooks import HookContext, HookName, join_input_texts, run_hook
-
-if TYPE_CHECKING:
-    from tests.workspaces.conftest import Ground
+from support.workspaces import Ground
 
 WORKSPACE = Path("/made/0001")
 CASE = Case(

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from proctor.errors import WorkspaceError
 from proctor.model import Repository
 from proctor.workspaces.repositories import checkout_repository
-
-if TYPE_CHECKING:
-    from tests.workspaces.conftest import Ground
+from support.workspaces import Ground
 
 
 @pytest.fixture

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from proctor.errors import WorkspaceError
 from proctor.model import Hook, Hooks, Repository, Workspace
-
-if TYPE_CHECKING:
-    from tests.workspaces.conftest import Ground
-
+from support.workspaces import Ground
 
 # --- what is kept ------------------------------------------------------------------------------------------
 

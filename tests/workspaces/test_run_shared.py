@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from proctor.model import Hook, Hooks, Repository, Workspace
-
-if TYPE_CHECKING:
-    from tests.workspaces.conftest import Ground
+from support.workspaces import Ground
 
 PREPARED = {".gitignore": "*.log\nbuild/\n", "file": "f", "gone": "g", "old.log": "o"}
 

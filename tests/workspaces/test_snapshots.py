@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from patience import wait_until
 from proctor.workspaces import snapshots
 from proctor.workspaces.snapshots import ContentStore, Snapshot, is_same, restore_snapshot, take_snapshot
+from support.waiting import wait_until
 
 
 @pytest.fixture

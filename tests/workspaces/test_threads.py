@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.workspaces.threads import run_in_thread
+from support.waiting import PATIENCE_S
 
 
 async def test_a_cancelled_caller_waits_until_the_work_has_ended(tmp_path: Path) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.errors import WorkspaceError
 from proctor.model import Hooks, Repository, Workspace
-
-if TYPE_CHECKING:
-    from tests.workspaces.conftest import Ground
+from support.waiting import PATIENCE_S
+from support.workspaces import Ground
 
 MOMENTS = ("before_all", "before_each", "after_each", "after_all")
 ISOLATIONS: tuple[Literal["shared", "per_test"], ...] = ("shared", "per_test")

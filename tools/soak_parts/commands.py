@@ -19,7 +19,7 @@ from time import monotonic, sleep
 
 from tools.soak_parts.suites import PROGRAMS
 
-CLOCK = Path(__file__).parents[2] / "tests" / "clock.py"
+CLOCK = Path(__file__).parents[2] / "tests" / "support" / "clock.py"
 MAX_UNDISTURBED_S = 180.0
 """A command that has not ended by then hangs."""
 MAX_AFTER_SIGNAL_S = 30.0

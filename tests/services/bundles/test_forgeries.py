@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from forging import TESTS, Forger, passing
 from proctor.bundles.keys import get_signing_key
 from proctor.bundles.trust_store import TrustedKey, load_trusted_keys
 from proctor.codec import assertion_digest
@@ -31,6 +30,7 @@ from proctor.services.bundles.recorded_judgments import check_outcome
 from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.verdicts import Counts
+from support.forging import TESTS, Forger, passing
 
 Make = Callable[..., Awaitable[Any]]
 

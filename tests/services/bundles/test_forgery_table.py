@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from forging import TESTS, Forger, passing
 from proctor.bundles.keys import get_signing_key
 from proctor.bundles.trust_store import load_trusted_keys
 from proctor.errors import BundleError
@@ -22,6 +21,7 @@ from proctor.services.bundles.attest import attest
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.execution import runner, writer
 from proctor.verdicts import Counts
+from support.forging import TESTS, Forger, passing
 
 if TYPE_CHECKING:
     from proctor.stores.sqlite.store import SqliteStore

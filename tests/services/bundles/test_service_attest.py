@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import zipfile
 from base64 import b64decode
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,13 @@ from proctor.proof.canonical import parse_canonical
 from proctor.proof.inclusion_proofs import TrialProof, check_proof
 from proctor.proof.records import CaseLine, RedactedLine, TrialLine, parse_case_line, parse_trial_line
 from proctor.proof.statement import CONFIG, ENVELOPE, FILES, SUITE, TRIALS, Statement
-from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.countersign import countersign
 from proctor.services.bundles.prove import ProofCollector, prove
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.reading.report import record_holdout_accesses
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
+from support.sessions import MakeRuns
 
 
 @pytest.fixture
@@ -51,7 +49,7 @@ def ten(suite: Callable[..., str]) -> str:
 
 
 @pytest.fixture
-async def run(make: Make, ten: str) -> Run:
+async def run(make: MakeRuns, ten: str) -> Run:
     """A finished run with a holdout."""
     (done,) = await make(ten, holdout=0.3)
     return done.run
@@ -115,7 +113,7 @@ def test_a_copy_of_the_store_gives_the_same_bytes(store: SqliteStore, run: Run, 
 
 
 async def test_another_run_of_the_same_has_other_salts(
-    store: SqliteStore, run: Run, make: Make, ten: str
+    store: SqliteStore, run: Run, make: MakeRuns, ten: str
 ) -> None:
     (other,) = await make(ten, holdout=0.3)
     write(store, run, "one", None)
@@ -199,7 +197,7 @@ def test_the_public_reads_no_warning_that_may_be_of_a_held_out_case(
 
 
 async def test_the_public_sees_no_held_out_case_of_a_run_that_asked_none(
-    store: SqliteStore, make: Make, ten: str, run: Run
+    store: SqliteStore, make: MakeRuns, ten: str, run: Run
 ) -> None:
     (done,) = await make(ten, holdout=0.3, settings=Settings(selection=Selection(split="dev")))
     statement = write(store, done.run, "public", None, public=True)
@@ -218,7 +216,7 @@ tests:
 
 
 async def test_a_suite_without_a_holdout_is_told_to_be_all_public(
-    store: SqliteStore, make: Make, folder: Path, environ: dict[str, str]
+    store: SqliteStore, make: MakeRuns, folder: Path, environ: dict[str, str]
 ) -> None:
     environ["SESAME"] = "open"
     (folder / "s.eval.yaml").write_text(UNSPLIT, encoding="utf-8")
@@ -255,7 +253,7 @@ def test_what_is_written_is_verified(
 
 @pytest.mark.parametrize("rule", ["any", "mean", "lower_bound"])
 async def test_a_rule_over_repeats_is_verified_too(
-    store: SqliteStore, make: Make, folder: Path, rule: str
+    store: SqliteStore, make: MakeRuns, folder: Path, rule: str
 ) -> None:
     strategy = {"any": "pass_at_k", "mean": "mean", "lower_bound": "confidence_interval"}[rule]
     (folder / "s.eval.yaml").write_text(
@@ -289,7 +287,7 @@ def test_a_bundle_is_a_look_at_what_it_shows(
 
 
 async def test_a_full_bundle_of_dev_cases_reveals_the_others(
-    store: SqliteStore, make: Make, ten: str
+    store: SqliteStore, make: MakeRuns, ten: str
 ) -> None:
     (done,) = await make(ten, holdout=0.3, settings=Settings(selection=Selection(split="dev")))
     write(store, done.run, "b", None)
@@ -304,7 +302,9 @@ def test_nothing_written_is_no_look(store: SqliteStore, run: Run) -> None:
     assert kinds(store, run) == []
 
 
-async def test_the_looks_are_those_before_the_run(store: SqliteStore, make: Make, run: Run, ten: str) -> None:
+async def test_the_looks_are_those_before_the_run(
+    store: SqliteStore, make: MakeRuns, run: Run, ten: str
+) -> None:
     record_holdout_accesses(store, run, reveal=True)
     record_holdout_accesses(store, run, reveal=False)
     (later,) = await make(ten, holdout=0.3)
@@ -408,7 +408,7 @@ def test_a_case_that_no_bundle_can_hold_is_named(
 
 async def test_no_secret_and_no_place_of_the_maker_is_in_a_bundle(
     store: SqliteStore,
-    make: Make,
+    make: MakeRuns,
     folder: Path,
     environ: dict[str, str],
     key: SigningKey,
@@ -577,7 +577,7 @@ def test_a_proof_for_the_public_names_no_held_out_case(store: SqliteStore, run: 
     assert [n for n in range(10) if f'"t{n}"'.encode() in everything] == sorted(set(range(10)) - hidden)
 
 
-async def test_a_repeat_is_proved(store: SqliteStore, make: Make, ten: str, key: SigningKey) -> None:
+async def test_a_repeat_is_proved(store: SqliteStore, make: MakeRuns, ten: str, key: SigningKey) -> None:
     (done,) = await make(ten, settings=Settings(repeats=2))
     assert proved(write_proof(store, done.run, "t3", key, repeat=1)).trial.trial.repeat == 1
 

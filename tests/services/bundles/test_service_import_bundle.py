@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,8 @@ from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.request import Request
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns
 
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
 Attested = Callable[..., Path]
 TESTS = [("a", "yes", "yes"), ("b", "no", "yes"), ("c", "yes", "yes")]
 
@@ -80,7 +80,7 @@ def everything(store: Store) -> Any:
     )
 
 
-async def made(make: Make, word: str, **fields: Any) -> Run:
+async def made(make: MakeRuns, word: str, **fields: Any) -> Run:
     (done,) = await make(word, **fields)
     return done.run
 
@@ -125,7 +125,7 @@ def asking(text: str = "yes", **fields: Any) -> Case:
 
 
 async def test_a_run_arrives_with_all_that_it_has(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore, store: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS))
     done = take(other, attested(run))
@@ -142,7 +142,7 @@ async def test_a_run_arrives_with_all_that_it_has(
 
 
 async def test_importing_again_changes_nothing(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)))
     take(other, path)
@@ -152,7 +152,7 @@ async def test_importing_again_changes_nothing(
 
 
 async def test_whoever_made_a_bundle_has_its_run_already(
-    make: Make, suite: Callable[..., str], attested: Attested, store: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS))
     path = attested(run)
@@ -164,7 +164,12 @@ async def test_whoever_made_a_bundle_has_its_run_already(
 
 @pytest.mark.parametrize("signed", ["unsigned", "unknown", "trusted"])
 async def test_how_a_bundle_is_signed_stays_with_its_run(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore, folder: Path, signed: str
+    make: MakeRuns,
+    suite: Callable[..., str],
+    attested: Attested,
+    other: SqliteStore,
+    folder: Path,
+    signed: str,
 ) -> None:
     key = create_key(folder / "keys", "maker", {})
     path = attested(await made(make, suite(*TESTS)), key=None if signed == "unsigned" else key)
@@ -182,7 +187,7 @@ async def test_how_a_bundle_is_signed_stays_with_its_run(
 
 
 async def test_an_imported_run_is_graded_again_and_stays_imported(
-    make: Make,
+    make: MakeRuns,
     suite: Callable[..., str],
     attested: Attested,
     other: SqliteStore,
@@ -205,7 +210,7 @@ async def test_an_imported_run_is_graded_again_and_stays_imported(
 
 
 async def test_another_run_of_that_id_is_never_overwritten(
-    make: Make, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS))
     path = attested(run)
@@ -228,7 +233,7 @@ DIFFERENCES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("what", "fields"), DIFFERENCES, ids=[what for what, _ in DIFFERENCES])
 async def test_a_run_that_differs_in_anything_is_another_one(
-    make: Make,
+    make: MakeRuns,
     suite: Callable[..., str],
     attested: Attested,
     other: SqliteStore,
@@ -251,7 +256,7 @@ async def test_a_run_that_differs_in_anything_is_another_one(
 
 
 async def test_a_public_bundle_is_not_stored(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS), holdout=0.4), public=True)
     with pytest.raises(UsageError, match="public bundle"):
@@ -260,7 +265,7 @@ async def test_a_public_bundle_is_not_stored(
 
 
 async def test_a_forged_bundle_is_not_stored(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)), name="b")
     lines = path / "trials.jsonl"
@@ -272,7 +277,7 @@ async def test_a_forged_bundle_is_not_stored(
 
 @pytest.mark.parametrize("run_id", ["last", "../../x", "20260301", "x\n", "20260301-120000-ABCDEF"])
 async def test_a_run_without_a_proper_id_is_not_stored(
-    make: Make,
+    make: MakeRuns,
     suite: Callable[..., str],
     attested: Attested,
     store: SqliteStore,
@@ -287,7 +292,7 @@ async def test_a_run_without_a_proper_id_is_not_stored(
 
 
 async def test_a_bundle_that_calls_a_built_in_suite_cheap_is_of_that_suite(
-    make: Make, attested: Attested, store: SqliteStore, other: SqliteStore
+    make: MakeRuns, attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
     own = await made(make, "cheap")
     run = replace(own, id="20260301-120000-abcdef")
@@ -301,7 +306,7 @@ async def test_a_bundle_that_calls_a_built_in_suite_cheap_is_of_that_suite(
     "name", ["builtin:cheap", "builtin:s", "s@v1", "s@sha256:aa", "a\nb", "\x1b[2J", " ", "n" * 201]
 )
 async def test_a_suite_cannot_pass_for_another_one(
-    make: Make,
+    make: MakeRuns,
     suite: Callable[..., str],
     attested: Attested,
     store: SqliteStore,
@@ -316,7 +321,7 @@ async def test_a_suite_cannot_pass_for_another_one(
 
 
 async def test_a_name_with_slashes_is_a_name_and_no_path(
-    make: Make,
+    make: MakeRuns,
     suite: Callable[..., str],
     attested: Attested,
     store: SqliteStore,
@@ -333,7 +338,7 @@ async def test_a_name_with_slashes_is_a_name_and_no_path(
 
 
 async def test_what_changes_while_it_is_read_is_not_taken(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)), name="b")
     found = verify_for_import(path, ImportOptions())
@@ -360,7 +365,7 @@ class Interrupted(SqliteStore):
 
 
 async def test_an_import_that_is_interrupted_leaves_nothing(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)))
     breaking = Interrupted.open_file(other.path)
@@ -384,7 +389,7 @@ class Late(SqliteStore):
 
 
 async def test_who_imports_a_run_too_late_leaves_it_to_who_was_sooner(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)))
     late = Late.open_file(other.path)
@@ -400,7 +405,7 @@ async def test_who_imports_a_run_too_late_leaves_it_to_who_was_sooner(
 
 
 async def test_an_import_that_was_killed_is_made_anew(
-    make: Make, suite: Callable[..., str], attested: Attested, folder: Path, store: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, folder: Path, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS))
     path = attested(run)
@@ -416,7 +421,7 @@ async def test_an_import_that_was_killed_is_made_anew(
 
 
 async def test_what_a_name_means_here_stays_what_it_was(
-    make: Make, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
     run = replace(await made(make, suite(*TESTS)), id="20260301-120000-abcdef")
     run = stored(store, run, [asking(tags=("theirs",))])
@@ -435,7 +440,7 @@ async def test_what_a_name_means_here_stays_what_it_was(
 
 
 async def test_other_content_under_a_name_is_its_next_version_and_not_the_current_one(
-    make: Make, suite: Callable[..., str], attested: Attested, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, other: SqliteStore
 ) -> None:
     path = attested(await made(make, suite(*TESTS)))
     writer = other.open_suite_writer()
@@ -472,7 +477,7 @@ ACTS = [
 
 @pytest.mark.parametrize(("fields", "told_as"), ACTS, ids=[what for _, what in ACTS])
 async def test_a_suite_that_would_act_here_is_named_and_refused(
-    make: Make,
+    make: MakeRuns,
     suite: Callable[..., str],
     attested: Attested,
     store: SqliteStore,
@@ -511,7 +516,7 @@ def test_of_a_held_out_case_no_command_is_shown() -> None:
 
 
 async def test_nobody_is_asked_by_what_a_bundle_says(
-    make: Make,
+    make: MakeRuns,
     suite: Callable[..., str],
     attested: Attested,
     store: SqliteStore,
@@ -539,7 +544,7 @@ async def test_nobody_is_asked_by_what_a_bundle_says(
 
 
 async def test_imported_answers_are_never_taken_for_ones_own(
-    make: Make,
+    make: MakeRuns,
     suite: Callable[..., str],
     attested: Attested,
     other: SqliteStore,
@@ -561,7 +566,7 @@ async def test_imported_answers_are_never_taken_for_ones_own(
 
 
 async def test_a_run_from_elsewhere_joins_no_group_of_ones_own(
-    make: Make, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
     own = [one.run for one in await make(suite(*TESTS), "echo mock")]
     forged = replace(own[0], id="20260301-120000-abcdef")

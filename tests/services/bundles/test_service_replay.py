@@ -13,14 +13,13 @@ from msgspec.structs import replace
 from proctor.errors import BundleError, ExitCode, NothingSelected, UsageError
 from proctor.model import Params, Run, Selection, Settings, SuiteDefaults
 from proctor.proof.replay_comparison import ReplayComparison
-from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.import_records import ImportOptions
 from proctor.services.bundles.replay import ReplayOptions, ReplayPlan, compare_with_bundle, plan_replay
 from proctor.services.runs.execution.session import RunSession
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns
 
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
 Again = Callable[..., Awaitable[tuple[ReplayPlan, Run, ReplayComparison]]]
 ANYTHING = ImportOptions()
 TESTS = [(name, f"say {name}", f"say {name}") for name in "abcdefghij"]
@@ -49,12 +48,14 @@ def scripted(folder: Path, name: str = "answers.jsonl", **answers: str) -> str:
     return f"scripted:{name}"
 
 
-async def made(make: Make, word: str, targets: str = "echo", **fields: Any) -> Run:
+async def made(make: MakeRuns, word: str, targets: str = "echo", **fields: Any) -> Run:
     (done,) = await make(word, targets, **fields)
     return done.run
 
 
-async def test_the_same_target_gives_the_same(make: Make, suite: Callable[..., str], again: Again) -> None:
+async def test_the_same_target_gives_the_same(
+    make: MakeRuns, suite: Callable[..., str], again: Again
+) -> None:
     run = await made(make, suite(*TESTS))
     asked, now, found = await again(run)
     assert (found.total, found.identical.count, found.exit_code) == (10, 10, ExitCode.OK)
@@ -65,7 +66,7 @@ async def test_the_same_target_gives_the_same(make: Make, suite: Callable[..., s
 
 
 async def test_changes_are_told_both_ways(
-    make: Make, suite: Callable[..., str], again: Again, folder: Path
+    make: MakeRuns, suite: Callable[..., str], again: Again, folder: Path
 ) -> None:
     before = scripted(folder, "then.jsonl", a="no", b="no", rest="say c")
     now = scripted(folder, "now.jsonl", a="say a", b="never", rest="quiet")
@@ -79,7 +80,7 @@ async def test_changes_are_told_both_ways(
 
 
 async def test_what_could_not_be_asked_is_not_measured(
-    make: Make, suite: Callable[..., str], again: Again, folder: Path
+    make: MakeRuns, suite: Callable[..., str], again: Again, folder: Path
 ) -> None:
     run = await made(make, suite(*TESTS[:3]))
     _, _, found = await again(run, scripted(folder, a="say a"))
@@ -88,7 +89,7 @@ async def test_what_could_not_be_asked_is_not_measured(
 
 
 async def test_what_was_asked_then_is_asked_now(
-    make: Make, suite: Callable[..., str], again: Again, folder: Path
+    make: MakeRuns, suite: Callable[..., str], again: Again, folder: Path
 ) -> None:
     settings = Settings(selection=Selection(ids=("a", "b", "c"), limit=2), repeats=3, threshold=0.5)
     params = Params(temperature=0.7, seed=5, max_tokens=9)
@@ -102,7 +103,7 @@ async def test_what_was_asked_then_is_asked_now(
 
 
 async def test_who_is_asked_and_how_fast_is_for_the_user_to_say(
-    make: Make, suite: Callable[..., str], again: Again, store: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], again: Again, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS), settings=Settings(reuse=True, cache=True, budget_usd=5.0))
     wishes = SuiteDefaults(
@@ -122,7 +123,7 @@ async def test_who_is_asked_and_how_fast_is_for_the_user_to_say(
     assert all(stored.trial.source_run is None for stored in store.trials(now.id))
 
 
-async def test_one_part_alone(make: Make, suite: Callable[..., str], again: Again) -> None:
+async def test_one_part_alone(make: MakeRuns, suite: Callable[..., str], again: Again) -> None:
     run = await made(make, suite(*TESTS), holdout=0.3)
     for split, count in (("dev", 7), ("holdout", 3), ("all", 10)):
         _, now, found = await again(run, split=split)
@@ -130,7 +131,7 @@ async def test_one_part_alone(make: Make, suite: Callable[..., str], again: Agai
 
 
 async def test_a_part_that_was_not_asked_is_not_there(
-    make: Make, suite: Callable[..., str], again: Again
+    make: MakeRuns, suite: Callable[..., str], again: Again
 ) -> None:
     run = await made(make, suite(*TESTS), settings=Settings(selection=Selection(split="dev")))
     with pytest.raises(NothingSelected, match="no such trial"):
@@ -138,7 +139,7 @@ async def test_a_part_that_was_not_asked_is_not_there(
 
 
 async def test_a_limit_over_both_parts_is_kept_to_what_was_asked(
-    make: Make, suite: Callable[..., str], again: Again
+    make: MakeRuns, suite: Callable[..., str], again: Again
 ) -> None:
     run = await made(make, suite(*TESTS), settings=Settings(selection=Selection(limit=6)), holdout=0.4)
     for fields in ({"split": "dev"}, {"split": "holdout"}, {"public": True}):
@@ -147,7 +148,7 @@ async def test_a_limit_over_both_parts_is_kept_to_what_was_asked(
 
 
 async def test_of_a_public_bundle_only_what_it_shows_is_asked(
-    make: Make, suite: Callable[..., str], again: Again, store: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], again: Again, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS), holdout=0.3)
     asked, now, found = await again(run, public=True)
@@ -160,7 +161,7 @@ async def test_of_a_public_bundle_only_what_it_shows_is_asked(
 
 
 async def test_a_public_bundle_of_a_holdout_alone_has_nothing_to_ask(
-    make: Make, suite: Callable[..., str], again: Again
+    make: MakeRuns, suite: Callable[..., str], again: Again
 ) -> None:
     run = await made(
         make, suite(*TESTS), settings=Settings(selection=Selection(split="holdout")), holdout=0.3
@@ -170,7 +171,7 @@ async def test_a_public_bundle_of_a_holdout_alone_has_nothing_to_ask(
 
 
 async def test_the_rate_of_a_holdout_is_a_look(
-    make: Make, suite: Callable[..., str], again: Again, store: SqliteStore
+    make: MakeRuns, suite: Callable[..., str], again: Again, store: SqliteStore
 ) -> None:
     run = await made(make, suite(*TESTS), holdout=0.3)
     await again(run, split="dev")
@@ -183,7 +184,7 @@ async def test_the_rate_of_a_holdout_is_a_look(
 
 
 async def test_a_bundle_that_does_not_verify_asks_nobody(
-    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+    make: MakeRuns, suite: Callable[..., str], store: SqliteStore, folder: Path
 ) -> None:
     run = await made(make, suite(*TESTS))
     attest(store, run, folder / "b", public=False, key=None)
@@ -199,7 +200,7 @@ async def test_a_bundle_that_does_not_verify_asks_nobody(
 
 
 async def test_no_file_is_taken_for_the_suite_of_a_bundle(
-    make: Make, suite: Callable[..., str], again: Again, folder: Path
+    make: MakeRuns, suite: Callable[..., str], again: Again, folder: Path
 ) -> None:
     run = await made(make, suite(*TESTS))
     for name in ("s", "s v1", "s@v1"):
@@ -220,7 +221,7 @@ tests:
 
 
 async def test_a_program_of_the_bundle_is_run_only_where_that_is_allowed(
-    make: Make, again: Again, folder: Path
+    make: MakeRuns, again: Again, folder: Path
 ) -> None:
     (folder / "p.yaml").write_text(PROGRAM, encoding="utf-8")
     run = await made(make, "p.yaml")
@@ -243,7 +244,7 @@ tests:
 
 
 async def test_a_judge_that_the_suite_names_is_not_asked_where_the_user_names_one(
-    make: Make, again: Again, folder: Path
+    make: MakeRuns, again: Again, folder: Path
 ) -> None:
     targets = "targets:\n  - {name: theirs, provider: cli, command: sh judge.sh}\n"
     (folder / "targets.yaml").write_text(targets, encoding="utf-8")

@@ -19,7 +19,6 @@ from weakref import finalize
 
 import pytest
 
-from patience import PATIENCE_S, wait_until
 from proctor.errors import GraderBroke, TimeLimitExceeded
 from proctor.grading import run_isolated, score
 from proctor.model import Assertion, Case, GraderResult, Output, Verdict
@@ -27,6 +26,7 @@ from proctor.protocols import BaseGrader, GradingInput
 from proctor.services.grading import worker_pool
 from proctor.services.grading.isolated_grading import MAX_INLINE_SIZE, BlockingIsolation, EventLoopIsolation
 from proctor.services.grading.worker_pool import GradingProcess
+from support.waiting import PATIENCE_S, wait_until
 
 IN_C = partial(sum, range(10**15))
 """C code that returns to the interpreter after days."""

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
-from patience import PATIENCE_S
 from proctor.calibration import (
     agreement,
     bias,
@@ -32,6 +30,8 @@ from proctor.services.runs.execution.target_pool import TargetPool, load_prices
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.reading.report import build_report, find_calibrations
 from proctor.stores.sqlite.store import SqliteStore
+from support.endpoints import serve_app
+from support.waiting import PATIENCE_S
 
 Judges = Callable[[str, str, int], bool | None]
 """What a judge says, by the answer, all that it is shown, and the seed; None for nothing clear."""
@@ -75,11 +75,9 @@ async def judge() -> AsyncIterator[HttpJudge]:
     made = HttpJudge()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", made.chat)
-    server = TestServer(app, host="127.0.0.1")
-    await server.start_server()
-    made.word = f"openai:j@http://127.0.0.1:{server.port}/v1"
-    yield made
-    await server.close()
+    async with serve_app(app) as url:
+        made.word = f"openai:j@{url}/v1"
+        yield made
 
 
 CITIES = ("Oslo", "Riga", "Kyiv", "Lima", "Cairo", "Hanoi", "Quito", "Seoul", "Tunis", "Minsk")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proctor.codec import sent_digest
 from proctor.model import (
     Assertion,
     Case,
@@ -18,7 +16,6 @@ from proctor.model import (
     Label,
     Run,
     Suite,
-    TargetSpec,
     Verdict,
 )
 from proctor.protocols import StoredLabel
@@ -31,15 +28,15 @@ from proctor.services.judges.review import (
     load_review_answers,
 )
 from proctor.stores import open_store
+from support.builders import ECHO, NOON, make_case, make_score, make_trial
+from support.stores import save_cases
 
-Make = Callable[..., Any]
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NUMBERS = count(1)
 
 
 def a_run(**fields: Any) -> Run:
     suite = Suite(name="s", dialect="meridian", digest="sha256:0")
-    target = TargetSpec(name="echo", kind="echo")
+    target = ECHO
     given: dict[str, Any] = {"id": "r1", "group": "g", "suite": suite, "target": target, "started_at": NOON}
     return Run(**given | fields)
 
@@ -162,21 +159,19 @@ def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_p
 
 
 @pytest.fixture
-def kept_run(tmp_path: Path, case: Make, trial: Make, score: Make) -> Iterator[tuple[Any, Run]]:
+def kept_run(tmp_path: Path) -> Iterator[tuple[Any, Run]]:
     """A run in a store: one judged answer, one by graders alone, one without an answer, one that waits."""
     store = open_store(str(tmp_path / "s.db"))
-    writer = store.open_suite_writer()
-    cases = [case(f"c{n}", tags=("t",)) for n in range(4)]
-    for each in cases:
-        writer.add(each, sent_digest(each))
-    run = a_run(suite=writer.commit(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=4)))
+    run = a_run(suite=save_cases(store, [make_case(f"c{n}", tags=("t",)) for n in range(4)]))
     store.add_run(run)
     judgment = Judgment(judge="j", prompt_digest="sha256:1")
-    judged = trial("4", score(1.0, judgments=(judgment,)), score(0.0), case_id="c0", split="holdout")
+    judged = make_trial(
+        "4", make_score(1.0, judgments=(judgment,)), make_score(0.0), case_id="c0", split="holdout"
+    )
     store.save_trial("r1", judged, Verdict.FAIL)
-    store.save_trial("r1", trial("5", score(0.0), case_id="c1", position=1), Verdict.FAIL)
-    store.save_trial("r1", trial(None, case_id="c2", position=2), Verdict.ERROR)
-    store.save_output("r1", trial("6", case_id="c3", position=3))
+    store.save_trial("r1", make_trial("5", make_score(0.0), case_id="c1", position=1), Verdict.FAIL)
+    store.save_trial("r1", make_trial(None, case_id="c2", position=2), Verdict.ERROR)
+    store.save_output("r1", make_trial("6", case_id="c3", position=3))
     store.flush()
     yield store, run
     store.close()
@@ -195,13 +190,11 @@ def test_answers_that_are_finished_can_be_labelled_and_the_judges_word_counts(
     assert (second.case_id, second.said, second.judged, second.held_out) == ("c1", False, False, False)
 
 
-def test_answers_are_read_anew_when_there_are_more(
-    kept_run: tuple[Any, Run], trial: Make, score: Make
-) -> None:
+def test_answers_are_read_anew_when_there_are_more(kept_run: tuple[Any, Run]) -> None:
     store, run = kept_run
     remembered = ReviewCache()
     assert remembered.get(store, run) is remembered.get(store, run)
-    store.save_trial("r1", trial("6", score(1.0), case_id="c3", position=3), Verdict.PASS)
+    store.save_trial("r1", make_trial("6", make_score(1.0), case_id="c3", position=3), Verdict.PASS)
     store.flush()
     assert len(remembered.get(store, run)) == 3
 

@@ -6,48 +6,34 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from proctor.codec import sent_digest
 from proctor.errors import NothingSelected
-from proctor.model import Case, Run, Settings, Suite, TargetSpec, Verdict
+from proctor.model import Run, Settings, Verdict
 from proctor.services.runs.reading.case_detail import find_same_case, load_case_detail
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Any]
+from support.builders import make_case, make_score, make_trial
+from support.stores import add_run, save_cases
 
 
 @pytest.fixture
-def begun(store: SqliteStore, case: Make, trial: Make) -> Callable[..., Run]:
+def begun(store: SqliteStore) -> Callable[..., Run]:
     """A run of three cases that has begun; `ids` are theirs, and each asks its own question."""
 
     def make(run_id: str = "r1", ids: str = "abc", **fields: Any) -> Run:
-        writer = store.open_suite_writer()
-        cases: list[Case] = [case(name, f"Question {name}?") for name in ids]
-        for each in cases:
-            writer.add(each, sent_digest(each))
-        header = Suite(name="s", dialect="proctor", digest=f"sha256:{ids.encode().hex():0<64}", case_count=3)
+        cases = [make_case(name, f"Question {name}?") for name in ids]
         how = {name: fields.pop(name) for name in ("repeats_rule",) if name in fields}
-        run = Run(
-            id=run_id,
-            group="g",
-            suite=writer.commit(replace(header, **how)),
-            target=TargetSpec(name="echo", kind="echo"),
-            started_at=trial("").started_at,
-            **{"planned": 3, **fields},
-        )
-        store.add_run(run)
-        return run
+        suite = save_cases(store, cases, dialect="proctor", digest=f"sha256:{ids.encode().hex():0<64}", **how)
+        return add_run(store, suite, **{"id": run_id, "planned": 3} | fields)
 
     return make
 
 
 def test_all_repeats_come_in_order_with_what_they_are_together(
-    store: SqliteStore, begun: Callable[..., Run], trial: Make, score: Make
+    store: SqliteStore, begun: Callable[..., Run]
 ) -> None:
     run = begun(settings=Settings(repeats=2), repeats_rule="any")
     for repeat, value, verdict in ((1, 1.0, Verdict.PASS), (0, 0.0, Verdict.FAIL)):
-        store.save_trial(run.id, trial("b", score(value), position=1, repeat=repeat), verdict)
+        store.save_trial(run.id, make_trial("b", make_score(value), position=1, repeat=repeat), verdict)
     store.flush()
     found = load_case_detail(store, run, 1, reveal=False)
     assert found.case.id == "b"
@@ -59,11 +45,11 @@ def test_all_repeats_come_in_order_with_what_they_are_together(
 
 
 def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(
-    store: SqliteStore, begun: Callable[..., Run], trial: Make
+    store: SqliteStore, begun: Callable[..., Run]
 ) -> None:
     for run_id, rule in (("r1", "any"), ("r2", "each")):
         run = begun(run_id, settings=Settings(repeats=2), repeats_rule=rule)
-        store.save_trial(run.id, trial("a"), Verdict.UNSCORED)
+        store.save_trial(run.id, make_trial("a"), Verdict.UNSCORED)
         store.flush()
         assert load_case_detail(store, run, 0, reveal=False).together is None
 
@@ -84,10 +70,10 @@ def test_a_case_without_a_trial_says_why(
 
 
 def test_an_answer_that_waits_for_its_judges_is_not_shown(
-    store: SqliteStore, begun: Callable[..., Run], trial: Make
+    store: SqliteStore, begun: Callable[..., Run]
 ) -> None:
     run = begun()
-    store.save_output(run.id, trial("a"))
+    store.save_output(run.id, make_trial("a"))
     store.flush()
     with pytest.raises(NothingSelected, match="waits for its judges"):
         load_case_detail(store, run, 0, reveal=False)
@@ -102,10 +88,10 @@ def test_a_place_that_the_suite_does_not_have_is_a_sentence(
 
 
 def test_what_is_held_out_is_sealed_unless_it_is_revealed(
-    store: SqliteStore, begun: Callable[..., Run], trial: Make
+    store: SqliteStore, begun: Callable[..., Run]
 ) -> None:
     run = begun()
-    store.save_trial(run.id, trial("a", split="holdout"), Verdict.UNSCORED)
+    store.save_trial(run.id, make_trial("a", split="holdout"), Verdict.UNSCORED)
     store.flush()
     found = load_case_detail(store, run, 0, reveal=False)
     assert (found.is_sealed, found.is_held_out) == (True, True)
@@ -115,11 +101,11 @@ def test_what_is_held_out_is_sealed_unless_it_is_revealed(
 
 
 def test_other_runs_that_asked_the_same_are_told_newest_first(
-    store: SqliteStore, begun: Callable[..., Run], trial: Make
+    store: SqliteStore, begun: Callable[..., Run]
 ) -> None:
     runs = [begun(f"r{n}", ids) for n, ids in enumerate(("abc", "cba", "abd", "xyz"))]
     for run, position in zip(runs, (0, 2, 0, 0), strict=True):
-        store.save_trial(run.id, trial("a", position=position), Verdict.PASS)
+        store.save_trial(run.id, make_trial("a", position=position), Verdict.PASS)
     store.flush()
     found = load_case_detail(store, runs[0], 0, reveal=False)
     assert [(one.run.id, one.position) for one in found.history] == [("r2", 0), ("r1", 2)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.codec import sent_digest, target_digest
+from proctor.codec import target_digest
 from proctor.errors import StoreError
 from proctor.model import (
     Calibration,
@@ -25,8 +25,6 @@ from proctor.model import (
     Score,
     Settings,
     SplitRule,
-    Suite,
-    TargetSpec,
     Trial,
     Verdict,
 )
@@ -37,20 +35,18 @@ from proctor.services.runs.reading.report import build_report
 from proctor.stores import open_store
 from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.catalogue.records import TrialFilter
-
-Make = Callable[..., Any]
-BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+from support.builders import ECHO, NOON, make_case, make_score, make_trial
+from support.stores import add_run, save_cases
 
 
 class Desk:
     """A store with its catalogue, and runs of one suite in it."""
 
-    def __init__(self, folder: Path, case: Make, trial: Make, score: Make) -> None:
+    def __init__(self, folder: Path) -> None:
         self.path = str(folder / "kept.db")
         self.store = open_store(self.path)
         self.catalogue = Catalogue(f"{self.path}-catalogue")
         self.cataloguer = CatalogueSync(self.opens, self.catalogue)
-        self._case, self._trial, self._score = case, trial, score
         self.cases: list[Case] = []
 
     def opens(self) -> AbstractContextManager[Store]:
@@ -61,30 +57,20 @@ class Desk:
         return CatalogueSync(self.opens, Catalogue(self.catalogue.path))
 
     def begin(self, run_id: str = "r1", cases: int = 6, **fields: Any) -> Run:
-        writer = self.store.open_suite_writer()
         self.cases = [
-            self._case(f"c{place}", f"What is {place}?", tags=(f"t{place % 2}",), category=f"k{place % 3}")
+            make_case(f"c{place}", f"What is {place}?", tags=(f"t{place % 2}",), category=f"k{place % 3}")
             for place in range(cases)
         ]
-        for one in self.cases:
-            writer.add(one, sent_digest(one))
-        suite = Suite(
-            name="s", dialect="meridian", digest="sha256:0", case_count=cases, split_rule=SplitRule()
-        )
-        given: dict[str, Any] = {"id": run_id, "group": "g", "suite": writer.commit(suite), "planned": cases}
-        target = TargetSpec(name="echo", kind="echo")
-        run = Run(**given | {"target": target, "started_at": BEGAN} | fields)
-        self.store.add_run(run)
-        return run
+        suite = save_cases(self.store, self.cases, digest="sha256:0", split_rule=SplitRule())
+        return add_run(self.store, suite, **{"id": run_id} | fields)
 
     def trial(self, position: int, verdict: Verdict = Verdict.PASS, **fields: Any) -> Trial:
         value = {Verdict.PASS: 1.0, Verdict.FAIL: 0.0}.get(verdict)
         answer = Output(text=f"It is {position}.", latency_ms=position + 0.1, cost_usd=0.1 * position)
-        scores = (self._score(value, reason="not so" if verdict is Verdict.FAIL else ""),)
+        scores = (make_score(value, reason="not so" if verdict is Verdict.FAIL else ""),)
         split = "holdout" if position == 5 else "dev"
         given = {"case_id": f"c{position}", "position": position, "split": split, "output": answer}
-        made: Trial = self._trial("", *fields.pop("scores", scores), **given | fields)
-        return made
+        return make_trial("", *fields.pop("scores", scores), **given | fields)
 
     def record(
         self, position: int, verdict: Verdict = Verdict.PASS, run_id: str = "r1", **fields: Any
@@ -93,7 +79,7 @@ class Desk:
         self.store.flush()
 
     def finish(self, run: Run) -> Run:
-        run = replace(run, status="finished", finished_at=BEGAN + timedelta(seconds=9))
+        run = replace(run, status="finished", finished_at=NOON + timedelta(seconds=9))
         self.store.update_run(run)
         self.store.close()  # whoever made it is gone
         self.store = open_store(self.path)
@@ -112,8 +98,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, case: Make, trial: Make, score: Make) -> Iterator[Desk]:
-    made = Desk(tmp_path, case, trial, score)
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
     yield made
     made.store.close()
     made.catalogue.close()
@@ -162,7 +148,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
 ) -> None:
     judgment = Judgment(judge="echo", prompt_digest="sha256:1", passed=True)
     judged = Score(grader="judge", name="judge", value=1.0, outcome=Verdict.PASS, judgments=(judgment,))
-    run = desk.begin(judges=(TargetSpec(name="echo", kind="echo"),))
+    run = desk.begin(judges=(ECHO,))
     for place in range(6):
         desk.record(place, scores=(judged,))
     run = desk.finish(run)
@@ -173,7 +159,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
     found = Calibration(
         judge=digest,
         name="echo",
-        at=BEGAN,
+        at=NOON,
         labels="l",
         count=40,
         agreed=36,
@@ -182,7 +168,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
         prompts=("sha256:1",),
     )
     desk.store.add_calibration(found)
-    desk.store.add_holdout_access(HoldoutAccess(suite=run.suite.digest, run="r1", kind="rate", at=BEGAN))
+    desk.store.add_holdout_access(HoldoutAccess(suite=run.suite.digest, run="r1", kind="rate", at=NOON))
     desk.store.update_run(replace(run, tags=("nightly",)))
     after = desk.cataloguer.refresh("r1")
     expected = run_record(build_report(desk.store, desk.store.run("r1")))
@@ -269,7 +255,7 @@ def test_a_run_whose_process_died_is_interrupted_and_tells_what_is_missing(desk:
 def test_a_run_that_is_taken_up_again_is_seen_again(desk: Desk) -> None:
     run = desk.begin()
     desk.record(0)
-    stopped = replace(run, status="interrupted", finished_at=BEGAN)
+    stopped = replace(run, status="interrupted", finished_at=NOON)
     desk.store.update_run(stopped)
     desk.store.close()
     assert desk.cataloguer.refresh("r1").done == 1

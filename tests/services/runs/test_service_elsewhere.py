@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,10 +15,8 @@ from proctor.engines import ENGINES
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.model import Settings, Verdict
 from proctor.plan import PlannedTrial
-from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
+from support.sessions import MakeRuns
 
 OTHER_PROCESS = """
 import asyncio, os, pickle, sys
@@ -121,7 +119,7 @@ def elsewhere() -> Iterator[None]:
 
 @pytest.mark.slow
 async def test_another_process_gives_the_same_verdicts_in_workspaces_of_its_own(
-    make: Make,
+    make: MakeRuns,
     folder: Path,
     store: SqliteStore,
     environ: dict[str, str],

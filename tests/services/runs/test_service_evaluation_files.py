@@ -14,8 +14,7 @@ from proctor.errors import SuiteError
 from proctor.model import Score, Trial
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
+from support.sessions import MakeRuns
 
 
 class Came:
@@ -41,7 +40,7 @@ Evaluate = Callable[..., Awaitable[Came]]
 
 
 @pytest.fixture
-def evaluate(make: Make, folder: Path, store: SqliteStore, told: list[events.Event]) -> Evaluate:
+def evaluate(make: MakeRuns, folder: Path, store: SqliteStore, told: list[events.Event]) -> Evaluate:
     """Runs an evaluation file on scripted answers, with a scripted judge where one is given."""
 
     async def run(text: str, answers: Any = "ok", judge: Any = None, **files: str) -> Came:
@@ -138,7 +137,7 @@ targets:
 
 
 async def test_a_test_asks_its_own_target_and_a_prompt_file_judges_it(
-    make: Make, folder: Path, store: SqliteStore, told: list[events.Event]
+    make: MakeRuns, folder: Path, store: SqliteStore, told: list[events.Event]
 ) -> None:
     (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
     (folder / "graders").mkdir()
@@ -171,7 +170,7 @@ tests:
 
 
 async def test_in_a_matrix_a_test_with_its_own_target_runs_once_in_the_first_run(
-    make: Make, folder: Path, store: SqliteStore, told: list[events.Event]
+    make: MakeRuns, folder: Path, store: SqliteStore, told: list[events.Event]
 ) -> None:
     (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
     (folder / "suite.eval.yaml").write_text(

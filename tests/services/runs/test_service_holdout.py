@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,7 @@ from proctor.services.runs.request import Request
 from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
+from support.sessions import MakeRuns
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def splits(store: SqliteStore, run_id: str) -> dict[str, str | None]:
 
 
 async def test_the_rule_that_was_asked_for_stands_in_the_stored_run(
-    make: Make, store: SqliteStore, ten: str
+    make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
     (usual,) = await make(ten)
     (other,) = await make(ten, holdout=0.3, split_method="shuffle")
@@ -48,14 +47,14 @@ async def test_the_rule_that_was_asked_for_stands_in_the_stored_run(
     assert list(splits(store, other.run.id).values()).count("holdout") == 3
 
 
-async def test_a_method_alone_keeps_the_share_of_the_suite(make: Make, ten: str) -> None:
+async def test_a_method_alone_keeps_the_share_of_the_suite(make: MakeRuns, ten: str) -> None:
     (done,) = await make(ten, split_method="shuffle")
     assert done.run.suite.split_rule == SplitRule(method="shuffle")
 
 
 @pytest.mark.parametrize("how", ["resume", "resume-newest", "retry_errors"])
 async def test_a_run_that_is_taken_up_again_keeps_its_split(
-    make: Make, store: SqliteStore, ten: str, module: Callable[[str], Any], how: str
+    make: MakeRuns, store: SqliteStore, ten: str, module: Callable[[str], Any], how: str
 ) -> None:
     name = module(
         "from pathlib import Path\n"
@@ -84,7 +83,7 @@ async def test_a_run_that_is_taken_up_again_keeps_its_split(
 
 
 async def test_the_newest_run_with_another_split_is_not_continued(
-    make: Make, store: SqliteStore, ten: str, told: list[events.Event]
+    make: MakeRuns, store: SqliteStore, ten: str, told: list[events.Event]
 ) -> None:
     (done,) = await make(ten, holdout=0.3)
     store.update_run(replace(done.run, status="interrupted"))
@@ -94,7 +93,7 @@ async def test_the_newest_run_with_another_split_is_not_continued(
 
 
 @pytest.mark.parametrize("flag", ["resume", "retry_errors"])
-async def test_a_stored_run_is_not_divided_anew(make: Make, ten: str, flag: str) -> None:
+async def test_a_stored_run_is_not_divided_anew(make: MakeRuns, ten: str, flag: str) -> None:
     (done,) = await make(ten)
     words = {flag: done.run.id, "flags": frozenset({"--holdout"})}
     with pytest.raises(UsageError, match="--holdout: the run has"):
@@ -104,7 +103,7 @@ async def test_a_stored_run_is_not_divided_anew(make: Make, ten: str, flag: str)
 
 
 async def test_answers_that_are_graded_again_by_a_changed_suite_stay_where_they_were(
-    make: Make, store: SqliteStore, ten: str, suite: Callable[..., str]
+    make: MakeRuns, store: SqliteStore, ten: str, suite: Callable[..., str]
 ) -> None:
     (done,) = await make(ten, holdout=0.3, split_method="shuffle")
     changed = suite(*((f"t{n}", f"say {n}", "say 4") for n in range(10)))
@@ -126,14 +125,14 @@ def test_a_built_in_suite_from_the_store_is_not_split_either() -> None:
         apply_split(loaded, Request(holdout=0.2))
 
 
-async def test_a_run_plans_what_it_tells(make: Make, ten: str, told: list[events.Event]) -> None:
+async def test_a_run_plans_what_it_tells(make: MakeRuns, ten: str, told: list[events.Event]) -> None:
     await make(ten, holdout=0.5)
     (planned,) = (one for one in told if isinstance(one, events.RunStarted))
     assert (planned.dev, planned.holdout) == (5, 5)
 
 
 async def test_rows_are_sealed_at_the_source_and_numbers_are_of_whole_trials(
-    make: Make, store: SqliteStore, ten: str
+    make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
     (done,) = await make(ten)
     whole = list(read_trial_rows(store, done.run, reveal=True))
@@ -149,7 +148,7 @@ async def test_rows_are_sealed_at_the_source_and_numbers_are_of_whole_trials(
     assert counted.latency_ms()["mean"] is not None
 
 
-async def test_grading_and_stores_see_whole_trials(make: Make, store: SqliteStore, ten: str) -> None:
+async def test_grading_and_stores_see_whole_trials(make: MakeRuns, store: SqliteStore, ten: str) -> None:
     (done,) = await make(ten)
     for stored in store.trials(done.run.id):
         assert stored.trial.output is not None
@@ -157,7 +156,7 @@ async def test_grading_and_stores_see_whole_trials(make: Make, store: SqliteStor
         assert all(score.reason for score in stored.trial.scores if score.outcome is Verdict.FAIL)
 
 
-async def test_a_look_is_kept_with_its_run_and_suite(make: Make, store: SqliteStore, ten: str) -> None:
+async def test_a_look_is_kept_with_its_run_and_suite(make: MakeRuns, store: SqliteStore, ten: str) -> None:
     (done,) = await make(ten)
     shown = build_report(store, done.run, done.tally)
     assert shown.looks == 0
@@ -167,7 +166,9 @@ async def test_a_look_is_kept_with_its_run_and_suite(make: Make, store: SqliteSt
     assert kept == [(done.run.suite.digest, done.run.id, kind) for kind in ("rate", "rate", "reveal")]
 
 
-async def test_where_nothing_is_held_out_nobody_can_look(make: Make, store: SqliteStore, ten: str) -> None:
+async def test_where_nothing_is_held_out_nobody_can_look(
+    make: MakeRuns, store: SqliteStore, ten: str
+) -> None:
     settings = Settings(selection=Selection(split="dev"))
     (dev,) = await make(ten, settings=settings)
     shown = build_report(store, dev.run)

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.model import Score, Settings
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
+from support.sessions import MakeRuns
+from support.waiting import PATIENCE_S
 
 CLIENT = '''
 import json, os, socket
@@ -61,7 +60,7 @@ Grade = Callable[..., Awaitable[Graded]]
 
 
 @pytest.fixture
-def grade(make: Make, folder: Path, store: SqliteStore) -> Grade:
+def grade(make: MakeRuns, folder: Path, store: SqliteStore) -> Grade:
     """Runs one case that a program grades, after its answer was scripted and those of its judge too."""
 
     async def run(

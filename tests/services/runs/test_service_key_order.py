@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from proctor.codec import json_in_key_order, judged_digest, suite_digest, unordered_digest
 from proctor.model import Settings
-from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.import_bundle import import_bundle
 from proctor.services.bundles.import_records import ImportOptions
 from proctor.services.bundles.replay import ReplayOptions, plan_replay
 from proctor.services.runs.execution.session import RunSession
 from proctor.stores.sqlite.store import SqliteStore
+from support.endpoints import serve_app
+from support.sessions import MakeRuns
 
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
 FIRST, LAST = ("reasoning", "answer"), ("answer", "reasoning")
 
 
@@ -62,15 +61,15 @@ async def asked() -> Any:
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
-    async with TestServer(app) as server:
-        got.word = f"openai:m@{server.make_url('/v1')}"
+    async with serve_app(app) as url:
+        got.word = f"openai:m@{url}/v1"
         yield got
 
 
 @pytest.mark.parametrize("tools", [False, True])
 @pytest.mark.parametrize("settings", [Settings(reuse=True), Settings(cache=True)], ids=["reuse", "cache"])
 async def test_an_answer_to_a_schema_in_another_order_is_no_answer_to_this_one(
-    make: Make, folder: Path, asked: Asked, settings: Settings, tools: bool
+    make: MakeRuns, folder: Path, asked: Asked, settings: Settings, tools: bool
 ) -> None:
     explicit = frozenset({"reuse", "cache"})
     for keys in (FIRST, LAST, FIRST, LAST):
@@ -79,7 +78,7 @@ async def test_an_answer_to_a_schema_in_another_order_is_no_answer_to_this_one(
 
 
 async def test_a_suite_with_its_schema_in_another_order_is_another_version(
-    make: Make, folder: Path, store: SqliteStore, asked: Asked
+    make: MakeRuns, folder: Path, store: SqliteStore, asked: Asked
 ) -> None:
     (first,) = await make(suite(folder, FIRST), asked.word)
     (last,) = await make(suite(folder, LAST), asked.word)
@@ -87,7 +86,7 @@ async def test_a_suite_with_its_schema_in_another_order_is_another_version(
 
 
 async def test_answers_of_an_earlier_version_are_taken_where_the_order_is_the_same(
-    make: Make, folder: Path, store: SqliteStore, asked: Asked
+    make: MakeRuns, folder: Path, store: SqliteStore, asked: Asked
 ) -> None:
     """Earlier versions had one digest for both orders; a store has the order in its cases."""
     reuse: dict[str, Any] = {"settings": Settings(reuse=True), "explicit": frozenset({"reuse"})}
@@ -112,7 +111,12 @@ def other(folder: Path) -> Iterator[SqliteStore]:
 
 
 async def test_a_bundle_has_the_order_and_a_replay_asks_in_it(
-    make: Make, folder: Path, store: SqliteStore, other: SqliteStore, asked: Asked, environ: dict[str, str]
+    make: MakeRuns,
+    folder: Path,
+    store: SqliteStore,
+    other: SqliteStore,
+    asked: Asked,
+    environ: dict[str, str],
 ) -> None:
     (done,) = await make(suite(folder, FIRST), asked.word)
     attest(store, done.run, folder / "b", public=False, key=None)
@@ -129,7 +133,7 @@ async def test_a_bundle_has_the_order_and_a_replay_asks_in_it(
 
 
 async def test_a_bundle_of_a_run_by_an_earlier_version_has_no_order_and_verifies(
-    make: Make, folder: Path, store: SqliteStore, other: SqliteStore, asked: Asked
+    make: MakeRuns, folder: Path, store: SqliteStore, other: SqliteStore, asked: Asked
 ) -> None:
     (done,) = await make(suite(folder, FIRST), asked.word)
     (case,) = [stored.case for stored in store.cases(done.run.suite.content)]

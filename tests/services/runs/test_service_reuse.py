@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,7 @@ from proctor.errors import UsageError
 from proctor.model import Params, Settings, Verdict
 from proctor.services import events
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
+from support.sessions import MakeRuns
 
 SOURCE = """
 import json
@@ -61,7 +60,7 @@ class Made(NamedTuple):
 class Bench:
     """Makes runs and counts who was asked."""
 
-    def __init__(self, make: Make, name: str, folder: Path) -> None:
+    def __init__(self, make: MakeRuns, name: str, folder: Path) -> None:
         self._make = make
         self._name = name
         self._folder = folder
@@ -95,7 +94,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(make: Make, module: Callable[[str], str], folder: Path) -> Bench:
+def bench(make: MakeRuns, module: Callable[[str], str], folder: Path) -> Bench:
     return Bench(make, module(SOURCE), folder)
 
 
@@ -310,7 +309,7 @@ async def test_what_failed_or_could_not_be_read_is_tried_again(bench: Bench) -> 
 
 
 async def test_what_a_program_graded_is_graded_again_as_the_program_may_be_another(
-    bench: Bench, make: Make, folder: Path
+    bench: Bench, make: MakeRuns, folder: Path
 ) -> None:
     (folder / "check.py").write_text("print('{\"score\": 1}')", encoding="utf-8")
     (folder / "s.eval.yaml").write_text(
@@ -348,7 +347,7 @@ async def test_a_regrade_without_a_judge_asks_those_of_the_run(bench: Bench) -> 
     assert again.done.run.judges == first.done.run.judges
 
 
-async def test_a_regrade_does_not_open_the_target(make: Make, bench: Bench, folder: Path) -> None:
+async def test_a_regrade_does_not_open_the_target(make: MakeRuns, bench: Bench, folder: Path) -> None:
     (folder / "answers.jsonl").write_text('{"*": "one"}', encoding="utf-8")
     (folder / "s.jsonl").write_text(json.dumps(ROWS[0]), encoding="utf-8")
     (first,) = await make("s.jsonl", "scripted:answers.jsonl")
@@ -382,7 +381,7 @@ async def test_what_failed_stays_failed_in_a_regrade(bench: Bench, store: Sqlite
 
 
 async def test_a_regrade_that_was_cut_short_goes_on_where_it_stopped(
-    bench: Bench, make: Make, store: SqliteStore
+    bench: Bench, make: MakeRuns, store: SqliteStore
 ) -> None:
     first = await bench.run(ROWS)
     again = await bench.run(regrade=first.done.run.id)
@@ -405,7 +404,7 @@ async def test_a_regrade_by_two_suites_is_refused(bench: Bench, folder: Path) ->
 
 
 async def test_what_names_a_variable_that_is_not_set_is_not_begun(
-    make: Make, store: SqliteStore, folder: Path, environ: dict[str, str]
+    make: MakeRuns, store: SqliteStore, folder: Path, environ: dict[str, str]
 ) -> None:
     suite = "tests: [{id: a, input: 'Say ${{ WORD }}.', assertions: [{type: contains, value: Say}]}]"
     (folder / "s.eval.yaml").write_text(suite, encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
 from proctor.stores import open_store
 from proctor.stores.sqlite.store import SqliteStore
+from support.sessions import MakeRuns
 
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
 Write = Callable[..., str]
 
 
@@ -28,7 +28,7 @@ def three(suite: Write) -> str:
 
 
 async def test_events_come_in_order_and_the_last_has_the_numbers(
-    make: Make, three: str, told: list[events.Event]
+    make: MakeRuns, three: str, told: list[events.Event]
 ) -> None:
     (done,) = await make(three)
     assert [type(event).__name__ for event in told] == ["RunStarted", *["TrialFinished"] * 3, "RunFinished"]
@@ -40,7 +40,7 @@ async def test_events_come_in_order_and_the_last_has_the_numbers(
     assert (done.run.status, done.run.planned) == ("finished", 3)
 
 
-async def test_what_is_told_is_what_is_stored(make: Make, three: str, store: SqliteStore) -> None:
+async def test_what_is_told_is_what_is_stored(make: MakeRuns, three: str, store: SqliteStore) -> None:
     (done,) = await make(three)
     assert store.run(done.run.id) == done.run
     verdicts = [(stored.trial.case_id, stored.verdict) for stored in store.trials(done.run.id)]
@@ -48,7 +48,7 @@ async def test_what_is_told_is_what_is_stored(make: Make, three: str, store: Sql
     assert [stored.case.id for stored in store.cases(done.run.suite.content)] == ["a", "b", "c"]
 
 
-async def test_a_run_remembers_what_it_was_made_with(make: Make, three: str) -> None:
+async def test_a_run_remembers_what_it_was_made_with(make: MakeRuns, three: str) -> None:
     settings = Settings(selection=Selection(limit=2), repeats=2, concurrency=3, threshold=0.5)
     (done,) = await make(three, settings=settings, params=Params(temperature=0.5, seed=7))
     assert done.run.settings == settings
@@ -57,7 +57,7 @@ async def test_a_run_remembers_what_it_was_made_with(make: Make, three: str) -> 
     assert {"proctor", "python"} <= set(done.run.versions)
 
 
-async def test_the_same_suite_is_kept_once(make: Make, three: str, store: SqliteStore) -> None:
+async def test_the_same_suite_is_kept_once(make: MakeRuns, three: str, store: SqliteStore) -> None:
     first, second = [(await make(three))[0].run for _ in range(2)]
     assert first.suite == second.suite
     store.delete_run(first.id)
@@ -79,7 +79,12 @@ async def test_the_same_suite_is_kept_once(make: Make, three: str, store: Sqlite
     ],
 )
 async def test_what_cannot_be_is_refused_before_anything_is_asked(
-    make: Make, three: str, suite: Write, store: SqliteStore, fields: dict[str, Any], error: type[Exception]
+    make: MakeRuns,
+    three: str,
+    suite: Write,
+    store: SqliteStore,
+    fields: dict[str, Any],
+    error: type[Exception],
 ) -> None:
     Path("bad.jsonl").write_text('{"id": "a", "expected": "x"}\n', encoding="utf-8")
     with pytest.raises(error):
@@ -90,7 +95,7 @@ async def test_what_cannot_be_is_refused_before_anything_is_asked(
     ]  # and nothing is in the way of the next
 
 
-async def test_problems_of_all_suites_are_told_together(make: Make, folder: Path) -> None:
+async def test_problems_of_all_suites_are_told_together(make: MakeRuns, folder: Path) -> None:
     for name in ("one", "two"):
         Path(f"{name}.jsonl").write_text('{"id": "a", "expected": "x"}\n' * 2, encoding="utf-8")
     with pytest.raises(SuiteError) as caught:
@@ -104,7 +109,7 @@ async def test_problems_of_all_suites_are_told_together(make: Make, folder: Path
 
 
 async def test_stopping_keeps_what_finished_and_the_next_session_does_the_rest(
-    store: SqliteStore, make: Make, suite: Write, module: Write, folder: Path
+    store: SqliteStore, make: MakeRuns, suite: Write, module: Write, folder: Path
 ) -> None:
     name = module("asked = []\nasync def f(prompt):\n    asked.append(prompt)\n    return prompt\n")
     many = suite(*((f"c{n}", f"q{n}", f"q{n}") for n in range(300)))
@@ -154,7 +159,7 @@ async def test_a_session_cancelled_at_once_tells_and_stores_that_it_was(
 
 @pytest.mark.parametrize("address", ["kept.db"])
 async def test_a_store_that_fails_in_the_middle_is_told_and_the_targets_are_closed(
-    make: Make, three: str, store: SqliteStore, folder: Path
+    make: MakeRuns, three: str, store: SqliteStore, folder: Path
 ) -> None:
     Path("drop.py").write_text(
         "import sqlite3\nasync def f(prompt):\n    db = sqlite3.connect('kept.db')\n"
@@ -168,7 +173,7 @@ async def test_a_store_that_fails_in_the_middle_is_told_and_the_targets_are_clos
 
 
 async def test_repeats_are_asked_with_the_case_and_told_one_by_one(
-    make: Make, suite: Write, store: SqliteStore
+    make: MakeRuns, suite: Write, store: SqliteStore
 ) -> None:
     Path("answers.jsonl").write_text('{"a": ["x", "no", "x"]}', encoding="utf-8")
     (done,) = await make(suite(("a", "?", "x")), "scripted:answers.jsonl", settings=Settings(repeats=3))
@@ -176,7 +181,7 @@ async def test_repeats_are_asked_with_the_case_and_told_one_by_one(
     assert found == [(0, Verdict.PASS), (1, Verdict.FAIL), (2, Verdict.PASS)]
 
 
-async def test_no_more_are_asked_at_once_than_was_said(make: Make, suite: Write, module: Write) -> None:
+async def test_no_more_are_asked_at_once_than_was_said(make: MakeRuns, suite: Write, module: Write) -> None:
     name = module(
         "import asyncio\nnow = peak = 0\nasync def f(prompt):\n    global now, peak\n"
         "    now += 1\n    peak = max(peak, now)\n    await asyncio.sleep(0.001)\n"
@@ -188,7 +193,7 @@ async def test_no_more_are_asked_at_once_than_was_said(make: Make, suite: Write,
 
 
 async def test_two_sessions_of_two_stores_on_one_file_do_not_disturb_each_other(
-    make: Make, suite: Write, folder: Path
+    make: MakeRuns, suite: Write, folder: Path
 ) -> None:
     many = suite(*((f"c{n}", "x", "x") for n in range(200)))
     other = open_store(str(folder / "kept.db"))

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from patience import PATIENCE_S
 from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec
@@ -20,6 +18,9 @@ from proctor.protocols import Answerer
 from proctor.services.runs.execution.target_pool import Prices, TargetPool
 from proctor.stores.sqlite.location import SqliteLocation
 from proctor.targets.targets_file import TargetsFile
+from support.builders import ECHO
+from support.endpoints import serve_app
+from support.waiting import PATIENCE_S
 
 PROMPT = Prompt(messages=(Message(role="user", content="well?"),), case_id="c")
 PRICE = Price(input=0.0, output=1_000_000.0)
@@ -56,11 +57,9 @@ async def server() -> AsyncIterator[Server]:
     made = Server()
     app = web.Application()
     app.router.add_post("/v1/chat/completions", made.chat)
-    running = TestServer(app, host="127.0.0.1")
-    await running.start_server()
-    made.url = f"http://127.0.0.1:{running.port}/v1"
-    yield made
-    await running.close()
+    async with serve_app(app) as url:
+        made.url = f"{url}/v1"
+        yield made
 
 
 @pytest.fixture
@@ -205,7 +204,6 @@ async def test_a_command_line_that_tells_its_cost_needs_no_price(reach: Callable
     ]
 
 
-ECHO = TargetSpec(name="echo", kind="echo")
 COMMAND = TargetSpec(name="agent", kind="command", model="./agent")
 
 

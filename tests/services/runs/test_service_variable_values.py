@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
@@ -20,8 +19,9 @@ from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.runs.execution.variable_values import target_variables
 from proctor.stores.sqlite.store import SqliteStore
+from support.endpoints import serve_app
+from support.sessions import MakeRuns
 
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
 SOURCE = """
 import json
 asked = []
@@ -63,7 +63,7 @@ tests:
 class Bench:
     """Makes runs of one suite with a value of `WHO`, and says whom they asked."""
 
-    def __init__(self, make: Make, module: str, folder: Path, environ: dict[str, str]) -> None:
+    def __init__(self, make: MakeRuns, module: str, folder: Path, environ: dict[str, str]) -> None:
         self._make = make
         self._module = module
         self._folder = folder
@@ -91,7 +91,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(make: Make, module: Callable[[str], str], folder: Path, environ: dict[str, str]) -> Bench:
+def bench(make: MakeRuns, module: Callable[[str], str], folder: Path, environ: dict[str, str]) -> Bench:
     return Bench(make, module(SOURCE), folder, environ)
 
 
@@ -107,8 +107,8 @@ async def cached() -> Any:
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
-    async with TestServer(app) as server:
-        asked.append(f"openai:m@{server.make_url('/v1')}")
+    async with serve_app(app) as url:
+        asked.append(f"openai:m@{url}/v1")
         yield asked
 
 
@@ -245,8 +245,8 @@ async def embeddings() -> Any:
 
     app = web.Application()
     app.router.add_post("/v1/embeddings", embed)
-    async with TestServer(app) as server:
-        yield lambda model: f"openai:{model}@{server.make_url('/v1')}"
+    async with serve_app(app) as url:
+        yield lambda model: f"openai:{model}@{url}/v1"
 
 
 def _similar(folder: Path) -> None:

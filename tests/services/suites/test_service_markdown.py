@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,7 @@ from proctor.services.bundles.attest import attest
 from proctor.services.bundles.verify import verify
 from proctor.services.runs.config import load_config
 from proctor.stores.sqlite.store import SqliteStore
-
-Make = Callable[..., Awaitable[list[events.RunFinished]]]
+from support.sessions import MakeRuns
 
 JUDGE = '{"pass": true, "feedback": ""}'
 
@@ -27,7 +26,7 @@ JUDGE = '{"pass": true, "feedback": ""}'
 class Folder:
     """A folder of tests, run with a counting target and a counting judge."""
 
-    def __init__(self, make: Make, folder: Path, module: str) -> None:
+    def __init__(self, make: MakeRuns, folder: Path, module: str) -> None:
         self._make = make
         self._folder = folder
         self._module = module
@@ -48,7 +47,7 @@ class Folder:
 
 
 @pytest.fixture
-def tests(make: Make, folder: Path, module: Callable[[str], str]) -> Folder:
+def tests(make: MakeRuns, folder: Path, module: Callable[[str], str]) -> Folder:
     name = module(
         f"""
 def answer(prompt):
@@ -103,7 +102,7 @@ async def test_a_file_is_the_messages_of_a_test_and_how_they_are_judged(
 
 
 async def test_an_evaluation_is_all_or_nothing_and_has_feedback(
-    tests: Folder, make: Make, folder: Path, store: SqliteStore
+    tests: Folder, make: MakeRuns, folder: Path, store: SqliteStore
 ) -> None:
     tests.write("tests/capital.md", CAPITAL)
     tests.write("no.jsonl", json.dumps({"*": json.dumps({"pass": False, "feedback": "It names Cusco."})}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from proctor.services.runs.reading.report import check_report_paths, write_repor
 from proctor.services.suites.builtin_suites import TIERS
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.suite_argument import NoSuchSuite, SuiteLocator
+from support.builders import make_case, make_report, make_score, make_trial
 
 
 def _touch(*paths: str) -> None:
@@ -102,10 +103,8 @@ class _Breaking:
 
 
 @pytest.mark.parametrize("ending", ["html", "json", "jsonl", "csv", "md", "xml"])
-def test_a_file_stays_as_it_was_when_the_new_one_cannot_be_finished(
-    folder: Path, ending: str, reported: Callable[..., Any], trial: Any, case: Any, score: Any
-) -> None:
-    good = reported((trial("4", score(0.0)), case()))
+def test_a_file_stays_as_it_was_when_the_new_one_cannot_be_finished(folder: Path, ending: str) -> None:
+    good = make_report((make_trial("4", make_score(0.0)), make_case()))
     path = f"out.{ending}"
     write_report(path, [good])
     before = Path(path).read_bytes()

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
 from proctor.conformance import (
     CheckVerdict,
     Conformance,
@@ -27,6 +26,7 @@ from proctor.model import Message, Output, Params, Prompt, TargetSpec, Usage
 from proctor.services.runs.execution.target_pool import Prices, TargetPool
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.targets.conformance import DEFAULT_MAX_TOKENS, collect_replies, get_reply
+from support.waiting import PATIENCE_S
 
 Probe = Callable[..., Awaitable[Conformance]]
 NO_PRICES = Prices(shipped={}, own={})

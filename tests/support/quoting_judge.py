@@ -12,7 +12,7 @@ from typing import Any
 from proctor.errors import TargetError
 from proctor.model import Output, Prompt
 
-_CORPUS = Path(__file__).parent / "data" / "judge_injections.txt"
+_CORPUS = Path(__file__).parents[1] / "data" / "judge_injections.txt"
 _WORD = re.compile(r"@([A-Z_]+)@")
 HARMLESS = "Lyon is the capital; I read it in a book about the rivers of Europe, and it is quite old."
 """What shows which replies can be read where the answer plays no tricks."""

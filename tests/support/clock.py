@@ -1,4 +1,4 @@
-"""Tests on another day: `python tests/clock.py +400d pytest` runs a command 400 days ahead.
+"""Tests on another day: `python tests/support/clock.py +400d pytest` runs a command 400 days ahead.
 
 `faketime` 0.9.10, which Debian 12 has, cannot do that for Python 3.11: it moves the monotonic clock as well,
 so that timed waits for a lock never end, and with `--exclude-monotonic` `time.sleep` fails and Python
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("clock.c")
-LIBRARY = Path(__file__).parent.parent / "build" / "clock.so"
+LIBRARY = Path(__file__).parents[2] / "build" / "clock.so"
 UNITS = {"": 1, "m": 60, "h": 3600, "d": 86_400, "y": 31_536_000}
 
 
@@ -52,5 +52,5 @@ def moved(environ: Mapping[str, str], offset: str) -> dict[str, str]:
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
-        sys.exit("Usage: python tests/clock.py OFFSET COMMAND…, such as: python tests/clock.py +400d pytest")
+        sys.exit("Usage: python tests/support/clock.py OFFSET COMMAND…, such as +400d pytest")
     os.execvpe(sys.argv[2], sys.argv[2:], moved(os.environ, sys.argv[1]))

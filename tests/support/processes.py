@@ -1,4 +1,4 @@
-"""Another process that holds a store's lock until it is told to let go."""
+"""Other processes: one that holds a store's lock until it is told to let go, and whether one lives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from patience import PATIENCE_S
+from support.waiting import PATIENCE_S
 
 _HOLDS = """
 import sqlite3, sys
@@ -37,3 +37,12 @@ class LockHolder:
         if self._process.poll() is None:
             out, _ = self._process.communicate("\n", timeout=PATIENCE_S)
             assert out == "free\n"
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

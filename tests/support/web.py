@@ -1,0 +1,266 @@
+"""A real server over a store of its own, asked over HTTP, and a real browser that opens its pages."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from html import unescape
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+
+import uvicorn
+
+from proctor.model import Run
+from proctor.services.runs.execution.session import RunSession
+from proctor.services.runs.request import Request
+from proctor.services.suites.save_upload import save_draft
+from proctor.services.suites.upload import upload_from_text
+from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
+from proctor.web.project import Project
+from proctor.web.server import allowed_hosts, bind_socket, make_server
+from support.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+T = TypeVar("T")
+PATIENCE_MS = PATIENCE_S * 1000
+
+
+class Answer:
+    """One response, read to its end."""
+
+    def __init__(self, response: HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.getheaders()}
+        self.cookies = [value for name, value in response.getheaders() if name.lower() == "set-cookie"]
+        self.data = response.read()
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8")
+
+
+class Served:
+    """A server on a port of its own, and one browser's cookie."""
+
+    def __init__(self, site: Project, port: int, running: uvicorn.Server) -> None:
+        self.site = site
+        self._running = running
+        self.port = port
+        self.host = f"127.0.0.1:{port}"
+        self.url = f"http://{self.host}"
+        self.cookie = ""
+
+    def send(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """One request as it is given; the cookie that the server set last goes with it."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        try:
+            given = {"Cookie": self.cookie} if self.cookie else {}
+            place = path.partition("#")[0]  # what follows stays in a browser
+            connection.request(method, place, body, given | dict(headers or {}))
+            answer = Answer(connection.getresponse())
+        finally:
+            connection.close()
+        for cookie in answer.cookies:
+            self.cookie = cookie.partition(";")[0]
+        return answer
+
+    def get(self, path: str, **headers: str) -> Answer:
+        """A page."""
+        return self.send("GET", path, headers=headers)
+
+    def page(self, path: str, status: int = 200) -> str:
+        """The text of a page, which is answered with that status."""
+        answer = self.get(path)
+        assert answer.status == status, answer.text
+        return answer.text
+
+    def looks(self, run_id: str) -> list[str]:
+        """The kinds of the looks at the holdout of a run's suite."""
+        with self.site.open_store() as store:
+            return [look.kind for look in store.holdout_accesses(store.run(run_id).suite.digest)]
+
+    def token(self) -> str:
+        """The token that this browser's forms have."""
+        page = self.get("/login").text
+        found = re.search(r'name="csrf" value="([^"]+)"', page)
+        assert found, page
+        return found[1]
+
+    def post(
+        self,
+        path: str,
+        fields: Mapping[str, str | list[str]] | None = None,
+        files: Mapping[str, tuple[str, bytes]] | None = None,
+    ) -> Answer:
+        """A form of this browser's, with its token; files are name → (file name, content)."""
+        given: dict[str, str | list[str]] = {"csrf": self.token(), **(fields or {})}
+        if files is None:
+            body, kind = urlencode(given, doseq=True).encode(), "application/x-www-form-urlencoded"
+        else:
+            body, kind = multipart(given, files)
+        return self.send("POST", path, body, {"Content-Type": kind, "Origin": self.url})
+
+    def another(self) -> Served:
+        """Another browser at the same server."""
+        return Served(self.site, self.port, self._running)
+
+    def listen(self, path: str) -> Iterator[str]:
+        """The lines of a stream, for as long as somebody asks for more."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        with closing(connection):
+            connection.request("GET", path, headers={"Cookie": self.cookie} if self.cookie else {})
+            with connection.getresponse() as stream:
+                for line in stream:
+                    yield line.decode("utf-8")
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open at the server."""
+        return len(self._running.server_state.connections)
+
+    @property
+    def answered(self) -> int:
+        """How many requests the server has answered."""
+        return int(self._running.server_state.total_requests)
+
+    def drop(self) -> None:
+        """Lose every connection, as a network does."""
+
+        def lose() -> None:
+            for connection in list(self._running.server_state.connections):
+                connection.transport.abort()
+
+        self._running.servers[0].get_loop().call_soon_threadsafe(lose)
+
+
+def multipart(
+    fields: Mapping[str, str | list[str]], files: Mapping[str, tuple[str, bytes]]
+) -> tuple[bytes, str]:
+    """A form with files, and its content type."""
+    edge = "proctor-of-tests-7357"
+    parts = []
+    for name, value in fields.items():
+        head = f'Content-Disposition: form-data; name="{name}"\r\n\r\n'
+        parts += [f"{head}{one}\r\n".encode() for one in ([value] if isinstance(value, str) else value)]
+    for name, (filename, data) in files.items():
+        head = f'Content-Disposition: form-data; name="{name}"; filename="{filename}"\r\n'
+        parts.append(f"{head}Content-Type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n")
+    body = b"".join(f"--{edge}\r\n".encode() + part for part in parts) + f"--{edge}--\r\n".encode()
+    return body, f"multipart/form-data; boundary={edge}"
+
+
+@contextmanager
+def serve(site: Project, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Served]:
+    """A site's server, running for as long as the block lasts; fixtures of a module may share one."""
+    with closing(bind_socket("127.0.0.1", 0, exactly=True)) as made:
+        port = made.getsockname()[1]
+        site.hosts = allowed_hosts("127.0.0.1", port)
+        running = make_server(site, limits=limits)
+        thread = Thread(target=running.run, kwargs={"sockets": [made]}, daemon=True)
+        thread.start()
+        try:
+            yield Served(site, port, running)  # connections wait in the socket's queue until it answers
+        finally:
+            running.should_exit = True
+            thread.join(timeout=PATIENCE_S)
+            assert not thread.is_alive()
+
+
+def routes_of(router: Any) -> Iterator[tuple[str, str]]:
+    """Every method and path of a router and of those within it."""
+    for route in router.routes:
+        inner = getattr(route, "original_router", None)
+        if inner is not None:
+            yield from routes_of(inner)
+        else:
+            yield from ((method, route.path) for method in sorted(route.methods))
+
+
+def aside(work: Callable[[], T]) -> T:
+    """What a function gives, called in a thread of its own: Playwright's event loop is not in its way."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+@contextmanager
+def opened(chromium: Browser, url: str, *, but: str = "$^", **options: Any) -> Iterator[Page]:
+    """A page of a browser of its own at a server; an error of a script fails the test.
+
+    `but` is a pattern of errors that are meant.
+    """
+    context = chromium.new_context(base_url=url, **options)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    try:
+        yield page
+    finally:
+        context.close()
+    assert [error for error in errors if not re.search(but, error)] == []
+
+
+def save_suite(site: Project, name: str, text: str, file_name: str = "cases.jsonl") -> str:
+    """Saves the text of a suite in a site's store under a name, as the page does; gives its version."""
+    with site.open_store() as store:
+        return str(save_draft(store, upload_from_text(text, file_name), name=name).suite.version)
+
+
+def make_runs(site: Project, suite: str, *targets: str, **fields: Any) -> list[Run]:
+    """Makes runs of saved suites in a site's store, each by its own target, without any process."""
+
+    def work() -> list[Run]:
+        with site.open_store() as store:
+            session = RunSession(store, site.environ, lambda event: None, folder=site.location.folder)
+            request = Request(stored_names=(suite,), targets=targets, **fields)
+            return [done.run for done in asyncio.run(session.run(request))]
+
+    return aside(work)
+
+
+def read_heading(page: str) -> str:
+    """The text of a page's heading."""
+    heading = re.search(r"<h1[^>]*>(.*?)</h1>", page, re.DOTALL)
+    assert heading is not None
+    return " ".join(unescape(heading[1]).split())
+
+
+def read_answer(page: str) -> str:
+    """The first line of a page that answers a question."""
+    answer = re.search(r'<h1 class="answer">(.*?)</h1>', page, re.DOTALL)
+    assert answer, page
+    return unescape(answer[1])
+
+
+GATED = """
+import fcntl, re
+
+def answer(question):
+    if int(re.search("[0-9]+", question)[0]) > 3:
+        with open("gate", "rb") as gate:
+            fcntl.flock(gate, fcntl.LOCK_SH)
+    return "yes"
+"""
+
+
+class Gate:
+    """What the target `gated` waits for before it answers a question with a number above 3."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = (folder / "gate").open("wb")
+        fcntl.flock(self._file, fcntl.LOCK_EX)  # which ends with this process, whatever becomes of a test
+
+    def open(self) -> None:
+        self._file.close()

@@ -1,0 +1,105 @@
+"""A suite's folder and the environments that make workspaces beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from proctor.model import Case, Hook, Hooks, Message, Workspace
+from proctor.protocols import WorkspaceVisit
+from proctor.targets.process.suite_programs import SuiteProgramRunner
+from proctor.workspaces.environment import Workspaces
+from proctor.workspaces.git_command import Git
+from proctor.workspaces.run_shared import WorkspaceRoot
+
+
+class Ground:
+    """A suite's folder, and all that environments made for it have said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.suite = folder / "suite"
+        self.root = folder / "made"
+        self.warnings: list[str] = []
+        self.environments: list[Workspaces] = []
+        self.suite.mkdir()
+        self.programs = SuiteProgramRunner(str(self.suite), os.environ)
+        self.git = Git(self.programs, os.environ)
+
+    def environment(self, **fields: Any) -> Workspaces:
+        given: dict[str, Any] = {
+            "programs": self.programs,
+            "keep": "none",
+            "warn": self.warnings.append,
+            "environ": os.environ,
+        }
+        site = WorkspaceRoot(str(self.suite), self.root, "20260301-120000-abc123", **given | fields)
+        made = Workspaces(site)
+        self.environments.append(made)
+        return made
+
+    @asynccontextmanager
+    async def staying(
+        self, environment: Workspaces, case: Case, *, passed: bool = True
+    ) -> AsyncIterator[tuple[WorkspaceVisit, Path]]:
+        """A stay and its folder, left afterwards."""
+        stay = await environment.enter(case, 0)
+        try:
+            yield stay, Path(stay.path)
+        finally:
+            await environment.leave(stay, passed=passed)
+
+    @staticmethod
+    def case(name: str = "one", workspace: Workspace | None = None, **fields: Any) -> Case:
+        given: dict[str, Any] = {"input": (Message(role="user", content=f"Do {name}."),)}
+        return Case(id=name, workspace=workspace or Workspace(), **given | fields)
+
+    @staticmethod
+    def sh(script: str, **fields: Any) -> Hook:
+        """A hook that is a line of shell; the workspace is `$1`."""
+        return Hook(command=("sh", "-c", script, "sh", "{{workspace_path}}"), **fields)
+
+    def logging(self, *moments: str) -> Hooks:
+        """Hooks that write their moment and the case into the file `log`."""
+        return Hooks(**{moment: self.sh(f'echo "{moment} {{{{test_id}}}}" >> log') for moment in moments})
+
+    def log(self) -> list[str]:
+        """The lines of the file `log` in the suite's folder."""
+        path = self.suite / "log"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def write(self, path: str, text: str = "") -> Path:
+        """A file in the suite's folder."""
+        place = self.suite / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+        return place
+
+    def names(self, folder: str) -> list[str]:
+        """What is in a folder of the suite's."""
+        return sorted(path.name for path in (self.suite / folder).iterdir())
+
+    def left(self) -> list[str]:
+        """All that is left of what environments have made."""
+        return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*"))
+
+    @staticmethod
+    def run_git(folder: Path, *words: str) -> str:
+        """What a git command prints, whoever's configuration this machine has."""
+        who = {
+            f"GIT_{who}_{what}": "a@b.example"
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        }
+        nobodys = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        done = subprocess.run(
+            ["git", "-c", "init.defaultBranch=main", *words],
+            cwd=folder,
+            env={**os.environ, **nobodys, **who},
+            check=True,
+            capture_output=True,
+        )
+        return done.stdout.decode().strip()
