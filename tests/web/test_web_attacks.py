@@ -19,7 +19,7 @@ from proctor.web.security import MAX_ANONYMOUS_BYTES, MAX_FIELDS
 from support.waiting import PATIENCE_S
 from support.web import Served, make_runs, save_suite
 
-pytestmark = pytest.mark.fuzz
+pytestmark = [pytest.mark.fuzz, pytest.mark.port]
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 JSON = {"Content-Type": "application/json"}

@@ -17,7 +17,7 @@ from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.web.project import Project
 from support.records import plain
-from support.web import Served, make_runs, read_heading, save_suite, serve
+from support.web import Visitor, make_runs, read_heading, save_suite, visit
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 MAP = {"kind": "file", "path": "notes/map.txt", "text": f"A map. {HOSTILE}"}
@@ -52,7 +52,7 @@ def suite() -> str:
 class World:
     """A server with three runs of one suite."""
 
-    def __init__(self, server: Served, runs: list[Run]) -> None:
+    def __init__(self, server: Visitor, runs: list[Run]) -> None:
         self.server = server
         self.run, self.thrice, self.first = runs
         with server.site.open_store() as store:
@@ -78,7 +78,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     (one,) = make_runs(site, "caps", f"scripted:{folder}/a.jsonl")
     (two,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=Settings(repeats=3))
     (three,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=few)
-    with serve(site) as server:
+    with visit(site) as server:
         yield World(server, [one, two, three])
 
 

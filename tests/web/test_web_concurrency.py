@@ -18,7 +18,7 @@ from proctor.services.suites.upload import upload_from_text
 from proctor.web.project import Project
 from support.web import Gate, Served, make_runs, serve
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.port]
 
 PAGES = ("/suites", "/suites/new", "/run", "/runs", "/compare", "/trends", "/review", "/certificates")
 

@@ -26,7 +26,7 @@ from proctor.reports.formatting import (
 )
 from proctor.verdicts import Counts
 from proctor.web.project import Project
-from support.web import Served, make_runs, save_suite, serve
+from support.web import Visitor, make_runs, save_suite, visit
 
 JUDGE = 'mock:{"verdict": "YES", "reason": "fine"}'
 CASES = 20
@@ -48,7 +48,7 @@ def suite(how: str) -> str:
 class World:
     """A server with three runs of a suite on one target, each asked three times."""
 
-    def __init__(self, server: Served, runs: Sequence[Run]) -> None:
+    def __init__(self, server: Visitor, runs: Sequence[Run]) -> None:
         self.server = server
         self.runs = runs
 
@@ -74,7 +74,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         answers.write_text("\n".join(said), encoding="utf-8")
         settings = Settings(repeats=3, concurrency=1)
         runs += make_runs(site, "caps", f"scripted:{answers}", judges=(JUDGE,), settings=settings)
-    with serve(site) as server:
+    with visit(site) as server:
         yield World(server, runs)
 
 

@@ -31,7 +31,7 @@ from proctor.web.sse import format_event
 from support.waiting import PATIENCE_S, wait_until
 from support.web import read_answer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.port]
 
 Follow = Callable[..., "Stream"]
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from support.web import Served
+    from support.web import Visitor
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 
@@ -125,7 +125,7 @@ def looks(site: Project, run: Run) -> list[str]:
 
 
 def test_an_empty_list_says_what_a_run_is_and_what_to_do_and_makes_no_store(
-    server: Served, site: Project
+    server: Visitor, site: Project
 ) -> None:
     page = server.get("/runs")
     assert (page.status, headline(page.text)) == (200, "Nothing was run yet")
@@ -134,7 +134,7 @@ def test_an_empty_list_says_what_a_run_is_and_what_to_do_and_makes_no_store(
     assert not site.location.exists()
 
 
-def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) -> None:
+def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Visitor) -> None:
     kept.made("r1", target="gpt-x", tags=("baseline",))
     kept.made("r2", suite=kept.suite("other", 4, split=False), failed=(), target="gpt-y")
     page = server.get("/runs").text
@@ -148,7 +148,7 @@ def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) 
     assert re.search(r'<form method="get" action="/compare">', page)
 
 
-def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Kept, server: Served) -> None:
+def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Kept, server: Visitor) -> None:
     run = kept.begin("r1", suite=kept.suite(split=False))
     kept.record(run, range(4), failed=(1,))
     for place in range(4, 10):
@@ -160,7 +160,7 @@ def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Ke
     assert row[6] == "6"
 
 
-def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server: Served) -> None:
+def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server: Visitor) -> None:
     died = kept.begin("died")
     kept.record(died, range(3))
     kept.leave()
@@ -174,7 +174,7 @@ def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server
 
 
 def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(
-    kept: Kept, server: Served, site: Project
+    kept: Kept, server: Visitor, site: Project
 ) -> None:
     run = kept.made(settings=Settings(selection=Selection(split="holdout")))
     row = rows(server.get("/runs").text)[0]
@@ -200,7 +200,7 @@ def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(
     ],
 )
 def test_the_address_says_which_runs_are_shown_and_in_which_order(
-    kept: Kept, server: Served, query: str, found: list[str]
+    kept: Kept, server: Visitor, query: str, found: list[str]
 ) -> None:
     kept.made("a", failed=(1,), tags=("nightly",))
     kept.made("b", suite=kept.suite("other", 4), failed=(), target="gpt-y")
@@ -213,7 +213,7 @@ def test_the_address_says_which_runs_are_shown_and_in_which_order(
         assert [row[1] for row in rows(page)] == found
 
 
-def test_each_word_of_the_filter_can_be_taken_away(kept: Kept, server: Served) -> None:
+def test_each_word_of_the_filter_can_be_taken_away(kept: Kept, server: Visitor) -> None:
     kept.made()
     page = server.get("/runs?suite=caps&text=r1&sort=rate").text
     assert headline(page) == "1 of 1 run fits"
@@ -222,7 +222,7 @@ def test_each_word_of_the_filter_can_be_taken_away(kept: Kept, server: Served) -
     assert "proctor runs list --suite caps" in words(page)
 
 
-def test_hundreds_of_runs_come_in_pages(kept: Kept, server: Served) -> None:
+def test_hundreds_of_runs_come_in_pages(kept: Kept, server: Visitor) -> None:
     suite = kept.suite(cases=1, split=False)
     for number in range(120):
         kept.begin(f"r{number:03}", suite=suite)
@@ -234,7 +234,7 @@ def test_hundreds_of_runs_come_in_pages(kept: Kept, server: Served) -> None:
     assert found == [f"r{number:03}" for number in range(120)]
 
 
-def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Served, site: Project) -> None:
+def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Visitor, site: Project) -> None:
     kept.made("r1")
     kept.made("r2")
     server.get("/runs")
@@ -247,14 +247,14 @@ def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Served, site: 
 # --- one run -----------------------------------------------------------------------------------------------
 
 
-def test_the_first_line_says_what_the_run_came_to(kept: Kept, server: Served) -> None:
+def test_the_first_line_says_what_the_run_came_to(kept: Kept, server: Visitor) -> None:
     kept.made()
     kept.made("r2", suite=kept.suite("plain", 4, split=False), failed=())
     assert headline(server.get("/runs/r1").text) == "gpt-x passed 8 of 10 (80.0%, 49–94%); holdout sealed"
     assert headline(server.get("/runs/r2").text) == "gpt-x passed 4 of 4 (100.0%, 51–100%)"
 
 
-def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, server: Served) -> None:
+def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, server: Visitor) -> None:
     kept.made(failed=(1, 4, 9), warnings=("Something is doubtful.",), tags=("baseline",))
     page = server.get("/runs/r1").text
     heads = re.findall(r'<table class="splits">.*?</thead>', page, re.DOTALL)[0]
@@ -277,7 +277,7 @@ def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, 
 
 
 def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(
-    kept: Kept, server: Served, site: Project
+    kept: Kept, server: Visitor, site: Project
 ) -> None:
     run = kept.made()
     plain = kept.made("r2", suite=kept.suite("plain", 4, split=False))
@@ -288,14 +288,14 @@ def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(
     assert (looks(site, run), looks(site, plain)) == (["rate"], [])
     other = server.another()
     assert "Look 2 at this holdout." in words(other.get("/runs/r1").text)
-    assert "Holdout Accuracy" in "".join(other.listen("/runs/r1/events"))
+    assert "Holdout Accuracy" in other.page("/runs/r1/events")
     assert looks(site, run) == ["rate", "rate"]
-    assert "Holdout Accuracy" in "".join(server.another().listen("/runs/r1/events"))
+    assert "Holdout Accuracy" in server.another().page("/runs/r1/events")
     assert looks(site, run) == ["rate"] * 3
 
 
 def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
-    kept: Kept, server: Served, site: Project
+    kept: Kept, server: Visitor, site: Project
 ) -> None:
     run = kept.made(failed=(9,))
     sealed = server.get("/runs/r1").text
@@ -340,13 +340,13 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
     ],
 )
 def test_the_address_says_which_trials_are_shown(
-    kept: Kept, server: Served, query: str, found: list[str]
+    kept: Kept, server: Visitor, query: str, found: list[str]
 ) -> None:
     kept.made()
     assert [row[1] for row in rows(server.get(f"/runs/r1?{query}").text)] == found
 
 
-def test_filters_are_words_that_can_be_taken_away_and_go_with_every_link(kept: Kept, server: Served) -> None:
+def test_filters_are_words_that_can_be_taken_away_and_go_with_every_link(kept: Kept, server: Visitor) -> None:
     kept.made()
     page = server.get("/runs/r1?verdict=fail&tag=t1&text=reason&sort=-cost").text
     assert link(page, "Without tag t1") == "/runs/r1?verdict=fail&text=reason&sort=-cost#trials"
@@ -358,14 +358,14 @@ def test_filters_are_words_that_can_be_taken_away_and_go_with_every_link(kept: K
     assert server.get(link(page, "c1")).status == 200
 
 
-def test_what_is_chosen_anew_takes_the_place_of_what_there_can_be_one_of(kept: Kept, server: Served) -> None:
+def test_what_is_chosen_anew_takes_the_place_of_what_there_can_be_one_of(kept: Kept, server: Visitor) -> None:
     kept.made()
     page = server.get("/runs/r1?category=k2&category=k1&verdict=nonsense").text  # as its form sends it
     assert [row[1] for row in rows(page)] == ["c2", "c5", "c8"]
     assert re.findall(r'class="chip".*?</span>(.*?)</a>', page) == ["category k2"]
 
 
-def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Served, site: Project) -> None:
+def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Visitor, site: Project) -> None:
     kept.made(suite=kept.suite("long", 120, split=False), failed=range(0, 120, 2))
     site.cataloguer.refresh("r1", 60)  # however busy this machine is, all of it is read
     forth, address = [], "/runs/r1?verdict=fail&sort=-latency"
@@ -381,7 +381,7 @@ def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Served, sit
     assert "60 trials of 120" in words(back)
 
 
-def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Served) -> None:
+def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Visitor) -> None:
     kept.made(
         suite=kept.suite(f"s {HOSTILE}", 3),
         target=f"t {HOSTILE}",
@@ -399,7 +399,7 @@ def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Served) ->
 @pytest.mark.parametrize(
     "address", ["/runs/r9", "/runs/r", "/runs/last", "/runs/r1/charts/other.svg", "/runs/r1/export.exe"]
 )
-def test_what_is_not_there_is_told_in_a_sentence(kept: Kept, server: Served, address: str) -> None:
+def test_what_is_not_there_is_told_in_a_sentence(kept: Kept, server: Visitor, address: str) -> None:
     kept.made()
     page = server.get(address)
     assert page.status == 404
@@ -409,14 +409,14 @@ def test_what_is_not_there_is_told_in_a_sentence(kept: Kept, server: Served, add
 @pytest.mark.parametrize(
     "query", ["after=x", "after=9.9", "after=-0.0", "after=99999999999999.1", "sort=%00", "text=%00&tag=%ff"]
 )
-def test_an_address_that_makes_no_sense_breaks_nothing(kept: Kept, server: Served, query: str) -> None:
+def test_an_address_that_makes_no_sense_breaks_nothing(kept: Kept, server: Visitor, query: str) -> None:
     kept.made()
     assert server.get(f"/runs/r1?{query}").status == 200
     assert server.get(f"/runs?{query}").status == 200
 
 
 def test_charts_are_drawn_for_light_and_dark_pages_and_stand_as_tables_too(
-    kept: Kept, server: Served
+    kept: Kept, server: Visitor
 ) -> None:
     kept.made()
     page = server.get("/runs/r1").text
@@ -438,7 +438,7 @@ def test_charts_are_drawn_for_light_and_dark_pages_and_stand_as_tables_too(
 
 @pytest.mark.parametrize("ending", ["html", "md", "json", "jsonl", "csv", "xml"])
 def test_a_run_is_exported_in_every_form_with_the_holdout_sealed_and_the_look_counted(
-    kept: Kept, server: Served, site: Project, ending: str
+    kept: Kept, server: Visitor, site: Project, ending: str
 ) -> None:
     run = kept.made()
     file = server.get(f"/runs/r1/export.{ending}")
@@ -459,7 +459,7 @@ def test_a_run_is_exported_in_every_form_with_the_holdout_sealed_and_the_look_co
 # --- a run that goes on ------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: Kept, server: Served) -> None:
+def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: Kept, server: Visitor) -> None:
     run = kept.begin("r1")
     kept.record(run, range(4), failed=(1,))
     kept.store.flush()
@@ -477,7 +477,7 @@ def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: K
     assert "6 of 10 trials are done" in words(server.get("/runs/r1").text)
 
 
-def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Served) -> None:
+def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Visitor) -> None:
     run = kept.begin("r1")
     kept.record(run, range(4))
     kept.leave()
@@ -488,7 +488,7 @@ def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Served) -> 
     assert "Resume: ask the 6 that are missing" in words(page)
 
 
-def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Served) -> None:
+def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Visitor) -> None:
     kept.begin("r1")
     kept.leave()
     page = server.get("/runs/r1").text
