@@ -513,35 +513,3 @@ def test_rates_of_tags_with_long_names_are_seen_whole_on_a_phone_too(
         )
         assert len(shares) == 5
         assert min(shares) >= 0
-
-
-def test_keys_lead_through_the_table_to_a_case_and_to_what_failed(kept: Kept, browser_page: Page) -> None:
-    kept.made()
-    browser_page.goto("/runs")
-    browser_page.keyboard.press("j")
-    browser_page.keyboard.press("Enter")
-    browser_page.wait_for_url("**/runs/r1")
-    browser_page.keyboard.press("f")
-    browser_page.wait_for_url("**verdict=fail**")
-    browser_page.keyboard.press("/")
-    browser_page.keyboard.type("reason 4")
-    browser_page.keyboard.press("Enter")
-    browser_page.wait_for_url("**text=reason+4**")
-    browser_page.keyboard.press("j")
-    browser_page.keyboard.press("Enter")
-    browser_page.wait_for_url("**/runs/r1/cases/4?**")
-
-
-@pytest.mark.parametrize(
-    ("scheme", "address"), [("light", "/runs?suite=caps"), ("dark", "/runs/r1?verdict=fail")]
-)
-def test_nothing_stands_in_the_way_of_anybody(
-    kept: Kept, browser_page: Page, scheme: Any, address: str
-) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    kept.made(warnings=("Something is doubtful.",), tags=("baseline",))
-    browser_page.emulate_media(color_scheme=scheme)
-    browser_page.goto(address)
-    found = Axe().run(browser_page)
-    assert found.violations_count == 0, found.generate_report()

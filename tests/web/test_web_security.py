@@ -147,11 +147,6 @@ class TestToken:
         assert (answer.status, answer.headers["location"]) == (303, "/")
         assert server.get("/").headers["location"] == "/suites"
 
-    def test_programs_send_it_in_a_header(self, server: Visitor) -> None:
-        assert server.get("/api/v1/nowhere", Authorization="Bearer a-token-of-nineteen").status == 404
-        assert server.get("/api/v1/nowhere", Authorization="Bearer wrong").status == 401
-        assert server.get("/api/v1/nowhere", Authorization="Basic a-token-of-nineteen").status == 401
-
 
 def test_what_is_loopback() -> None:
     for host in ("127.0.0.1", "127.8.8.8", "localhost", "::1", "[::1]"):
