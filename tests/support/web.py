@@ -309,6 +309,19 @@ def read_heading(page: str) -> str:
     return " ".join(unescape(heading[1]).split())
 
 
+def read_text(html: str) -> str:
+    """What a page says, with one space between its words."""
+    return " ".join(unescape(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", html, flags=re.DOTALL)).split())
+
+
+def read_tables(html: str) -> list[list[list[str]]]:
+    """The cells of each row of the body of each table."""
+    bodies = re.findall(r"<tbody>(.*?)</table>", html, re.DOTALL)
+    rows = [re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL) for body in bodies]
+    cell = re.compile(r"<t[dh][^>]*>(.*?)</t[dh]>", re.DOTALL)
+    return [[[read_text(text) for text in cell.findall(row)] for row in table] for table in rows]
+
+
 def read_answer(page: str) -> str:
     """The first line of a page that answers a question."""
     answer = re.search(r'<h1 class="answer">(.*?)</h1>', page, re.DOTALL)

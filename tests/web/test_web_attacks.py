@@ -347,16 +347,11 @@ def test_a_program_that_takes_the_full_bundle_has_looked_at_the_holdout(
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
     certificate_of(site, run)
-
-    def looks() -> list[str]:
-        with site.open_store() as store:
-            return [look.kind for look in store.holdout_accesses(run.suite.digest)]
-
-    before = looks()
+    before = server.looks(run.id)
     assert server.get(f"/api/v1/certificates/{run.id}/files/certificate").status == 200
-    assert looks() == before
+    assert server.looks(run.id) == before
     assert server.get(f"/api/v1/certificates/{run.id}/files/bundle").data == b"PK"
-    assert looks() == [*before, "reveal"]
+    assert server.looks(run.id) == [*before, "reveal"]
 
 
 def test_no_message_tells_where_keys_are(server: Served, site: Project) -> None:
