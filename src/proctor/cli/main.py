@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 import click
-from msgspec.structs import asdict
 
 from proctor import __version__
 from proctor.cli.echo import echo, echo_json
@@ -216,6 +215,8 @@ def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code:
 
 def _problem_rows(error: ProctorError) -> list[dict[str, Any]]:
     if isinstance(error, SuiteError):
+        from msgspec.structs import asdict
+
         from proctor.reports.runs.json import issue_records
 
         return [asdict(record) for record in issue_records(error.problems)]
