@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from proctor.model import Run
 from proctor.reports.formatting import NONE, interval, percent, to_json
+from proctor.reports.record_fields import record_from
 from proctor.reports.runs.records import RunSummaryRecord
 from proctor.reports.runs.serialize import counts_record
 from proctor.safe_text import one_line
@@ -73,24 +74,20 @@ def summary_record(listed_run: RunListEntry) -> RunSummaryRecord:
     run = listed_run.run
     hidden = dict.fromkeys(_RATES) if listed_run.is_sealed else {}
     numbers = asdict(counts_record(listed_run.counts))
-    return RunSummaryRecord(
+    return record_from(
+        run,
+        RunSummaryRecord,
         run=run.id,
-        group=run.group,
         suite=run.suite.name,
         suite_version=run.suite.version,
         suite_digest=run.suite.digest,
         dialect=run.suite.dialect,
         target=run.target.name,
         judges=tuple([judge.name for judge in run.judges]),
-        status=run.status,
-        planned=run.planned,
         missing=max(0, run.planned - listed_run.verdict_count),
         **numbers | {"measured": counts_record(listed_run.counts.measured_counts)} | hidden,
         repeats_rule=run.suite.repeats_rule,
         sealed=listed_run.is_sealed,
-        tags=run.tags,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
     )
 
 

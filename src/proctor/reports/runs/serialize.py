@@ -142,9 +142,10 @@ def counts_by_tag(tally: Tally) -> dict[str, Counts]:
 def run_record(report: RunReport) -> RunRecord:
     """Returns one run with its numbers as a record."""
     run, tally = report.run, report.tally
-    return RunRecord(
+    return record_from(
+        run,
+        RunRecord,
         run=run.id,
-        group=run.group,
         suite=run.suite.name,
         suite_version=run.suite.version,
         declared_version=run.suite.declared_version,
@@ -153,8 +154,6 @@ def run_record(report: RunReport) -> RunRecord:
         dialect=run.suite.dialect,
         target=run.target.name,
         judges=tuple([judge.name for judge in run.judges]),
-        status=run.status,
-        planned=run.planned,
         **asdict(counts_record(tally.result_counts)),
         repeats_rule=run.suite.repeats_rule,
         by_trial=None if tally.cases is None else counts_record(tally.all),
@@ -173,11 +172,6 @@ def run_record(report: RunReport) -> RunRecord:
         cost_usd=tally.target_cost_usd,
         judge=record_from(tally.judge_usage, JudgeSummaryRecord, calibrations=_calibration_rows(report)),
         refused_params=tuple(sorted(tally.refused_params)),
-        prices_date=run.prices_date,
-        tags=run.tags,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        warnings=run.warnings,
         exit_code=int(report.exit_code),
         stopped=UNSET if run.stopped is None else run.stopped,
         bundle=UNSET if report.bundle is None else report.bundle,
