@@ -24,6 +24,7 @@ from proctor.model import Case, Problem
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import suites as reports
+from proctor.reports.document import render_terminal
 from proctor.reports.formatting import to_json
 from proctor.reports.suites import VersionEntry
 from proctor.safe_text import one_line
@@ -90,7 +91,7 @@ def list_suites(as_json: bool, store: str | None) -> None:
         if as_json:
             echo_json(to_json(reports.list_record(rows)))
         else:
-            show(reports.render_list(rows))
+            show(render_terminal(reports.list_blocks(rows)))
 
 
 @command.command("versions")
@@ -106,7 +107,7 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
         if as_json:
             echo_json(to_json(reports.history_record(rows)))
         else:
-            show(reports.render_history(rows))
+            show(render_terminal([reports.history_table(rows)]))
 
 
 @command.command("show")

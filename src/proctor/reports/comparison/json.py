@@ -17,7 +17,7 @@ from proctor.comparison.gate import GateRule, gate_exit_code
 from proctor.comparison.pairing import RenamedMatch
 from proctor.model import Run
 from proctor.reports.comparison import sentences as words
-from proctor.reports.comparison.text import ComparisonReport
+from proctor.reports.comparison.report import ComparisonReport
 from proctor.reports.formatting import to_json
 from proctor.reports.record_fields import Digest, Interval, RunId, Status, Time, about, record_from
 from proctor.reports.runs.serialize import counts_record

@@ -13,7 +13,7 @@ from proctor.comparison.outcomes import SplitName
 from proctor.errors import UsageError
 from proctor.protocols import Store
 from proctor.reports.comparison.json import ComparisonRecord, comparison_record
-from proctor.reports.comparison.text import ComparisonReport
+from proctor.reports.comparison.report import ComparisonReport
 from proctor.services.analysis import compare as comparing
 from proctor.web.api.operations import operation
 from proctor.web.project import get_project

@@ -15,9 +15,9 @@ from proctor.protocols import Store
 from proctor.reports.record_fields import record_from
 from proctor.reports.runs.listing import summary_record
 from proctor.reports.runs.records import RunRecord
-from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.listing import RunFilter, find_runs, summarize_run
 from proctor.services.runs.reading.report import has_holdout
+from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.web.api.bodies import EmptyRequest, ListRunsQuery
 from proctor.web.api.operations import operation
 from proctor.web.api.problems import Conflict
@@ -60,7 +60,7 @@ def get_run(request: Request, run_id: RunId) -> RunRecord:
     project = get_project(request)
     with project.open_store() as store:
         run = load_run(store, run_id)
-        summary = project.cataloguer.refresh_in(store, run, _TIMEOUT_S).summary
+        summary = project.summaries.refresh_in(store, run, _TIMEOUT_S).summary
         if "holdout" in summary.splits:
             get_session(request).record_access(store, run)
             summary = replace(summary, looks=len(store.holdout_accesses(run.suite.digest)))
@@ -73,7 +73,7 @@ def get_progress(request: Request, run_id: RunId) -> RunProgressRecord:
     project = get_project(request)
     with project.open_store() as store:
         run = load_run(store, run_id)
-        return _progress(store, run, project.cataloguer.refresh_in(store, run, _PROGRESS_TIMEOUT_S))
+        return _progress(store, run, project.summaries.refresh_in(store, run, _PROGRESS_TIMEOUT_S))
 
 
 def _progress(store: Store, run: Run, run_summary: RunSummary) -> RunProgressRecord:

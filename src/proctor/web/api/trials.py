@@ -15,7 +15,7 @@ from proctor.protocols import Store
 from proctor.reports.runs.records import TrialRecord
 from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
-from proctor.stores.catalogue.records import TrialFilter
+from proctor.services.runs.reading.trial_table import TrialFilter
 from proctor.web.api.bodies import ListTrialsQuery
 from proctor.web.api.operations import operation
 from proctor.web.api.records import TrialPageRecord
@@ -51,15 +51,15 @@ def list_trials(
     )
     with project.open_store() as store:
         run = load_run(store, run_id)
-        run_summary = project.cataloguer.refresh_in(store, run, _TIMEOUT_S)
+        run_summary = project.summaries.refresh_in(store, run, _TIMEOUT_S)
         if "holdout" in run_summary.summary.splits:
             session.record_access(store, run)
         revealed = run.id in session.revealed
-        page = project.catalogue.page(
-            run.id, trial_filter, query.sort, query.after, query.limit, revealed=revealed
+        page = project.trials.page(
+            store, run_summary, trial_filter, query.sort, query.after, query.limit, revealed=revealed
         )
         load_case = cache(lambda position: _load_case(store, run, position, reveal=revealed))
-        trials = [_trial_record(load_case(line.position), line.repeat) for line in page.lines]
+        trials = [_trial_record(load_case(position), repeat) for position, repeat in page.places]
     return TrialPageRecord(
         trials=tuple(trials),
         total=page.total,

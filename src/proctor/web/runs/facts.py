@@ -8,7 +8,7 @@ from proctor.model import Run
 from proctor.reports.formatting import costs, milliseconds, seconds
 from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.settings import describe_settings
-from proctor.services.runs.reading.catalogue_sync import RunSummary
+from proctor.services.runs.reading.run_summaries import RunSummary
 
 
 def list_facts(run_summary: RunSummary) -> list[tuple[str, str]]:
