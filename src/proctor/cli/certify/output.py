@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from proctor.cli.echo import echo_json
 from proctor.cli.options import show, store_location
@@ -28,7 +28,8 @@ class CertificateForms(Struct, frozen=True, kw_only=True):
 
     shown: Iterable[Block]
     """The document for a terminal."""
-    data: Mapping[str, Any]
+    data: Any
+    """A record or plain data, for JSON."""
     written: Callable[[Image | None, str | None], Iterable[Block]]
     """Returns the document for a file, given the badge and the path of the bundle; either may be None."""
     badge: Callable[[str | None], Badge]
@@ -114,7 +115,7 @@ def write_certificate(
         UsageError: a file cannot be written.
     """
     if as_json:
-        echo_json(formatting.to_json({**certificate.data, "exit_code": int(code)}))
+        echo_json(formatting.to_json(to_builtins(certificate.data) | {"exit_code": int(code)}))
     else:
         show(render_terminal(certificate.shown))
     badge = next((path for path in outputs if file_ending(path) == ".svg"), None)
