@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from proctor.model import Case, GraderResult, JudgeRule, Judgment, Output, PassRule, Problem, Prompt, Suite
 from proctor.store_protocol import AnswerCache as AnswerCache
+from proctor.store_protocol import CaseHead as CaseHead
 from proctor.store_protocol import CaseInRun as CaseInRun
 from proctor.store_protocol import PriorAnswer as PriorAnswer
 from proctor.store_protocol import SameCaseRun as SameCaseRun
@@ -23,6 +24,7 @@ from proctor.store_protocol import SavedSuite as SavedSuite
 from proctor.store_protocol import Store as Store
 from proctor.store_protocol import StoredCase as StoredCase
 from proctor.store_protocol import StoredLabel as StoredLabel
+from proctor.store_protocol import StoredTotals as StoredTotals
 from proctor.store_protocol import StoredTrial as StoredTrial
 from proctor.store_protocol import StoreFault as StoreFault
 from proctor.store_protocol import StoreHealth as StoreHealth

@@ -316,11 +316,10 @@ class FieldReader:
         """
         values: dict[str, Any] = {}
         for field in table:
-            if field.optional and field.name not in self._remaining:
-                continue
-            value = field.read(self, field.name, *field.args)
-            if value is not None and value != field.default:
-                values[field.to] = value
+            if field.name in self._remaining or field.required:
+                value = field.read(self, field.name, *field.args)
+                if value is not None and value != field.default:
+                    values[field.to] = value
         return values
 
     def remaining_names(self) -> list[str]:
@@ -347,7 +346,7 @@ class FieldReader:
 class FieldSpec:
     """A row of a table of fields: how a field is read, and where its value goes."""
 
-    __slots__ = ("args", "default", "name", "optional", "read", "to")
+    __slots__ = ("args", "default", "name", "read", "required", "to")
 
     def __init__(
         self,
@@ -356,7 +355,7 @@ class FieldSpec:
         *args: Any,
         to: str | None = None,
         default: Any = None,
-        optional: bool = False,
+        required: bool = False,
     ) -> None:
         """Describes a field.
 
@@ -367,11 +366,11 @@ class FieldSpec:
             args: what the getter takes besides, such as the choices.
             to: the destination of the value; by default the name.
             default: a value that is left out.
-            optional: whether the field is read only if it is present, for getters of required values.
+            required: whether the getter is called for an absent field, too, which it then reports.
         """
         self.name = name
         self.read = read
         self.args = args
         self.to = name if to is None else to
         self.default = default
-        self.optional = optional
+        self.required = required

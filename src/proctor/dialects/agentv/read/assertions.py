@@ -169,7 +169,6 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
     if kind.aliases:
         for refused, instead in _REFUSED_FIELDS.items():
             if refused in fields and refused not in names:
-                fields.pop(refused)
                 _refuse(fields, refused, instead)
     name = fields.non_blank_text("name")
     weight = fields.limited_number("weight", NOT_NEGATIVE)
@@ -214,7 +213,8 @@ def _parse_gate(fields: AssertionFields) -> tuple[float | None, float | None]:
 
 
 def _refuse(fields: AssertionFields, name: str, instead: str) -> None:
-    """Notes an error for a field, or a value, that only AgentV 5 supports."""
+    """Removes a field that only AgentV 5 supports, or supports with this value, and notes an error."""
+    fields.pop(name)
     fields.error("not-supported", name, f"is of AgentV 5 and is not read here. {instead}")
 
 
@@ -417,7 +417,7 @@ def _decode_prompt(fields: AssertionFields, name: str, path: str, data: bytes) -
     return text
 
 
-_CONFIG: Final = FieldSpec("config", AssertionFields.config)
+_CONFIG: Final = FieldSpec("config", AssertionFields.config, required=True)
 """Takes all fields that are left, so it is the last one of a table."""
 _JUDGE: Final = FieldSpec("target", FieldReader.non_blank_text, to="judge")
 _JUDGE_FIELDS: Final = (_JUDGE, FieldSpec("temperature", FieldReader.limited_number, _TEMPERATURE))
@@ -449,7 +449,6 @@ def _parse_llm_rubric(fields: AssertionFields) -> GraderSpec:
     if "value" not in fields:
         return _parse_llm_grader(fields)
     if "prompt" in fields:
-        fields.pop("prompt")
         _refuse(fields, "prompt", "Beside `value` write none, or write the items of `value` into the prompt.")
     value = fields.peek("value")
     if isinstance(value, str):
@@ -503,7 +502,7 @@ _JUDGE_ACCESS_FIELDS: Final = (
     FieldSpec("judge", FieldReader.non_blank_text),
 )
 _PLACE_FIELDS: Final = (FieldSpec("cwd", FieldReader.non_blank_text), _TIMEOUT)
-_PROGRAM_FIELDS: Final = (FieldSpec("command", _read_command), *_PLACE_FIELDS)
+_PROGRAM_FIELDS: Final = (FieldSpec("command", _read_command, required=True), *_PLACE_FIELDS)
 
 
 def _parse_code_grader(fields: AssertionFields) -> GraderSpec:
@@ -649,7 +648,6 @@ def _parse_weights(inner: AssertionFields, names: list[str]) -> dict[str, float]
 def _parse_assert_set(fields: AssertionFields) -> GraderSpec:
     """Parses `assert-set`: the weighted mean of its members."""
     if "config" in fields:
-        fields.pop("config")
         _refuse(fields, "config", "Write it into each of the assertions that need it.")
     value = fields.peek("assert")
     if not isinstance(value, list) or not value:
@@ -694,14 +692,14 @@ def _read_args(fields: AssertionFields, name: str) -> dict[str, Any] | None:
 
 
 _TRAJECTORY_FIELDS: Final = (
-    FieldSpec("mode", FieldReader.choice, _TRAJECTORY_MODES),
+    FieldSpec("mode", FieldReader.choice, _TRAJECTORY_MODES, required=True),
     FieldSpec("partial_credit", FieldReader.boolean, True, default=True),
-    FieldSpec("args_match", _read_args_match, optional=True),
+    FieldSpec("args_match", _read_args_match),
 )
 _CALL_FIELDS: Final = (
-    FieldSpec("tool", FieldReader.required_text),
-    FieldSpec("args", _read_args, optional=True),
-    FieldSpec("args_match", _read_args_match, optional=True),
+    FieldSpec("tool", FieldReader.required_text, required=True),
+    FieldSpec("args", _read_args),
+    FieldSpec("args_match", _read_args_match),
     FieldSpec("max_duration_ms", FieldReader.limited_number, NOT_NEGATIVE),
 )
 
@@ -746,7 +744,6 @@ def _parse_tool_used(fields: AssertionFields) -> GraderSpec:
         assert inner is not None
         name = _parse_tool(inner)
         if "max" in inner:
-            inner.pop("max")
             _refuse(inner, "max", "Leave it out, or count the calls with a `script`.")
         minimums[name] = inner.integer("min", 1) or 1
         inner.close()
@@ -801,7 +798,6 @@ def _parse_tool_args_match(fields: AssertionFields) -> GraderSpec:
         inner.rename("arguments", "args")
     for other in ("defaults", "ignore"):
         if other in inner:
-            inner.pop(other)
             _refuse(inner, other, "Leave it out, and name in `args` what counts.")
     args = to_plain(inner.pop("args"))
     if not isinstance(args, dict):
@@ -837,7 +833,6 @@ def _check_tool_name(fields: AssertionFields, place: str, name: str) -> str:
 def _parse_skill_used(fields: AssertionFields) -> GraderSpec:
     """Parses `skill-used`: the name of one skill."""
     if "value" in fields and not isinstance(fields.peek("value"), str):
-        fields.pop("value")
         _refuse(fields, "value", "Write the name of one skill, and an assertion for each.")
         return "skill_trigger", {"skill": ""}, ""
     skill = fields.required_text("value").strip()
@@ -845,7 +840,7 @@ def _parse_skill_used(fields: AssertionFields) -> GraderSpec:
 
 
 _SKILL_FIELDS: Final = (
-    FieldSpec("skill", FieldReader.required_text),
+    FieldSpec("skill", FieldReader.required_text, required=True),
     FieldSpec("should_trigger", FieldReader.boolean, True, default=True),
 )
 
@@ -853,8 +848,8 @@ _SKILL_FIELDS: Final = (
 # --- fields of a JSON answer -------------------------------------------------------------------------------
 
 _ACCURACY_FIELDS: Final = (
-    FieldSpec("path", FieldReader.required_text),
-    FieldSpec("match", FieldReader.choice, ("exact", "numeric_tolerance", "date")),
+    FieldSpec("path", FieldReader.required_text, required=True),
+    FieldSpec("match", FieldReader.choice, ("exact", "numeric_tolerance", "date"), required=True),
     FieldSpec("required", FieldReader.boolean, True, default=True),
     FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE),
     FieldSpec("tolerance", FieldReader.limited_number, NOT_NEGATIVE),
@@ -862,11 +857,10 @@ _ACCURACY_FIELDS: Final = (
     FieldSpec("formats", lambda fields, name: list(fields.texts(name)), default=[]),
 )
 _AGGREGATIONS: Final = ("weighted_average", "all_or_nothing")
+_EXPECTED_FIELDS: Final = "a list of objects with `path` and `match`"
 _JSON_FIELDS: Final = (
-    FieldSpec(
-        "fields", AssertionFields.objects, "a list of objects with `path` and `match`", _ACCURACY_FIELDS
-    ),
-    FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS, optional=True),
+    FieldSpec("fields", AssertionFields.objects, _EXPECTED_FIELDS, _ACCURACY_FIELDS, required=True),
+    FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS),
 )
 
 
@@ -883,8 +877,12 @@ def _read_limit(fields: AssertionFields, name: str, expected: str) -> float:
     return _read_required_number(fields, name, NOT_NEGATIVE, expected)
 
 
-_LATENCY_FIELDS: Final = (FieldSpec("threshold", _read_limit, "a number of milliseconds", to="threshold_ms"),)
-_COST_FIELDS: Final = (FieldSpec("budget", _read_limit, "an amount in US dollars", to="budget_usd"),)
+_LATENCY_FIELDS: Final = (
+    FieldSpec("threshold", _read_limit, "a number of milliseconds", to="threshold_ms", required=True),
+)
+_COST_FIELDS: Final = (
+    FieldSpec("budget", _read_limit, "an amount in US dollars", to="budget_usd", required=True),
+)
 _TOKEN_LIMITS: Final = (
     FieldSpec("max_total", FieldReader.integer),
     FieldSpec("max_input", FieldReader.integer),
@@ -923,9 +921,9 @@ def _parse_execution_metrics(fields: AssertionFields) -> GraderSpec:
 
 # --- all types ---------------------------------------------------------------------------------------------
 
-_TEXT: Final = FieldSpec("value", _read_text)
-_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text)
-_TEXTS: Final = FieldSpec("value", _read_text_list, to="values")
+_TEXT: Final = FieldSpec("value", _read_text, required=True)
+_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text, required=True)
+_TEXTS: Final = FieldSpec("value", _read_text_list, to="values", required=True)
 _NUMBER_FIELDS: Final = (_TEXT, FieldSpec("rel_tolerance", FieldReader.limited_number, NOT_NEGATIVE))
 _LLM_GRADER_NAMES: Final = ("prompt", "rubrics", "config", "target", "temperature")
 _PROGRAM_NAMES: Final = ("command", "cwd", "timeout_seconds", "config")

@@ -119,8 +119,8 @@ def _read_arguments(fields: FieldReader, name: str) -> Any:
 
 
 _CALL_FIELDS: Final = (
-    FieldSpec("tool", FieldReader.required_text),
-    FieldSpec("input", _read_arguments, optional=True),
+    FieldSpec("tool", FieldReader.required_text, required=True),
+    FieldSpec("input", _read_arguments),
     FieldSpec("output", FieldReader.pop),
     FieldSpec("id", FieldReader.text),
     FieldSpec("duration_ms", FieldReader.number),

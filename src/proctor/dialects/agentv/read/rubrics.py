@@ -186,10 +186,10 @@ def _check_coverage(fields: AssertionFields, name: str, ranges: list[dict[str, A
 
 _ITEM_FIELDS: Final = (
     FieldSpec("id", FieldReader.non_blank_text),
-    FieldSpec("outcome", _read_outcome),
+    FieldSpec("outcome", _read_outcome, required=True),
     FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE, default=1),
     FieldSpec("required", FieldReader.boolean, False, default=False),
-    FieldSpec("operator", FieldReader.choice, _OPERATORS, optional=True, default=_OPERATORS[0]),
-    FieldSpec("min_score", _read_min_score),
-    FieldSpec("score_ranges", _read_ranges, optional=True),
+    FieldSpec("operator", FieldReader.choice, _OPERATORS, default=_OPERATORS[0]),
+    FieldSpec("min_score", _read_min_score, required=True),
+    FieldSpec("score_ranges", _read_ranges),
 )

@@ -108,31 +108,18 @@ def _parse_cases(
     raw: RawTest, heading: SuiteHeading, shared: Version5Level | None, source: SuiteSource
 ) -> Iterator[CaseAtLine | Problem]:
     """Yields the case of a test; in version 5 one case for each prompt. Repeated problems are marked."""
-    if shared is None:
-        yield from _parse_case(raw, heading, _start_log(raw, source))
-        return
     reported_keys: set[tuple[int | None, str | None, str]] = set()
-    prompts = () if "input" in raw.row else shared.prompts
+    prompts = shared.prompts if shared is not None and "input" not in raw.row else ()
     for prompt in prompts or (None,):
-        notes = _start_log(raw, source)
-        test = replace(raw, row=translate_test(raw.row, shared, prompt, notes))
-        items = list(_parse_case(test, heading, notes))
-        for item in items:
-            if isinstance(item, Problem) and (item.line, item.field, item.code) in reported_keys:
-                item = replace(item, repeated=True)
-            yield item
-        reported_keys |= {(item.line, item.field, item.code) for item in items if isinstance(item, Problem)}
-
-
-def _start_log(raw: RawTest, source: SuiteSource) -> ProblemLog:
-    return ProblemLog(raw.path or source.path, raw.line, "Test", of_case=True)
-
-
-def _parse_case(raw: RawTest, heading: SuiteHeading, notes: ProblemLog) -> Iterator[CaseAtLine | Problem]:
-    case = parse_test(raw, heading.common, notes)
-    yield from notes.problems
-    if not notes.has_errors:
-        yield CaseAtLine(case, raw.line, raw.path)
+        notes = ProblemLog(raw.path or source.path, raw.line, "Test", of_case=True)
+        row = raw.row if shared is None else translate_test(raw.row, shared, prompt, notes)
+        case = parse_test(replace(raw, row=row), heading.common, notes)
+        keys = [(problem.line, problem.field, problem.code) for problem in notes.problems]
+        for key, problem in zip(keys, notes.problems, strict=True):
+            yield replace(problem, repeated=True) if key in reported_keys else problem
+        reported_keys.update(keys)
+        if not notes.has_errors:
+            yield CaseAtLine(case, raw.line, raw.path)
 
 
 # --- YAML --------------------------------------------------------------------------------------------------

@@ -233,7 +233,7 @@ def _read_repeat(fields: FieldReader, name: str) -> dict[str, Any] | None:
 _OPTION_FIELDS: Final = (
     FieldSpec("budget_usd", FieldReader.number),
     FieldSpec("max_concurrency", FieldReader.integer, 1, to="workers"),
-    FieldSpec("cache", FieldReader.boolean, False, optional=True),
+    FieldSpec("cache", FieldReader.boolean, False),
     FieldSpec("repeat", _read_repeat, to="trials"),
 )
 

@@ -208,10 +208,10 @@ def _read_timeout(fields: FieldReader, name: str) -> float | None:
 
 
 _HOOK_TABLE: Final = (
-    FieldSpec("command", _read_command),
-    FieldSpec("cwd", _read_path, optional=True),
+    FieldSpec("command", _read_command, required=True),
+    FieldSpec("cwd", _read_path),
     FieldSpec("timeout_ms", _read_timeout, to="timeout_s"),
-    FieldSpec("reset", FieldReader.choice, RESETS, optional=True),
+    FieldSpec("reset", FieldReader.choice, RESETS),
 )
 
 

@@ -1,4 +1,4 @@
-"""How runs come into the catalogue: while they are made, at the first look, and again after they changed."""
+"""The numbers of runs for pages: while they are made, counted once, and from what is stored."""
 
 from __future__ import annotations
 
@@ -30,31 +30,42 @@ from proctor.model import (
 )
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import run_row
-from proctor.services.runs.reading.catalogue_sync import CatalogueSync, RunSummary
 from proctor.services.runs.reading.report import build_report
+from proctor.services.runs.reading.run_summaries import RunSummary, SummaryReader
+from proctor.services.runs.reading.trial_table import TrialFilter, TrialFinder, TrialRow, read_table_rows
 from proctor.stores import open_store
-from proctor.stores.catalogue.database import Catalogue
-from proctor.stores.catalogue.records import TrialFilter
 from support.builders import ECHO, NOON, make_case, make_score, make_trial
 from support.stores import add_run, save_cases
 
 
 class Desk:
-    """A store with its catalogue, and runs of one suite in it."""
+    """A store, and runs of one suite in it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "kept.db")
         self.store = open_store(self.path)
-        self.catalogue = Catalogue(f"{self.path}-catalogue")
-        self.cataloguer = CatalogueSync(self.opens, self.catalogue)
+        self.summaries = SummaryReader(self.opens)
+        self.finder = TrialFinder()
         self.cases: list[Case] = []
 
     def opens(self) -> AbstractContextManager[Store]:
         return closing(open_store(self.path))
 
-    def another(self) -> CatalogueSync:
+    def another(self) -> SummaryReader:
         """That of another server over the same store."""
-        return CatalogueSync(self.opens, Catalogue(self.catalogue.path))
+        return SummaryReader(self.opens)
+
+    def found(self, trial_filter: TrialFilter = TrialFilter(), *, revealed: bool = False) -> list[int]:  # noqa: B008
+        """The positions of the trials that a filter selects."""
+        summary = self.summaries.refresh_in(self.store, self.store.run("r1"))
+        page = self.finder.page(self.store, summary, trial_filter, limit=1000, revealed=revealed)
+        assert page.total == len(page.places)
+        return [position for position, _ in page.places]
+
+    def rows(self, *positions: int, revealed: bool = False) -> list[TrialRow]:
+        """Some trials as a table shows them."""
+        places = [(position, 0) for position in positions]
+        return list(read_table_rows(self.store, self.store.run("r1"), places, revealed=revealed))
 
     def begin(self, run_id: str = "r1", cases: int = 6, **fields: Any) -> Run:
         self.cases = [
@@ -102,7 +113,6 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     made = Desk(tmp_path)
     yield made
     made.store.close()
-    made.catalogue.close()
 
 
 # --- a finished run ----------------------------------------------------------------------------------------
@@ -111,36 +121,31 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 def test_a_run_has_the_numbers_that_the_command_line_counts(desk: Desk) -> None:
     run = desk.made()
     for _ in range(3):  # counted; from memory or file; from the file alone
-        looked = desk.cataloguer.refresh("r1")
+        looked = desk.summaries.refresh("r1")
         assert looked.summary == run_row(build_report(desk.store, run))
         assert (looked.counts.passed, looked.counts.total, looked.counts.cases) == (4, 6, 6)
         assert (looked.done, looked.stored, looked.planned) == (6, 6, 6)
         assert (looked.whole, looked.alive, looked.status) == (True, False, "finished")
         assert looked.graders == ("exact",)
-        desk.cataloguer = desk.another()
+        desk.summaries = desk.another()
 
 
-def test_its_trials_are_lines_with_all_that_a_table_shows(desk: Desk) -> None:
+def test_its_trials_are_rows_with_all_that_a_table_shows(desk: Desk) -> None:
     desk.made()
-    desk.cataloguer.refresh("r1")
-    line = desk.catalogue.page("r1", TrialFilter(case="c3")).lines[0]
-    assert (line.position, line.verdict, line.score, line.split) == (3, Verdict.FAIL, 0.0, "dev")
-    assert (line.category, line.tags, line.sealed) == ("k0", ("t1",), False)
-    assert (line.latency_ms, line.cost_usd) == (3.1, 0.1 * 3)
-    assert (line.question, line.answer, line.why) == ("What is 3?", "It is 3.", "exact: not so")
-    assert desk.catalogue.page("r1", TrialFilter(missed=("exact",))).total == 2
-    found = desk.catalogue.page("r1", TrialFilter(text="WHAT IS 4")).lines
-    assert [one.case_id for one in found] == ["c4"]
+    (row,) = desk.rows(3)
+    assert (row.position, row.verdict, row.score, row.split) == (3, Verdict.FAIL, 0.0, "dev")
+    assert (row.latency_ms, row.cost_usd, row.sealed) == (3.1, 0.1 * 3, False)
+    assert (row.question, row.answer, row.why) == ("What is 3?", "It is 3.", "exact: not so")
 
 
-def test_what_is_held_out_is_not_in_its_lines_and_not_found(desk: Desk) -> None:
+def test_what_is_held_out_is_not_in_its_rows_and_not_found(desk: Desk) -> None:
     desk.made()
-    desk.cataloguer.refresh("r1")
-    for revealed, total in ((False, 0), (True, 1)):
-        assert desk.catalogue.page("r1", TrialFilter(text="it is 5"), revealed=revealed).total == total
-    sealed = desk.catalogue.page("r1", TrialFilter(case="c5")).lines[0]
+    for revealed, positions in ((False, []), (True, [5])):
+        assert desk.found(TrialFilter(text="it is 5"), revealed=revealed) == positions
+    (sealed,) = desk.rows(5)
     assert (sealed.sealed, sealed.verdict) == (True, Verdict.PASS)
     assert (sealed.question, sealed.answer, sealed.why, sealed.latency_ms) == ("", "", "", None)
+    assert desk.rows(5, revealed=True)[0].answer == "It is 5."
 
 
 def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_counted_again(
@@ -152,7 +157,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
     for place in range(6):
         desk.record(place, scores=(judged,))
     run = desk.finish(run)
-    before = desk.cataloguer.refresh("r1")
+    before = desk.summaries.refresh("r1")
     assert "Nobody has measured" in before.judges[0]
     assert before.summary["looks"] == 0
     digest = target_digest(run.judges[0])
@@ -170,7 +175,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
     desk.store.add_calibration(found)
     desk.store.add_holdout_access(HoldoutAccess(suite=run.suite.digest, run="r1", kind="rate", at=NOON))
     desk.store.update_run(replace(run, tags=("nightly",)))
-    after = desk.cataloguer.refresh("r1")
+    after = desk.summaries.refresh("r1")
     expected = run_row(build_report(desk.store, desk.store.run("r1")))
     assert after.summary == expected
     assert (after.summary["looks"], after.summary["tags"]) == (1, ["nightly"])
@@ -190,24 +195,26 @@ def test_how_far_judges_agree_is_said_again_though_nothing_is_counted_again(desk
         desk.record(place, scores=(score,))
     desk.finish(run)
     for _ in range(3):
-        judges = desk.cataloguer.refresh("r1").judges
+        judges = desk.summaries.refresh("r1").judges
         assert judges[0] == "All judgments agree on 5 of 6 scores that several decided."
-        desk.cataloguer = desk.another()
+        desk.summaries = desk.another()
 
 
-def test_what_an_earlier_version_kept_is_counted_again(desk: Desk) -> None:
-    run = desk.made()
-    counted = desk.cataloguer.refresh("r1").summary
-    stored, last = desk.store.get_progress("r1")
-    stamp = f"{run.status} {run.finished_at} {stored} {last}"
-    desk.catalogue.mark_complete("r1", desk.catalogue.add_run("r1").token, stamp, b"{}")
+@pytest.mark.parametrize("body", [b"0.1.0 1\n{}", b"damaged", b""], ids=["earlier", "damaged", "empty"])
+def test_totals_of_an_earlier_version_and_damaged_ones_are_counted_again(desk: Desk, body: bytes) -> None:
+    desk.made()
+    counted = desk.summaries.refresh("r1").summary
+    totals = desk.store.totals("r1")
+    assert totals.body
+    damaged = totals.body[:-9] if body == b"damaged" else body
+    desk.store.save_totals("r1", replace(totals, body=damaged))
     assert desk.another().refresh("r1").summary == counted
-    assert desk.catalogue.page("r1", TrialFilter(text="WHAT IS 4")).total == 1
+    assert desk.store.totals("r1").body == totals.body
 
 
 def test_an_unknown_run_is_an_error(desk: Desk) -> None:
     with pytest.raises(StoreError, match="There is no run"):
-        desk.cataloguer.refresh("r9")
+        desk.summaries.refresh("r9")
 
 
 # --- a run that is being made ------------------------------------------------------------------------------
@@ -215,38 +222,38 @@ def test_an_unknown_run_is_an_error(desk: Desk) -> None:
 
 def test_a_run_that_is_being_made_is_followed_trial_by_trial(desk: Desk) -> None:
     run = desk.begin()
-    empty = desk.cataloguer.refresh("r1")
+    empty = desk.summaries.refresh("r1")
     assert (empty.done, empty.planned, empty.whole, empty.alive) == (0, 6, True, True)
     assert (empty.status, empty.summary["pass_rate"]) == ("running", None)
     for done, place in enumerate((4, 0, 5, 1, 2, 3), 1):
         desk.record(place, Verdict.FAIL if place == 4 else Verdict.PASS)
-        looked = desk.cataloguer.refresh("r1")
+        looked = desk.summaries.refresh("r1")
         assert (looked.done, looked.counts.passed, looked.alive) == (done, done - 1, True)
-    assert [line.position for line in desk.catalogue.page("r1", TrialFilter()).lines] == [0, 1, 2, 3, 4, 5]
+    assert desk.found() == [0, 1, 2, 3, 4, 5]
     run = desk.finish(run)
-    assert desk.cataloguer.refresh("r1").summary["passed"] == 5
-    assert desk.cataloguer.refresh("r1").alive is False
+    assert desk.summaries.refresh("r1").summary["passed"] == 5
+    assert desk.summaries.refresh("r1").alive is False
 
 
 def test_an_answer_that_waits_for_its_judge_counts_when_it_is_judged(desk: Desk) -> None:
     desk.begin()
     desk.store.save_output("r1", desk.trial(0))
     desk.record(1)
-    waiting = desk.cataloguer.refresh("r1")
+    waiting = desk.summaries.refresh("r1")
     assert (waiting.done, waiting.stored) == (1, 2)
     assert waiting.notes == ()
-    assert desk.catalogue.page("r1", TrialFilter()).total == 1
+    assert desk.found() == [1]
     desk.record(0, Verdict.FAIL)
-    judged = desk.cataloguer.refresh("r1")
+    judged = desk.summaries.refresh("r1")
     assert (judged.done, judged.stored, judged.counts.failed) == (2, 2, 1)
 
 
 def test_a_run_whose_process_died_is_interrupted_and_tells_what_is_missing(desk: Desk) -> None:
     desk.begin()
     desk.record(0)
-    assert desk.cataloguer.refresh("r1").alive
+    assert desk.summaries.refresh("r1").alive
     desk.store.close()
-    died = desk.cataloguer.refresh("r1")
+    died = desk.summaries.refresh("r1")
     assert (died.run.status, died.alive, died.status) == ("running", False, "interrupted")
     assert any("5 of 6 trials are missing" in note for note in died.notes)
     assert desk.another().refresh("r1").summary == died.summary
@@ -258,28 +265,28 @@ def test_a_run_that_is_taken_up_again_is_seen_again(desk: Desk) -> None:
     stopped = replace(run, status="interrupted", finished_at=NOON)
     desk.store.update_run(stopped)
     desk.store.close()
-    assert desk.cataloguer.refresh("r1").done == 1
+    assert desk.summaries.refresh("r1").done == 1
     desk.store = open_store(desk.path)
     desk.store.lock_run("r1")
     desk.store.update_run(replace(run, status="running"))
     desk.record(1)
-    again = desk.cataloguer.refresh("r1")
+    again = desk.summaries.refresh("r1")
     assert (again.done, again.alive) == (2, True)
     for place in range(2, 6):
         desk.record(place)
     desk.finish(run)
-    assert desk.cataloguer.refresh("r1").summary["passed"] == 6
-    assert desk.catalogue.page("r1", TrialFilter()).total == 6
+    assert desk.summaries.refresh("r1").summary["passed"] == 6
+    assert desk.found() == [0, 1, 2, 3, 4, 5]
 
 
 def test_what_the_numbers_come_to_in_the_end_is_not_said_before(desk: Desk) -> None:
     run = desk.begin(settings=Settings(min_pass_rate=0.9))
     desk.record(0, Verdict.FAIL)
-    assert not any("gate" in note for note in desk.cataloguer.refresh("r1").notes)
+    assert not any("gate" in note for note in desk.summaries.refresh("r1").notes)
     for place in range(1, 6):
         desk.record(place)
     desk.finish(run)
-    assert "The gate did not hold: 83.33% passed and 90.00% had to." in desk.cataloguer.refresh("r1").notes
+    assert "The gate did not hold: 83.33% passed and 90.00% had to." in desk.summaries.refresh("r1").notes
 
 
 # --- slices and several at once ----------------------------------------------------------------------------
@@ -289,7 +296,7 @@ def test_whoever_has_no_patience_is_told_how_far_it_is_until_all_is_there(desk: 
     run = desk.made(cases=700)
     seen: list[RunSummary] = []
     while not seen or not seen[-1].whole:
-        seen.append(desk.cataloguer.refresh("r1", patience_s=0.0))
+        seen.append(desk.summaries.refresh("r1", patience_s=0.0))
         assert seen[-1].stored == 700
     done = [one.done for one in seen]
     assert len(done) > 2
@@ -297,15 +304,14 @@ def test_whoever_has_no_patience_is_told_how_far_it_is_until_all_is_there(desk: 
     assert seen[0].counts.total == done[0]
     assert not any("missing" in note for one in seen for note in one.notes)  # it is finished
     assert seen[-1].summary == run_row(build_report(desk.store, run))
-    assert desk.catalogue.page("r1", TrialFilter()).total == 700
 
 
 def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> None:
     run = desk.made(cases=300)
-    others = [desk.cataloguer, desk.another()]
+    others = [desk.summaries, desk.another()]
     problems: list[BaseException] = []
 
-    def look(mine: CatalogueSync) -> None:
+    def look(mine: SummaryReader) -> None:
         try:
             while not mine.refresh("r1", patience_s=0.001).whole:
                 pass
@@ -320,23 +326,6 @@ def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> No
     assert problems == []
     expected = run_row(build_report(desk.store, run))
     assert [one.refresh("r1").summary for one in others] == [expected] * 2
-    assert desk.catalogue.page("r1", TrialFilter()).total == 300
-
-
-def test_a_catalogue_that_is_deleted_is_made_again(desk: Desk) -> None:
-    run = desk.begin()
-    desk.record(0)
-    desk.cataloguer.refresh("r1")
-    for path in Path(desk.path).parent.glob("*-catalogue*"):
-        path.unlink()
-    desk.record(1)
-    assert desk.cataloguer.refresh("r1").done == 2
-    assert desk.catalogue.page("r1", TrialFilter()).total == 2
-    desk.finish(run)
-    desk.cataloguer.refresh("r1")
-    Path(f"{desk.path}-catalogue").unlink()
-    assert desk.cataloguer.refresh("r1").summary["passed"] == 2
-    assert desk.catalogue.page("r1", TrialFilter()).total == 2
 
 
 # --- lists -------------------------------------------------------------------------------------------------
@@ -345,26 +334,22 @@ def test_a_catalogue_that_is_deleted_is_made_again(desk: Desk) -> None:
 def test_a_list_has_the_numbers_of_runs_that_were_counted_before(desk: Desk) -> None:
     desk.made("r1")
     desk.made("r2")
-    desk.cataloguer.refresh("r1")
+    desk.summaries.refresh("r1")
     runs = list(desk.store.runs())
     known = desk.another().summarize(desk.store, runs, patience_s=0.0)
     assert {name: one.summary["passed"] for name, one in known.items()} == {"r1": 4}
-    every = desk.cataloguer.summarize(desk.store, runs, patience_s=30)
+    every = desk.summaries.summarize(desk.store, runs, patience_s=30)
     assert {name: (one.summary["passed"], one.whole) for name, one in every.items()} == {
         "r1": (4, True),
         "r2": (4, True),
     }
 
 
-def test_runs_that_are_deleted_leave_the_catalogue(desk: Desk) -> None:
-    desk.made("r1")
-    desk.made("r2")
-    for run in ("r1", "r2"):
-        desk.cataloguer.refresh(run)
+def test_a_run_that_is_stored_again_under_its_id_is_read_again(desk: Desk) -> None:
+    desk.made()
+    assert desk.found(TrialFilter(text="it is 4")) == [4]
     desk.store.delete_run("r1")
-    desk.cataloguer.prune([run.id for run in desk.store.runs()])
-    assert set(desk.catalogue.runs()) == {"r2"}
-    assert desk.catalogue.page("r1", TrialFilter()).total == 0
-    desk.made("r1")
-    assert desk.cataloguer.refresh("r1").summary["passed"] == 4
-    assert desk.catalogue.page("r1", TrialFilter()).total == 6
+    desk.begin()
+    desk.record(4, Verdict.FAIL, output=Output(text="Not any more."))
+    assert desk.summaries.refresh("r1").counts.failed == 1
+    assert desk.found(TrialFilter(text="it is 4")) == []
