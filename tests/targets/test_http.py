@@ -328,6 +328,7 @@ GATEWAY = "https://gateway.example/openai/v1"
         ("https://api.openai.com.example.org/v1", {}, None),
         ("https://example.org/api.openai.com/v1", {}, None),
         ("http://127.0.0.1:9009/v1", {}, None),
+        ("http://127.0.0.1:11434/v1", {}, None),
         ("http://127.0.0.1:9009/v1", {"PROCTOR_API_KEY": " pk "}, "pk"),
         (GATEWAY, {"OPENAI_BASE_URL": GATEWAY}, None),
     ],
