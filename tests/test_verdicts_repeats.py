@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import PassRule, Score, Settings, Suite, Trial, Verdict
+from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, junit, markdown
-from proctor.reports.runs.serialize import RunReport, case_results, run_row
+from proctor.reports.runs.serialize import RunReport, case_results, run_record
 from proctor.stats import wilson
 from proctor.verdicts import CaseRepeats, RepeatsRule, Tally, decide_verdict, run_exit_code
 from support.builders import make_case, make_report, make_trial
+from support.records import plain
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 MOST = PassRule(threshold=0.8)
@@ -215,7 +217,7 @@ SENTENCE = "Each case counts once: it passes if any of its trials does; 1 of 4 t
 
 
 def test_a_run_has_its_numbers_by_case(any_of_two: RunReport) -> None:
-    row = run_row(any_of_two)
+    row = plain(run_record(any_of_two))
     assert (row["repeats_rule"], row["pass_rate"], row["exit_code"]) == ("any", 0.5, 0)
     assert (row["total"], row["passed"], row["failed"]) == (2, 1, 1)
     assert row["by_tag"]["easy"] == {name: row[name] for name in row["by_tag"]["easy"]}
@@ -225,7 +227,9 @@ def test_a_run_has_its_numbers_by_case(any_of_two: RunReport) -> None:
 
 def test_every_report_tells_of_the_cases_that_the_numbers_count(any_of_two: RunReport) -> None:
     missed = "0 of 2 trials passed; repeat 0: g: fail; repeat 1: g: fail"
-    assert [line for line in console.render_text(any_of_two) if "FAIL" in line] == [f"FAIL      c1  {missed}"]
+    assert [line for line in render_terminal(console.document_for(any_of_two)) if "FAIL" in line] == [
+        f"FAIL      c1  {missed}"
+    ]
     told = re.findall("<summary>(.*?)</summary>", "".join(markdown.render([any_of_two])))
     assert told == [f"<b>fail</b> <code>c1</code> {missed}"]
     (suite,) = ET.fromstring("".join(junit.render([any_of_two]))).iter("testsuite")
@@ -241,12 +245,12 @@ def test_a_case_whose_trials_are_not_all_in_is_told_of_nowhere(any_of_two: RunRe
 
 
 def test_a_run_whose_trials_count_for_themselves_has_no_cases() -> None:
-    row = run_row(make_report())
+    row = plain(run_record(make_report()))
     assert (row["repeats_rule"], row["by_trial"]) == ("each", None)
 
 
 def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: RunReport) -> None:
-    lines = list(console.render_text(any_of_two))
+    lines = list(render_terminal(console.document_for(any_of_two)))
     assert SENTENCE in lines
     assert "The gate held: 50.00% passed and 50.00% had to." in lines
     assert any(line.startswith("all                1      2   50.0%") for line in lines)
@@ -257,5 +261,5 @@ def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: RunReport)
 
 def test_a_plain_run_says_nothing_of_repeats() -> None:
     assert "counts once" not in "".join(
-        [*console.render_text(make_report()), *markdown.render([make_report()])]
+        [*render_terminal(console.document_for(make_report())), *markdown.render([make_report()])]
     )

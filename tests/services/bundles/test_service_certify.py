@@ -24,7 +24,9 @@ from proctor.errors import BundleError, ExitCode, UsageError
 from proctor.model import Run, Selection, Settings
 from proctor.reports.certificates import run_certificate
 from proctor.reports.certificates.badge import render_badge
-from proctor.reports.certificates.run_certificate import RunCertificate, badge_message
+from proctor.reports.certificates.run_certificate import RunCertificate, badge_message, document_for
+from proctor.reports.document import render_terminal
+from proctor.reports.formatting import to_json
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.certify import certify_bundle, new_bundle, record_certificate_access
 from proctor.services.bundles.verify import verify
@@ -237,7 +239,7 @@ async def test_a_bar_that_only_the_run_has_is_told_on_the_badge(
     (done,) = await make(plain, settings=Settings(threshold=0.1), explicit=frozenset({"threshold"}))
     certified = certify(store, done.run)
     assert badge_message(certified).endswith(" · threshold 0.1")
-    assert any("--threshold 0.1" in line for line in run_certificate.render_text(certified))
+    assert any("--threshold 0.1" in line for line in render_terminal(document_for(certified)))
 
 
 @pytest.mark.parametrize("part", ["dev", "holdout"])
@@ -293,10 +295,10 @@ def test_the_graders_of_today_still_derive_the_certificate_of_the_example(folder
     maker, _ = trust(folder / "keys", pem, "maker", datetime(2026, 3, 1, tzinfo=UTC))
     certified = certify_bundle(EXAMPLE / "bundle", {maker.id: maker}, CertificationTerms(), force=False)
     kept = json.loads((EXAMPLE / "certificate.json").read_text(encoding="utf-8"))
-    made = run_certificate.to_dict(certified)
+    made = json.loads(to_json(run_certificate.certificate_record(certified)))
     kept["looks"]["until_now"] = None  # a bundle does not know it
     kept["proctor"] = made["proctor"] = ""
-    assert json.loads(json.dumps(made)) == kept
+    assert made == kept
     assert (kept["word"], kept["cases"], kept["part"]) == ("verified", 40, "holdout")
     assert render_badge(run_certificate.make_badge(certified, "bundle")) == (EXAMPLE / "badge.svg").read_text(
         "utf-8"

@@ -14,7 +14,7 @@ from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import cost, seconds
 from proctor.reports.runs.console import split_sizes_line
-from proctor.services.runs.reading.catalogue_sync import RunSummary
+from proctor.services.runs.reading.run_summaries import RunSummary
 
 _WINDOW_S = 60.0
 _MIN_SPAN_S = 1.0
@@ -82,8 +82,8 @@ class SpeedMeter:
 
 def format_cost_so_far(run_summary: RunSummary) -> str:
     """Returns the cost of a run so far as text, including judges; says where a part is unknown."""
-    judge = run_summary.summary["judge"]
-    parts = [run_summary.summary["cost_usd"], *([judge["cost_usd"]] if judge["calls"] else [])]
+    summary = run_summary.summary
+    parts = [summary.cost_usd, *([summary.judge.cost_usd] if summary.judge.calls else [])]
     known_parts = [part for part in parts if part is not None]
     if not run_summary.done:
         return "nothing spent yet"
