@@ -17,7 +17,7 @@ from proctor.grading import build_grader
 from proctor.model import Attachment, Case, GraderResult, Output
 from proctor.protocols import GradingInput
 from proctor.services.runs.config import load_config
-from proctor.services.suites.load import load_suite, inspect_suite
+from proctor.services.suites.load import load_suite
 from support.suite_files import list_errors, read_rows
 
 CHOICES = {"input": "Which?", "choices": ["Car", "Apple", "Stone"]}
@@ -186,7 +186,7 @@ def test_an_image_beside_the_dataset_is_attached(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(row | {"choices": ["cat", "dog"], "target": "A"}) + "\n", encoding="utf-8")
     kept: list[Case] = []
-    assert inspect_suite(path, lambda placed: kept.append(placed.case)).errors == []
+    assert load_suite(path, inspect=lambda placed: kept.append(placed.case)).errors == []
     image, text = kept[0].input[0].parts
     assert isinstance(image, Attachment)
     assert (image.media_type, image.data) == ("image/png", b"\x89PNG\r\n\x1a\n")

@@ -17,7 +17,7 @@ from proctor.graders import GRADERS
 from proctor.lint.linter import CODES, SLOW_BUDGET_S, SLOW_S, Linter, check_codes
 from proctor.model import Assertion, Case, GraderResult, Message, PassRule, Suite
 from proctor.protocols import BaseGrader, CaseAtLine, GradingInput
-from proctor.services.suites.load import inspect_suite, load_suite
+from proctor.services.suites.load import load_suite
 from support.linting import lint_cases
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -75,7 +75,7 @@ def test_the_example_of_a_page_shows_the_finding_and_how_it_goes(code: str, tmp_
         file = tmp_path / f"{name}.jsonl"
         file.write_text(body, encoding="utf-8")
         linter = Linter(str(file), GRADERS.get)
-        loaded = inspect_suite(file, linter.add)
+        loaded = load_suite(file, inspect=linter.add)
         assert loaded.errors == []
         found[name] = {problem.code for problem in linter.finish(loaded.suite)}
     assert code in found["before"]
@@ -160,7 +160,7 @@ def test_a_case_with_a_wrong_assertion_is_an_error_and_not_looked_at(tmp_path: P
     ]
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     seen: list[CaseAtLine] = []
-    loaded = inspect_suite(file, seen.append)
+    loaded = load_suite(file, inspect=seen.append)
     assert [placed.case.id for placed in seen] == ["b"]
     assert [problem.case for problem in loaded.errors] == ["a"]
     assert loaded.suite.digest == load_suite(file).suite.digest

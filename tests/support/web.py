@@ -23,7 +23,7 @@ from anyio.from_thread import start_blocking_portal
 from proctor.model import Run
 from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
-from proctor.services.suites.save_upload import save_draft
+from proctor.services.suites.save_upload import DraftSettings, save_draft
 from proctor.services.suites.upload import upload_from_text
 from proctor.web.app import make_app
 from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
@@ -287,7 +287,9 @@ def opened(chromium: Browser, url: str, *, but: str = "$^", **options: Any) -> I
 def save_suite(site: Project, name: str, text: str, file_name: str = "cases.jsonl") -> str:
     """Saves the text of a suite in a site's store under a name, as the page does; gives its version."""
     with site.open_store() as store:
-        return str(save_draft(store, upload_from_text(text, file_name), name=name).suite.version)
+        return str(
+            save_draft(store, upload_from_text(text, file_name), DraftSettings(name=name)).suite.version
+        )
 
 
 def make_runs(site: Project, suite: str, *targets: str, **fields: Any) -> list[Run]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from proctor.cli.main import _invoke
-from proctor.services.suites.save_upload import save_draft
+from proctor.services.suites.save_upload import DraftSettings, save_draft
 from proctor.services.suites.upload import upload_from_text
 from proctor.web.project import Project
 from support.web import Gate, Served, make_runs, serve
@@ -140,12 +140,12 @@ def test_another_process_takes_nothing_away_from_a_store_that_is_open_twice_here
     site = Project(project / "proctor.db", folder=project)
     opening = f"from proctor.stores import open_store; open_store({site.location.address!r}).close()"
     with site.open_store() as first:
-        save_draft(first, upload_from_text(suite(3), "s.jsonl"), name="before")
+        save_draft(first, upload_from_text(suite(3), "s.jsonl"), DraftSettings(name="before"))
         with site.open_store() as second:
             assert second.suite("before") is not None
         subprocess.run([sys.executable, "-c", opening], check=True, cwd=project)
         log = project / "proctor.db-wal"
         assert log.exists()  # it is where the first one writes
-        save_draft(first, upload_from_text(suite(4), "s.jsonl"), name="after")
+        save_draft(first, upload_from_text(suite(4), "s.jsonl"), DraftSettings(name="after"))
     with site.open_store() as store:
         assert {one.suite.name for one in store.versions()} == {"before", "after"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proctor.model import Run, Suite
-from proctor.services.suites.save_upload import save_draft
+from proctor.services.suites.save_upload import DraftSettings, save_draft
 from proctor.services.suites.upload import upload_from_text
 from proctor.services.suites.zip_upload import unpack
 from proctor.web.pages import suite as suite_page
@@ -32,7 +32,7 @@ NASTY = "<script>alert(1)</script>\"'&{{7*7}}/../é"
 
 def keep(server: Visitor, text: str, name: str = "mine") -> Suite:
     with server.site.open_store() as store:
-        return save_draft(store, upload_from_text(text), name=name).suite
+        return save_draft(store, upload_from_text(text), DraftSettings(name=name)).suite
 
 
 def begun(server: Visitor, suite: Suite) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,18 @@ from hypothesis import strategies as st
 
 from proctor.errors import SuiteError, UsageError
 from proctor.protocols import Store
-from proctor.services.suites.save_upload import PAGE_CODE, check_upload, save_draft
+from proctor.services.suites.save_and_open import SaveResult
+from proctor.services.suites.save_upload import (
+    PAGE_CODE,
+    DraftSettings,
+    UploadDraft,
+    check_upload,
+    save_draft,
+)
 from proctor.services.suites.trash import Trash
 from proctor.services.suites.upload import (
     FOLDER_CHOICE,
+    Upload,
     choose_suite,
     source_from_upload,
     upload_from_files,
@@ -36,8 +45,16 @@ def store(tmp_path: Path) -> Store:
     return open_store(str(tmp_path / "proctor.db"))
 
 
-def codes(text: str, **settings: object) -> list[tuple[str, str, int | None]]:
-    draft = check_upload(upload_from_text(text), **settings)  # type: ignore[arg-type]
+def check(upload: Upload, **settings: Any) -> UploadDraft:
+    return check_upload(upload, DraftSettings(**settings))
+
+
+def save(store: Store, upload: Upload, **settings: Any) -> SaveResult:
+    return save_draft(store, upload, DraftSettings(**settings))
+
+
+def codes(text: str) -> list[tuple[str, str, int | None]]:
+    draft = check(upload_from_text(text))
     return [(one.level, one.code, one.line) for one in draft.problems]
 
 
@@ -52,12 +69,10 @@ def codes(text: str, **settings: object) -> list[tuple[str, str, int | None]]:
 )
 def test_the_dialect_of_a_pasted_text_is_found_from_its_content(text: str, dialect: str, ending: str) -> None:
     upload = upload_from_text(text)
-    draft = check_upload(upload)
+    draft = check(upload)
     assert (draft.suite and draft.suite.dialect, draft.errors) == (dialect, [])
     assert upload.main.endswith(ending)
-    assert check_upload(upload_from_text(f"\ufeff{text}")).suite == draft.suite, (
-        "a byte order mark changes nothing"
-    )
+    assert check(upload_from_text(f"\ufeff{text}")).suite == draft.suite, "a byte order mark changes nothing"
 
 
 def test_a_text_that_took_the_place_of_another_in_the_editor_is_read_as_what_it_is() -> None:
@@ -77,14 +92,14 @@ def test_what_is_no_text_is_refused_with_a_sentence(data: str, word: str) -> Non
 
 def test_files_that_are_not_utf_8_are_refused_with_the_line() -> None:
     with pytest.raises(UsageError, match="line 2"):
-        check_upload(upload_from_files({"a.jsonl": b"{}\n\xff\n"}))
+        check(upload_from_files({"a.jsonl": b"{}\n\xff\n"}))
     with pytest.raises(UsageError, match="UTF-16"):
-        check_upload(upload_from_files({"a.jsonl": JSONL.encode("utf-16")}))
+        check(upload_from_files({"a.jsonl": JSONL.encode("utf-16")}))
 
 
 def test_every_problem_is_at_its_line_and_the_words_are_those_of_the_linter() -> None:
     text = (LINE % ("leaky", "the answer is 42", "42")) + '{"id": "e", "input": "x", "scorer": "llm_judge"}\n'
-    draft = check_upload(upload_from_text(text))
+    draft = check(upload_from_text(text))
     assert ("warning", "leak", 1) in codes(text)
     assert ("error", "missing-rubric", 2) in codes(text)
     assert any(
@@ -95,9 +110,9 @@ def test_every_problem_is_at_its_line_and_the_words_are_those_of_the_linter() ->
 
 
 def test_a_suite_from_a_page_is_always_split_in_80_and_20() -> None:
-    draft = check_upload(upload_from_text(JSONL))
+    draft = check(upload_from_text(JSONL))
     assert (len(draft.holdout), draft.suite and draft.suite.case_count) == (2, 10)
-    plain = check_upload(upload_from_text(YAML))
+    plain = check(upload_from_text(YAML))
     assert plain.suite is not None
     assert plain.suite.split_rule is not None
     assert plain.suite.split_rule.ratio == 0.2
@@ -105,7 +120,7 @@ def test_a_suite_from_a_page_is_always_split_in_80_and_20() -> None:
 
 def test_a_suite_from_a_page_is_split_as_its_header_or_else_the_form_says() -> None:
     def share(text: str, holdout: float | None = None) -> float | None:
-        suite = check_upload(upload_from_text(text), holdout=holdout).suite
+        suite = check(upload_from_text(text), holdout=holdout).suite
         assert suite is not None
         assert suite.no_holdout is (suite.split_rule is None)
         return None if suite.split_rule is None else suite.split_rule.ratio
@@ -117,7 +132,7 @@ def test_a_suite_from_a_page_is_split_as_its_header_or_else_the_form_says() -> N
     assert share(header % "0.5" + JSONL, 0) is None
     assert share(YAML, 0) is None
     with pytest.raises(UsageError, match=r"The share held out is 1\.5; give a share below 1"):
-        check_upload(upload_from_text(JSONL), holdout=1.5)
+        check(upload_from_text(JSONL), holdout=1.5)
 
 
 # --- what a page may not say -------------------------------------------------------------------------------
@@ -158,12 +173,12 @@ FORBIDDEN = {
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_what_acts_on_this_machine_is_an_error_at_its_line_and_is_not_saved(what: str, store: Store) -> None:
     upload = upload_from_text(FORBIDDEN[what])
-    found = [one for one in check_upload(upload).errors if one.code == PAGE_CODE]
-    assert found, check_upload(upload).problems
+    found = [one for one in check(upload).errors if one.code == PAGE_CODE]
+    assert found, check(upload).problems
     assert all(one.line is not None and one.line > 1 for one in found)
     assert "proctor suites save" in found[0].message
     with pytest.raises(SuiteError):
-        save_draft(store, upload)
+        save(store, upload)
     assert store.versions() == []
 
 
@@ -172,16 +187,16 @@ def test_targets_and_judges_of_the_server_may_be_named(store: Store) -> None:
         upload = upload_from_text(
             FORBIDDEN[what].replace("cli:x", "known").replace("python:os:system", "known")
         )
-        assert check_upload(upload, own_targets=["known"]).errors == []
-        assert save_draft(store, upload, name=what, own_targets=["known"]).suite.version == "v1"
+        assert check(upload, own_targets=["known"]).errors == []
+        assert save(store, upload, name=what, own_targets=["known"]).suite.version == "v1"
 
 
 def test_targets_that_a_suite_wants_to_be_run_on_are_left_out_with_a_warning(store: Store) -> None:
     wants = '"name": "p", "defaults": {"targets": ["cli:rm -rf /", "known"]}'
     text = f"{HEADER}{ASKED}{EXACT}".replace('"name": "p"', wants)
-    draft = check_upload(upload_from_text(text), own_targets=["known"])
+    draft = check(upload_from_text(text), own_targets=["known"])
     assert [one.level for one in draft.problems if one.code == PAGE_CODE] == ["warning"]
-    saved = save_draft(store, upload_from_text(text), name="one", own_targets=["known"])
+    saved = save(store, upload_from_text(text), name="one", own_targets=["known"])
     assert saved.suite.defaults.targets == ("known",)
 
 
@@ -189,7 +204,7 @@ def test_an_upload_sees_no_file_of_this_machine(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     (tmp_path / "secret.md").write_text("secret", encoding="utf-8")
     text = "# 👤\n\n{{_file: secret.md}}\n\n---\n\nx\n"
-    assert [one.code for one in check_upload(upload_from_text(text)).errors] == ["missing-file"]
+    assert [one.code for one in check(upload_from_text(text)).errors] == ["missing-file"]
     source = source_from_upload(upload_from_files({"a/suite.jsonl": JSONL.encode(), "b.md": b"here"}))
     assert source.folder == ""
     assert not source.environ
@@ -209,23 +224,23 @@ def test_saving_numbers_versions_as_the_command_line_does(store: Store) -> None:
     states = [
         (saved.suite.version, saved.state)
         for saved in (
-            save_draft(store, upload_from_text(JSONL), name="mine"),
-            save_draft(store, upload_from_text(JSONL), name="mine"),
-            save_draft(store, upload_from_text(other), name="mine"),
-            save_draft(store, upload_from_text(JSONL), name="mine"),
+            save(store, upload_from_text(JSONL), name="mine"),
+            save(store, upload_from_text(JSONL), name="mine"),
+            save(store, upload_from_text(other), name="mine"),
+            save(store, upload_from_text(JSONL), name="mine"),
         )
     ]
     assert states == [("v1", "new"), ("v1", "same"), ("v2", "new"), ("v1", "earlier")]
 
 
 def test_a_suite_may_be_called_as_a_built_in_one(store: Store) -> None:
-    assert save_draft(store, upload_from_text(JSONL), name="cheap").suite.title == "cheap v1"
+    assert save(store, upload_from_text(JSONL), name="cheap").suite.title == "cheap v1"
 
 
 @pytest.mark.parametrize("name", ["builtin:cheap", "a@v2", "x" * 201, "two\nlines"])
 def test_names_that_cannot_be_had_are_refused(name: str, store: Store) -> None:
     with pytest.raises(UsageError):
-        save_draft(store, upload_from_text(JSONL), name=name)
+        save(store, upload_from_text(JSONL), name=name)
     assert store.versions() == []
 
 
@@ -235,7 +250,7 @@ def test_names_that_cannot_be_had_are_refused(name: str, store: Store) -> None:
 def test_a_folder_of_markdown_is_one_suite_and_is_called_as_it_is() -> None:
     files = {"mine/a.md": MARKDOWN.encode(), "mine/b/c.md": MARKDOWN.encode(), "mine/README.md": b"# About"}
     upload = upload_from_files(files)
-    draft = check_upload(upload)
+    draft = check(upload)
     assert (upload.main, draft.errors) == (FOLDER_CHOICE, [])
     assert draft.suite is not None
     assert (draft.suite.name, draft.suite.dialect, draft.suite.case_count) == ("mine", "ai_tester", 2)
@@ -248,7 +263,7 @@ def test_a_file_that_the_suite_refers_to_is_no_other_suite() -> None:
     )
     upload = upload_from_files({"s/suite.eval.yaml": outer.encode(), "s/cases.jsonl": inner.encode()})
     assert (upload.main, upload.choices) == ("suite.eval.yaml", ())
-    draft = check_upload(upload)
+    draft = check(upload)
     assert draft.errors == []
     assert draft.read == 1
 
@@ -258,8 +273,8 @@ def test_of_several_suites_the_user_chooses() -> None:
         {"a.jsonl": JSONL.encode(), "b.csv": CSV.encode(), "n/t.md": MARKDOWN.encode()}
     )
     assert upload.choices == ("a.jsonl", "b.csv", FOLDER_CHOICE)
-    assert check_upload(choose_suite(upload, "b.csv")).read == 2
-    assert check_upload(choose_suite(upload, FOLDER_CHOICE)).read == 1
+    assert check(choose_suite(upload, "b.csv")).read == 2
+    assert check(choose_suite(upload, FOLDER_CHOICE)).read == 1
     with pytest.raises(UsageError, match="no suite of this upload"):
         choose_suite(upload, "../c.csv")
     with pytest.raises(UsageError, match="no suite in the upload"):
@@ -335,7 +350,7 @@ def test_having_back_what_was_deleted_leaves_all_as_it_was(
     trash = Trash(store, lambda: _closing(folder / "trash.db"))
     texts = [JSONL, JSONL + LINE % ("u", "x", "y"), JSONL + LINE % ("v", "x", "y")]
     for text in data.draw(st.lists(st.sampled_from(texts), min_size=1, max_size=5)):
-        save_draft(store, upload_from_text(text), name="mine")
+        save(store, upload_from_text(text), name="mine")
     before = _all_of(store)
     versions = [str(one.suite.version) for one in store.versions("mine")]
     doomed = data.draw(st.lists(st.sampled_from(versions), unique=True, min_size=1))
@@ -351,10 +366,10 @@ def test_having_back_what_was_deleted_leaves_all_as_it_was(
 
 def test_what_was_saved_after_deleting_stays_the_current_version(tmp_path: Path, store: Store) -> None:
     trash = Trash(store, lambda: _closing(tmp_path / "trash.db"))
-    save_draft(store, upload_from_text(JSONL), name="mine")
+    save(store, upload_from_text(JSONL), name="mine")
     trash.discard("mine")
     assert [(one.name, one.version) for one in trash.list_deleted()] == [("mine", "v1")]
-    save_draft(store, upload_from_text(JSONL + LINE % ("u", "x", "y")), name="mine")
+    save(store, upload_from_text(JSONL + LINE % ("u", "x", "y")), name="mine")
     trash.restore("mine", "v1")
     assert [(one.suite.version, one.current) for one in store.versions("mine")] == [
         ("v1", False),
@@ -368,10 +383,10 @@ def test_what_was_saved_after_deleting_stays_the_current_version(tmp_path: Path,
 
 def test_a_version_that_was_saved_again_is_left_as_it_is(tmp_path: Path, store: Store) -> None:
     trash = Trash(store, lambda: _closing(tmp_path / "trash.db"))
-    save_draft(store, upload_from_text(JSONL), name="mine")
+    save(store, upload_from_text(JSONL), name="mine")
     trash.discard("mine")
     tagged = JSONL.replace('"scorer"', '"tags": "new", "scorer"')
-    save_draft(store, upload_from_text(tagged), name="mine")
+    save(store, upload_from_text(tagged), name="mine")
     before = _all_of(store)
     trash.restore("mine", "v1")
     assert _all_of(store) == before

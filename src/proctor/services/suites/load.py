@@ -60,20 +60,18 @@ def load_suite(
     *,
     dialect: str | None = None,
     writer: SuiteWriter | None = None,
-    selection: Selection | None = None,
-    repeats: int | None = None,
+    inspect: Callable[[CaseAtLine], None] | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] = {},
 ) -> LoadedSuite:
-    """Reads a suite to its end and checks all of it.
+    """Reads the suite of a file, or of a folder with Markdown tests, to its end and checks all of it.
 
     Args:
-        path: the file, or the folder with Markdown tests.
-        dialect: its dialect; None detects it from the content.
+        path: the file or folder.
+        dialect: as for `load_source`, and so are `writer`, `inspect` and `tell`.
         writer: stores the cases, if none of them has an error.
-        selection: which cases are selected.
-        repeats: how often each case is run.
+        inspect: called for each case that has no error.
         tell: called with the number of cases read, now and then.
         environ: what `${{ NAME }}` may name; None is this process's.
         options: the reading options in `proctor.toml`.
@@ -83,8 +81,7 @@ def load_suite(
         UsageError: the file cannot be read, or there is no such dialect.
     """
     source = source_from_path(path, os.environ if environ is None else environ, options)
-    indexer = CaseIndexer(selection or Selection(), repeats)
-    return load_source(source, dialect=dialect, writer=writer, indexer=indexer, tell=tell)
+    return load_source(source, dialect=dialect, writer=writer, inspect=inspect, tell=tell)
 
 
 def load_source(
@@ -93,6 +90,7 @@ def load_source(
     dialect: str | None = None,
     writer: SuiteWriter | None = None,
     indexer: CaseIndexer | None = None,
+    inspect: Callable[[CaseAtLine], None] | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
     skip_invalid: bool = False,
 ) -> LoadedSuite:
@@ -100,9 +98,10 @@ def load_source(
 
     Args:
         source: the suite.
-        dialect: as for `load_suite`, and so are `writer` and `tell`.
+        dialect: its dialect; None detects it from the content.
         writer: stores the cases, if none of them has an error.
         indexer: gets every case; None selects all.
+        inspect: called for each case that has no error, in file order.
         tell: called with the number of cases read, now and then.
         skip_invalid: an invalid case becomes a placeholder, and the others can be run; a file without any
             case keeps its errors.
@@ -113,6 +112,7 @@ def load_source(
     """
     name = dialect or detect_dialect(source)
     reader = _SuiteReader(source.path, indexer or CaseIndexer(Selection(), None), writer, tell)
+    reader.inspect = inspect
     if skip_invalid:
         placeholders = PlaceholderFactory(source, read_suite(DIALECTS.get(name), source))
         reader.placeholders = placeholders if placeholders.has_cases else None
@@ -145,51 +145,6 @@ def load_placeholder(
     reader.add(PlaceholderFactory(source, ()).for_file(problems))
     result = reader.finish()
     return replace(result, suite=writer.commit(result.suite))
-
-
-def inspect_suite(
-    path: Path,
-    inspect: Callable[[CaseAtLine], None],
-    *,
-    dialect: str | None = None,
-    tell: Callable[[int], None] = lambda _cases: None,
-    environ: Mapping[str, str] | None = None,
-    options: Mapping[str, Any] = {},
-) -> LoadedSuite:
-    """Reads a suite to its end, checks all of it and passes on every case without error; nothing is stored.
-
-    Args:
-        path: as for `load_suite`, and so are `dialect`, `environ` and `options`.
-        inspect: called for each case that has no error, in file order.
-        dialect: its dialect; None detects it from the content.
-        tell: called with the number of cases read, now and then.
-        environ: what `${{ NAME }}` may name; None is this process's.
-        options: the options of reading in `proctor.toml`.
-
-    Raises:
-        SuiteError: no dialect, or more than one, recognises the file.
-        UsageError: the file cannot be read, or there is no such dialect.
-    """
-    source = source_from_path(path, os.environ if environ is None else environ, options)
-    return inspect_source(source, inspect, dialect=dialect, tell=tell)
-
-
-def inspect_source(
-    source: SuiteSource,
-    inspect: Callable[[CaseAtLine], None],
-    *,
-    dialect: str | None = None,
-    tell: Callable[[int], None] = lambda _cases: None,
-) -> LoadedSuite:
-    """As `inspect_suite`, from any source.
-
-    Raises:
-        SuiteError: no dialect, or more than one, recognises it.
-        UsageError: there is no such dialect.
-    """
-    reader = _SuiteReader(source.path, CaseIndexer(Selection(), None), None, tell)
-    reader.inspect = inspect
-    return reader.read(dialect or detect_dialect(source), source)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from proctor.errors import SuiteError, UsageError
 from proctor.holdout import with_holdout_share
 from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.plurals import join_names
-from proctor.protocols import CaseAtLine, Store, SuiteWriter
+from proctor.protocols import CaseAtLine, Store, SuiteSource, SuiteWriter
 from proctor.services.bundles.side_effects import find_side_effects
 from proctor.services.runs.config import Config
 from proctor.services.suites.holdout_split import check_share
@@ -24,7 +24,6 @@ from proctor.services.suites.load import load_source
 from proctor.services.suites.save_and_open import SaveResult, check_builtin, get_save_state
 from proctor.services.suites.saved_names import check_suite_name
 from proctor.services.suites.upload import (
-    FOLDER_CHOICE,
     Upload,
     decode_suite_text,
     folder_endings,
@@ -82,43 +81,41 @@ class UploadDraft(Struct, frozen=True, kw_only=True):
         return (0 if self.suite is None else self.suite.case_count) + len(wrong - {None})
 
 
-def check_upload(
-    upload: Upload,
-    *,
-    name: str = "",
-    dialect: str | None = None,
-    holdout: float | None = None,
-    own_targets: Collection[str] = (),
-    options: Mapping[str, Any] = {},
-) -> UploadDraft:
-    """Reads an upload and finds all errors and warnings in it.
+class DraftSettings(Struct, frozen=True, kw_only=True):
+    """How an upload is read and saved."""
 
-    Args:
-        upload: the files.
-        name: the name for the suite; empty uses that of its file.
-        dialect: its dialect; None detects it from the content.
-        holdout: the share of its cases to hold out, 0 for none; None leaves that to the file, and is a fifth
-            where the file does not say.
-        own_targets: the names in the server's targets file, which a suite may use.
-        options: see `upload_options`.
+    name: str = ""
+    """The name for the suite; empty uses that of its file."""
+    dialect: str | None = None
+    """Its dialect; None detects it from the content."""
+    holdout: float | None = None
+    """The share of its cases to hold out, 0 for none; None leaves that to the file, and is a fifth where the
+    file does not say."""
+    own_targets: Collection[str] = ()
+    """The names in the server's targets file, which a suite may use."""
+    options: Mapping[str, Any] = {}
+    """See `upload_options`."""
+
+
+def check_upload(upload: Upload, settings: DraftSettings) -> UploadDraft:
+    """Reads an upload and finds all errors and warnings in it.
 
     Raises:
         UsageError: the upload is no text, there is no such dialect, or the holdout is no valid share.
     """
-    _check_text(upload)
-    _check_holdout(holdout)
+    source = _open_upload(upload, settings)
     first: list[Case] = []
 
     def inspect(located_case: CaseAtLine) -> Iterator[Problem]:
         if len(first) < MAX_PREVIEW_CASES:
             first.append(located_case.case)
-        yield from _check_side_effects(located_case, upload.main, own_targets)
+        yield from _check_side_effects(located_case, upload.main, settings.own_targets)
 
-    validation = validate_source(source_from_upload(upload, options), inspect, dialect=dialect)
+    validation = validate_source(source, inspect, dialect=settings.dialect)
     problems = tuple(map(_to_page_problem, validation.problems))
     if validation.loaded_suite is None:
         return UploadDraft(upload=upload, suite=None, problems=problems)
-    suite, warnings = _prepare_suite(validation.loaded_suite.suite, upload, name, holdout, own_targets)
+    suite, warnings = _prepare_suite(validation.loaded_suite.suite, upload, settings)
     draft = UploadDraft(upload=upload, suite=suite, problems=(*warnings, *problems), first=tuple(first))
     if draft.errors:  # which cases are held out depends on all of them
         return draft
@@ -127,37 +124,18 @@ def check_upload(
     )
 
 
-def save_draft(
-    store: Store,
-    upload: Upload,
-    *,
-    name: str = "",
-    dialect: str | None = None,
-    holdout: float | None = None,
-    own_targets: Collection[str] = (),
-    options: Mapping[str, Any] = {},
-) -> SaveResult:
+def save_draft(store: Store, upload: Upload, settings: DraftSettings) -> SaveResult:
     """Saves the suite of an upload, as `Suites.save` saves one in a file.
-
-    Args:
-        store: where it is saved.
-        upload: as for `check_upload`, and so are all others.
-        name: the name for the suite; empty uses that of its file.
-        dialect: its dialect; None detects it from the content.
-        holdout: as for `check_upload`.
-        own_targets: the names in the server's targets file.
-        options: see `upload_options`.
 
     Raises:
         SuiteError: the suite is invalid, or would act on this machine; nothing was saved.
         UsageError: the name is not allowed, or the holdout is no valid share.
     """
-    _check_text(upload)
-    _check_holdout(holdout)
+    source = _open_upload(upload, settings)
     before = store.versions()
-    writer = _CheckingWriter(store.open_suite_writer(), upload, name, holdout, own_targets)
+    writer = _CheckingWriter(store.open_suite_writer(), upload, settings)
     try:
-        load_result = load_source(source_from_upload(upload, options), dialect=dialect, writer=writer)
+        load_result = load_source(source, dialect=settings.dialect, writer=writer)
     except SuiteError as error:
         raise SuiteError([_to_page_problem(problem) for problem in error.problems]) from None
     finally:
@@ -182,24 +160,16 @@ def upload_options(config: Config) -> dict[str, Any]:
 class _CheckingWriter:
     """A writer that refuses a suite which would act on this machine."""
 
-    def __init__(
-        self,
-        writer: SuiteWriter,
-        upload: Upload,
-        name: str,
-        holdout: float | None,
-        own_targets: Collection[str],
-    ) -> None:
+    def __init__(self, writer: SuiteWriter, upload: Upload, settings: DraftSettings) -> None:
         self._writer = writer
         self._upload = upload
-        self._name = name
-        self._holdout = holdout
-        self._own_targets = own_targets
+        self._settings = settings
         self._problems: list[Problem] = []
 
     def add(self, case: Case, sent: str) -> None:
         """Checks and adds the next case."""
-        self._problems += _check_side_effects(CaseAtLine(case, 1), self._upload.main, self._own_targets)
+        own_targets = self._settings.own_targets
+        self._problems += _check_side_effects(CaseAtLine(case, 1), self._upload.main, own_targets)
         self._writer.add(case, sent)
 
     def commit(self, suite: Suite) -> Suite:
@@ -211,7 +181,7 @@ class _CheckingWriter:
         """
         if self._problems:
             raise SuiteError(self._problems)
-        suite, _ = _prepare_suite(suite, self._upload, self._name, self._holdout, self._own_targets)
+        suite, _ = _prepare_suite(suite, self._upload, self._settings)
         check_suite_name(suite.name)
         if len(suite.name) > MAX_NAME_LENGTH:
             raise UsageError(f"The name has {len(suite.name)} characters; give it at most {MAX_NAME_LENGTH}.")
@@ -223,26 +193,27 @@ class _CheckingWriter:
         self._writer.discard()
 
 
-def _check_text(upload: Upload) -> None:
-    """Checks that files that are read as text are UTF-8; attachments may be anything."""
-    if upload.main != FOLDER_CHOICE:
-        decode_suite_text(upload.files[upload.main], upload.main)
-        return
-    for path, data in upload.files.items():
-        if path.lower().endswith(folder_endings()):
-            decode_suite_text(data, path)
+def _open_upload(upload: Upload, settings: DraftSettings) -> SuiteSource:
+    """Returns the source of an upload whose suite files are UTF-8; attachments may be anything.
+
+    Raises:
+        UsageError: one is not, or the holdout is no valid share.
+    """
+    if upload.is_folder:
+        text_paths = [path for path in upload.files if path.lower().endswith(folder_endings())]
+    else:
+        text_paths = [upload.main]
+    for path in text_paths:
+        decode_suite_text(upload.files[path], path)
+    if settings.holdout is not None:
+        check_share(settings.holdout, "The share held out")
+    return source_from_upload(upload, settings.options)
 
 
-def _check_holdout(holdout: float | None) -> None:
-    if holdout is not None:
-        check_share(holdout, "The share held out")
-
-
-def _prepare_suite(
-    suite: Suite, upload: Upload, name: str, holdout: float | None, own_targets: Collection[str]
-) -> tuple[Suite, list[Problem]]:
+def _prepare_suite(suite: Suite, upload: Upload, settings: DraftSettings) -> tuple[Suite, list[Problem]]:
     """Sets the name and split of a suite's header, and leaves out targets that the server does not have."""
-    title = name.strip() or (upload.name if upload.is_folder and upload.name else suite.name)
+    holdout, own_targets = settings.holdout, settings.own_targets
+    title = settings.name.strip() or (upload.name if upload.is_folder and upload.name else suite.name)
     unknown_targets = [target for target in suite.defaults.targets if target not in own_targets]
     if holdout is None and suite.split_rule is None and not suite.no_holdout:
         holdout = SplitRule().ratio
@@ -251,8 +222,7 @@ def _prepare_suite(
         return suite, []
     message = (
         f"The suite wants to be run on {join_names([quote_value(name) for name in unknown_targets], 5)}, "
-        "which the "
-        "targets.yaml here does not name, so that is left out. Choose the targets on Run Suite."
+        "which the targets.yaml here does not name, so that is left out. Choose the targets on Run Suite."
     )
     warning = Problem(
         level="warning",

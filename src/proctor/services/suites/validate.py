@@ -15,7 +15,7 @@ from proctor.lint.linter import ContaminationSearch, Linter, in_file_order
 from proctor.model import Problem
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.services import events
-from proctor.services.suites.load import LoadedSuite, inspect_source, inspect_suite
+from proctor.services.suites.load import LoadedSuite, load_source, load_suite
 
 _PIECE_BYTES = 1 << 18
 """The bytes of another file that are searched in one piece."""
@@ -67,10 +67,10 @@ def validate_suite(
             contamination.add(located_case)
 
     try:
-        load_result = inspect_suite(
+        load_result = load_suite(
             path,
-            inspect_case,
             dialect=dialect,
+            inspect=inspect_case,
             tell=lambda cases: listen(events.ReadProgress(str(path), cases)),
             options=options,
         )
@@ -111,7 +111,7 @@ def validate_source(
         more_problems.extend(inspect(located_case))
 
     try:
-        load_result = inspect_source(source, inspect_case, dialect=dialect)
+        load_result = load_source(source, dialect=dialect, inspect=inspect_case)
     except SuiteError as error:
         return ValidationResult(source.path, None, error.problems)
     problems = more_problems + linter.finish(load_result.suite)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
@@ -36,7 +36,7 @@ from proctor.reports.suites import (
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_suite
 from proctor.services.suites.overview import describe_version, list_saved_versions
-from proctor.services.suites.save_upload import check_upload, save_draft, upload_options
+from proctor.services.suites.save_upload import DraftSettings, check_upload, save_draft, upload_options
 from proctor.services.suites.upload import upload_from_text
 from proctor.suite_diff import diff_suites
 from proctor.web.api.bodies import SuiteRequest
@@ -76,12 +76,12 @@ def save_suite(request: Request, body: SuiteRequest) -> Created[SavedSuiteRecord
     """
     project = get_project(request)
     upload = upload_from_text(body.text, body.filename or body.name, body.dialect)
-    options: dict[str, Any] = {**_body_options(body), **_project_options(project)}
+    settings = _draft_settings(body, project)
     try:
         with project.open_store() as store:
-            saved = save_draft(store, upload, **options)
+            saved = save_draft(store, upload, settings)
     except SuiteError:
-        if errors := check_upload(upload, **options).errors:  # at their lines, and all of them
+        if errors := check_upload(upload, settings).errors:  # at their lines, and all of them
             raise SuiteError(errors) from None
         raise
     suite = saved.suite
@@ -102,7 +102,7 @@ def save_suite(request: Request, body: SuiteRequest) -> Created[SavedSuiteRecord
 def validate_suite(request: Request, body: SuiteRequest) -> ValidationRecord:
     """Every error and warning of a suite, with its line; the suite is not saved."""
     upload = upload_from_text(body.text, body.filename or body.name, body.dialect)
-    draft = check_upload(upload, **_body_options(body), **_project_options(get_project(request)))
+    draft = check_upload(upload, _draft_settings(body, get_project(request)))
     file = FileValidationRecord(
         path=upload.main,
         dialect=None if draft.suite is None else draft.suite.dialect,
@@ -204,15 +204,15 @@ def export_suite(
     )
 
 
-def _body_options(body: SuiteRequest) -> dict[str, Any]:
-    """Returns the options that a body gives besides the suite's text."""
-    return {"name": body.name, "dialect": body.dialect, "holdout": body.holdout}
-
-
-def _project_options(project: Project) -> dict[str, Any]:
-    """Returns what suites may use here: the targets of the server's own file, and the reading options."""
-    names = TargetNames(project.environ, project.folder).names()
-    return {"own_targets": names, "options": upload_options(project.config)}
+def _draft_settings(body: SuiteRequest, project: Project) -> DraftSettings:
+    """Returns what a body says of a suite, which may use the targets of the server's own file."""
+    return DraftSettings(
+        name=body.name,
+        dialect=body.dialect,
+        holdout=body.holdout,
+        own_targets=TargetNames(project.environ, project.folder).names(),
+        options=upload_options(project.config),
+    )
 
 
 def _suite(store: Store, name: str, version: str | None) -> Suite:

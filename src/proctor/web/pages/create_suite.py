@@ -21,7 +21,13 @@ from proctor.plurals import pluralize
 from proctor.safe_text import one_line
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.suites.convert import MAIN_FILE, convert_suite
-from proctor.services.suites.save_upload import UploadDraft, check_upload, save_draft, upload_options
+from proctor.services.suites.save_upload import (
+    DraftSettings,
+    UploadDraft,
+    check_upload,
+    save_draft,
+    upload_options,
+)
 from proctor.services.suites.upload import (
     FOLDER_CHOICE,
     Upload,
@@ -136,15 +142,7 @@ def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]
     try:
         upload = _read_upload(request, form, suite_form)
         with project.open_store() as store:
-            saved = save_draft(
-                store,
-                upload,
-                name=suite_form.name,
-                dialect=suite_form.dialect or None,
-                holdout=suite_form.share,
-                own_targets=list_own_targets(project),
-                options=upload_options(project.config),
-            )
+            saved = save_draft(store, upload, _draft_settings(suite_form, project))
     except SuiteError:
         return _checked_page(request, suite_form, upload, status=400)
     except UsageError as error:
@@ -228,16 +226,19 @@ def _load_for_editing(project: Project, name: str, version: str) -> tuple[str | 
 # --- views -------------------------------------------------------------------------------------------------
 
 
-def _checked_page(request: Request, suite_form: SuiteForm, upload: Upload, status: int = 200) -> Response:
-    project = get_project(request)
-    draft = check_upload(
-        upload,
+def _draft_settings(suite_form: SuiteForm, project: Project) -> DraftSettings:
+    return DraftSettings(
         name=suite_form.name,
         dialect=suite_form.dialect or None,
         holdout=suite_form.share,
         own_targets=list_own_targets(project),
         options=upload_options(project.config),
     )
+
+
+def _checked_page(request: Request, suite_form: SuiteForm, upload: Upload, status: int = 200) -> Response:
+    project = get_project(request)
+    draft = check_upload(upload, _draft_settings(suite_form, project))
     text = upload.text
     if text is not None and len(text) <= MAX_EDITED_LENGTH:
         updated_form = replace(suite_form, file_name=upload.main, text=text, key="")

@@ -38,7 +38,7 @@ from proctor.services.runs.reading.history import RunHistory, TargetHistory, tar
 from proctor.services.runs.request import Request
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
 from proctor.services.suites.holdout_split import apply_split
-from proctor.services.suites.load import LoadedSuite, inspect_suite
+from proctor.services.suites.load import LoadedSuite, load_suite
 from proctor.services.suites.save_and_open import find_stored_suite
 from proctor.targets import get_kind
 
@@ -109,7 +109,9 @@ def _find_suites(store: Store, request: Request) -> Iterator[_SuiteCases]:
 @lru_cache(maxsize=len(TIERS))
 def _load_builtin(tier: str) -> _SuiteCases:
     cases: list[Case] = []
-    loaded_suite = inspect_suite(builtin_path(tier), lambda placed_case: cases.append(placed_case.case))
+    loaded_suite = load_suite(
+        builtin_path(tier), inspect=lambda located_case: cases.append(located_case.case)
+    )
     return _SuiteCases(replace(loaded_suite.suite, name=f"{BUILTIN_PREFIX}{tier}"), lambda: cases)
 
 
