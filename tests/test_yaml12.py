@@ -181,10 +181,6 @@ def test_a_field_that_is_written_twice_is_refused_and_both_lines_are_named(text:
     assert "line 1" in str(error)
 
 
-def test_the_same_field_in_two_objects_is_fine() -> None:
-    assert load("- a: 1\n- a: 2") == [{"a": 1}, {"a": 2}]
-
-
 def test_the_merge_key_adds_what_an_object_does_not_say_itself_with_its_lines() -> None:
     made = load("base: &b {x: 1,\n  y: 1}\nc:\n  <<: *b\n  y: 2")
     assert (made["c"], made["c"].lines) == ({"x": 1, "y": 2}, {"x": 1, "y": 5})

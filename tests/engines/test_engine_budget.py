@@ -178,13 +178,6 @@ def test_so_many_calls_are_paid_and_so_many_go_at_once(
     assert budget.spent_usd == answered * cost
 
 
-def test_target_and_judge_pay_from_the_same_budget() -> None:
-    budget = Budget(10)
-    target, judge = (BudgetedTarget(Seller(5), budget, price=A_DOLLAR, output_tokens=5) for _ in range(2))
-    assert run_virtually(ask(target, 1)) == ["fine"]
-    assert run_virtually(ask(judge, 2)) == ["fine", "budget"]
-
-
 def test_a_refusal_says_what_was_spent_and_how_to_go_on() -> None:
     budget = Budget(0.5, spent_usd=0.625)
     with pytest.raises(
@@ -297,17 +290,19 @@ def test_what_was_thought_to_be_free_pays_from_its_first_cost_on() -> None:
     assert budget.spent_usd == 12
 
 
+async def ask_eight(target: BudgetedTarget, seller: Seller) -> list[str]:
+    """What became of eight calls at once, of which the first was under way alone."""
+    calls = asyncio.create_task(ask(target, 8))
+    await asyncio.sleep(0.5)
+    assert seller.asked == 1
+    return await calls
+
+
 def test_of_a_program_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far() -> None:
     seller, budget = Seller(10), Budget(41)
     target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=1, bounded=False)
 
-    async def go() -> list[str]:
-        first = asyncio.create_task(ask(target, 8))
-        await asyncio.sleep(0.5)
-        assert seller.asked == 1
-        return await first
-
-    became = run_virtually(go())
+    became = run_virtually(ask_eight(target, seller))
     assert became.count("fine") == 5
     assert (seller.most_under_way, budget.spent_usd) == (3, 50)
 
@@ -316,13 +311,7 @@ def test_without_a_price_the_first_call_goes_alone_and_the_others_as_the_dearest
     seller, budget = Seller(10, 12, 8), Budget(50)
     target = BudgetedTarget(seller, budget, price=None)
 
-    async def go() -> list[str]:
-        first = asyncio.create_task(ask(target, 8))
-        await asyncio.sleep(0.5)
-        assert seller.asked == 1
-        return await first
-
-    became = run_virtually(go())
+    became = run_virtually(ask_eight(target, seller))
     assert (became.count("fine"), became.count("budget")) == (6, 2)
     # 10; then four calls for which 10 each are set aside, and which cost 12, 8, 8 and 8; then one alone.
     assert (seller.most_under_way, budget.spent_usd, budget.assumed_calls) == (4, 54, 0)

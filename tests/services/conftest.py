@@ -39,6 +39,13 @@ def store(folder: Path, address: str) -> Iterator[Store]:
 
 
 @pytest.fixture
+def other(folder: Path) -> Iterator[Store]:
+    """The store of somebody else, such as whoever gets a bundle."""
+    with closing(open_store(str(folder / "other.db"))) as opened:
+        yield opened
+
+
+@pytest.fixture
 def told() -> list[events.Event]:
     """Every event of the sessions of a test."""
     return []

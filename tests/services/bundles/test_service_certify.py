@@ -89,7 +89,8 @@ def test_the_number_is_that_of_the_holdout_as_verify_derives_it(store: SqliteSto
     assert certified.claim == found.statement.claims["holdout"]
     assert (certified.claim.total, certified.scope.part) == (24, "holdout")
     assert (certified.graded_again, certified.recounted, certified.forced_objections) == (48, {}, ())
-    assert certified.statement.run == run.id
+    assert (certified.trust_level, certified.signature_status) == ("self-attested", "unsigned")
+    assert (certified.statement.run, certified.signers) == (run.id, ())
 
 
 async def test_without_a_holdout_it_is_that_of_all(make: MakeRuns, plain: str, store: SqliteStore) -> None:
@@ -103,15 +104,6 @@ def test_verified_is_what_a_trusted_key_has_signed(
 ) -> None:
     assert certify(store, run, key, load_trusted_keys(folder / "keys")).trust_level == "verified"
     assert certify_bundle(Path("b"), {}, CertificationTerms(), force=False).trust_level == "self-attested"
-
-
-def test_unsigned_is_self_attested(store: SqliteStore, run: Run) -> None:
-    certified = certify(store, run)
-    assert (certified.trust_level, certified.signature_status, certified.signers) == (
-        "self-attested",
-        "unsigned",
-        (),
-    )
 
 
 async def test_what_judges_said_is_recounted_and_their_names_are_told(

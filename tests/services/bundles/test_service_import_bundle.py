@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,6 @@ TESTS = [("a", "yes", "yes"), ("b", "no", "yes"), ("c", "yes", "yes")]
 FOREIGN = "20260301-120000-abcdef"
 NOTHING: Any = ([], [], [])
 """All that an empty store has."""
-
-
-@pytest.fixture
-def other(folder: Path) -> Iterator[SqliteStore]:
-    """The store of whoever gets a bundle."""
-    store = SqliteStore.open_file(str(folder / "other.db"))
-    yield store
-    store.close()
 
 
 @pytest.fixture

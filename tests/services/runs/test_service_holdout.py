@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
-from proctor.model import Selection, Settings, SplitRule, Suite, Verdict
+from proctor.model import Selection, Settings, SplitRule, Suite
 from proctor.plan import CaseIndexer
 from proctor.services import events
 from proctor.services.runs.planning.judge_choice import RequiredTargets
@@ -145,14 +145,6 @@ async def test_rows_are_sealed_at_the_source_and_numbers_are_of_whole_trials(
     counted = build_report(store, done.run).tally
     assert (counted.all.passed, counted.all.failed, counted.asked_count) == (1, 9, 10)
     assert counted.latency_ms()["mean"] is not None
-
-
-async def test_grading_and_stores_see_whole_trials(make: MakeRuns, store: SqliteStore, ten: str) -> None:
-    (done,) = await make(ten)
-    for stored in store.trials(done.run.id):
-        assert stored.trial.output is not None
-        assert stored.verdict in (Verdict.PASS, Verdict.FAIL)
-        assert all(score.reason for score in stored.trial.scores if score.outcome is Verdict.FAIL)
 
 
 async def test_a_look_is_kept_with_its_run_and_suite(make: MakeRuns, store: SqliteStore, ten: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,14 +99,6 @@ async def test_answers_of_an_earlier_version_are_taken_where_the_order_is_the_sa
     (trial,) = [stored.trial for stored in store.trials(again.run.id)]
     (wanted,) = [stored.sent_digest for stored in store.cases(again.run.suite.content)]
     assert trial.sent == wanted
-
-
-@pytest.fixture
-def other(folder: Path) -> Iterator[SqliteStore]:
-    """The store of whoever gets a bundle."""
-    store = SqliteStore.open_file(str(folder / "other.db"))
-    yield store
-    store.close()
 
 
 async def test_a_bundle_has_the_order_and_a_replay_asks_in_it(

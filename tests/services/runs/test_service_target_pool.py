@@ -124,12 +124,14 @@ async def test_where_nothing_is_asked_for_a_target_is_only_patient(server: Serve
 # --- budget ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("budget", "answered"), [(200, 20), (65, 7), (70, 7), (5, 1)])
-async def test_calls_that_are_made_at_once_overshoot_the_budget_by_one_at_most(
-    server: Server, reach: Reach, budget: float, answered: int
+@pytest.mark.parametrize(
+    ("budget", "spent", "answered"), [(200, 0, 20), (65, 0, 7), (70, 0, 7), (5, 0, 1), (25, 10, 2)]
+)
+async def test_calls_that_are_made_at_once_overshoot_what_is_left_of_the_budget_by_one_at_most(
+    server: Server, reach: Reach, budget: float, spent: float, answered: int
 ) -> None:
     opened = reach(m=PRICE)
-    opened.start_run(budget_usd=budget)
+    opened.start_run(budget_usd=budget, spent_usd=spent)
     outputs = texts(await ask(await opened.open_target(server.spec()), *QUESTIONS))
     assert (server.asked, outputs.count("budget")) == (answered, 20 - answered)
 
@@ -146,13 +148,6 @@ async def test_judges_and_fallbacks_pay_too_and_each_run_has_a_budget_of_its_own
         assert texts(await ask(judge, "b")) == ["b"]
         assert texts(await ask(target, "c")) == ["c"]
         assert texts([*await ask(target, "d"), *await ask(judge, "e")]) == ["budget", "budget"]
-
-
-async def test_what_a_run_has_cost_before_counts(server: Server, reach: Reach) -> None:
-    opened = reach(m=PRICE)
-    opened.start_run(budget_usd=25, spent_usd=10)
-    outputs = texts(await ask(await opened.open_target(server.spec()), *QUESTIONS))
-    assert outputs.count("budget") == 18
 
 
 async def test_an_answer_without_tokens_is_charged_and_told(reach: Reach, told: list[str]) -> None:

@@ -89,17 +89,6 @@ The answer must name Lima.
 """
 
 
-async def test_a_file_is_the_messages_of_a_test_and_how_they_are_judged(
-    tests: Folder, store: SqliteStore
-) -> None:
-    tests.write("tests/capital.md", CAPITAL)
-    done = await tests.run()
-    assert sent(store, done) == {"capital": [("user", "Which city is the capital of Peru?")]}
-    (stored,) = store.cases(done.run.suite.content)
-    assert stored.case.criteria == "The answer must name Lima."
-    assert done.tally.all.passed == 1
-
-
 async def test_an_evaluation_is_all_or_nothing_and_has_feedback(
     tests: Folder, make: MakeRuns, folder: Path, store: SqliteStore
 ) -> None:
@@ -242,13 +231,6 @@ async def test_a_project_chooses_its_prompts_and_evaluators(
     (stored,) = store.cases(done.run.suite.content)
     (assertion,) = stored.case.assertions
     assert [evaluator["id"] for evaluator in assertion.params["evaluators"]] == ["two"]
-
-
-async def test_two_tests_with_equal_turns_and_other_instructions_stay_two(tests: Folder) -> None:
-    tests.write("tests/a.md", CAPITAL)
-    tests.write("tests/b.md", CAPITAL.replace("must name Lima", "must be one word"))
-    done = await tests.run()
-    assert numbers(done) == {"asked": 2, "graded": 2, "reused": 0, "total": 2}
 
 
 async def test_reuse_can_be_refused(tests: Folder) -> None:

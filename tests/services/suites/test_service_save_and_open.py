@@ -59,12 +59,6 @@ def test_what_was_saved_says_where_it_came_from(suites: Suites, suite: Make) -> 
     assert (saved.path, saved.suite.name, saved.suite.case_count) == ("deep/mine.jsonl", "mine", 1)
 
 
-def test_a_folder_is_every_suite_in_it(suites: Suites, suite: Make) -> None:
-    for name in ("b", "a"):
-        suite((name, "?", "x"), name=f"all/{name}.jsonl")
-    assert [one.suite.name for one in suites.save("all")] == ["a", "b"]
-
-
 def test_a_suite_can_be_saved_under_a_name_of_its_own(
     suites: Suites, suite: Make, store: SqliteStore
 ) -> None:
