@@ -30,29 +30,34 @@ from proctor.services.suites.file_source import source_from_path
 _PROGRESS_EVERY = 1_000
 
 
-class LoadedSuite(Struct, frozen=True, kw_only=True):
-    """A loaded suite: its header, the selected cases, the targets they need, and its problems."""
+class SuiteProblems(Struct, frozen=True, kw_only=True):
+    """The problems of a suite that was read."""
 
-    path: str
-    suite: Suite
-    indexer: CaseIndexer
-    required: RequiredTargets
     problems: tuple[Problem, ...]
     """Errors and warnings in file order."""
 
-    def index(self, slot: RunSlot | None = None) -> CaseIndex:
-        """Returns which cases one run of the suite has."""
-        return self.indexer.build(self.suite.split_rule, slot or RunSlot())
-
     @property
     def errors(self) -> list[Problem]:
-        """What keeps the suite from being run."""
+        """What keeps it from being run or saved."""
         return [problem for problem in self.problems if problem.level == "error"]
 
     @property
     def warnings(self) -> list[Problem]:
         """The problems that do not."""
         return [problem for problem in self.problems if problem.level == "warning"]
+
+
+class LoadedSuite(SuiteProblems, frozen=True, kw_only=True):
+    """A loaded suite: its header, the selected cases, the targets they need, and its problems."""
+
+    path: str
+    suite: Suite
+    indexer: CaseIndexer
+    required: RequiredTargets
+
+    def index(self, slot: RunSlot | None = None) -> CaseIndex:
+        """Returns which cases one run of the suite has."""
+        return self.indexer.build(self.suite.split_rule, slot or RunSlot())
 
 
 def load_suite(

@@ -20,7 +20,7 @@ from proctor.protocols import CaseAtLine, Store, SuiteSource, SuiteWriter
 from proctor.services.bundles.side_effects import find_side_effects
 from proctor.services.runs.config import Config
 from proctor.services.suites.holdout_split import check_share
-from proctor.services.suites.load import load_source
+from proctor.services.suites.load import SuiteProblems, load_source
 from proctor.services.suites.save_and_open import SaveResult, check_builtin, get_save_state
 from proctor.services.suites.saved_names import check_suite_name
 from proctor.services.suites.upload import (
@@ -51,28 +51,16 @@ _CODES_OF_READ_CASES: Final = frozenset({"bad-assertion", PAGE_CODE})
 """The codes of errors in cases that could still be read."""
 
 
-class UploadDraft(Struct, frozen=True, kw_only=True):
+class UploadDraft(SuiteProblems, frozen=True, kw_only=True):
     """A checked upload that is not saved yet."""
 
     upload: Upload
     suite: Suite | None
     """Its header, as it would be saved; None where no format recognises the upload."""
-    problems: tuple[Problem, ...]
-    """Errors and warnings, in the order of files and lines."""
     first: tuple[Case, ...] = ()
     """Its first cases."""
     holdout: frozenset[int] = frozenset()
     """The positions of the held-out cases."""
-
-    @property
-    def errors(self) -> list[Problem]:
-        """What keeps it from being saved."""
-        return [problem for problem in self.problems if problem.level == "error"]
-
-    @property
-    def warnings(self) -> list[Problem]:
-        """The problems that do not."""
-        return [problem for problem in self.problems if problem.level == "warning"]
 
     @property
     def read(self) -> int:
