@@ -141,7 +141,7 @@ def test_a_pause_keeps_everybody_out_until_the_last_one_ends(
     async def go() -> None:
         limit = AdaptiveLimit(16)  # halved by each pause
         for at, seconds in pauses:
-            asyncio.get_running_loop().call_at(at, lambda s=seconds: limit.on_busy(get_time(), s))
+            asyncio.get_running_loop().call_at(at, limit.on_busy, at, seconds)
         await _settle()
         assert not limit.try_acquire()
         await asyncio.gather(limit.acquire(), limit.acquire(), limit.acquire())

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 Change = Callable[[Forger], object]
-Edit = dict[str, Any] | Change
-"""A change, or new values by their places: `t3.scores.0.value` is in the trial of case t3."""
+Edit = dict[str, Any] | Change | list[Any]
+"""A change, several, or new values by their places: `t3.scores.0.value` is in the trial of case t3."""
 PAGE = Path(__file__).parents[3] / "docs" / "verify.md"
 GONE = object()
 """In the place of a value: it is taken out."""
@@ -45,8 +45,15 @@ def apply(forger: Forger, edit: Edit) -> None:
     """Forges a bundle, whose files are not written yet."""
     if callable(edit):
         edit(forger)
-        return
-    for path, value in edit.items():
+    elif isinstance(edit, list):
+        for part in edit:
+            apply(forger, part)
+    else:
+        put_values(forger, edit)
+
+
+def put_values(forger: Forger, values: dict[str, Any]) -> None:
+    for path, value in values.items():
         part, *keys, last = path.split(".")
         inner = forger.trial(part)["trial"] if re.fullmatch(r"t\d", part) else getattr(forger, part)
         for key in keys:
@@ -280,11 +287,11 @@ FURTHER: list[tuple[Edit, str]] = [
     ({"t3.target": "echo"}, "trials.jsonl:4: the case's own target is echo, and should be None"),
     (hide("trials", 3), "trials.jsonl:4 is hidden, and nothing of a full bundle is"),
     (
-        lambda f: (leave_out("t3")(f), apply(f, {"config.settings.selection": {"ids": ["t[!4]"]}})),
+        [leave_out("t3"), {"config.settings.selection": {"ids": ["t[!4]"]}}],
         "trials.jsonl:4: the trial of case t3 should be here",
     ),
     (
-        lambda f: (recounted(put_in)(f), apply(f, {"config.planned": 10})),
+        [recounted(put_in), {"config.planned": 10}],
         "envelope.json: the number of trials is 11, and should be 10",
     ),
     # the suite and its split
@@ -293,7 +300,7 @@ FURTHER: list[tuple[Edit, str]] = [
     (lambda f: f.suite.insert(1, f.suite.pop(2)), "suite.jsonl:2: the index is 1, and should be 0"),
     (drop_last_case, "envelope.json: the number of cases is 9, and should be 10"),
     (
-        lambda f: (drop_last_case(f), apply(f, {"suite.0.suite.case_count": 9})),
+        [drop_last_case, {"suite.0.suite.case_count": 9}],
         "the digest of the suite is",
     ),
     (hide("suite", 3), "suite.jsonl:4 is hidden, and nothing of a full bundle is"),
@@ -305,10 +312,10 @@ FURTHER: list[tuple[Edit, str]] = [
         "the share that is held out is 7.0, and should be between 0 and 1",
     ),
     (
-        lambda f: (
-            recounted(lambda f: passing(f.trial("t3")))(f),
-            f.suite[4]["case"].update(variables=["HOME"], metadata={"x": "${{ HOME }}"}),
-        ),
+        [
+            recounted(lambda f: passing(f.trial("t3"))),
+            {"suite.4.case.variables": ["HOME"], "suite.4.case.metadata": {"x": "${{ HOME }}"}},
+        ],
         "the outcome is pass, and grading the answer again gives fail",
     ),
     # settings
@@ -379,7 +386,7 @@ ROOTS_AS_THEY_WERE: list[tuple[Edit, str]] = [
         "trials.jsonl:11 is one trial more than the run has",
     ),
     (
-        lambda f: (f.trials.pop(), f.suite.append({**f.suite[1], "index": 10, "salt": "1" * 64})),
+        [lambda f: f.trials.pop(), lambda f: f.suite.append({**f.suite[1], "index": 10, "salt": "1" * 64})],
         "suite.jsonl:12: another case has the id t0",
     ),
 ]
@@ -478,6 +485,7 @@ async def test_a_run_whose_clock_was_set_back_has_its_times_in_order_and_holds(
     monkeypatch.setattr(runner, "datetime", Backwards)
     monkeypatch.setattr(writer, "datetime", Backwards)
     (done,) = await make(suite(*TESTS), settings=settings)
+    assert done.run.finished_at is not None
     assert done.run.started_at <= done.run.finished_at
     attest(store, done.run, folder / "bundle", public=False, key=None)
     assert verify(folder / "bundle", {}).standing == "unsigned"

@@ -217,13 +217,13 @@ async def test_a_recounted_score_must_follow_from_its_value(
     (folder / "mark.py").write_text("print('{\"score\": 0.3}')", encoding="utf-8")
     (folder / "a.jsonl").write_text('{"*": "nothing"}', encoding="utf-8")
     (done,) = await make("every.eval.yaml", "scripted:a.jsonl")
-    for place, field, value, words in (
-        (1, "outcome", "pass", "is pass, and the value"),
-        (2, "outcome", "pass", "is pass, and the value"),
-        (1, "required", 0.2, "the gate is 0.2, and the assertion has 0.25"),
-    ):
-        path = attested(done.run, f"b{place}{field}")
-        refused(rescored(path, place, **{field: value}), words)
+    changes: list[tuple[int, dict[str, Any], str]] = [
+        (1, {"outcome": "pass"}, "is pass, and the value"),
+        (2, {"outcome": "pass"}, "is pass, and the value"),
+        (1, {"required": 0.2}, "the gate is 0.2, and the assertion has 0.25"),
+    ]
+    for nth, (trial, fields, words) in enumerate(changes):
+        refused(rescored(attested(done.run, f"b{nth}"), trial, **fields), words)
 
 
 # --- judges ------------------------------------------------------------------------------------------------

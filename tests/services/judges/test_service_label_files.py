@@ -280,11 +280,9 @@ def test_an_id_stands_for_one_answer(store: SqliteStore) -> None:
     ]
 
 
-def test_labels_of_cases_that_nobody_judges_alone_are_refused(
+async def test_labels_of_cases_that_nobody_judges_alone_are_refused(
     store: SqliteStore, suite: WriteSuite, make: MakeRuns
 ) -> None:
-    import asyncio
-
-    asyncio.run(make(suite(("a", "x", "x"))))
+    await make(suite(("a", "x", "x")))
     with pytest.raises(UsageError, match="has an assertion that asks a judge"):
         found(written({"case_id": "a", "label": "pass"}), store, "last")
