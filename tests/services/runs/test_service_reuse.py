@@ -119,16 +119,25 @@ async def test_a_second_run_asks_and_judges_nothing_and_has_every_trial(
     assert [trial.output and trial.output.text for trial in trials] == ["ONE 1", "TWO 2", "THREE 3"]
 
 
-async def test_without_reuse_everything_is_asked_again(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("second", "asked", "judged", "numbers"),
+    [
+        ({"settings": Settings()}, 3, 2, (3, 3, 0)),
+        ({"rows": [ROWS[0], row("b", "two!", "Kind?"), ROWS[2]]}, 1, 1, (1, 1, 2)),
+        ({"target": "other"}, 3, 2, (3, 3, 0)),
+        ({"params": Params(temperature=0.7)}, 3, 2, (3, 3, 0)),
+        ({"params": Params(max_tokens=5)}, 3, 2, (3, 3, 0)),
+        ({"settings": Settings(reuse=True, repeats=2)}, 3, 2, (3, 3, 3)),
+        ({"settings": Settings(reuse=True, judge_repeats=3)}, 0, 4, (0, 2, 3)),
+    ],
+    ids=["without reuse", "a question", "a target", "temperature", "length", "repeats", "judgments"],
+)
+async def test_a_second_run_asks_and_judges_only_what_is_new_of_it(
+    bench: Bench, second: dict[str, Any], asked: int, judged: int, numbers: tuple[int, int, int]
+) -> None:
     await bench.run(ROWS)
-    again = await bench.run(ROWS, settings=Settings())
-    assert (again.asked, again.judged, again.numbers) == (3, 2, (3, 3, 0))
-
-
-async def test_only_a_question_that_changed_is_asked(bench: Bench) -> None:
-    await bench.run(ROWS)
-    changed = await bench.run([ROWS[0], row("b", "two!", "Kind?"), ROWS[2]])
-    assert (changed.asked, changed.judged, changed.numbers) == (1, 1, (1, 1, 2))
+    made = await bench.run(**{"rows": ROWS} | second)
+    assert (made.asked, made.judged, made.numbers) == (asked, judged, numbers)
 
 
 async def test_only_a_judging_that_changed_is_done_again_on_the_stored_answer(
@@ -180,15 +189,6 @@ async def test_two_cases_with_one_question_stay_two(bench: Bench, store: SqliteS
     assert texts == ["ONE 1", "ONE 2"]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [{"target": "other"}, {"params": Params(temperature=0.7)}, {"params": Params(max_tokens=5)}],
-)
-async def test_another_target_or_parameter_is_asked(bench: Bench, fields: dict[str, Any]) -> None:
-    await bench.run(ROWS)
-    assert (await bench.run(ROWS, **fields)).asked == 3
-
-
 async def test_another_judge_judges_the_stored_answers(bench: Bench) -> None:
     await bench.run(ROWS)
     strict = await bench.run(ROWS, judge=("strict",))
@@ -230,12 +230,6 @@ async def test_metadata_that_no_judge_is_shown_has_nothing_judged_again(bench: B
     assert (more.judged, more.numbers) == (0, (0, 0, 2))
 
 
-async def test_more_judgments_of_a_judge_are_only_so_many_more(bench: Bench) -> None:
-    await bench.run(ROWS)
-    thrice = await bench.run(ROWS, settings=Settings(reuse=True, judge_repeats=3))
-    assert (thrice.asked, thrice.judged, thrice.numbers) == (0, 4, (0, 2, 3))
-
-
 async def test_another_judge_rule_counts_the_judgments_that_are_there(bench: Bench) -> None:
     settings = Settings(reuse=True, judge_repeats=2)
     first = await bench.run(ROWS, judge=("judge", "strict"), settings=settings)
@@ -245,12 +239,6 @@ async def test_another_judge_rule_counts_the_judgments_that_are_there(bench: Ben
     )
     assert (anyone.asked, anyone.judged, anyone.numbers) == (0, 0, (0, 2, 3))
     assert anyone.done.tally.all.passed == 3
-
-
-async def test_more_repeats_are_asked_and_those_that_are_there_are_not(bench: Bench) -> None:
-    await bench.run(ROWS)
-    twice = await bench.run(ROWS, settings=Settings(reuse=True, repeats=2))
-    assert (twice.asked, twice.numbers) == (3, (3, 3, 3))
 
 
 AGREE = {"type": "consistency"}
