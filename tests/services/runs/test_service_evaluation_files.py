@@ -20,10 +20,9 @@ from support.sessions import MakeRuns
 class Came:
     """What the trials of a run came to."""
 
-    def __init__(self, done: list[events.RunFinished], store: SqliteStore, told: list[events.Event]) -> None:
+    def __init__(self, done: list[events.RunFinished], store: SqliteStore) -> None:
         self.done = done
         self.trials = [stored for one in done for stored in store.trials(one.run.id)]
-        self.warnings = [event.message for event in told if isinstance(event, events.WarningMessage)]
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -40,7 +39,7 @@ Evaluate = Callable[..., Awaitable[Came]]
 
 
 @pytest.fixture
-def evaluate(make: MakeRuns, folder: Path, store: SqliteStore, told: list[events.Event]) -> Evaluate:
+def evaluate(make: MakeRuns, folder: Path, store: SqliteStore) -> Evaluate:
     """Runs an evaluation file on scripted answers, with a scripted judge where one is given."""
 
     async def run(text: str, answers: Any = "ok", judge: Any = None, **files: str) -> Came:
@@ -55,7 +54,7 @@ def evaluate(make: MakeRuns, folder: Path, store: SqliteStore, told: list[events
             _script(folder / "judge.jsonl", judge)
             fields["judges"] = ("scripted:judge.jsonl",)
         done = await make("suite.eval.yaml", "scripted:answers.jsonl", **fields)
-        return Came(done, store, told)
+        return Came(done, store)
 
     return run
 
@@ -84,7 +83,10 @@ def checked(**items: bool) -> str:
 # --- a test and its messages -------------------------------------------------------------------------------
 
 
-async def test_the_smallest_test_is_graded_by_its_criteria(evaluate: Evaluate) -> None:
+@pytest.mark.parametrize(("score", "verdict"), [(1.0, "pass"), (0.2, "fail")])
+async def test_the_smallest_test_is_graded_by_its_criteria(
+    evaluate: Evaluate, score: float, verdict: str
+) -> None:
     came = await evaluate(
         """
 tests:
@@ -94,37 +96,11 @@ tests:
     expected_output: "54"
 """,
         "54",
-        judge={"product": said(1.0, ("finds 54", True))},
+        judge={"product": said(score, ("finds 54", True))},
     )
-    assert came.verdicts == {"product": "pass"}
-    (score,) = came.trial("product").scores
-    assert (score.grader, score.value, score.entries[0].text) == ("llm_grader", 1.0, "finds 54")
-
-
-async def test_messages_of_suite_and_test_are_sent_in_order(evaluate: Evaluate) -> None:
-    came = await evaluate(
-        """
-input:
-  - role: system
-    content: You keep a lighthouse.
-tests:
-  - id: text
-    criteria: x
-    input: Is the lamp lit?
-    assertions: [{type: equals, value: Is the lamp lit?}]
-  - id: list
-    criteria: x
-    input:
-      - {role: user, content: Is it dark?}
-      - {role: assistant, content: It is.}
-      - {role: user, content: Light the lamp.}
-    expected_output:
-      - {role: assistant, content: The lamp is lit.}
-    assertions: [{type: equals, value: Light the lamp.}]
-""",
-        {"text": "Is the lamp lit?", "list": "Light the lamp."},
-    )
-    assert set(came.verdicts.values()) == {"pass"}
+    assert came.verdicts == {"product": verdict}
+    (found,) = came.trial("product").scores
+    assert (found.grader, found.value, found.entries[0].text) == ("llm_grader", score, "finds 54")
 
 
 # --- targets and graders of one test -----------------------------------------------------------------------
@@ -137,7 +113,7 @@ targets:
 
 
 async def test_a_test_asks_its_own_target_and_a_prompt_file_judges_it(
-    make: MakeRuns, folder: Path, store: SqliteStore, told: list[events.Event]
+    make: MakeRuns, folder: Path, store: SqliteStore
 ) -> None:
     (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
     (folder / "graders").mkdir()
@@ -160,7 +136,7 @@ tests:
         encoding="utf-8",
     )
     _script(folder / "judge.jsonl", said(0.9))
-    came = Came(await make("suite.eval.yaml", "", judges=("scripted:judge.jsonl",)), store, told)
+    came = Came(await make("suite.eval.yaml", "", judges=("scripted:judge.jsonl",)), store)
     assert came.verdicts == {"deep": "pass", "plain": "pass"}
     deep = came.trial("deep")
     assert deep.target == "careful"
@@ -170,7 +146,7 @@ tests:
 
 
 async def test_in_a_matrix_a_test_with_its_own_target_runs_once_in_the_first_run(
-    make: MakeRuns, folder: Path, store: SqliteStore, told: list[events.Event]
+    make: MakeRuns, folder: Path, store: SqliteStore
 ) -> None:
     (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
     (folder / "suite.eval.yaml").write_text(
@@ -194,38 +170,6 @@ tests:
     assert len({one.run.group for one in done}) == 1
 
 
-async def test_a_tests_graders_come_first_and_defaults_can_be_skipped(evaluate: Evaluate) -> None:
-    came = await evaluate(
-        """
-assertions:
-  - {name: speed, type: latency, threshold: 5000}
-tests:
-  - id: usual
-    criteria: Right
-    input: What is 3 + 3?
-  - id: both
-    criteria: Right
-    input: What is 3 + 3?
-    assertions: [{type: contains, value: "6"}]
-  - id: special
-    criteria: Handles it
-    input: What is 1 / 0?
-    execution:
-      skip_defaults: true
-    assertions:
-      - {name: own, type: llm-grader}
-""",
-        {"*": {"text": "6", "duration_ms": 12.0}},
-        judge=said(0.3),
-    )
-    assert [list(came.scores(case)) for case in ("usual", "both", "special")] == [
-        ["speed"],
-        ["contains-6", "speed"],
-        ["own"],
-    ]
-    assert came.verdicts == {"usual": "pass", "both": "pass", "special": "fail"}
-
-
 # --- deterministic checks ----------------------------------------------------------------------------------
 
 
@@ -233,12 +177,7 @@ tests:
     ("assertions", "answer", "verdict"),
     [
         ("""[{type: is-json}, {type: contains, value: '"state"'}]""", '{"state": "up"}', "pass"),
-        ("""[{type: is-json}, {type: contains, value: '"state"'}]""", "state: up", "fail"),
-        ("""[{type: contains-all, value: [Ada, ada@example.org]}]""", "Ada, at ada@example.org", "pass"),
         ("""[{type: contains_all, value: [Ada, ada@example.org]}]""", "Ada", "fail"),
-        ("""[{type: contains-any, value: [Good day, Welcome]}]""", "Welcome aboard", "pass"),
-        ("""[{type: contains-any, value: [Good day, Welcome]}]""", "What?", "fail"),
-        ("""[{type: contains-any, value: [BoatCo, ShipCo], negate: true}]""", "Our boats float.", "pass"),
         ("""[{type: contains-any, value: [BoatCo, ShipCo], negate: true}]""", "BoatCo sinks.", "fail"),
         (
             """[{name: asks, type: icontains-any, value: [port code], required: true},
@@ -323,63 +262,6 @@ tests:
     assert score.required == 0.6
     assert score.value == pytest.approx(sum(satisfied) / 3)
     assert came.verdicts == {"t": verdict}
-
-
-# --- criteria ----------------------------------------------------------------------------------------------
-
-
-async def test_a_test_without_assertions_is_judged_by_its_criteria(evaluate: Evaluate) -> None:
-    text = """
-tests:
-  - id: fix
-    criteria: Finds the leak and says how to mend it
-    input: "The boat takes in water..."
-"""
-    good = await evaluate(text, "The seam leaks; caulk it.", judge=said(0.85))
-    assert good.verdicts == {"fix": "pass"}
-    bad = await evaluate(text, "Buy another boat.", judge=said(0.2))
-    assert bad.verdicts == {"fix": "fail"}
-
-
-async def test_criteria_that_nothing_reads_are_warned_about_word_for_word(evaluate: Evaluate) -> None:
-    came = await evaluate(
-        """
-tests:
-  - id: my-test
-    criteria: Is polite
-    input: Hello
-    assertions: [{type: contains, value: ok}]
-"""
-    )
-    warning = (
-        "Test 'my-test': criteria is defined but no evaluator in assertions will evaluate it. "
-        "Add 'type: llm-grader' to assertions, or remove criteria if it is documentation-only."
-    )
-    assert [line for line in came.warnings if line.endswith(warning)] == [
-        f"suite.eval.yaml:4: warning: {warning}"
-    ]
-
-
-async def test_a_declared_grader_gets_the_criteria_beside_a_check(evaluate: Evaluate) -> None:
-    came = await evaluate(
-        """
-tests:
-  - id: mixed
-    criteria: Is helpful and names the seam
-    input: "The boat takes in water..."
-    assertions:
-      - type: llm-grader
-      - {type: contains, value: seam}
-""",
-        "It is the seam.",
-        judge=said(0.6),
-    )
-    assert {name: score.value for name, score in came.scores("mixed").items()} == {
-        "llm-grader": 0.6,
-        "contains-seam": 1.0,
-    }
-    assert came.verdicts == {"mixed": "pass"}
-    assert not [line for line in came.warnings if "criteria" in line]
 
 
 async def test_metadata_reaches_graders(evaluate: Evaluate) -> None:
