@@ -81,7 +81,7 @@ def command(
 
 def _get_renderers(report: DriftReport) -> dict[str, Callable[[], str]]:
     from proctor.reports.drift.chart import draw_chart
-    from proctor.reports.drift.json_and_markdown import to_dict
+    from proctor.reports.drift.json import to_dict
 
     return {
         ".json": lambda: to_json(to_dict(report)) + "\n",
