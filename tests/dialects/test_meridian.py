@@ -9,11 +9,11 @@ from itertools import chain, repeat
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.meridian.reader import DIALECT
 from proctor.dialects.meridian.expected import TYPES
+from proctor.dialects.meridian.reader import DIALECT
 from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.protocols import CaseAtLine, SuiteSource
 from support.suite_files import list_errors, make_source, split_items
@@ -33,10 +33,22 @@ NAMES = (
     *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring", "num_runs"),
     *("category", "metadata", "task", "needle", "trap", "description", "suite_name", "more"),
 )
-INNER = (
-    "value required_words forbidden_words pattern schema required_keys min_items tolerance rel_tolerance "
-    "max_words min_bullets min domain more"
-).split()
+INNER = [
+    "value",
+    "required_words",
+    "forbidden_words",
+    "pattern",
+    "schema",
+    "required_keys",
+    "min_items",
+    "tolerance",
+    "rel_tolerance",
+    "max_words",
+    "min_bullets",
+    "min",
+    "domain",
+    "more",
+]
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
 
 
@@ -105,7 +117,11 @@ def test_cells_come_back_as_csv_wrote_them(mark: str, table: list[tuple[str, str
 
 def test_a_row_with_line_breaks_is_placed_where_it_begins_and_only_words_are_stripped() -> None:
     found = read(b'id,input,expected\n a ,"one\ntwo\nthree ",x\n\nb,four,y\n', "mine.csv")
-    rows = [(item.line, item.case.id, item.case.input[0].content) for item in found if isinstance(item, CaseAtLine)]
+    rows = [
+        (item.line, item.case.id, item.case.input[0].content)
+        for item in found
+        if isinstance(item, CaseAtLine)
+    ]
     assert rows == [(2, "a", "one\ntwo\nthree "), (6, "b", "four")]
 
 
