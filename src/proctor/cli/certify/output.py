@@ -15,7 +15,8 @@ from proctor.cli.options import show, store_location
 from proctor.cli.output_files import file_ending, write_output
 from proctor.errors import ExitCode, UsageError
 from proctor.reports import formatting
-from proctor.reports.certificates.badge import Badge, render_badge, render_badge_markdown
+from proctor.reports.certificates.badge import Badge, badge_image, render_badge
+from proctor.reports.document import Block, Image, render_markdown, render_terminal
 
 if TYPE_CHECKING:
     from proctor.cli.progress import Progress
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 class CertificateForms(Struct, frozen=True, kw_only=True):
     """A certificate in all formats."""
 
-    lines: Callable[[], Iterable[str]]
-    """For a terminal."""
+    shown: Iterable[Block]
+    """The document for a terminal."""
     data: Mapping[str, Any]
-    markdown: Callable[[str | None, str | None], Iterable[str]]
-    """Takes the Markdown of the badge and the path of the bundle; either may be None."""
+    written: Callable[[Image | None, str | None], Iterable[Block]]
+    """Returns the document for a file, given the badge and the path of the bundle; either may be None."""
     badge: Callable[[str | None], Badge]
     """Takes the address that it links to."""
 
@@ -115,7 +116,7 @@ def write_certificate(
     if as_json:
         echo_json(formatting.to_json({**certificate.data, "exit_code": int(code)}))
     else:
-        show(certificate.lines())
+        show(render_terminal(certificate.shown))
     badge = next((path for path in outputs if file_ending(path) == ".svg"), None)
     for path in outputs:
         bundle_path = None if bundle is None else _relative_path(path, bundle)
@@ -126,11 +127,12 @@ def write_certificate(
         elif ending == ".svg":
             text = render_badge(certificate.badge(link))
         else:
-            badge_link = None if badge is None else quote(_relative_path(path, Path(badge)))
-            badge_markdown = (
-                None if badge_link is None else render_badge_markdown(certificate.badge(link), badge_link)
+            image = (
+                None
+                if badge is None
+                else badge_image(certificate.badge(link), quote(_relative_path(path, Path(badge))))
             )
-            text = "".join(certificate.markdown(badge_markdown, bundle_path))
+            text = "".join(render_markdown(certificate.written(image, bundle_path)))
         write_output(path, text)
 
 

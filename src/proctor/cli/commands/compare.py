@@ -17,7 +17,7 @@ from proctor.safe_text import one_line
 if TYPE_CHECKING:
     from proctor.comparison.gate import GateRule
     from proctor.comparison.outcomes import RunOutcomes
-    from proctor.reports.comparison.text import ComparisonReport
+    from proctor.reports.comparison.report import ComparisonReport
 
 
 @click.command("compare")
@@ -121,11 +121,12 @@ def _compare(
 
 def _print_and_write(report: ComparisonReport, outputs: Sequence[str], options: dict[str, Any]) -> None:
     """Prints the comparison, and writes each file in the format of its ending."""
-    from proctor.reports.comparison.text import render_text
+    from proctor.reports.comparison.report import document_for
+    from proctor.reports.document import render_terminal
 
     as_json = _to_json(report) if options["as_json"] else ""
     if not as_json:
-        show(render_text(report, options["flips"]))
+        show(render_terminal(document_for(report, options["flips"])))
     for path in outputs:
         write_output(path, _RENDERERS[file_ending(path)](report))
     if as_json:
@@ -139,9 +140,10 @@ def _to_json(report: ComparisonReport) -> str:
 
 
 def _to_markdown(report: ComparisonReport) -> str:
-    from proctor.reports.comparison.markdown import render
+    from proctor.reports.comparison.report import document_for
+    from proctor.reports.document import render_markdown
 
-    return "".join(render(report))
+    return "".join(render_markdown(document_for(report)))
 
 
 def _to_svg(report: ComparisonReport) -> str:

@@ -12,10 +12,14 @@ from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import open_store, show, store_option
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, write_output
-from proctor.reports.drift.text import DriftReport, render_text
+from proctor.reports.document import render_markdown, render_terminal
+from proctor.reports.drift.report import DriftReport, document_for
 from proctor.reports.formatting import to_json
 from proctor.services.analysis.drift import DriftQuery, DriftRequest, parse_moment
 from proctor.services.progress_lines import progress_reporter
+
+_MAX_RUNS = 24
+"""At most this many runs are listed on a terminal."""
 
 
 @click.command("drift")
@@ -69,7 +73,7 @@ def command(
     if as_json:
         echo_json(_get_renderers(report)[".json"]())
     else:
-        show(render_text(report))
+        show(render_terminal(document_for(report, _MAX_RUNS)))
     for path in output:
         write_output(path, _get_renderers(report)[file_ending(path)]())
     return report.drift.exit_code
@@ -77,10 +81,10 @@ def command(
 
 def _get_renderers(report: DriftReport) -> dict[str, Callable[[], str]]:
     from proctor.reports.drift.chart import draw_chart
-    from proctor.reports.drift.json_and_markdown import render_markdown, to_dict
+    from proctor.reports.drift.json_and_markdown import to_dict
 
     return {
         ".json": lambda: to_json(to_dict(report)) + "\n",
-        ".md": lambda: "".join(render_markdown(report)),
+        ".md": lambda: "".join(render_markdown(document_for(report))),
         ".svg": lambda: draw_svg(lambda: draw_chart(report)),
     }

@@ -26,12 +26,15 @@ from proctor.cli.run_and_report import run_session
 from proctor.errors import ExitCode
 from proctor.model import Settings
 from proctor.reports import replay as replay_report
+from proctor.reports.document import render_markdown, render_terminal
 from proctor.reports.formatting import to_json
 from proctor.services.bundles.import_records import describe_signatures
 from proctor.services.bundles.replay import ReplayOptions, ReplayPlan, compare_with_bundle, plan_replay
 from proctor.services.runs.execution.session import RunSession
 
 _CALL_OPTIONS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd")
+_MAX_NAMES = 20
+"""At most this many trials are named in a line."""
 
 
 @click.command("replay")
@@ -107,7 +110,7 @@ def _replay(bundle: str, replay_options: ReplayOptions, options: dict[str, Any])
     finally:
         progress.close()
     if plain:
-        show(replay_report.render_text(replay))
+        show(render_terminal(replay_report.document_for(replay, _MAX_NAMES)))
     if options["as_json"]:
         echo_json(to_json(replay_report.to_dict(replay)))
     for path in options["outputs"]:
@@ -115,7 +118,7 @@ def _replay(bundle: str, replay_options: ReplayOptions, options: dict[str, Any])
         text = (
             to_json(replay_report.to_dict(replay)) + "\n"
             if is_json
-            else "".join(replay_report.render_markdown(replay))
+            else "".join(render_markdown(replay_report.document_for(replay)))
         )
         write_output(path, text)
     return replay.comparison.exit_code

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proctor.eval import AgentRun, Bench, GradedPromptSuite, Judge, MatchedBaseComparison, PassAtK
 from proctor.eval.agent_runs import AgentRuns
 from proctor.eval.graded import CheckSpec, GradedPrompt
-from proctor.eval.notebook import html_table
+from proctor.eval.tables import html_table
 from proctor.safe_text import one_line
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e|\"'&"

@@ -1,4 +1,4 @@
-"""Renders the drift of a target as sentences and as text for a terminal. Pure."""
+"""The drift of a target in sentences, and its document. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from msgspec import Struct
 from proctor.drift.confounders import RecordedChange
 from proctor.drift.detector import ChangePoint, Drift
 from proctor.drift.flips import CaseFlips
-from proctor.drift.identical_answers import IdenticalShare
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize
-from proctor.reports.formatting import NONE, interval, percent, percentage_points, probability
+from proctor.reports.document import Block, Bullets, Column, Heading, Paragraph, Table, count_columns
+from proctor.reports.formatting import interval, percent, percentage_points, probability
 from proctor.safe_text import one_line
 
 _MAX_LISTED = 12
@@ -214,33 +214,40 @@ def _format_start(drift: Drift, place: int) -> str:
     return format_moments(drift)[drift.points[place].started_at]
 
 
-# --- the table ---------------------------------------------------------------------------------------------
-
-COLUMNS = ("run", "began", "passed", "rate", "95 %", "aside", "as first", "as before", "worse", "better")
+# --- the document ------------------------------------------------------------------------------------------
 
 
-def render_text(report: DriftReport) -> Iterator[str]:
-    """Yields the lines that a terminal shows."""
-    run = report.last_run
-    yield from describe_drift(report)
-    yield ""
-    yield one_line(f"{run.suite.title} on {run.target.name}")
-    yield ""
-    cells = [COLUMNS, *table_rows(report.drift)]
-    if len(cells) > 2 * _MAX_LISTED + 1:
-        cells = [*cells[:2], *cells[1 - 2 * _MAX_LISTED :]]
-        yield (
-            f"The first run and the last {2 * _MAX_LISTED - 1}; --json has all {len(report.drift.points):,}."
-        )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        left_cells = [text.ljust(width) for text, width in zip(row[:2], widths[:2], strict=True)]
-        right_cells = [text.rjust(width) for text, width in zip(row[2:], widths[2:], strict=True)]
-        yield "  ".join([*left_cells, *right_cells]).rstrip()
+def document_for(report: DriftReport, max_runs: int | None = None) -> Iterator[Block]:
+    """Yields the state and the evidence for it in sentences, and a table of the runs.
+
+    Args:
+        report: the drift of a target.
+        max_runs: at most this many runs are shown: the first one and the latest; None for all.
+    """
+    title = f"{report.last_run.suite.title} on {report.last_run.target.name}"
+    state, *evidence = describe_drift(report)
+    yield Heading(title, only="markdown")
+    yield Paragraph(state, style="strong")
+    yield Bullets(evidence)
+    yield Heading(title, only="terminal")  # a terminal says first what mails and logs are read for
+    yield run_table(report.drift, max_runs)
 
 
-def table_rows(drift: Drift) -> Iterator[tuple[str, ...]]:
-    """Yields one row for each run, with the cells of `COLUMNS`."""
+def run_table(drift: Drift, max_runs: int | None = None) -> Table:
+    """Returns a row for each run: its pass rate, its identical answers, and how its verdicts changed."""
+    rows, notes = list(_run_rows(drift)), []
+    if max_runs is not None and len(rows) > max_runs:
+        notes = [f"The first run and the last {max_runs - 1}; --json has all {len(rows):,}."]
+        rows = [rows[0], *rows[1 - max_runs :]]
+    columns = (
+        *(Column("run", "run"), Column("began"), Column("passed", "number"), Column("rate", "percent")),
+        *(Column("95 %", "number"), Column("aside", "count"), Column("as first", "percent")),
+        *(Column("as before", "percent"), *count_columns("worse", "better")),
+    )
+    return Table(columns, rows, notes=notes)
+
+
+def _run_rows(drift: Drift) -> Iterator[tuple[object, ...]]:
     at = format_moments(drift)
     for step in drift.points:
         counts, flips = step.observation.passed, step.flips
@@ -248,15 +255,9 @@ def table_rows(drift: Drift) -> Iterator[tuple[str, ...]]:
             step.observation.run.id,
             at[step.started_at],
             f"{counts.passed:,}/{counts.total:,}",
-            percent(counts.pass_rate),
+            counts.pass_rate,
             interval(counts.ci95),
-            f"{step.observation.excluded.total:,}",
-            _share(step.with_first),
-            _share(step.with_before),
-            NONE if flips is None else f"{len(flips.worse):,}",
-            NONE if flips is None else f"{len(flips.better):,}",
+            step.observation.excluded.total,
+            *(None if same is None else same.share for same in (step.with_first, step.with_before)),
+            *((None, None) if flips is None else (len(flips.worse), len(flips.better))),
         )
-
-
-def _share(same: IdenticalShare | None) -> str:
-    return NONE if same is None else percent(same.share)

@@ -1,25 +1,27 @@
-"""Renders rows as an HTML table for notebooks. Pure.
+"""Renders rows as tables: HTML for notebooks, Markdown for reports. Pure.
 
-Sets no colours, so that it is readable in light and dark themes. Texts may come from models: they are
-escaped, and unprintable characters are written out.
+The Markdown is that of fieldkit.eval's reports, to the character, which that of `proctor.reports` is not.
+Texts may come from models: they are escaped, and unprintable characters are written out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from proctor.safe_text import truncate
+from proctor.safe_text import markdown_text, truncate
 
+NO_VALUE = "–"
+"""A cell without a number."""
 _MAX_CELL_LENGTH = 200
-"""Characters of a cell that are shown."""
+"""Characters of a cell that are shown in HTML."""
 _MAX_ROWS = 60
-"""Rows of a table that are shown: the first ones and the last, which may be the total."""
+"""Rows of a table that are shown in HTML: the first ones and the last, which may be the total."""
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Returns an HTML table with a title.
+    """Returns an HTML table with a title, without colours, for light and dark themes.
 
     Args:
         title: the caption above it.
@@ -41,10 +43,26 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     )
 
 
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Iterator[str]:
+    """Yields the lines of a Markdown table.
+
+    The first `texts` columns are texts, escaped and left-aligned; the others are numbers, as they are.
+    """
+    yield f"|{'|'.join(f' {name} ' if name else ' ' for name in _escape_markdown(columns, texts))}|"
+    yield f"|{'---|' * texts}{'---:|' * (len(columns) - texts)}"
+    for row in rows:
+        yield f"| {' | '.join(_escape_markdown(row, texts))} |"
+
+
+def _escape_markdown(cells: Sequence[str], texts: int) -> Iterator[str]:
+    yield from map(markdown_text, cells[:texts])
+    yield from cells[texts:]
+
+
 def format_number(value: float | None) -> str:
     """Returns a number with four digits, or with all digits before its point; a dash for None."""
     if value is None:
-        return "–"
+        return NO_VALUE
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
@@ -55,7 +73,7 @@ def _cell_html(value: Any) -> str:
 
 def _cell_text(value: Any) -> str:
     if value is None:
-        return "–"
+        return NO_VALUE
     if isinstance(value, tuple | list):
         return " to ".join(map(format_number, value))
     if isinstance(value, int):
