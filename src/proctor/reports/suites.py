@@ -67,8 +67,12 @@ def list_blocks(versions: Sequence[VersionEntry]) -> Iterator[Block]:
         saved = _minute(version.saved.saved_at)
         rows.append((name, suite.version or "", len(every), suite.case_count, runs, saved))
     columns = (
-        *(Column("suite"), Column("current", width=7), Column("versions", "count", 8)),
-        *(Column("cases", "count", 6), Column("runs", "count", 5), Column("saved")),
+        Column("suite"),
+        Column("current", width=7),
+        Column("versions", "count", 8),
+        Column("cases", "count", 6),
+        Column("runs", "count", 5),
+        Column("saved"),
     )
     yield Table(columns, rows)
 
@@ -81,8 +85,12 @@ def history_table(versions: Sequence[VersionEntry]) -> Table:
         saved = _minute(version.saved.saved_at)
         rows.append((suite.version or "", saved, suite.case_count, version.runs, suite.digest[:19], current))
     columns = (
-        *(Column("version", width=7), Column("saved", width=16), Column("cases", "count", 6)),
-        *(Column("runs", "count", 5), Column("digest"), Column()),
+        Column("version", width=7),
+        Column("saved", width=16),
+        Column("cases", "count", 6),
+        Column("runs", "count", 5),
+        Column("digest"),
+        Column(),
     )
     return Table(columns, rows)
 

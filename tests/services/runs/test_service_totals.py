@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from proctor.model import Judgment, Label, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.protocols import Store
-from proctor.reports.runs import console
+from proctor.reports.runs.console import document_for
 from proctor.services import events
 from proctor.services.runs.reading.listing import summarize_run
 from proctor.services.runs.reading.report import build_report, read_trial_rows
@@ -212,7 +212,7 @@ def test_the_report_of_stored_totals_is_that_of_counted_ones() -> None:
         counted = build_report(store, run)
         loaded = build_report(store, run, stored=True)
         assert (len(counted.tally.latencies_ms), len(loaded.tally.latencies_ms)) == (60, 0)
-        assert list(console.render_text(counted)) == list(console.render_text(loaded))
+        assert list(document_for(counted)) == list(document_for(loaded))
         assert len(loaded.tally.first_failures) == MAX_FIRST_FAILURES
 
 

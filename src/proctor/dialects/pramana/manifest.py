@@ -93,13 +93,13 @@ def _parse_date(suite: FieldReader, name: str) -> str | None:
 
 
 _SUITE_FIELDS: Final = (
-    FieldSpec("version", FieldReader.required_text),
+    FieldSpec("version", FieldReader.required_text, required=True),
     FieldSpec("created", _parse_date),
     FieldSpec("description", FieldReader.text),
 )
 _METADATA_FIELDS: Final = (
-    FieldSpec("categories", FieldReader.texts, optional=True),
-    FieldSpec("assertion_types", FieldReader.texts, optional=True),
+    FieldSpec("categories", FieldReader.texts),
+    FieldSpec("assertion_types", FieldReader.texts),
     FieldSpec("cost_model", FieldReader.text),
 )
 

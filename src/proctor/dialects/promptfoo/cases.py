@@ -27,8 +27,8 @@ TEST_FIELDS: Final = ("description", "vars", "assert", "threshold", "options", "
 _OPTIONS: Final = (
     FieldSpec("prefix", FieldReader.text),
     FieldSpec("suffix", FieldReader.text),
-    FieldSpec("disableVarExpansion", FieldReader.boolean, False, optional=True),
-    FieldSpec("disableDefaultAsserts", FieldReader.boolean, False, optional=True),
+    FieldSpec("disableVarExpansion", FieldReader.boolean, False),
+    FieldSpec("disableDefaultAsserts", FieldReader.boolean, False),
 )
 UNUSED_OPTIONS: Final = ("provider", "rubricPrompt", "factuality", "runSerially", "disableConversationVar")
 _REFUSED_OPTIONS: Final = {

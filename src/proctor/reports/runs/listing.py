@@ -17,9 +17,11 @@ _RATE = (Column("rate", "percent", 6), Column("95% interval", "number", 12))
 _COLUMNS = (
     Column("run", "run", 22),
     Column("status", width=11),
-    *(Column("passed", "number", 13), *_RATE),
+    Column("passed", "number", 13),
+    *_RATE,
     Column("errors", "count", 6),
-    *(Column("measured", "number", 13), *_RATE),
+    Column("measured", "number", 13),
+    *_RATE,
     Column("suite on target"),
 )
 _RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measured")
