@@ -68,11 +68,11 @@ def test_a_run_is_found_by_its_tag_by_every_command(proctor: Proctor, asked: Pro
     assert "There is no run 'baseline'" in proctor("runs", "show", "baseline").err
 
 
-@pytest.mark.parametrize("tag", ["last", "", " ", " x", "a\nb"])
-def test_what_names_no_run_cannot_be_a_tag(proctor: Proctor, asked: Proctor, tag: str) -> None:
+def test_what_names_no_run_cannot_be_a_tag(proctor: Proctor, asked: Proctor) -> None:
     asked(1)
-    told = proctor("runs", "tag", "last", "good", tag)
-    assert (told.code, "cannot be a tag" in told.err) == (4, True)
+    for tag in ("last", "", " ", " x", "a\nb"):
+        told = proctor("runs", "tag", "last", "good", tag)
+        assert (told.code, "cannot be a tag" in told.err) == (4, True), tag
     assert "no tags" in proctor("runs", "tag", "last").out
 
 
@@ -96,7 +96,6 @@ def test_a_tag_that_still_names_a_newer_run_is_told(proctor: Proctor, asked: Pro
         ((5, 8), ("--gate",), 1),
         ((0, 9), ("--gate",), 0),  # ten cases were enough to show that
         ((5, 8, 6), (), 1),
-        ((5, 8, 6), ("--gate",), 1),
     ],
 )
 def test_too_few_cases_are_told_where_a_gate_or_a_rank_rests_on_them(
@@ -239,9 +238,9 @@ def test_what_was_not_measured_is_3_when_nothing_else_is_there(proctor: Proctor,
     assert "Nothing was measured: 40 pairs matched" in told.out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_what_cannot_be_is_4(proctor: Proctor, asked: Proctor) -> None:
+    asked(20)
+    for words in (
         ("nothing", "last"),
         ("last",),
         ("last", "last", "--split", "other"),
@@ -250,13 +249,10 @@ def test_what_was_not_measured_is_3_when_nothing_else_is_there(proctor: Proctor,
         ("last", "last", "-o", "x.xml"),
         ("last", "last", "-o", "none/x.md"),
         (),
-    ],
-)
-def test_what_cannot_be_is_4(proctor: Proctor, asked: Proctor, words: tuple[str, ...]) -> None:
-    asked(20)
-    told = proctor("compare", *words, "--json")
-    assert told.code == 4
-    assert told.json["errors"]
+    ):
+        told = proctor("compare", *words, "--json")
+        assert told.code == 4, words
+        assert told.json["errors"], words
 
 
 def test_without_a_store_nothing_is_made(proctor: Proctor, folder: Path) -> None:
@@ -277,14 +273,11 @@ def test_runs_that_were_graded_differently_are_a_warning(proctor: Proctor, asked
 @pytest.mark.parametrize(
     ("after", "words", "code", "said"),
     [
-        (30, ("--gate",), 0, "The gate held: a regression is not shown"),
         (29, ("--gate",), 0, "The gate held: a regression is not shown"),
         (15, ("--gate",), 1, "The gate did not hold: a regression is shown"),
-        (15, ("--max-regression", 0.5), 0, "more than 50.0 pp is not shown"),
         (15, ("--max-regression", 0.02), 1, "more than 2.0 pp is shown"),
         (30, ("--strict",), 1, "a regression is not ruled out"),
         (30, ("--strict", "--max-regression", 0.2), 0, "more than 20.0 pp is ruled out"),
-        (40, ("--strict",), 0, "a regression is ruled out"),
     ],
 )
 def test_a_gate_holds_or_not_and_says_why(
