@@ -6,12 +6,15 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proctor.cli.output_files import print_and_write
+from proctor.errors import UsageError
 from proctor.services.runs.planning.load_suites import SKIP_INVALID_HINT
 from support.cli import Proctor
 from support.waiting import PATIENCE_S
@@ -375,3 +378,20 @@ def test_on_a_terminal_there_is_a_bar_and_colour_and_the_same_words(
     assert "\n1 failed · in " in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     assert "\x1b[" in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("render_json", "printed"), [(None, "the result\n"), (lambda: "{}", "")], ids=["lines", "json"]
+)
+def test_json_is_printed_only_when_all_files_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], render_json: Callable[[], str] | None, printed: str
+) -> None:
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(UsageError, match="cannot be written"):
+        print_and_write(
+            [str(tmp_path / "a.json")],
+            render_file=lambda _path: "{}",
+            render_text=lambda: ["the result"],
+            render_json=render_json,
+        )
+    assert capsys.readouterr().out == printed
