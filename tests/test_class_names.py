@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from support.sources import PACKAGE, list_nodes
 
 
@@ -24,6 +26,7 @@ def find_duplicates(root: Path) -> list[str]:
     return [f"{name}: {' and '.join(where)}" for name, where in sorted(places.items()) if len(where) > 1]
 
 
+@pytest.mark.slow
 def test_every_class_has_a_name_of_its_own() -> None:
     duplicates = find_duplicates(PACKAGE)
     assert not duplicates, f"{len(duplicates)} names stand for several classes:\n" + "\n".join(duplicates)

@@ -158,6 +158,7 @@ def test_certifying_twice_gives_the_same_bundle_and_one_look_more_each_time(
     assert not list(Path().glob("*.bundle"))
 
 
+@pytest.mark.slow
 def test_a_bundle_is_certified_by_who_does_not_know_its_maker(
     proctor: Proctor, run: str, own_keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def last(told: Any) -> str:
 # --- baselines by name -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_is_found_by_its_tag_by_every_command(proctor: Proctor, asked: Proctor) -> None:
     first = asked(30)
     proctor("runs", "tag", first, "baseline")
@@ -89,6 +90,7 @@ def test_a_tag_that_still_names_a_newer_run_is_told(proctor: Proctor, asked: Pro
 # --- too few cases -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("passing", "words", "told"),
     [

@@ -73,6 +73,7 @@ def test_a_file_that_is_no_suite_is_4_with_its_name_and_a_line_for_each_problem(
         assert len(told.err) < 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_is_wrong_with_a_file_is_told_in_json_too(proctor: Proctor, folder: Path, kind: str) -> None:
     (folder / "s.jsonl").write_bytes(WRONG[kind])
@@ -86,6 +87,7 @@ def test_what_is_wrong_with_a_file_is_told_in_json_too(proctor: Proctor, folder:
     assert all(line.startswith("s.jsonl:") for line in told.err.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [

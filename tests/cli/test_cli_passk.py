@@ -290,6 +290,7 @@ COMPLETIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_completions_are_graded_by_running_them_whatever_they_say_of_themselves(
     proctor: Proctor, folder: Path

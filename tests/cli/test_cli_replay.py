@@ -91,6 +91,7 @@ def test_markdown_shows_names_as_they_are(
     assert "* \\<b\\>\\|\\`x\\` \\# y\n" in text
 
 
+@pytest.mark.slow
 def test_what_cannot_be_asks_nobody(proctor: Proctor, bundle: str) -> None:
     before = proctor("runs", "list").out
     refused = {

@@ -55,6 +55,7 @@ def _commands(err: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "text", "finished", "named"),
     [

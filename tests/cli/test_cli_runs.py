@@ -396,6 +396,7 @@ def test_the_module_is_the_program(process: Proctor, half: str) -> None:
     assert process("--version").out.startswith("proctor, version ")
 
 
+@pytest.mark.slow
 def test_help_loads_nothing_that_a_command_needs(process: Proctor) -> None:
     told = process("--help", environ={"PYTHONPROFILEIMPORTTIME": "1"})
     loaded = {line.rpartition("|")[2].strip() for line in told.err.splitlines()}

@@ -160,6 +160,7 @@ def test_code_that_may_change_every_test_makes_each_an_error(run: Proctor, field
 # --- what becomes of the run -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_report_has_the_reason(run: Proctor, broken: str) -> None:
     names = [f"report.{ending}" for ending in ("html", "md", "json", "jsonl", "csv", "xml")]
     run(broken, *(word for name in names for word in ("-o", name)))

@@ -263,6 +263,7 @@ def test_gc_of_one_kind_leaves_the_others(proctor: Proctor, litter: dict[str, Pa
     assert litter["workspaces"].exists()
 
 
+@pytest.mark.slow
 def test_gc_leaves_the_workspaces_of_a_run_that_is_being_made(
     proctor: Proctor, litter: dict[str, Path], run_id: str
 ) -> None:

@@ -191,6 +191,7 @@ def test_the_cases_of_a_version_can_be_shown(proctor: Proctor, saved: str) -> No
     assert rows[3]["judged"].startswith("sha256:")
 
 
+@pytest.mark.slow
 def test_a_version_tells_its_runs_and_looks_and_no_other_versions(proctor: Proctor, saved: str) -> None:
     ids = [proctor("run", saved, "--target", "echo", "--json").run["run"] for _ in range(7)]
     shown = proctor("suites", "show", "s", "--json").json
