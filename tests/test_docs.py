@@ -29,7 +29,7 @@ from proctor import eval as toolbox
 from proctor.cli.main import COMMANDS, _invoke
 from proctor.dialects import DIALECTS
 from proctor.dialects.agentv import syntax
-from proctor.dialects.agentv.read import assertions, tests, v5, v5_assertions, workspace
+from proctor.dialects.agentv.read import assertions, tests, v5, workspace
 from proctor.dialects.agentv.read import messages as agentv_messages
 from proctor.dialects.agentv.read import suite as agentv_suite
 from proctor.dialects.meridian import reader as meridian
@@ -150,20 +150,20 @@ def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
     words |= {*tests.TEST_FIELDS, *(old for names in tests.OLD_NAMES.values() for old in names)}
     words |= {*workspace.WORKSPACE_FIELDS, *workspace.HOOK_FIELDS, *workspace.REPOSITORY_FIELDS}
     words |= {*workspace.HOOK_NAMES, *workspace.CHECKOUT_FIELDS, *workspace.CLONE_FIELDS}
-    words |= {*assertions._VERSION_4_TYPES, *assertions._COMMON_FIELDS}
+    words |= {*assertions.VERSION_4_TYPES, *assertions._COMMON_FIELDS}
     assert len(words) > 100
     assert missing(words, "docs/agentv.md") == []
 
 
 def test_every_word_of_agentv_5_is_in_its_page() -> None:
-    words = {*v5.VERSION_5_FIELDS, *v5_assertions.REFUSED_TYPES, *assertions._VERSION_5_TYPES}
+    words = {*v5.VERSION_5_FIELDS, *assertions.REFUSED_TYPES, *assertions.VERSION_5_TYPES}
     assert missing(words, "docs/agentv-5.md") == []
 
 
 def test_every_type_of_assertion_has_an_example() -> None:
     suite = next(body for _, _, name, body in BLOCK.findall(text_of("docs/assertions.md")) if name)
     shown = set(re.findall(r"\btype: ([\w-]+)", suite))
-    assert assertions._VERSION_4_TYPES.keys() - shown == {"rubric"}  # another word for `rubrics`
+    assert assertions.VERSION_4_TYPES.keys() - shown == {"rubric"}  # another word for `rubrics`
 
 
 def test_every_form_of_report_is_in_the_page_on_reports() -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import PassRule, Score, Settings, Suite, Trial, Verdict
+from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, junit, markdown
 from proctor.reports.runs.serialize import RunReport, case_results, run_row
 from proctor.stats import wilson
@@ -225,7 +226,9 @@ def test_a_run_has_its_numbers_by_case(any_of_two: RunReport) -> None:
 
 def test_every_report_tells_of_the_cases_that_the_numbers_count(any_of_two: RunReport) -> None:
     missed = "0 of 2 trials passed; repeat 0: g: fail; repeat 1: g: fail"
-    assert [line for line in console.render_text(any_of_two) if "FAIL" in line] == [f"FAIL      c1  {missed}"]
+    assert [line for line in render_terminal(console.document_for(any_of_two)) if "FAIL" in line] == [
+        f"FAIL      c1  {missed}"
+    ]
     told = re.findall("<summary>(.*?)</summary>", "".join(markdown.render([any_of_two])))
     assert told == [f"<b>fail</b> <code>c1</code> {missed}"]
     (suite,) = ET.fromstring("".join(junit.render([any_of_two]))).iter("testsuite")
@@ -246,7 +249,7 @@ def test_a_run_whose_trials_count_for_themselves_has_no_cases() -> None:
 
 
 def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: RunReport) -> None:
-    lines = list(console.render_text(any_of_two))
+    lines = list(render_terminal(console.document_for(any_of_two)))
     assert SENTENCE in lines
     assert "The gate held: 50.00% passed and 50.00% had to." in lines
     assert any(line.startswith("all                1      2   50.0%") for line in lines)
@@ -257,5 +260,5 @@ def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: RunReport)
 
 def test_a_plain_run_says_nothing_of_repeats() -> None:
     assert "counts once" not in "".join(
-        [*console.render_text(make_report()), *markdown.render([make_report()])]
+        [*render_terminal(console.document_for(make_report())), *markdown.render([make_report()])]
     )

@@ -18,7 +18,7 @@ from proctor.drift.detector import ALPHA, detect_drift
 from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
 from proctor.model import Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.drift.chart import draw_chart
-from proctor.reports.drift.text import DriftReport
+from proctor.reports.drift.report import DriftReport
 from proctor.stats import wilson
 
 SEED = 20261122

@@ -195,12 +195,8 @@ MUTANTS = (
     ),
     *_mutants(
         MERIDIAN,
-        "dialects/meridian/csv.py",
-        ("cell.strip() if name in _WORD_COLUMNS else cell", "cell.strip()"),
-    ),
-    *_mutants(
-        MERIDIAN,
         "dialects/meridian/reader.py",
+        ('for name in ("id", "scorer"):', "for name in cells:"),
         ("(case.repeats or 1) > 1", "(case.repeats or 1) >= 1"),
         ('fields.integer("num_runs", least=1)', 'fields.integer("num_runs", least=0)'),
         ("weight is not None and weight < 0:", "weight is not None and weight <= 0:"),

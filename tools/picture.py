@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from proctor.cli.colours import THEME, print_coloured
+from proctor.reports.document import render_terminal
 from proctor.reports.runs import console as report
 from proctor.services.runs.reading.report import build_report
 from proctor.stores import open_store
@@ -29,7 +30,7 @@ def main() -> None:
     newest = next(store.runs())
     recorder = Console(record=True, width=COLUMNS, file=io.StringIO(), theme=THEME, force_terminal=True)
     recorder.print(f"$ {COMMAND}", style="bold", highlight=False)
-    lines = report.render_text(build_report(store, newest))
+    lines = render_terminal(report.document_for(build_report(store, newest)))
     print_coloured((line if len(line) <= COLUMNS else line[: COLUMNS - 1] + "…" for line in lines), recorder)
     # The reader's own monospaced font will do: a picture must not fetch anything.
     svg = re.sub(r"@font-face \{.*?\}", "", recorder.export_svg(title="proctor"), flags=re.DOTALL)

@@ -14,7 +14,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from proctor.model import Case, Score, SplitRule, Suite, Trial
+from proctor.model import Case, SplitRule, Suite, Trial
 
 SEALED_REASON = "sealed; --reveal shows it"
 """Replaces the reason in a sealed trial."""
@@ -87,14 +87,13 @@ def seal_trial(trial: Trial) -> Trial:
     return replace(
         trial,
         output=None,
-        scores=tuple(_seal_score(score) for score in trial.scores),
+        scores=tuple(
+            # A label can say what was expected, as in `contains-Paris`.
+            replace(score, name=score.grader, reason="", entries=(), judgments=(), details={})
+            for score in trial.scores
+        ),
         failure=None if failure is None else replace(failure, message=SEALED_REASON),
     )
-
-
-def _seal_score(score: Score) -> Score:
-    # A label can say what was expected, as in `contains-Paris`.
-    return replace(score, name=score.grader, reason="", entries=(), judgments=(), details={})
 
 
 def seal_case(case: Case) -> Case:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -90,19 +90,30 @@ def find_price(
     return None
 
 
-def read_usage(input_counts: tuple[Any, ...], output_counts: tuple[Any, ...], cached: Any = None) -> Usage:
-    """Returns the usage in a reply; `UNREADABLE_USAGE` if a count is not a whole number from 0 to 10⁹.
+def read_usage(
+    counts: Any, input_names: Iterable[str], output_names: Iterable[str], cached_name: str
+) -> Usage | None:
+    """Returns the usage in a reply; None if it reports none.
+
+    `UNREADABLE_USAGE` if it is not an object, or a count is not a whole number from 0 to 10⁹.
 
     Args:
-        input_counts: the counts that add up to the input; None counts as 0.
-        output_counts: the counts that add up to the output.
-        cached: the cached part of the input.
+        counts: the counts by the names of the reply's format.
+        input_names: the counts that add up to the input; one that is missing or null counts as 0.
+        output_names: the counts that add up to the output.
+        cached_name: the cached part of the input.
     """
-    if not all(count is None or _is_count(count) for count in (*input_counts, *output_counts, cached)):
+    if counts is None:
+        return None
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    inputs, outputs = ([counts.get(name) for name in names] for names in (input_names, output_names))
+    cached = counts.get(cached_name)
+    if not all(count is None or _is_count(count) for count in (*inputs, *outputs, cached)):
         return UNREADABLE_USAGE
     return Usage(
-        input_tokens=sum(count or 0 for count in input_counts),
-        output_tokens=sum(count or 0 for count in output_counts),
+        input_tokens=sum(count or 0 for count in inputs),
+        output_tokens=sum(count or 0 for count in outputs),
         cached_tokens=cached or 0,
     )
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from proctor.model import Case, GraderResult, JudgeRule, Judgment, Output, PassRule, Problem, Prompt, Suite
 from proctor.store_protocol import AnswerCache as AnswerCache
+from proctor.store_protocol import CaseHead as CaseHead
 from proctor.store_protocol import CaseInRun as CaseInRun
 from proctor.store_protocol import PriorAnswer as PriorAnswer
 from proctor.store_protocol import SameCaseRun as SameCaseRun
@@ -23,6 +24,7 @@ from proctor.store_protocol import SavedSuite as SavedSuite
 from proctor.store_protocol import Store as Store
 from proctor.store_protocol import StoredCase as StoredCase
 from proctor.store_protocol import StoredLabel as StoredLabel
+from proctor.store_protocol import StoredTotals as StoredTotals
 from proctor.store_protocol import StoredTrial as StoredTrial
 from proctor.store_protocol import StoreFault as StoreFault
 from proctor.store_protocol import StoreHealth as StoreHealth
@@ -164,6 +166,10 @@ class Dialect:
     """Whether its regular expressions are JavaScript's."""
     keeps_origin: ClassVar[bool] = False
     """Whether it can store a suite's former format (`ORIGIN_NOTES`)."""
+    reader: ClassVar[str] = ""
+    """The function that reads its files, as `module:function`; empty if `read` is overridden."""
+    types: ClassVar[str] = ""
+    """Its names of assertion types, as `module:attribute`; empty if it has none."""
     renderer: ClassVar[str] = ""
     """Its `Renderer`, as `module:function`; empty if the format is only read."""
     output_ending: ClassVar[str] = ".jsonl"
@@ -181,7 +187,10 @@ class Dialect:
         The caller sets the header's `case_count` and `digest`. A case with an error is reported as a problem
         and not yielded; nothing else is left out.
         """
-        raise NotImplementedError
+        if not self.reader:
+            raise NotImplementedError
+        items: Iterator[Suite | CaseAtLine | Problem] = _load_attribute(self.reader)(source)
+        return items
 
     def may_be_suite(self, source: SuiteSource) -> bool:  # noqa: ARG002
         """Returns whether a file with one of its extensions may be a suite, not some program's settings."""
@@ -202,7 +211,8 @@ class Dialect:
 
     def assertion_types(self) -> Collection[str]:
         """Returns the format's names of assertion types, which as labels say no more than the grader."""
-        return ()
+        types: Collection[str] = _load_attribute(self.types) if self.types else ()
+        return types
 
     def settings(self) -> tuple[DialectSetting, ...]:
         """What projects may say in `proctor.toml` about the reading of its files."""
@@ -210,9 +220,14 @@ class Dialect:
 
     def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
         """Writes a suite with the dialect's `renderer`, which must be set."""
-        module, _, function = self.renderer.partition(":")
-        render: Renderer = getattr(import_module(module), function)
+        render: Renderer = _load_attribute(self.renderer)
         return render(suite, cases, lossy=lossy)
+
+
+def _load_attribute(path: str) -> Any:
+    """Returns what `module:attribute` names; the module is imported now, as most runs use another dialect."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
 
 
 # --- graders -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, HoldoutAccess, Label, Message, Run, Suite, Trial, Verdict
 
 
 class StoredTrial(Struct, frozen=True, gc=False):
@@ -18,11 +18,31 @@ class StoredTrial(Struct, frozen=True, gc=False):
     verdict: Verdict | None
 
 
+class StoredTotals(Struct, frozen=True, gc=False):
+    """The totals of a run, which the store does not look into."""
+
+    body: bytes | None
+    """None if none are stored, or trials were saved since."""
+    key: int
+    """Identifies the run: another one that is stored under its id later has another key."""
+    changes: int
+    """A number that grows when trials of the run are saved."""
+
+
 class StoredCase(Struct, frozen=True, gc=False):
     """A case as stored, with the digest of what is sent for it."""
 
     case: Case
     sent_digest: str
+
+
+class CaseHead(Struct, frozen=True, gc=False):
+    """What lists of trials show of a case, and search."""
+
+    id: str
+    input: tuple[Message, ...] = ()
+    tags: tuple[str, ...] = ()
+    category: str | None = None
 
 
 class TrialUpdate(Struct, frozen=True, gc=False):
@@ -206,12 +226,24 @@ class Store(Protocol):
     def save_trial(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
         """Saves a finished trial; a second one for the same case and repeat is ignored."""
 
-    def update_run(self, run: Run, *, wait: bool = True) -> None:
+    def update_run(self, run: Run, *, wait: bool = True, totals: bytes | None = None) -> None:
         """Saves the current state of a run, after all trials so far.
 
         Args:
             run: the run.
             wait: whether to return only when it is durable; otherwise call `flush`.
+            totals: the totals of all of its trials, if they are known.
+        """
+
+    def totals(self, run_id: str) -> StoredTotals:
+        """Returns the stored totals of a run."""
+
+    def save_totals(self, run_id: str, totals: StoredTotals) -> None:
+        """Saves the totals of a run if it has not changed since and the store can be written right now.
+
+        Args:
+            run_id: the run.
+            totals: its totals, with `changes` as they were before its trials were read.
         """
 
     def flush(self, timeout_s: float | None = None) -> bool:
@@ -241,6 +273,25 @@ class Store(Protocol):
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """Yields a run's trials in suite order, without holding them all."""
+
+    def trial_places(
+        self,
+        run_id: str,
+        verdicts: Collection[str] = (),
+        after: tuple[int, int] | None = None,
+        limit: int = 50,
+        *,
+        back: bool = False,
+    ) -> list[tuple[int, int]]:
+        """Returns the positions and repeats of some finished trials of a run, in suite order.
+
+        Args:
+            run_id: the run.
+            verdicts: the stored verdicts that they may have; none stands for all.
+            after: begins after this position and repeat, or at the end of the run.
+            limit: returns at most so many.
+            back: goes towards the beginning of the suite.
+        """
 
     def get_progress(self, run_id: str) -> tuple[int, int]:
         """Returns the number of stored trials of a run and the turn of the last, or 0. Fast for any run."""
@@ -295,6 +346,9 @@ class Store(Protocol):
 
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """Yields the cases of a suite's content from a position on, in order, without holding them all."""
+
+    def case_heads(self, content: str) -> Iterator[CaseHead]:
+        """Yields all cases of a suite's content as `cases` does, but reads only what lists show of them."""
 
     def find_prior_answers(
         self, sent_digest: str, target_digest: str, run_id: str | None = None

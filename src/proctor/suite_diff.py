@@ -153,15 +153,15 @@ def diff_values(old: Any, new: Any, field: str = "") -> Iterator[FieldChange]:
         for name in old | new:
             inner = name if name.isidentifier() else f'"{name}"'
             yield from diff_values(old.get(name), new.get(name), f"{field}.{inner}" if field else inner)
-    elif isinstance(old, list) and isinstance(new, list) and _has_parts(old, new):
+    elif (
+        isinstance(old, list)
+        and isinstance(new, list)
+        and any(isinstance(item, dict | list) for item in (*old, *new))
+    ):
         for place, (was, is_) in enumerate(zip_longest(old, new)):
             yield from diff_values(was, is_, f"{field}[{place}]")
     elif encode(old) != encode(new):  # as JSON, since 1, 1.0 and true are equal here
         yield FieldChange(field, old, new)
-
-
-def _has_parts(*lists: list[Any]) -> bool:
-    return any(isinstance(item, dict | list) for items in lists for item in items)
 
 
 def _longest_ascending_length(places: Iterable[int]) -> int:

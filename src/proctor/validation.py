@@ -6,15 +6,15 @@ limits come from the caller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from proctor.errors import suggestion
 from proctor.model import Problem, UnreadableRow
 
 _ABSENT: Final = object()
-_KINDS: Final = {
+_KINDS: Final[dict[type, str]] = {
     str: "text",
     bool: "a boolean",
     int: "a number",
@@ -22,6 +22,10 @@ _KINDS: Final = {
     list: "a list",
     dict: "an object",
 }
+
+T = TypeVar("T")
+NumberLimit = tuple[str, Callable[[float], bool]]
+"""The allowed range, as the end of an error message, and the predicate that checks it."""
 
 
 # --- problems ----------------------------------------------------------------------------------------------
@@ -77,6 +81,16 @@ class ProblemLog:
     def warn(self, code: str, message: str, field: str | None = None, *, line: int | None = None) -> None:
         """Adds a warning."""
         self._add("warning", code, self._prefixed(message), field, line)
+
+    def extend(self, other: ProblemLog) -> None:
+        """Adds the problems of another log, whose errors exclude this row, too."""
+        self.problems += other.problems
+        self.has_errors = self.has_errors or other.has_errors
+
+    def report_wrong_type(self, field: str, value: Any, expected: str, line: int | None = None) -> None:
+        """Adds an error for a value of the wrong type, with the value and what is expected."""
+        message = f"`{field}` is {quote_value(value)}, {json_type(value)}; it must be {expected}."
+        self.error("wrong-type", message, field, line=line)
 
     def has_error_at(self, field: str) -> bool:
         """Returns whether a field, or something inside it, already has an error."""
@@ -170,8 +184,8 @@ class FieldReader:
         return name in self._remaining
 
     def drop_null(self, *names: str) -> None:
-        """Removes these fields if they are null, as if they were not written."""
-        for name in names:
+        """Removes these fields, or any field if none is named, if they are null: as if not written."""
+        for name in names or tuple(self._remaining):
             if self._remaining.get(name, _ABSENT) is None:
                 del self._remaining[name]
 
@@ -179,14 +193,22 @@ class FieldReader:
         """Returns the value unchecked; None if it is absent."""
         return self._remaining.pop(name, None)
 
-    def text(self, name: str) -> str | None:
-        """Returns a text, or None if it is absent."""
+    def peek(self, name: str) -> Any:
+        """Returns the value without reading it; None if it is absent."""
+        return self._remaining.get(name)
+
+    def instance(self, name: str, kind: type[T]) -> T | None:
+        """Returns a value of a type of JSON as it is, or None if it is absent."""
         value: Any = self._remaining.pop(name, _ABSENT)
-        if isinstance(value, str):
+        if isinstance(value, kind):
             return value
         if value is not _ABSENT:
-            self.report_wrong_type(name, value, "text")
+            self.report_wrong_type(name, value, _KINDS[kind])
         return None
+
+    def text(self, name: str) -> str | None:
+        """Returns a text, or None if it is absent."""
+        return self.instance(name, str)
 
     def required_text(self, name: str) -> str:
         """Returns a text that is required and must not be blank."""
@@ -200,6 +222,10 @@ class FieldReader:
         else:
             self.report_wrong_type(name, value, "text")
         return ""
+
+    def non_blank_text(self, name: str) -> str | None:
+        """Returns a text that is not blank, or None if the field is absent."""
+        return self.required_text(name) or None if name in self._remaining else None
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
         """Returns one of the choices; required."""
@@ -222,7 +248,7 @@ class FieldReader:
         self.report_wrong_type(name, value, "true or false")
         return default
 
-    def integer(self, name: str, *, least: int = 0) -> int | None:
+    def integer(self, name: str, least: int = 0) -> int | None:
         """Returns a whole number of at least `least`, or None if it is absent; true and 2.0 are errors."""
         value: Any = self._remaining.pop(name, _ABSENT)
         if type(value) is int and value >= least:
@@ -240,6 +266,14 @@ class FieldReader:
             self.report_wrong_type(name, value, "a number")
         return None
 
+    def limited_number(self, name: str, limit: NumberLimit, code: str = "bad-number") -> float | None:
+        """Returns a number within the limit, or None if it is absent; `code` is that of a number outside."""
+        value = self.number(name)
+        if value is None or limit[1](value):
+            return None if value is None else float(value)
+        self.error(code, name, f"is {value}; it must be {limit[0]}.")
+        return None
+
     def texts(self, name: str) -> tuple[str, ...]:
         """Returns a list of texts; empty if it is absent."""
         value: Any = self._remaining.pop(name, _ABSENT)
@@ -255,18 +289,36 @@ class FieldReader:
 
     def object(self, name: str) -> FieldReader | None:
         """Returns a reader of a nested object, or None if it is absent."""
-        value: Any = self._remaining.pop(name, _ABSENT)
-        if isinstance(value, dict):
-            return FieldReader(value, self.problem_log, f"{self._prefix}{name}.")
-        if value is not _ABSENT:
-            self.report_wrong_type(name, value, "an object")
-        return None
+        value: Any = self.instance(name, dict)
+        return None if value is None else FieldReader(value, self.problem_log, f"{self._prefix}{name}.")
+
+    def items(self, name: str, values: Iterable[Any], expected: str) -> Iterator[FieldReader]:
+        """Yields a reader of each object in a list, the value of a field; anything else in it is an error."""
+        for place, item in enumerate(values):
+            field = f"{name}[{place}]"
+            if isinstance(item, dict):
+                yield FieldReader(item, self.problem_log, f"{self._prefix}{field}.")
+            else:
+                self.report_wrong_type(field, item, expected)
 
     def required_object(self, name: str, expected: str) -> FieldReader | None:
         """Returns a reader of a required nested object; `expected` describes it."""
         if name not in self._remaining:
             self.report_missing(name, expected)
         return self.object(name)
+
+    def values(self, table: Iterable[FieldSpec]) -> dict[str, Any]:
+        """Returns the values of the fields of a table by their destinations.
+
+        Left out are those that are absent, and those at their defaults.
+        """
+        values: dict[str, Any] = {}
+        for field in table:
+            if field.name in self._remaining or field.required:
+                value = field.read(self, field.name, *field.args)
+                if value is not None and value != field.default:
+                    values[field.to] = value
+        return values
 
     def remaining_names(self) -> list[str]:
         """Returns the names of the fields that were not read yet."""
@@ -287,3 +339,36 @@ class FieldReader:
                 self._prefix + name,
                 line=self.line_for(name),
             )
+
+
+class FieldSpec:
+    """A row of a table of fields: how a field is read, and where its value goes."""
+
+    __slots__ = ("args", "default", "name", "read", "required", "to")
+
+    def __init__(
+        self,
+        name: str,
+        read: Callable[..., Any],
+        *args: Any,
+        to: str | None = None,
+        default: Any = None,
+        required: bool = False,
+    ) -> None:
+        """Describes a field.
+
+        Args:
+            name: the field.
+            read: a getter of `FieldReader`, or a function like one: it takes the reader, the name and `args`,
+                adds the problems, and returns the value, or None.
+            args: what the getter takes besides, such as the choices.
+            to: the destination of the value; by default the name.
+            default: a value that is left out.
+            required: whether the getter is called for an absent field, too, which it then reports.
+        """
+        self.name = name
+        self.read = read
+        self.args = args
+        self.to = name if to is None else to
+        self.default = default
+        self.required = required

@@ -6,9 +6,12 @@ Verdicts are computed from trials whenever they are needed; a stored verdict is 
 from __future__ import annotations
 
 from array import array
+from bisect import insort
 from collections.abc import Callable, Iterable
 from math import fsum
 from typing import Literal
+
+from msgspec import Struct, field
 
 from proctor.errors import ExitCode
 from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
@@ -19,6 +22,8 @@ PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
 _NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before any request was sent."""
+MAX_FIRST_FAILURES = 10
+"""A tally remembers this many cases that did not pass."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
 """The type of `Suite.repeats_rule`."""
 
@@ -145,13 +150,14 @@ class CaseRepeats:
         return Verdict.PASS if reaches(score, threshold) else Verdict.FAIL
 
 
-class Counts:
+class Counts(Struct):
     """The number of trials by verdict, of a run or of a part of it."""
 
-    __slots__ = ("cases", "errors", "failed", "passed", "unscored")
-
-    def __init__(self) -> None:
-        self.passed = self.failed = self.errors = self.unscored = self.cases = 0
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    unscored: int = 0
+    cases: int = 0
 
     def add(self, verdict: Verdict, *, first: bool) -> None:
         """Counts one trial; `first` marks the first repeat of its case."""
@@ -198,15 +204,16 @@ class Counts:
         return wilson(min(rate * cases, cases), cases)
 
 
-class UsageTotal:
+class UsageTotal(Struct):
     """The number, tokens and cost of calls to a run's target, or to all of its judges."""
 
-    __slots__ = ("_unknown", "cached", "calls", "input_tokens", "least_cost_usd", "output_tokens")
-
-    def __init__(self) -> None:
-        self.calls = self.cached = self.input_tokens = self.output_tokens = 0
-        self.least_cost_usd = 0.0
-        self._unknown = False
+    calls: int = 0
+    cached: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    least_cost_usd: float = 0.0
+    """The cost of the calls whose cost is known."""
+    has_unknown_cost: bool = False
 
     def add(self, call: Output | Judgment) -> None:
         """Counts one call; an answer from the cache adds neither tokens nor cost."""
@@ -218,28 +225,27 @@ class UsageTotal:
             self.input_tokens += call.usage.input_tokens
             self.output_tokens += call.usage.output_tokens
         if call.cost_usd is None:
-            self._unknown = True
+            self.has_unknown_cost = True
         else:
             self.least_cost_usd += call.cost_usd
 
     @property
     def cost_usd(self) -> float | None:
         """The total cost in US dollars; None if one price is unknown."""
-        return None if self._unknown else self.least_cost_usd
+        return None if self.has_unknown_cost else self.least_cost_usd
 
 
-class JudgeStats:
+class JudgeStats(Struct):
     """The judges of a run: their prompts, their agreement, and the trials that they decided alone."""
 
-    __slots__ = ("judged_counts", "panels", "prompts", "unanimous")
-
-    def __init__(self) -> None:
-        self.prompts: dict[str, set[str]] = {}
-        """The digests of the prompts, by the judge's name."""
-        self.judged_counts = Counts()
-        """The trials in which judges decided every assertion that counts."""
-        self.panels = self.unanimous = 0
-        """The number of scores with several readable judgments, and how many of these are unanimous."""
+    prompts: dict[str, set[str]] = field(default_factory=dict)
+    """The digests of the prompts, by the judge's name."""
+    judged_counts: Counts = field(default_factory=Counts)
+    """The trials in which judges decided every assertion that counts."""
+    panels: int = 0
+    """The number of scores with several readable judgments."""
+    unanimous: int = 0
+    """The number of these on which all judgments agree."""
 
     def add(self, trial: Trial, verdict: Verdict) -> None:
         """Adds one finished trial with its verdict."""
@@ -256,6 +262,31 @@ class JudgeStats:
                 counting = True
         if alone:
             self.judged_counts.add(verdict, first=trial.repeat == 0)
+
+
+class TallyState(Struct, kw_only=True):
+    """The numbers of a `Tally`, which has fields of the same names."""
+
+    all: Counts
+    cases: Counts | None
+    splits: dict[str, Counts]
+    categories: dict[str, Counts]
+    tags: dict[str, Counts]
+    asked_count: int
+    graded_count: int
+    reused_count: int
+    cached_count: int
+    answer_count: int
+    target_usage: UsageTotal
+    judge_usage: UsageTotal
+    judge_stats: JudgeStats
+    graders: set[str]
+    refused_params: set[str]
+    models: set[str]
+    score_sum: float
+    score_count: int
+    first_failures: list[int]
+    latency_summary: dict[str, float | None]
 
 
 class Tally:
@@ -281,18 +312,43 @@ class Tally:
         self.splits: dict[str, Counts] = {}
         self.categories: dict[str, Counts] = {}
         self.tags: dict[str, Counts] = {}
-        self.asked_count = self.graded_count = self.reused_count = self.cached_count = 0
+        self.asked_count = self.graded_count = self.reused_count = self.cached_count = self.answer_count = 0
         self.target_usage = UsageTotal()
         """The usage of the target, without judges."""
         self.judge_usage = UsageTotal()
         self.judge_stats = JudgeStats()
+        self.graders: set[str] = set()
+        """The names of the graders that graded any answer."""
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
         self.latencies_ms = array("d")
-        """The latency of every answer, in the order of counting."""
-        self._split_latencies: dict[str, tuple[float, int]] = {}
-        self._score_sum = 0.0
-        self._score_count = 0
+        """The latency of every answer, in the order of counting; empty in a restored tally."""
+        self.costs_usd = array("d")
+        """The known costs of answers, as `latencies_ms`."""
+        self.score_sum = 0.0
+        self.score_count = 0
+        self.first_failures: list[int] = []
+        """The first positions, in suite order, with a result that is not PASS."""
+        self.latency_summary: dict[str, float | None] | None = None
+        """What `latency_ms` returns, in a restored tally."""
+
+    @classmethod
+    def for_run(cls, run: Run) -> Tally:
+        """Returns an empty tally for the trials of a run."""
+        return cls(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
+
+    @classmethod
+    def restore(cls, run: Run, state: TallyState) -> Tally:
+        """Returns a tally with the numbers of an earlier one; nothing can be added to it."""
+        tally = cls.for_run(run)
+        for name in state.__struct_fields__:
+            setattr(tally, name, getattr(state, name))
+        return tally
+
+    def state(self) -> TallyState:
+        """Returns the numbers, which can be stored; `restore` does the reverse."""
+        numbers = {name: getattr(self, name) for name in TallyState.__struct_fields__}
+        return TallyState(**numbers | {"latency_summary": self.latency_ms()})
 
     def add(self, trial: Trial, case: Case, *, kept: bool = False) -> Verdict:
         """Counts one finished trial and returns its verdict.
@@ -311,20 +367,30 @@ class Tally:
         else:
             self._count_case(trial, case, verdict, rule)
         if (score := trial_score(trial)) is not None:
-            self._score_sum += score
-            self._score_count += 1
+            self.score_sum += score
+            self.score_count += 1
+        for graded in trial.scores:
+            self.graders.add(graded.grader)
         if trial.scores and not kept:
             self.graded_count += 1
         self._count_output(trial, kept=kept)
         return verdict
 
     def _count_parts(self, trial: Trial, case: Case, verdict: Verdict, *, first: bool) -> None:
+        if verdict is not Verdict.PASS:
+            self._note_failure(trial.position)
         if trial.split is not None:
             _group_counts(self.splits, trial.split).add(verdict, first=first)
         if case.category is not None:
             _group_counts(self.categories, case.category).add(verdict, first=first)
         for tag in case.tags:
             _group_counts(self.tags, tag).add(verdict, first=first)
+
+    def _note_failure(self, position: int) -> None:
+        first = self.first_failures
+        if (len(first) < MAX_FIRST_FAILURES or position < first[-1]) and position not in first:
+            insort(first, position)
+            del first[MAX_FIRST_FAILURES:]
 
     def _count_case(self, trial: Trial, case: Case, verdict: Verdict, rule: PassRule) -> None:
         repeats = self._open_cases.get(trial.position) or CaseRepeats(rule)
@@ -353,10 +419,10 @@ class Tally:
             for score in trial.scores:
                 for judgment in score.judgments:
                     self.judge_usage.add(judgment)
+        self.answer_count += 1
         self.latencies_ms.append(output.latency_ms)
-        if trial.split is not None:
-            latency_sum, count = self._split_latencies.get(trial.split, (0.0, 0))
-            self._split_latencies[trial.split] = (latency_sum + output.latency_ms, count + 1)
+        if output.cost_usd is not None:
+            self.costs_usd.append(output.cost_usd)
         if output.refused_params:
             self.refused_params.update(output.refused_params)
         if output.model is not None:
@@ -370,7 +436,7 @@ class Tally:
     @property
     def target_cost_usd(self) -> float | None:
         """The cost of the target; None if one price is unknown, and before any answer."""
-        return self.target_usage.cost_usd if self.latencies_ms else None
+        return self.target_usage.cost_usd if self.answer_count else None
 
     @property
     def known_cost_usd(self) -> float | None:
@@ -386,10 +452,12 @@ class Tally:
     @property
     def mean_score(self) -> float | None:
         """The mean score of the trials that have one."""
-        return self._score_sum / self._score_count if self._score_count else None
+        return self.score_sum / self.score_count if self.score_count else None
 
     def latency_ms(self) -> dict[str, float | None]:
         """Returns the median, the 95 % point and the mean of the latencies."""
+        if self.latency_summary is not None:
+            return self.latency_summary
         latencies = sorted(self.latencies_ms)
         mean = sum(latencies) / len(latencies) if latencies else None
         return {"p50": quantile(latencies, 0.5), "p95": quantile(latencies, 0.95), "mean": mean}

@@ -141,20 +141,14 @@ def _load(text: str) -> Any:
         node = loader.get_single_node()
     except yaml.reader.ReaderError as error:
         line = data.count(b"\n", 0, error.position) + 1
-        raise YamlError(
-            f"The character U+{_code_point(error):04X} is not allowed in YAML; remove it.", line
-        ) from None
+        code = ord(error.character) if isinstance(error.character, str) else int(error.character)
+        raise YamlError(f"The character U+{code:04X} is not allowed in YAML; remove it.", line) from None
     except yaml.MarkedYAMLError as error:
         raise _explain(text, error) from None
     finally:
         loader.dispose()
     originals = {private: end for end, private in replacements.items()}
     return None if node is None else _Constructor(len(text) + MAX_NODES, originals).construct(node, 0)
-
-
-def _code_point(error: Any) -> int:
-    """Returns the code of a character that is not allowed in YAML."""
-    return ord(error.character) if isinstance(error.character, str) else int(error.character)
 
 
 def _explain(text: str, error: Any) -> YamlError:
@@ -254,7 +248,8 @@ class _Constructor:
             raise _too_deep(line)
         if id(node) in self._open:
             raise YamlError("An alias stands inside what it is an alias of.", line)
-        _check_tag(node.tag, kind, line)
+        if node.tag != (_SEQ if kind == "sequence" else _MAP):
+            raise _unknown_tag(node.tag, line)
         self._open.add(id(node))
         collection = (
             self._construct_list(node, line, depth)
@@ -312,11 +307,6 @@ def _merged_objects(value: Any, line: int) -> list[YamlMap]:
             "The merge key `<<` takes an object or a list of objects. Write the fields out.", line
         )
     return objects
-
-
-def _check_tag(tag: str, kind: str, line: int) -> None:
-    if tag != (_SEQ if kind == "sequence" else _MAP):
-        raise _unknown_tag(tag, line)
 
 
 def _unknown_tag(tag: str, line: int) -> YamlError:

@@ -254,16 +254,6 @@ def test_a_path_that_is_no_bundle_and_a_run_that_is_none_are_told(proctor: Proct
     assert proctor("certify", "s.jsonl", "--no-sign").code == 4
 
 
-def test_a_suite_whose_name_has_markup_makes_no_markup(proctor: Proctor, suite: Proctor) -> None:
-    name = '"><script>alert(1)<!--&amp; [x](y) `.jsonl'.replace("/", "")
-    proctor("run", suite(*CASES, name=name), "--target", "echo", "--holdout", "0.5", "-q")
-    assert proctor("certify", "last", "-o", "b.svg", "-o", "c.md", "-o", "c.json").code == 0
-    root = ElementTree.fromstring(Path("b.svg").read_text(encoding="utf-8"))
-    assert "<script>" in next(one.text or "" for one in root.iter(f"{SVG}text"))
-    assert not list(root.iter(f"{SVG}script"))
-    assert "<script>" not in Path("c.md").read_text(encoding="utf-8")
-
-
 # --- a target ----------------------------------------------------------------------------------------------
 
 

@@ -70,7 +70,7 @@ def test_a_judge_is_measured_printed_and_written(
     assert agreement == {"count": 40, "of": 50, "rate": 0.8, "ci95": [0.67, 0.888]}
     assert [one["case_id"] for one in data["differences"]] == [f"t{n}" for n in range(25, 35)]
     page = (folder / "j.md").read_text(encoding="utf-8")
-    assert "| agrees with people | 40 | 50 | 80.0% | 67–89% |" in page
+    assert "| agrees with people | 40/50 | 80.0% | 67–89% |" in page
     assert (folder / "j.svg").read_text(encoding="utf-8").startswith("<svg")
 
 

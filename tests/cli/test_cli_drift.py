@@ -410,23 +410,6 @@ def test_the_files_say_the_same(proctor: Proctor, asked: Proctor, nights: Days) 
     assert [word for word in words if word not in drawing] == []
 
 
-def test_no_name_breaks_a_file(proctor: Proctor, suite: Proctor) -> None:
-    odd = "<b>|*x*\x1b[31m\b\u202e"
-    named = {"targets": [{"name": odd, "target": "scripted:a.jsonl"}]}
-    Path("targets.yaml").write_text(yaml.safe_dump(named), encoding="utf-8")
-    name = suite(*map(case, range(3)), name="<script>|`.jsonl")
-    for model in ("m-1", odd):
-        Path("a.jsonl").write_text(json.dumps({"*": {"text": "yes", "model": model}}), encoding="utf-8")
-        proctor("run", name, "--target", odd, "--quiet")
-    told = proctor("drift", "-o", "d.md", "-o", "d.svg")
-    assert told.code == 0
-    markdown, drawing = (Path(file).read_text("utf-8") for file in ("d.md", "d.svg"))
-    for text in (told.out, markdown, drawing):
-        assert not {"\x1b", "\b", "\u202e"} & set(text)
-    assert markdown.startswith("# \\<script\\>\\|\\` v1 on \\<b\\>\\|\\*x\\*")
-    ET.fromstring(drawing)
-
-
 def keys_of(thing: Any) -> set[str]:
     if isinstance(thing, list):
         return set().union(*map(keys_of, thing))

@@ -8,17 +8,23 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from markdown_it import MarkdownIt
 
 from proctor.cli.main import COMMANDS
 from proctor.reports import REPORTS
 from support.cli import Proctor
-from support.hostile_texts import EVIL, FORGED, HOSTILE_TEXTS, raw_characters, terminal_faults
+from support.hostile_texts import (
+    EVIL,
+    FORGED,
+    HOSTILE_TEXTS,
+    html_faults,
+    markdown_faults,
+    raw_characters,
+    terminal_faults,
+)
 
 pytestmark = pytest.mark.fuzz
 
@@ -241,53 +247,6 @@ REFUSED = ("wrong.jsonl", "labels", "agentv", "agentv/", "ai_tester", "new")
 
 
 # --- who reads it ------------------------------------------------------------------------------------------
-
-_OUR_HTML = re.compile(r"<!-- -->|</?(?:details|summary|b|code|div|sub)>")
-_AUTOLINK = re.compile(
-    r"(?i)(?:https?|ftp)://|mailto:|\bwww\.|(?<!\w)@\w|[\w.]@[\w-]+\.\w|(?<!\w)#\d|\bGH-\d"
-)
-"""What GitHub links by itself within a text."""
-
-
-def markdown_faults(text: str) -> Iterator[str]:
-    """Markup of foreign text, in what a renderer makes of a page."""
-    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text):
-        for part in (token, *(token.children or ())):
-            if part.type in ("link_open", "image"):
-                address = str(part.attrGet("href") or part.attrGet("src"))
-                if EVIL in address:
-                    yield f"a link to {address!r}"
-            elif part.type in ("html_block", "html_inline") and (rest := _OUR_HTML.sub("", part.content)):
-                yield from html_faults(part.content) if part.type == "html_block" else [f"HTML {rest!r}"]
-            elif part.type == "text" and (link := _AUTOLINK.search(part.content)):
-                yield f"a link that GitHub makes of {part.content[max(0, link.start() - 9) :][:40]!r}"
-            elif part.type == "inline" and part.content.startswith(FORGED):
-                yield f"a forged paragraph {part.content[:60]!r}"
-    yield from raw_characters(text)
-
-
-class _Page(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.faults: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("script", "iframe", "img", "object", "embed", "evil-element", "textarea"):
-            data = dict(attrs).get("src") or ""
-            if not data.startswith("data:image/svg+xml;base64,"):
-                self.faults.append(f"an element <{tag}> {attrs}")
-        for name, value in attrs:
-            if name.startswith(("on", "evil")) or "javascript:" in (value or "").casefold():
-                self.faults.append(f"an attribute {name}={value!r}")
-            if name in ("href", "src", "action", "srcset", "style") and EVIL in (value or ""):
-                self.faults.append(f"an address {value!r}")
-
-
-def html_faults(text: str) -> list[str]:
-    """Elements and attributes that foreign text made."""
-    return [*_Page(text).faults, *raw_characters(text)]
 
 
 def xml_faults(text: str) -> list[str]:

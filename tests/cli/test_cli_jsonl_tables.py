@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from proctor.cli.jsonl_tables import Table, as_text
 from support.cli import Proctor
 from support.waiting import PATIENCE_S
 
@@ -71,32 +70,3 @@ def test_utf_16_is_named(proctor: Proctor, folder: Path, command: str) -> None:
     told = proctor(command, "x.jsonl")
     assert told.code == 5
     assert "x.jsonl:1: warning: The file is UTF-16. Save it as UTF-8." in told.err
-
-
-TABLE = Table(
-    "",
-    [["", "模型", "model with quite a name", "n"], ["é e\u0301 一", "1", "2", "3"], ["a", "10", "20", "30"]],
-)
-
-
-def test_columns_line_up_whatever_the_letters() -> None:
-    assert list(as_text([TABLE])) == [
-        "        模型  model with quite a name   n",
-        "é e\u0301 一     1                        2   3",
-        "a         10                       20  30",
-    ]
-
-
-def test_on_a_terminal_columns_that_do_not_fit_stand_below() -> None:
-    assert list(as_text([TABLE], 35)) == [
-        "        模型",
-        "é e\u0301 一     1",
-        "a         10",
-        "",
-        "        model with quite a name   n",
-        "é e\u0301 一                        2   3",
-        "a                            20  30",
-    ]
-    wide = Table("", [["", "a" * 30 + "b" * 30], ["x", "1"]])
-    assert next(as_text([wide], 80)).strip() == f"{'a' * 19}…{'b' * 20}"
-    assert next(as_text([wide])).strip() == "a" * 30 + "b" * 30

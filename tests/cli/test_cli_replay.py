@@ -80,17 +80,6 @@ def test_files_say_the_same(proctor: Proctor, bundle: str, folder: Path, ending:
     )
 
 
-def test_markdown_shows_names_as_they_are(
-    proctor: Proctor, suite: Callable[..., str], target: Callable[..., str], folder: Path
-) -> None:
-    name = "<b>|`x`\n# y"
-    proctor("run", suite({"id": name, "input": "?", "expected": "?"}), "-t", "echo", "--quiet")
-    proctor("attest", "last", "-o", "m.zip")
-    proctor("replay", "m.zip", "-t", target(**{"*": "other"}), "-o", "m.md", "--quiet")
-    text = (folder / "m.md").read_text(encoding="utf-8")
-    assert "* \\<b\\>\\|\\`x\\` \\# y\n" in text
-
-
 @pytest.mark.slow
 def test_what_cannot_be_asks_nobody(proctor: Proctor, bundle: str) -> None:
     before = proctor("runs", "list").out

@@ -420,6 +420,7 @@ def test_a_run_that_was_cut_short_says_what_is_missing(proctor: Proctor, half: s
     run_id = proctor("run", half, "--target", "echo", "--json").run["run"]
     with closing(sqlite3.connect(folder / ".proctor" / "proctor.db")) as db, db:
         db.execute("DELETE FROM trials WHERE position >= 7")
+        db.execute("DELETE FROM totals")
         db.execute("UPDATE runs SET body = replace(CAST(body AS TEXT), '\"finished\"', '\"running\"')")
     assert "3 of 10 trials are missing" in proctor("runs", "show", run_id).out
     assert proctor("runs", "show", run_id, "--json").run["exit_code"] == 2

@@ -32,9 +32,8 @@ DIGEST = "sha256:" + "ab" * 32
 # --- suites ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_cases_come_back_as_they_were_and_in_their_order(store: Store, cases: list[Case]) -> None:
-    many = cases + [replace(cases[0], id=f"c{number}") for number in range(2500)]
+    many = cases + [replace(cases[0], id=f"c{number}") for number in range(300)]
     suite = save_cases(store, many)
     kept = list(store.cases(suite.content))
     assert [each.case for each in kept] == many
@@ -226,15 +225,6 @@ def test_a_run_of_cases_that_are_gone_cannot_begin(store: Store, begun: Make, ca
     with pytest.raises(StoreError, match="removed"):
         begun("late", suite=older)
     assert list(store.runs()) == []
-
-
-def test_a_deleted_run_leaves_nothing_for_a_new_one_of_its_id(store: Store, begun: Make) -> None:
-    begun("a")
-    store.save_trial("a", make_trial("old"), Verdict.PASS)
-    store.flush()
-    store.delete_run("a")
-    begun("a")
-    assert store.count_verdicts("a") == {}
 
 
 def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: Make) -> None:

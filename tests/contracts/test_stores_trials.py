@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
@@ -57,18 +58,6 @@ def test_trials_come_in_suite_order_whatever_the_order_of_their_arrival(store: S
     assert found == sorted(places)
 
 
-def test_a_second_record_of_the_same_trial_changes_nothing(store: Store, begun: Make) -> None:
-    begun()
-    store.save_trial("r1", make_trial("first"), Verdict.PASS)
-    store.save_trial("r1", make_trial("second"), Verdict.FAIL)
-    store.flush()
-    store.save_trial("r1", make_trial("third"), Verdict.ERROR)
-    store.save_output("r1", make_trial("fourth"))
-    (kept,) = store.trials("r1")
-    assert (kept.trial.output.text, kept.verdict) == ("first", Verdict.PASS)  # type: ignore[union-attr]
-    assert store.count_verdicts("r1") == {Verdict.PASS: 1}
-
-
 def test_cases_are_counted_once_for_all_of_their_repeats(store: Store, begun: Make) -> None:
     begun()
     assert store.count_finished_cases("r1") == 0
@@ -77,17 +66,6 @@ def test_cases_are_counted_once_for_all_of_their_repeats(store: Store, begun: Ma
     store.save_output("r1", make_trial("4", position=8))
     store.flush()
     assert store.count_finished_cases("r1") == 3
-
-
-def test_an_output_waits_without_a_verdict_until_its_trial_is_recorded(store: Store, begun: Make) -> None:
-    begun()
-    store.save_output("r1", make_trial("4"))
-    (waiting,) = store.trials("r1")
-    assert (waiting.trial, waiting.verdict) == (make_trial("4"), None)
-    assert store.count_verdicts("r1") == {None: 1}
-    store.save_trial("r1", make_trial("4", make_score(0.0)), Verdict.FAIL)
-    (done,) = store.trials("r1")
-    assert (done.trial, done.verdict) == (make_trial("4", make_score(0.0)), Verdict.FAIL)
 
 
 def test_an_output_and_its_trial_handed_over_together_end_as_the_trial(store: Store, begun: Make) -> None:
@@ -255,6 +233,7 @@ def test_the_first_record_of_a_trial_counts_and_until_then_the_last_output(
         for stored in store.trials("r1")
     }
     assert found == expected
+    assert store.count_verdicts("r1") == Counter(verdict for _, verdict in expected.values())
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ from proctor.dialects.agent_skills import DIALECT
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
-from proctor.model import Problem, Suite
-from proctor.protocols import CaseAtLine, SuiteSource
+from proctor.model import Case, Problem, Suite
+from support.suite_files import make_source, split_items
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 VALUES = st.recursive(
@@ -25,12 +24,8 @@ VALUES = st.recursive(
 )
 
 
-def read(value: Any) -> tuple[Suite, list[CaseAtLine], list[Problem]]:
-    data = json.dumps(value).encode()
-    items = list(DIALECT.read(SuiteSource(path="evals.json", read_lines=lambda: BytesIO(data))))
-    (suite,) = [item for item in items if isinstance(item, Suite)]
-    placed = [item for item in items if isinstance(item, CaseAtLine)]
-    return suite, placed, [item for item in items if isinstance(item, Problem)]
+def read(value: Any) -> tuple[Suite, list[Case], list[Problem]]:
+    return split_items(DIALECT.read(make_source(json.dumps(value), "evals.json")))
 
 
 def found(value: Any, path: str = "evals.json", indent: int | None = None) -> str:
@@ -69,17 +64,17 @@ def test_other_json_in_a_file_of_that_name_is_not(value: Any, dialect: str) -> N
 
 def test_statements_are_checked_each_by_itself_and_the_outcome_is_what_a_judge_reads() -> None:
     row = {"id": 7, "prompt": "x", "expected_output": " y ", "assertions": ["a"], "expectations": ["b", "c"]}
-    suite, (placed,), problems = read({"skill_name": "s", "evals": [row]})
-    (check,) = placed.case.assertions
+    suite, (case,), problems = read({"skill_name": "s", "evals": [row]})
+    (check,) = case.assertions
     assert [item["outcome"] for item in check.params["items"]] == ["a", "b", "c"]
-    assert (placed.case.id, placed.case.criteria, placed.case.expected) == ("7", "y", "y")
+    assert (case.id, case.criteria, case.expected) == ("7", "y", "y")
     assert (suite.pass_rule.threshold, problems) == (0.8, [])
 
 
 def test_whether_a_skill_is_to_be_used_is_a_check_and_needs_its_name() -> None:
     row = {"prompt": "x", "should_trigger": False}
-    _, (placed,), problems = read({"skill_name": "s", "evals": [row]})
-    assert [check.params for check in placed.case.assertions] == [{"skill": "s", "should_trigger": False}]
+    _, (case,), problems = read({"skill_name": "s", "evals": [row]})
+    assert [check.params for check in case.assertions] == [{"skill": "s", "should_trigger": False}]
     assert problems == []
     _, none, (problem,) = read({"evals": [row]})
     assert (none, problem.field) == ([], "should_trigger")
@@ -87,13 +82,13 @@ def test_whether_a_skill_is_to_be_used_is_a_check_and_needs_its_name() -> None:
 
 @pytest.mark.parametrize("value", [[], {}, {"evals": []}, {"evals": {}}, {"skill_name": "s"}, None, 3])
 def test_a_file_without_evals_is_an_error(value: Any) -> None:
-    suite, placed, problems = read(value)
-    assert (placed, suite.dialect) == ([], "agent_skills")
+    suite, cases, problems = read(value)
+    assert (cases, suite.dialect) == ([], "agent_skills")
     assert [problem.level for problem in problems] == ["error"]
 
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["id", "prompt", "files", "assertions", "should_trigger"]), VALUES))
 def test_an_eval_is_a_case_or_an_error(row: dict[str, Any]) -> None:
-    _, placed, problems = read({"skill_name": "s", "evals": [row]})
-    assert bool(placed) != any(problem.level == "error" for problem in problems)
+    _, cases, problems = read({"skill_name": "s", "evals": [row]})
+    assert bool(cases) != any(problem.level == "error" for problem in problems)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION, parse_assertions, reads_criteria
-from proctor.dialects.agentv.read.graders import PROMPT_VARIABLES
+from proctor.dialects.agentv.read.assertions import PROMPT_VARIABLES, parse_assertions, reads_criteria
+from proctor.dialects.agentv.write.assertions import render_assertion
 from proctor.errors import UsageError
-from proctor.validation import ProblemLog
 from proctor.graders import GRADERS
 from proctor.graders.judged import score
 from proctor.grading import build_grader
 from proctor.model import Assertion, Problem
 from proctor.protocols import SourceFile, SuiteSource
+from proctor.validation import ProblemLog
 from proctor.yaml12 import YamlList, YamlMap, load
 
 ENVIRON = {"GATE": "0.5", "YES": "true", "WHO": "strict", "DIR": "prompts", "MANY": "7"}
@@ -56,12 +56,16 @@ def program(name: str) -> tuple[str, ...] | None:
     return PROGRAMS.get(name)
 
 
-SOURCE = SuiteSource(path="evals/suite.yaml", read_lines=list, find_file=found, find_program=program, environ=ENVIRON)
+SOURCE = SuiteSource(
+    path="evals/suite.yaml", read_lines=list, find_file=found, find_program=program, environ=ENVIRON
+)
 
 
 def lowered(items: Any) -> tuple[tuple[Assertion, ...], ProblemLog]:
     notes = ProblemLog(SOURCE.path, 1, "Test")
-    return parse_assertions(load(items) if isinstance(items, str) else items, "assertions", notes, SOURCE), notes
+    return parse_assertions(
+        load(items) if isinstance(items, str) else items, "assertions", notes, SOURCE
+    ), notes
 
 
 def one(row: str | dict[str, Any], warnings: tuple[str, ...] = ()) -> Assertion:
@@ -137,18 +141,13 @@ TEXT_TYPES = load(
 )
 
 
-@pytest.mark.parametrize(("row", "grader", "label", "params"), TEXT_TYPES)
-def test_a_type_that_looks_at_the_text_is_marked_yes_or_no(
-    row: dict[str, Any], grader: str, label: str, params: dict[str, Any]
-) -> None:
-    assert one(row) == Assertion(grader=grader, params=params, label=label)
-
-
-OTHER_TYPES = load(
+FRACTIONAL_TYPES = load(
     r"""
 - [{type: llm-grader}, llm_grader, llm-grader, {}]
 - [{type: llm_grader, prompt: Be strict., target: big, temperature: 0.5, config: {a: 1}, tone: dry},
    llm_grader, llm_grader, {prompt: 'Be strict.', judge: big, temperature: 0.5, config: {tone: dry, a: 1}}]
+- [{type: rubrics, target: big, temperature: 0, criteria: [a]}, rubrics, rubrics, {items: [{id: rubric-1,
+   outcome: a}], judge: big, temperature: 0.0}]
 - [{type: code-grader, command: [python, check.py, 3]}, program, code-grader, {command: [python, check.py,
    '3']}]
 - [{type: code_grader, command: 'a | b', cwd: sub, timeout_seconds: 5, words: 3, config: {deep: [1]}},
@@ -191,18 +190,14 @@ MEASURED = load(
 )
 
 
-@pytest.mark.parametrize(("row", "grader", "label", "params"), OTHER_TYPES)
-def test_a_type_that_can_give_a_fraction_passes_from_0_8(
-    row: dict[str, Any], grader: str, label: str, params: dict[str, Any]
-) -> None:
-    assert one(row) == Assertion(grader=grader, params=params, label=label, pass_at=0.8)
+TYPES = [(*row, None) for row in TEXT_TYPES + MEASURED] + [(*row, 0.8) for row in FRACTIONAL_TYPES]
 
 
-@pytest.mark.parametrize(("row", "grader", "label", "params"), MEASURED)
-def test_a_type_with_one_limit_says_itself_whether_it_passes(
-    row: dict[str, Any], grader: str, label: str, params: dict[str, Any]
+@pytest.mark.parametrize(("row", "grader", "label", "params", "pass_at"), TYPES)
+def test_a_type_becomes_its_grader_and_passes_from_0_8_if_it_can_give_a_fraction(
+    row: dict[str, Any], grader: str, label: str, params: dict[str, Any], pass_at: float | None
 ) -> None:
-    assert one(row) == Assertion(grader=grader, params=params, label=label)
+    assert one(row) == Assertion(grader=grader, params=params, label=label, pass_at=pass_at)
 
 
 def test_what_is_lowered_is_plain_data_that_knows_no_lines() -> None:
@@ -213,11 +208,6 @@ def test_what_is_lowered_is_plain_data_that_knows_no_lines() -> None:
         return {type(value)}.union(*map(kinds, inner))
 
     assert not kinds(made.params) & {YamlMap, YamlList}
-
-
-def test_rows_of_json_are_lowered_as_those_of_yaml() -> None:
-    written = "[{'type': 'contains-any', 'value': ['a', 1], 'weight': 2}, 'Is kind']".replace("'", '"')
-    assert lowered(json.loads(written))[0] == lowered(written)[0]
 
 
 # --- what all types share ----------------------------------------------------------------------------------
@@ -328,6 +318,12 @@ wrong-type | prompt | text | {type: llm-grader, prompt: [x]}
 wrong-type | target | text | {type: llm-grader, target: true}
 bad-number | temperature | from 0 to 2 | {type: llm-grader, temperature: 2.1}
 wrong-type | config | an object | {type: llm-grader, config: x}
+missing-field | criteria | a list of texts | {type: rubrics}
+empty-list | criteria | empty | {type: rubrics, criteria: []}
+conflicting-fields | rubrics | `criteria` | {type: rubrics, criteria: [a], rubrics: [b]}
+bad-number | temperature | from 0 to 2 | {type: rubrics, criteria: [a], temperature: 3}
+unknown-field | prompt | criteria, rubrics | {type: rubrics, criteria: [a], prompt: b}
+missing-field | criteria[0].id | blank | {type: rubrics, criteria: [{outcome: a, id: ''}]}
 missing-field | command | for the shell | {type: code-grader}
 empty-list | command | empty | {type: code-grader, command: []}
 missing-field | command | blank | {type: code-grader, command: ' '}
@@ -720,11 +716,6 @@ def test_judges_and_programs_read_the_criteria(items: str, reads: bool) -> None:
     assert reads_criteria(made) is reads
 
 
-def test_without_any_assertion_a_judge_reads_the_criteria() -> None:
-    assert one("{type: llm-grader}") == DEFAULT_ASSERTION
-    assert reads_criteria([DEFAULT_ASSERTION])
-
-
 # --- laws --------------------------------------------------------------------------------------------------
 
 ANY = st.recursive(
@@ -744,9 +735,26 @@ ANY = st.recursive(
     max_leaves=6,
 )
 EVERY = [
-    *(row for row, *_ in TEXT_TYPES + OTHER_TYPES + MEASURED),
-    load("{type: rubrics, criteria: [a, {id: b, outcome: c, score_ranges: {0: low, 5: high}}]}"),
-    load(f"{{type: composite, {MEMBERS}, aggregator: {{type: threshold, threshold: 1}}}}"),
+    *(row for row, *_ in TYPES),
+    *load(
+        r"""
+- {type: rubrics, target: big, criteria: [a, {id: b, outcome: c, score_ranges: {0: low, 5: high}}, {id: d,
+   outcome: e, weight: 2, required: true, min_score: 0.5, operator: contradiction}]}
+- {type: code-grader, command: [x], target: {max_calls: 3, judge: big}}
+- {type: script, command: [x], timeout_seconds: 2}
+- {type: regex, value: '(?<year>\d+)-\k<year>[\w-]\W[^]$', flags: imsy}
+- {type: regex, value: '\u{1F600}[\]a]\$', flags: u}
+"""
+    ),
+    *(
+        load(f"{{type: composite, {MEMBERS}, aggregator: {aggregator}}}")
+        for aggregator in (
+            "{type: threshold, threshold: 1}",
+            "{type: weighted_average, weights: {a: 2}}",
+            "{type: code-grader, command: [a, b], cwd: x, timeout_seconds: 3}",
+            "{type: llm-grader, prompt: p, target: big}",
+        )
+    ),
 ]
 NAMES = sorted({name for row in EVERY for name in row} | {"required", "min_score", "negate"})
 
@@ -768,3 +776,57 @@ def test_any_value_in_any_field_is_an_assertion_that_its_grader_takes_or_an_erro
         # What only a grader can know is left to it: whether a path is one.
         if only.grader not in ("field_accuracy", "tool_trajectory"):
             raise
+
+
+# --- written -----------------------------------------------------------------------------------------------
+
+
+def assert_written(made: Assertion) -> None:
+    """An assertion is written, with its label, as a row that is read as it was."""
+    row, has_label = render_assertion(made, SOURCE)
+    assert has_label
+    assert one(row) == made
+
+
+@pytest.mark.parametrize("row", EVERY, ids=lambda row: row["type"])
+def test_an_assertion_of_every_type_is_written_as_it_was_read(row: dict[str, Any]) -> None:
+    assert_written(one(row))
+
+
+SHARES = st.floats(0, 1, exclude_min=True)
+
+
+@pytest.mark.slow
+@given(
+    row=st.sampled_from(EVERY),
+    fields=st.fixed_dictionaries(
+        {},
+        optional={
+            "weight": st.floats(0, 1e9),
+            "negated": st.just(True),
+            "label": st.text(st.characters(exclude_categories=["Cs", "Co"]), min_size=1, max_size=9).filter(
+                str.strip
+            ),
+        },
+    ),
+    gate=st.none() | SHARES,
+    least=st.none() | SHARES,
+)
+def test_weight_negation_name_and_gate_of_every_type_are_written(
+    row: dict[str, Any], fields: dict[str, Any], gate: float | None, least: float | None
+) -> None:
+    made = replace(one(row), required=gate, **fields)
+    if least is not None:
+        made = replace(made, pass_at=least if gate is None else gate)  # both at once have no words
+    assert_written(made)
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs", "Co"]), min_size=1).filter(str.strip))
+@pytest.mark.parametrize(
+    ("grader", "name"),
+    [("contains", "value"), ("exact", "value"), ("contains_any", "values"), ("skill_trigger", "skill")],
+)
+def test_any_text_is_written_as_it_is(grader: str, name: str, text: str) -> None:
+    value = [text] if name == "values" else text
+    row, _ = render_assertion(Assertion(grader=grader, params={name: value}), SOURCE)
+    assert one(row).params == {name: value}

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from proctor.dialects.agentv.read.assertions import parse_assertions
 from proctor.dialects.agentv.read.rubrics import parse_test_rubrics
-from proctor.validation import ProblemLog
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
 from proctor.model import Assertion, Problem
 from proctor.protocols import SuiteSource
+from proctor.validation import ProblemLog
 from proctor.yaml12 import load
 
 SOURCE = SuiteSource(path="suite.yaml", read_lines=list, environ={"HEAVY": "3", "ID": "accuracy"})
@@ -56,9 +56,16 @@ def error(written: Any) -> Problem:
         ("{id: a, outcome: x, required: true}", {"id": "a", "outcome": "x", "required": True}),
         ("{id: a, outcome: x, required: false}", {"id": "a", "outcome": "x"}),
         ("{id: a, outcome: x, min_score: 0.4}", {"id": "a", "outcome": "x", "min_score": 0.4}),
+        ("{id: a, outcome: x, operator: correctness}", {"id": "a", "outcome": "x"}),
+        (
+            "{id: a, outcome: x, operator: contradiction}",
+            {"id": "a", "outcome": "x", "operator": "contradiction"},
+        ),
     ],
 )
-def test_a_text_is_an_object_with_that_outcome_and_only_required_true_is_required(item: str, becomes: dict[str, Any]) -> None:
+def test_a_text_is_an_object_with_that_outcome_and_only_required_true_is_required(
+    item: str, becomes: dict[str, Any]
+) -> None:
     assert items_of(f"- {item}") == [becomes]
 
 
@@ -94,6 +101,17 @@ def test_an_item_of_weight_0_is_kept_beside_others() -> None:
         ("[{outcome: a, required: 0.6}]", "wrong-type", "rubrics[0].required", "true or false"),
         ("[{outcome: a, min_score: 0}]", "bad-number", "rubrics[0].min_score", "more than 0"),
         ("[{outcome: a, min_score: 7}]", "bad-number", "rubrics[0].min_score", "at most 1"),
+        *(
+            (
+                f"[{{outcome: a, required_min_score: {points}}}]",
+                "bad-number",
+                "rubrics[0].required_min_score",
+                "10",
+            )
+            for points in ("-1", "11", "6.5")
+        ),
+        ("[{outcome: a, operator: contradicts}]", "unknown-value", "rubrics[0].operator", "contradiction"),
+        ("[{outcome: a, operator: 7}]", "wrong-type", "rubrics[0].operator", "contradiction"),
         ("[{outcome: a, wieght: 7}]", "unknown-field", "rubrics[0].wieght", "'weight'"),
         ("[{outcome: a, weight: 0}]", "bad-number", "rubrics", "weight 0"),
         ("[{id: a, outcome: a}, {id: a, outcome: b}]", "duplicate-id", "rubrics", "'a'"),
@@ -227,29 +245,6 @@ def test_a_gate_in_points_is_read_with_a_warning(written: str, least: float | No
     assert made.params["items"][0].get("min_score") == least
 
 
-@pytest.mark.parametrize("points", ["-1", "11", "6.5"])
-def test_a_gate_in_points_is_a_whole_number_from_0_to_10(points: str) -> None:
-    problem = error(f"[{{id: a, outcome: x, required_min_score: {points}}}]")
-    assert (problem.code, problem.field) == ("bad-number", "rubrics[0].required_min_score")
-
-
-@pytest.mark.parametrize(
-    ("operator", "kept"), [("contradiction", {"operator": "contradiction"}), ("correctness", {})]
-)
-def test_an_operator_says_whether_an_item_is_met_unless_contradicted(
-    operator: str, kept: dict[str, str]
-) -> None:
-    assert items_of(f"[{{id: a, outcome: x, operator: {operator}}}]") == [{"id": "a", "outcome": "x", **kept}]
-
-
-@pytest.mark.parametrize(
-    ("operator", "code"), [("contradicts", "unknown-value"), ("7", "wrong-type"), ("''", "unknown-value")]
-)
-def test_another_operator_is_an_error(operator: str, code: str) -> None:
-    problem = error(f"[{{outcome: x, operator: {operator}}}]")
-    assert (problem.code, problem.field) == (code, "rubrics[0].operator")
-
-
 # --- as an assertion ---------------------------------------------------------------------------------------
 
 
@@ -269,29 +264,3 @@ def test_a_checklist_is_written_in_four_ways(written: str, label: str) -> None:
     assert not notes.problems
     items = [{"id": "rubric-1", "outcome": "Is kind"}]
     assert made == Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label=label)
-
-
-def test_a_checklist_takes_a_gate_and_a_judge() -> None:
-    notes = ProblemLog("suite.yaml", 1)
-    written = "- {type: rubrics, required: 0.6, weight: 2, target: big, temperature: 0, criteria: [a]}"
-    (made,) = parse_assertions(load(written), "assertions", notes, SOURCE)
-    assert not notes.problems
-    assert (made.required, made.pass_at, made.weight) == (0.6, 0.8, 2.0)
-    assert (made.params["judge"], made.params["temperature"]) == ("big", 0.0)
-
-
-@pytest.mark.parametrize(
-    ("written", "code", "field"),
-    [
-        ("{type: rubrics}", "missing-field", "criteria"),
-        ("{type: rubrics, criteria: []}", "empty-list", "criteria"),
-        ("{type: rubrics, criteria: [a], rubrics: [b]}", "conflicting-fields", "rubrics"),
-        ("{type: rubrics, criteria: [a], temperature: 3}", "bad-number", "temperature"),
-        ("{type: rubrics, criteria: [a], prompt: b}", "unknown-field", "prompt"),
-        ("{type: rubrics, criteria: [{outcome: a, id: ''}]}", "missing-field", "criteria[0].id"),
-    ],
-)
-def test_a_checklist_that_is_wrong_is_an_error(written: str, code: str, field: str) -> None:
-    notes = ProblemLog("suite.yaml", 1)
-    parse_assertions(load(f"- {written}"), "assertions", notes, SOURCE)
-    assert [(problem.code, problem.field) for problem in notes.problems] == [(code, f"assertions[0].{field}")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from typing import Any
 
 import pytest
@@ -12,13 +11,12 @@ from hypothesis import strategies as st
 
 from proctor.dialects import DIALECTS
 from proctor.dialects.agentv.dialect import DIALECT
-from proctor.dialects.agentv.read.v5_assertions import REFUSED_TYPES
+from proctor.dialects.agentv.read.assertions import REFUSED_TYPES
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
-from proctor.grading import build_grader
 from proctor.graders import GRADERS
+from proctor.grading import build_grader
 from proctor.model import Case, Problem, Suite
-from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
 from support.suite_files import find_in, make_source, split_items
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from io import BytesIO
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from proctor.dialects.agentv.dialect import DIALECT
-from proctor.model import Attachment, Case, Hook, Problem, SplitRule, Suite
-from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
 from proctor.env_substitution import substitute_in_case
+from proctor.model import Attachment, Hook, Problem, SplitRule
+from proctor.protocols import CaseAtLine
 from support.agentv import list_codes, make_agentv, read_agentv, read_test
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from io import BytesIO
-from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
@@ -18,33 +15,30 @@ from msgspec.structs import replace
 from proctor.codec import assertion_digest, decode, encode, judged_digest, sent_digest
 from proctor.dialects.agentv.dialect import DIALECT
 from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION
-from proctor.dialects.shared.attachments import build_attachment
-from proctor.dialects.shared.js_regex import to_python
 from proctor.dialects.agentv.write.suite import render
+from proctor.dialects.shared.attachments import build_attachment
 from proctor.model import (
     Assertion,
     Attachment,
     Case,
-    SuiteDefaults,
-    ResponseFormat,
     Hook,
     Hooks,
     Message,
     PassRule,
     Problem,
     Repository,
+    ResponseFormat,
     SplitRule,
     Suite,
+    SuiteDefaults,
     Tool,
     ToolCall,
     Workspace,
 )
-from proctor.protocols import SourceFile, CaseAtLine, RenderedFile, SuiteSource
-from proctor.services.suites.file_source import source_from_path
+from proctor.protocols import RenderedFile
 from proctor.yaml12 import load
+from support.suite_files import find_in, make_source, split_items
 
-HERE = Path(__file__).parent / "agentv"
-ENVIRON = json.loads((HERE.parent / "environ.json").read_text(encoding="utf-8"))
 SUITE = Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.8))
 
 
@@ -75,18 +69,12 @@ def written(cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False)
         else:
             made.files[item.path] = made.files.get(item.path, b"") + item.data
 
-    def find(reference: str) -> SourceFile | None:
-        path = normpath(reference)
-        return SourceFile(path=path, data=made.files[path]) if path in made.files else None
-
-    source = SuiteSource(path="s.yaml", read_lines=lambda: BytesIO(made.files[""]), find_file=find, environ=ENVIRON)
-    for read in DIALECT.read(source):
-        if isinstance(read, Suite):
-            made.suite = read
-        elif isinstance(read, CaseAtLine):
-            made.cases.append(read.case)
-        elif read.level == "error":
-            made.wrong.append(str(read))
+    find = find_in(made.files)
+    source = make_source(
+        made.files[""], "s.yaml", find_file=lambda path: find(normpath(path)), environ={"WHO": "you"}
+    )
+    made.suite, made.cases, problems = split_items(DIALECT.read(source))
+    made.wrong = [str(problem) for problem in problems if problem.level == "error"]
     return made
 
 
@@ -113,51 +101,6 @@ def assert_same(case: Case, suite: Suite = SUITE) -> Written:
     return made
 
 
-# --- what was read ------------------------------------------------------------------------------------------
-
-UNSAYABLE = {("elsewhere.yaml", "listed-2"): "input[0]", ("errors_files.yaml", "listed-2"): "input[0]"}
-"""Cases of the goldens that attach a file from above the suite's folder, where nothing is written."""
-BROKEN = {"errors_suite.yaml": {"pass_rule", "defaults"}}
-"""Suites whose header is read with errors."""
-
-
-def golden(path: Path) -> tuple[Suite, list[Case]]:
-    # Without its folder nobody looks whether the workspaces of a suite are there.
-    items = list(DIALECT.read(replace(source_from_path(path, ENVIRON), folder="")))
-    (suite,) = [item for item in items if isinstance(item, Suite)]
-    return suite, [item.case for item in items if isinstance(item, CaseAtLine)]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [path for path in sorted(HERE.iterdir()) if path.with_name(f"{path.stem}.suite.json").exists()],
-    ids=lambda path: path.name,
-)
-def test_every_golden_is_said_again_or_named(path: Path) -> None:
-    if path.name.endswith(".suite.json"):
-        pytest.skip("a golden itself")
-    suite, cases = golden(path)
-    made = written(cases, suite)
-    named = {(path.name, one.case): one.field for one in made.told if one.case}
-    assert named == {key: place for key, place in UNSAYABLE.items() if key[0] == path.name}
-    assert {one.field for one in made.told if not one.case} == BROKEN.get(path.name, set())
-    if path.name == "unset_above.yaml":  # its variables are set nowhere
-        assert len(made.wrong) == 4
-        return
-    assert made.wrong == []
-    rest = [case for case in cases if (path.name, case.id) not in named]
-    for case, read in zip(rest, made.cases, strict=True):
-        assert (sent_digest(read), judged_digest(read)) == (sent_digest(case), judged_digest(case))
-        assert [one.label for one in read.assertions] == [one.label for one in case.assertions]
-        for name in ("id", "tags", "category", "only_targets", "repeats", "notes", "variables"):
-            assert getattr(read, name) == getattr(case, name)
-        assert case.metadata.items() <= read.metadata.items()
-    for name in ("name", "description", "declared_version", "repeats_rule", "notes"):
-        assert getattr(made.suite, name) == getattr(suite, name)
-    if path.name not in BROKEN:
-        assert (made.suite.pass_rule, made.suite.defaults) == (suite.pass_rule, suite.defaults)
-
-
 # --- what can be said ---------------------------------------------------------------------------------------
 
 CHARACTERS = st.characters(exclude_categories=["Cs", "Co"])
@@ -165,7 +108,6 @@ TEXTS = st.text(CHARACTERS, max_size=12)
 WORDS = st.text(CHARACTERS, min_size=1, max_size=12).filter(str.strip)
 NAMES = st.text(st.characters(codec="ascii", categories=["Ll", "Nd"]), min_size=1, max_size=6)
 SHARES = st.floats(0, 1)
-GATES = st.floats(0, 1, exclude_min=True)
 AMOUNTS = st.floats(0, 1e9)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXTS
 VALUES = st.recursive(
@@ -179,211 +121,6 @@ OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
 def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Objects with any of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
-
-
-def with_fields(needed: dict[str, st.SearchStrategy[Any]], **fields: st.SearchStrategy[Any]) -> Any:
-    return st.fixed_dictionaries(needed, optional=fields)
-
-
-def texts(grader: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Assertion]:
-    name = "values" if grader.endswith(("_any", "_all")) else "value"
-    params = with_fields({name: values}, ignore_case=st.just(True))
-    return st.builds(Assertion, grader=st.just(grader), params=params)
-
-
-def plain(grader: str, params: st.SearchStrategy[Any]) -> st.SearchStrategy[Assertion]:
-    return st.builds(Assertion, grader=st.just(grader), params=params)
-
-
-def fractional(grader: str, params: st.SearchStrategy[Any]) -> st.SearchStrategy[Assertion]:
-    return st.builds(Assertion, grader=st.just(grader), params=params, pass_at=st.just(0.8))
-
-
-PATTERNS = st.tuples(
-    st.sampled_from(
-        [
-            *(
-                "a+$",
-                "^\\d{4}$",
-                "(?<year>\\d+)-\\k<year>",
-                "[^]",
-                "[]",
-                "a{,3}",
-                "\\u{1F600}",
-                "\\cA",
-                "[$]",
-                "\\bx\\B",
-                "[\\w-]\\W",
-                "[^\\D]",
-                "[\\W_]\\w",
-            ),
-            *("(?i:x)\\.", "${{ WHO }}$", "[\\]a]\\$", "\\\\Z", "(?<!x)y"),
-        ]
-    ),
-    st.sampled_from(["", "i", "ims", "m", "u", "y", "s"]),
-)
-
-
-def pattern(written: tuple[str, str]) -> dict[str, str]:
-    found, flags = to_python(*written)
-    return {"pattern": found, **({"flags": flags} if flags else {})}
-
-
-RANGES = st.sampled_from(
-    [
-        [{"low": 0, "high": 10, "outcome": "all"}],
-        [{"low": 0, "high": 3, "outcome": "bad"}, {"low": 4, "high": 10, "outcome": "good"}],
-    ]
-)
-ITEMS = st.lists(
-    with_fields(
-        {"outcome": WORDS},
-        weight=st.floats(0.5, 9).filter(lambda weight: weight != 1),
-        required=st.just(True),
-        min_score=GATES,
-        operator=st.just("contradiction"),
-        score_ranges=RANGES,
-    ),
-    min_size=1,
-    max_size=4,
-).map(lambda items: [{"id": f"rubric-{number}", **item} for number, item in enumerate(items, 1)])
-PROMPTS = st.tuples(WORDS, WORDS).map(lambda words: f"{words[0].strip()}x\n\n{words[1].strip()}y")
-COMMANDS = st.lists(TEXTS, max_size=3).map(lambda rest: ["tool", *rest])
-PROGRAMS: dict[str, Any] = {"cwd": NAMES, "timeout_s": st.floats(0.1, 1e6)}
-CONFIG = st.dictionaries(NAMES, VALUES, min_size=1, max_size=2)
-CALLS = st.lists(
-    with_fields(
-        {"tool": NAMES},
-        args=OBJECTS,
-        args_match=st.sampled_from(["exact", "ignore", "superset", "subset"]),
-        max_duration_ms=AMOUNTS,
-    ),
-    min_size=1,
-    max_size=3,
-)
-SIMPLE = st.one_of(
-    texts("contains", TEXTS.filter(bool)),
-    texts("contains_any", st.lists(TEXTS.filter(bool), min_size=1, max_size=3)),
-    texts("contains_all", st.lists(TEXTS.filter(bool), min_size=1, max_size=3)),
-    *(plain(grader, with_fields({"value": WORDS})) for grader in ("starts_with", "ends_with", "exact")),
-    plain("regex", PATTERNS.map(pattern)),
-    plain("is_json", st.just({"strip_fences": False})),
-    *(
-        plain(grader, with_fields({"value": WORDS}, rel_tolerance=AMOUNTS))
-        for grader in ("numeric_match", "numeric_equal")
-    ),
-    plain("latency", with_fields({"threshold_ms": AMOUNTS})),
-    plain("cost", with_fields({"budget_usd": AMOUNTS})),
-    plain("token_usage", with_fields({"max_input": st.integers(0, 99)}, max_output=st.integers(0, 99))),
-    plain(
-        "token_usage",
-        with_fields({"max_total": st.integers(0, 99), "add_cached": st.just(True)}, max_input=st.integers(0, 99)),
-    ),
-    plain("skill_trigger", with_fields({"skill": NAMES}, should_trigger=st.just(False))),
-)
-JUDGED = st.one_of(
-    fractional("llm_grader", some(prompt=PROMPTS, judge=NAMES, temperature=st.floats(0, 2), config=CONFIG)),
-    fractional("rubrics", with_fields({"items": ITEMS}, judge=NAMES, temperature=st.floats(0, 2))),
-    fractional("program", with_fields({"command": COMMANDS}, **PROGRAMS, config=CONFIG)),
-    fractional("program", with_fields({"command": COMMANDS, "max_calls": st.integers(1, 60)}, judge=NAMES)),
-    fractional(
-        "tool_trajectory",
-        with_fields(
-            {"mode": st.sampled_from(["in_order", "exact", "superset", "subset"]), "expected": CALLS}
-        ),
-    ),
-    fractional(
-        "tool_trajectory",
-        with_fields(
-            {
-                "mode": st.just("any_order"),
-                "minimums": st.dictionaries(NAMES, st.integers(1, 9), min_size=1, max_size=2),
-            },
-            args_match=st.lists(NAMES, max_size=2),
-        ),
-    ),
-    fractional(
-        "field_accuracy",
-        with_fields(
-            {
-                "fields": st.lists(
-                    with_fields({"path": NAMES, "match": st.just("exact")}, required=st.just(False)),
-                    min_size=1,
-                    max_size=2,
-                )
-            },
-            aggregation=st.sampled_from(["weighted_average", "all_or_nothing"]),
-        ),
-    ),
-    fractional(
-        "execution_metrics", with_fields({"max_tokens": st.integers(0, 99)}, exploration_tolerance=SHARES)
-    ),
-)
-
-
-def members(assertions: list[Assertion]) -> list[dict[str, Any]]:
-    made = []
-    for number, one in enumerate(assertions):
-        inside: dict[str, Any] = {"grader": one.grader, "params": one.params}
-        if one.pass_at is not None:
-            inside["pass_at"] = one.pass_at
-        made.append({"name": f"m{number}", "assertion": inside})
-    return made
-
-
-COMPOSITES = st.builds(
-    Assertion,
-    grader=st.just("composite"),
-    params=st.fixed_dictionaries(
-        {
-            "members": st.lists(SIMPLE | JUDGED, min_size=1, max_size=3).map(members),
-            "aggregator": st.one_of(
-                st.just({"type": "weighted_average"}),
-                st.just({"type": "weighted_average", "weights": {"m0": 2.0}}),
-                with_fields({"type": st.just("program"), "command": COMMANDS}, **PROGRAMS),
-                with_fields({"type": st.just("llm_grader"), "prompt": PROMPTS}, judge=NAMES),
-            ),
-        }
-    ),
-    pass_at=st.just(0.8),
-)
-SHARED = st.builds(
-    Assertion,
-    grader=st.just("composite"),
-    params=st.fixed_dictionaries(
-        {
-            "members": st.lists(SIMPLE, min_size=1, max_size=2).map(members),
-            "aggregator": st.fixed_dictionaries({"type": st.just("threshold"), "threshold": SHARES}),
-        }
-    ),
-)
-
-
-@st.composite
-def counted(draw: st.DrawFn) -> Assertion:
-    """An assertion with a weight, a gate and a name."""
-    one = draw(SIMPLE | JUDGED | COMPOSITES | SHARED)
-    gate, least = draw(st.none() | GATES), draw(st.none() | GATES)
-    if gate is not None and least is not None:
-        least = gate  # a gate beside another least value that passes has no words
-    return replace(
-        one,
-        weight=draw(st.just(1.0) | AMOUNTS),
-        negated=draw(st.booleans()),
-        required=gate,
-        pass_at=one.pass_at if least is None else least,
-        label=draw(st.none() | WORDS),
-    )
-
-
-@pytest.mark.slow
-@given(assertions=st.lists(counted(), min_size=1, max_size=3))
-def test_every_assertion_that_it_has_a_type_for_is_said(assertions: list[Assertion]) -> None:
-    variables = ("WHO",) if b"${{ WHO }}" in encode(assertions) else ()
-    made = assert_same(make(assertions=tuple(assertions), variables=variables))
-    for one, read in zip(assertions, made.cases[0].assertions, strict=True):
-        assert assertion_digest(read) == assertion_digest(one)
-        assert one.label in (None, read.label)
 
 
 FILES = st.builds(
@@ -440,7 +177,7 @@ def test_messages_files_and_expected_values_are_said(messages: list[Message], ex
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 HOOKS = st.builds(
     Hook,
-    command=COMMANDS.map(tuple),
+    command=st.lists(TEXTS, max_size=3).map(lambda rest: ("tool", *rest)),
     timeout_s=st.none() | st.integers(1, 10**7).map(lambda millis: millis / 1000),
     cwd=st.none() | PATHS,
     reset=st.sampled_from(["none", "fast", "strict"]),
@@ -759,7 +496,9 @@ def test_a_case_that_loses_every_check_is_passed_by_nothing() -> None:
 
 
 def test_several_losses_of_a_case_are_all_told() -> None:
-    made = written([make(expected=1, form=ResponseFormat(json=True), assertions=(Assertion(grader="refusal"),))])
+    made = written(
+        [make(expected=1, form=ResponseFormat(json=True), assertions=(Assertion(grader="refusal"),))]
+    )
     assert {place for _, place in made.fields} == {"expected", "form", "assertions[0]"}
 
 

@@ -63,59 +63,21 @@ def problems(template: str, text: str) -> list[tuple[str, int | None]]:
 # --- patterns ----------------------------------------------------------------------------------------------
 
 
-def test_a_list_of_values_makes_a_version_of_each() -> None:
-    text = "replacements:\n  dish:\n    - Which soup is best in March?\n    - How long do eggs boil?\n"
-    assert filled("Dish: `{{dish}}`", text) == [
-        "Dish: Which soup is best in March?",
-        "Dish: How long do eggs boil?",
-    ]
-
-
-def test_two_lists_make_every_combination_the_first_key_slowest() -> None:
-    text = "replacements:\n  dish:\n    - soup\n    - eggs\n  guest:\n    - Mira\n    - Olu\n"
-    assert filled("`{{guest}}` wants `{{dish}}`", text) == [
-        "Mira wants soup",
-        "Olu wants soup",
-        "Mira wants eggs",
-        "Olu wants eggs",
-    ]
-
-
-def test_a_list_of_maps_pairs_the_values_of_each() -> None:
-    text = "replacements:\n  - guest: Mira\n    drink: tea\n  - guest: Olu\n    drink: milk\n"
-    assert filled("`{{guest}}`: `{{drink}}`", text) == ["Mira: tea", "Olu: milk"]
-
-
-def test_a_list_inside_a_map_shares_the_other_values_of_that_map() -> None:
-    """The shape of the last sample of the format's page, which is no YAML as it is printed there.
-
-    Repaired it has one version and two, so three and not the four that are promised there.
-    """
-    text = """\
-replacements:
-  - weights: |
-      First: 1,250 g
-      Second: 1,205 g
-    heavier: the first (1,250 g)
-  - weights:
-      - |
-        First: 2.50 kg
-        Second: 2500 g
-      - |
-        First: 3 t
-        Second: 3,000 kg
-    heavier: that both weigh the same
-"""
-    assert filled("`{{weights}}`\n=> `{{heavier}}`", text) == [
-        "First: 1,250 g\nSecond: 1,205 g\n=> the first (1,250 g)",
-        "First: 2.50 kg\nSecond: 2500 g\n=> that both weigh the same",
-        "First: 3 t\nSecond: 3,000 kg\n=> that both weigh the same",
-    ]
-
-
-def test_lists_inside_a_map_combine_among_themselves_only() -> None:
-    text = "replacements: [{a: 1, b: x}, {a: [2, 3], b: [y, z]}]"
-    assert filled("{{a}}{{b}}", text) == ["1x", "2y", "2z", "3y", "3z"]
+@pytest.mark.parametrize(
+    ("template", "text", "versions"),
+    [
+        ("Dish: `{{a}}`", "{a: [Soup?, Eggs?]}", ["Dish: Soup?", "Dish: Eggs?"]),
+        ("{{b}} wants {{a}}", "{a: [1, 2], b: [x, y]}", ["x wants 1", "y wants 1", "x wants 2", "y wants 2"]),
+        ("{{a}}{{b}}", "[{a: 1, b: x}, {a: 2, b: y}]", ["1x", "2y"]),
+        ("{{a}}{{b}}", "[{a: 1, b: x}, {a: [2, 3], b: [y, z]}]", ["1x", "2y", "2z", "3y", "3z"]),
+        ("{{a}}{{b}}", "[{a: 1, b: x}, {a: [2, 3], b: y}]", ["1x", "2y", "3y"]),
+    ],
+    ids=["a list", "two lists", "a list of maps", "lists inside a map", "a list beside a value"],
+)
+def test_lists_combine_inside_their_map_the_first_key_slowest(
+    template: str, text: str, versions: list[str]
+) -> None:
+    assert filled(template, f"replacements: {text}") == versions
 
 
 # --- laws --------------------------------------------------------------------------------------------------

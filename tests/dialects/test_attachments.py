@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-
 import pytest
 
 from proctor.dialects.agentv.dialect import DIALECT
 from proctor.dialects.shared.attachments import build_attachment
 from proctor.model import Attachment, Problem
-from proctor.protocols import SourceFile, CaseAtLine, SuiteSource
+from support.suite_files import find_in, make_source, split_items
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
 PNG = b"\x89PNG\r\n\x1a\n\x00"
@@ -55,15 +53,9 @@ def test_an_image_is_sent_as_bytes_even_where_it_is_text() -> None:
 def blocks(kind: str, name: str, data: bytes) -> tuple[list[Attachment], list[Problem]]:
     """What a block of an agentv suite sends of a file."""
     text = f"tests: [{{id: a, criteria: c, input: [{{role: user, content: [{{type: {kind}, value: {name}}}]}}]}}]"
-    source = SuiteSource(
-        path="s.yaml", read_lines=lambda: BytesIO(text.encode()), find_file=lambda path: SourceFile(path=path, data=data)
-    )
-    items = list(DIALECT.read(source))
-    cases = [item.case for item in items if isinstance(item, CaseAtLine)]
+    _, cases, problems = split_items(DIALECT.read(make_source(text, "s.yaml", find_file=find_in({name: data}))))
     parts = [part for case in cases for message in case.input for part in message.parts]
-    return [part for part in parts if isinstance(part, Attachment)], [
-        item for item in items if isinstance(item, Problem)
-    ]
+    return [part for part in parts if isinstance(part, Attachment)], problems
 
 
 def test_a_pdf_in_a_file_block_is_sent_as_a_pdf() -> None:

@@ -1,4 +1,4 @@
-"""Which dialect a file is taken for."""
+"""Which dialect a file is taken for, and what is said of one that is no suite."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
-from proctor.protocols import Dialect
 
-KNOWN: dict[str, Dialect] = {name: DIALECTS.get(name) for name in ("agentv", "meridian", "pramana")}
 HERE = Path(__file__).parent
-
+KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
+MESSAGES = [{"role": "user", "content": "x"}]
 PRAMANA: dict[str, Any] = {
     "id": "a-1",
     "category": "factual",
@@ -25,64 +24,184 @@ PRAMANA: dict[str, Any] = {
     "ideal": "y",
     "assertion": {"type": "contains"},
 }
+UNTELLING = (
+    *("a_list", "no_list", "no_json", "errors", "no_utf8", "empty", "no_prompt", "table_errors", "field_errors"),
+    *("json_errors", "utf_16"),
+)
+"""Files of which a beginning says nothing, or something wrong."""
+OWN = [
+    path
+    for name, dialect in DIALECTS.load_all().items()
+    for path in sorted((HERE / name).glob("*.*"))
+    if path.suffix in dialect.endings and not path.name.endswith(".suite.json") and path.stem not in UNTELLING
+]
 
 
-def found(*lines: bytes, path: str = "suite.jsonl") -> str:
-    return detect(read_head(path, lines), KNOWN)
+def found(text: str, path: str = "suite.jsonl") -> str:
+    return detect(read_head(path, text.encode("utf-8", "surrogateescape").splitlines(keepends=True)), KNOWN)
 
 
-def line(row: object) -> bytes:
-    return json.dumps(row).encode() + b"\n"
+def message(text: str, path: str = "a/other.yaml") -> str:
+    with pytest.raises(SuiteError) as caught:
+        found(text, path)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.line) == ("unknown-dialect", 1)
+    return problem.message
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_golden_file_is_taken_for_the_dialect_of_its_folder(path: Path) -> None:
+    assert found(path.read_text(encoding="utf-8"), path.name) == path.parent.name
 
 
 @pytest.mark.parametrize(
     ("row", "dialect"),
     [
+        ({"input": MESSAGES, "ideal": "y"}, "openai_evals"),
+        ({"id": "a", "input": MESSAGES, "ideal": ["y"], "source": "z"}, "openai_evals"),
+        ({"input": "x", "ideal": "y"}, "openai_evals"),
         (PRAMANA, "pramana"),
         ({"id": "a", "input": "x", "ideal": "y"}, "pramana"),
         ({"id": "a", "input": "x", "assertion": {"type": "is_json"}}, "pramana"),
+        ({"id": "a", "input": MESSAGES, "ideal": "y", "category": "factual"}, "pramana"),
+        ({"input": MESSAGES, "ideal": "y", "assertion": {"type": "contains"}}, "pramana"),
+        ({"input": MESSAGES, "ideal": "y", "metadata": {"difficulty": "easy"}}, "pramana"),
+        ({"question": "x", "answer": "y"}, "fieldkit_qa"),
+        ({"id": "a", "question": "x", "expected": 0}, "fieldkit_qa"),
+        ({"question": "x", "gold": "y", "rubric": "z"}, "fieldkit_qa"),
+        ({"text": "x", "answer": "y"}, "fieldkit_qa"),
+        ({"input": "x", "label": "y"}, "fieldkit_qa"),
+        ({"financebench_id": "a", "question": "x", "answer": "y", "evidence": []}, "fieldkit_qa"),
+        ({"family": "A", "use_case": "b", "scoring_mode": "c", "question": "x"}, "fieldkit_qa"),
+        ({"id": "a", "input": "x", "answer": "y", "question": "z"}, "meridian"),
+        ({"id": "a", "prompt": "x", "answer": "y", "text": "z"}, "meridian"),
         ({"id": "a", "input": "x", "expected": "y"}, "meridian"),
         ({"id": "a", "input": "x", "answer": "y"}, "meridian"),
         ({"id": "a", "input": "x", "scorer": "llm_judge", "rubric": "z"}, "meridian"),
         ({"id": "a", "prompt": "x"}, "meridian"),
         ({"suite_name": "s"}, "meridian"),
         ({"id": "a", "input": "x", "scoring": "exact_match"}, "meridian"),
-        ({"id": "a", "input": "x", "criteria": "c"}, "agentv"),
+        ({"input": "x", "target": "y"}, "inspect"),
+        ({"id": 1, "input": MESSAGES, "target": ["y"], "metadata": {"label": "z"}}, "inspect"),
+        ({"input": "x", "choices": ["y", "z"]}, "inspect"),
+        ({"input": "x", "target": "y", "category": "z", "tags": []}, "inspect"),
+        ({"id": "a", "input": "x", "target": "y", "criteria": "z"}, "agentv"),
+        ({"input": "x", "expected_output": "y"}, "deepeval"),
+        ({"id": "a", "input": "x", "expected_output": "y", "context": ["z"]}, "deepeval"),
+        ({"input": "x", "actual_output": None}, "deepeval"),
+        ({"scenario": "x", "expected_outcome": "y", "turns": None}, "deepeval"),
         ({"id": "a", "input": "x", "expected_output": "y"}, "agentv"),
+        ({"id": "a", "input": "x", "expected_outcome": "y"}, "agentv"),
+        ({"input": "x", "expected_output": "y", "criteria": "z"}, "agentv"),
+        ({"id": "a", "input": "x", "criteria": "c"}, "agentv"),
         ({"id": "a", "input": "x", "input_files": ["y"]}, "agentv"),
         ({"id": "a", "input": "x", "assertions": [{"type": "is-json"}]}, "agentv"),
         ({"id": "a", "input": "x", "rubrics": ["y"], "metadata": {}}, "agentv"),
         ({"id": "a", "input_messages": [], "expected_outcome": "c"}, "agentv"),
+        ({"suite": "s", "prompts": []}, "fieldkit"),
+        ({"prompts": [], "check": {}}, "fieldkit"),
+        ({"prompts": ["x"], "tests": []}, "promptfoo"),
+        ({"skill_name": "s", "evals": [{"id": 1, "prompt": "x", "expected_output": "y"}]}, "agent_skills"),
+        ({"prompts": ["x"], "providers": ["echo"]}, "promptfoo"),
     ],
 )
-@pytest.mark.parametrize("path", ["suite.jsonl", "suite.csv", "-"])
-def test_the_fields_of_the_lines_say_the_dialect_and_not_the_ending(
-    row: dict[str, Any], dialect: str, path: str
-) -> None:
-    assert found(line(row), path=path) == dialect
+def test_the_fields_say_the_dialect_and_not_the_ending(row: dict[str, Any], dialect: str) -> None:
+    for path in ("suite.jsonl", "suite.csv", "-"):
+        assert found(json.dumps(row) + "\n", path) == dialect
+    if dialect not in ("agent_skills", "fieldkit", "promptfoo"):  # whose files are one object
+        assert found(json.dumps([row, row], indent=1), "suite.json") == dialect
+    if not any(isinstance(value, list | dict) for value in row.values()):  # whose fields look like its own
+        assert found(json.dumps(row, indent=1), "suite.json") == dialect
 
 
 @pytest.mark.parametrize(
-    "header",
-    [b"input,expected\n", b"\xef\xbb\xbfID; Prompt ;answer\r\n", b"id\tinput\n", b'"input","expected"\n'],
+    ("header", "dialect"),
+    [
+        ("input,expected", "meridian"),
+        ("prompt;answer;tags", "meridian"),
+        ("Input\tScorer", "meridian"),
+        ("\ufeffID; Prompt ;answer\r", "meridian"),
+        ('"input","expected"', "meridian"),
+        ("input,target", "inspect"),
+        ("id;Input;Target;choices", "inspect"),
+        ("input,expected_output", "deepeval"),
+        ("input,actual_output,expected_output,retrieval_context,context,name", "deepeval"),
+        ("question,answer", "fieldkit_qa"),
+        ("\ufeffQuestion;Expected;category", "fieldkit_qa"),
+    ],
 )
-def test_a_csv_header_that_names_the_prompt_is_meridian(header: bytes) -> None:
-    assert found(header, b"a,b\n", path="suite.jsonl") == "meridian"
+@pytest.mark.parametrize("ending", [".csv", ""])
+def test_the_columns_say_the_dialect(header: str, dialect: str, ending: str) -> None:
+    assert found(f"{header}\na,b\n", f"suite{ending}") == dialect
+
+
+@pytest.mark.parametrize(
+    ("fields", "dialects"),
+    [
+        (("input", "target", "label"), "fieldkit_qa .* inspect"),
+        (("input", "target", "expected"), "inspect .* meridian"),
+        (("input", "target", "ideal"), "inspect .* openai_evals"),
+        (("input", "target", "expected_output"), "deepeval .* inspect"),
+        (("input", "expected", "expected_output"), "deepeval .* meridian"),
+    ],
+)
+def test_two_columns_with_a_right_answer_are_not_guessed_between(
+    fields: tuple[str, ...], dialects: str
+) -> None:
+    row = json.dumps(dict.fromkeys(fields, "x"))
+    for text in (row, f"[{row}]"):
+        with pytest.raises(SuiteError, match=f"more than one dialect: {dialects} .*--dialect"):
+            found(text)
+
+
+@pytest.mark.parametrize(("first", "second"), [("target", "expected"), ("target", "expected_output")])
+def test_nor_between_two_columns_of_csv(first: str, second: str) -> None:
+    with pytest.raises(SuiteError, match="more than one dialect"):
+        found(f"input,{first},{second}\nx,y,z\n", "suite.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect"),
+    [
+        ("prompts: [x]\ntests: []\n", "promptfoo"),
+        ("prompts:\n- x\nproviders: [echo]\n", "promptfoo"),
+        ("providers: [echo]\ntests:\n- vars: {a: 1}\n", "promptfoo"),
+        ("providers: [echo]\nscenarios: []\n", "promptfoo"),
+        ("prompts: [x]\ntargets: [echo]\n", "promptfoo"),
+        ("prompts:\n- |\n" + "  Long.\n" * 200 + "providers: [echo]\n", "promptfoo"),
+        ("description: x\ntests:\n- input: x\n", "agentv"),
+        ("name: x\ndescription: y\n", "agentv"),
+        ("description: x\ntset:\n- id: a\n", "agentv"),
+        ("tests:\n- vars: {a: 1}\n", "agentv"),
+    ],
+)
+@pytest.mark.parametrize("path", ["suite.yaml", "a/b/suite.yml"])
+def test_yaml_is_of_promptfoo_where_two_of_its_fields_are_there(text: str, dialect: str, path: str) -> None:
+    assert found(text, path) == dialect
+
+
+@pytest.mark.parametrize("path", ["promptfooconfig.yaml", "a\\promptfooconfig.yml", "b/promptfooconfig.json"])
+@pytest.mark.parametrize("text", ["", "prompts: [x]\n", "tests: []\n", "# nothing\n"])
+def test_a_file_with_promptfoos_own_name_is_of_promptfoo(path: str, text: str) -> None:
+    assert found(text, path) == "promptfoo"
+
+
+# --- any file ----------------------------------------------------------------------------------------------
 
 
 def test_broken_lines_do_not_hide_what_the_others_say() -> None:
-    assert found(b"oops\n", b"\xff\n", line(PRAMANA), b'{"id": \n') == "pramana"
+    assert found(f'oops\n\udcff\n{json.dumps(PRAMANA)}\n{{"id": \n') == "pramana"
 
 
 @pytest.mark.parametrize(
     "text", [json.dumps(PRAMANA, indent=2), json.dumps([PRAMANA]), json.dumps([PRAMANA] * 9, indent=1)]
 )
 def test_a_file_that_is_one_value_is_known_by_its_keys(text: str) -> None:
-    assert found(*(row.encode() + b"\n" for row in text.splitlines())) == "pramana"
+    assert found(text) == "pramana"
 
 
 def test_only_the_beginning_of_a_file_is_looked_at() -> None:
-    assert detect(read_head("x", repeat(line(PRAMANA))), KNOWN) == "pramana"
+    assert detect(read_head("x", repeat(json.dumps(PRAMANA).encode() + b"\n")), KNOWN) == "pramana"
 
 
 @pytest.mark.parametrize(
@@ -90,27 +209,19 @@ def test_only_the_beginning_of_a_file_is_looked_at() -> None:
 )
 def test_a_file_of_two_dialects_is_ambiguous_and_quotes_both(rows: list[dict[str, Any]]) -> None:
     with pytest.raises(SuiteError, match=r"meridian because .*; pramana because .*--dialect") as caught:
-        found(*map(line, rows))
+        found("\n".join(map(json.dumps, rows)))
     assert [problem.code for problem in caught.value.problems] == ["ambiguous-dialect"]
 
 
 @pytest.mark.parametrize(
-    "data",
+    "text",
     [
-        b"",
-        b"\n\n",
-        b" \n" * 49,
-        b"# a\n\n" * 24 + b"x",
-        b"hello\n",
-        b"name,age\n",
-        line({"question": "x"}),
-        b"\x00\xff\n",
+        *("", "\n\n", " \n" * 49, "# a\n\n" * 24 + "x", "hello\n", "name,age\n", "\0\udcff\n"),
+        '{"question": "x"}\n',
     ],
 )
-def test_a_file_of_no_dialect_says_so_and_names_the_option(data: bytes) -> None:
-    with pytest.raises(SuiteError, match="--dialect; known are: agentv, meridian, pramana") as caught:
-        found(data)
-    assert [problem.code for problem in caught.value.problems] == ["unknown-dialect"]
+def test_a_file_of_no_dialect_says_so_and_names_the_option(text: str) -> None:
+    assert f"--dialect; known are: {', '.join(sorted(KNOWN))}." in message(text, "suite.jsonl")
 
 
 # --- YAML --------------------------------------------------------------------------------------------------
@@ -132,13 +243,13 @@ def test_a_file_of_no_dialect_says_so_and_names_the_option(data: bytes) -> None:
 )
 @pytest.mark.parametrize("path", ["suite.yaml", "suite", "-"])
 def test_yaml_with_tests_is_agentv(text: str, path: str) -> None:
-    assert found(*text.encode().splitlines(keepends=True), path=path) == "agentv"
+    assert found(text, path) == "agentv"
 
 
 @pytest.mark.parametrize("path", ["suite.yaml", "suite.YML"])
-@pytest.mark.parametrize("data", [b"", b"name: x\n", b"- a\n", b"\x00\xff", b"targets:\n  - name: x\n"])
-def test_a_name_that_ends_as_yamls_does_is_agentv_whatever_is_in_it(path: str, data: bytes) -> None:
-    assert found(data, path=path) == "agentv"
+@pytest.mark.parametrize("text", ["", "name: x\n", "- a\n", "\0\udcff", "targets:\n  - name: x\n"])
+def test_a_name_that_ends_as_yamls_does_is_agentv_whatever_is_in_it(path: str, text: str) -> None:
+    assert found(text, path) == "agentv"
 
 
 @pytest.mark.parametrize(
@@ -151,21 +262,79 @@ def test_a_name_that_ends_as_yamls_does_is_agentv_whatever_is_in_it(path: str, d
 )
 @pytest.mark.parametrize("row", [PRAMANA, {"id": "a", "input": "x", "expected": "y"}])
 def test_a_text_inside_yaml_that_looks_like_another_dialect_is_a_text(text: str, row: dict[str, Any]) -> None:
-    assert found(*(text.replace("{}", json.dumps(row)).encode().splitlines(keepends=True))) == "agentv"
+    assert found(text.replace("{}", json.dumps(row))) == "agentv"
 
 
-ALL = sorted(
-    path
-    for ending in ("jsonl", "csv", "yaml")
-    for path in HERE.glob(f"*/*.{ending}")
-    if path.name != "empty.jsonl"
+# --- what is no suite --------------------------------------------------------------------------------------
+
+
+LM_EVAL = """\
+task: demo
+dataset_path: org/demo
+output_type: multiple_choice
+doc_to_text: "{{question}}"
+doc_to_choice: ["a", "b"]
+metadata:
+  version: 1.0
+"""
+WORKFLOW = "name: CI\non:\n  push:\njobs:\n  test:\n    runs-on: ubuntu-latest\n"
+PROVIDER = "id: openai:chat:gpt-5.2\nlabel: mine\nconfig:\n  temperature: 0\n"
+COMPOSE = "services:\n  web:\n    image: nginx\n"
+OPENAPI = "openapi: 3.1.0\ninfo:\n  title: x\n  version: '1'\npaths: {}\n"
+REGISTRY = "match:\n  id: match.dev.v0\nmatch.dev.v0:\n  class: evals.elsuite.basic.match:Match\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "instead"),
+    [
+        (LM_EVAL, "a task of lm-evaluation-harness", "`input`, `choices` and `target`"),
+        ("group: x\ntask: [a, b]\n", "a task of lm-evaluation-harness", "pass that file"),
+        (PROVIDER, "a promptfoo provider", "--target"),
+        ("# Ours.\n- id: echo\n  config: {}\n", "a list of promptfoo providers", "promptfooconfig.yaml"),
+        ("- vars:\n    a: 1\n  assert:\n  - type: equals\n", "a list of promptfoo tests", "promptfooconfig"),
+        ("prompts: [x]\n", "a part of a promptfoo configuration", "promptfooconfig.yaml"),
+        ("---\n- id: a\n  input: x\n  criteria: y\n", "a list of tests for agentv", "`tests:`"),
+        ("- id: a\n  vars: {q: x}\n  assert: [Is short]\n", "a list of tests for agentv", "`tests:`"),
+        (WORKFLOW, "a GitHub workflow", "Pass a file with cases"),
+        (COMPOSE, "a Docker Compose file", "Pass a file with cases"),
+        (OPENAPI, "an OpenAPI document", "Pass a file with cases"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {}\n", "a Kubernetes manifest", "Pass a file"),
+    ],
 )
+@pytest.mark.parametrize("path", ["other.yaml", "OTHER.YML"])
+def test_yaml_of_other_tools_is_called_what_it_is(text: str, kind: str, instead: str, path: str) -> None:
+    told = message(text, path)
+    assert told.startswith(f"The file looks like {kind} and is no suite. ")
+    assert instead in told
 
 
-@pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_no_golden_file_is_taken_for_another_dialects(path: Path) -> None:
-    with path.open("rb") as file:
-        beginning = read_head(path.name, file)
-    reasons = {name for name, dialect in KNOWN.items() if dialect.recognises(beginning)}
-    assert ("agentv" in reasons) == (path.parent.name == "agentv")
-    assert path.parent.name != "agentv" or reasons == {"agentv"}
+@pytest.mark.parametrize("text", ["a: 1\nb: 2\n", REGISTRY, "site_name: x\nnav: []\n", "name: x\na: 1\nb: 2\n"])
+def test_other_yaml_is_called_no_suite_and_its_fields_are_named(text: str) -> None:
+    told = message(text)
+    assert told.startswith("No suite format fits the file: its fields are '")
+    assert "YAML with `tests`" in told
+    assert "--dialect" in told
+
+
+@pytest.mark.parametrize("text", [LM_EVAL, WORKFLOW, PROVIDER, COMPOSE, OPENAPI])
+def test_with_tests_it_is_a_suite_all_the_same(text: str) -> None:
+    assert found(text + "tests: []\n", "s.yaml") == "agentv"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"assertions": [{"text": "x", "passed": True}]},
+        {"assertions": [], "input": [{"role": "user", "content": "x"}], "answer": "y"},
+    ],
+)
+def test_results_of_agentv_are_called_what_they_are(more: dict[str, Any]) -> None:
+    row = {"timestamp": "2026-01-01T00:00:00Z", "test_id": "a", "score": 0.5, "target": "t", **more}
+    told = message(f"{json.dumps(row)}\n" * 2, "a.baseline.jsonl")
+    assert told == "The file has results of AgentV and is no suite. Pass the suite whose tests gave them."
+
+
+def test_lines_of_tests_without_their_prompts_are_called_what_they_are() -> None:
+    told = message('{"id": "a", "vars": {"q": "x"}, "assert": ["Is short"]}\n', "cases.jsonl")
+    assert told.startswith("The file looks like a list of tests for agentv and is no suite. ")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from io import BytesIO
 from types import MappingProxyType
 from typing import Any
 
@@ -16,18 +14,20 @@ from proctor.dialects.fieldkit.prompts import DIALECT
 from proctor.graders import GRADERS
 from proctor.grading import GradingContext, grade
 from proctor.model import Case, Output, PassRule, Problem, ToolCall, Trial, Verdict
-from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.verdicts import decide_verdict
+from support.suite_files import make_source, split_items
 
 WORDS = {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}
 
 
-def case_of(options: Mapping[str, Any] = MappingProxyType({}), **prompt: Any) -> Case | list[Problem]:
-    row = {"id": "p", "prompt": "What?", **prompt}
-    data = json.dumps({"suite": "s", "prompts": [row]}).encode()
-    items = list(DIALECT.read(SuiteSource(path="s.json", read_lines=lambda: BytesIO(data), options=options)))
-    cases = [item.case for item in items if isinstance(item, CaseAtLine)]
-    return cases[0] if cases else [item for item in items if isinstance(item, Problem)]
+def read_prompt(options: Any = MappingProxyType({}), **prompt: Any) -> tuple[list[Case], list[Problem]]:
+    text = json.dumps({"suite": "s", "prompts": [{"id": "p", "prompt": "What?", **prompt}]})
+    return split_items(DIALECT.read(make_source(text, "s.json", options=options)))[1:]
+
+
+def read_case(**prompt: Any) -> Case:
+    (case,), _ = read_prompt(**prompt)
+    return case
 
 
 def verdict(case: Case, answer: str, *tools: str) -> Verdict:
@@ -72,8 +72,7 @@ CHECKS: list[tuple[dict[str, Any], str, bool]] = [
 
 @pytest.mark.parametrize(("answer", "passed"), [("Tea for 2.", True), ("Tea.", False), ("2 cups.", False)])
 def test_all_checks_of_a_list_must_pass(answer: str, passed: bool) -> None:
-    case = case_of(check=[{"kind": "substring", "any": ["tea"]}, {"kind": "numeric", "value": 2}])
-    assert isinstance(case, Case)
+    case = read_case(check=[{"kind": "substring", "any": ["tea"]}, {"kind": "numeric", "value": 2}])
     assert verdict(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
 
 
@@ -82,29 +81,25 @@ def test_all_checks_of_a_list_must_pass(answer: str, passed: bool) -> None:
     [([], "check"), ([{"kind": "honesty"}, "tea"], "check[1]"), ([{"kind": "substring"}], "check[0].all")],
 )
 def test_what_is_wrong_in_a_list_of_checks_is_said_where_it_stands(check: list[object], field: str) -> None:
-    problems = case_of(check=check)
-    assert isinstance(problems, list)
+    _, problems = read_prompt(check=check)
     assert [problem.field for problem in problems] == [field]
 
 
 @pytest.mark.parametrize(("check", "answer", "passed"), CHECKS)
 def test_a_check_passes_as_documented(check: dict[str, Any], answer: str, passed: bool) -> None:
-    case = case_of(check=check)
-    assert isinstance(case, Case)
+    case = read_case(check=check)
     assert verdict(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
 
 
 def test_a_prompt_may_silence_rules_of_the_linter() -> None:
-    case = case_of(check={"kind": "honesty"}, lint=["leak"])
-    assert isinstance(case, Case)
+    case = read_case(check={"kind": "honesty"}, lint=["leak"])
     assert case.metadata["lint"] == ["leak"]
 
 
 @pytest.mark.parametrize("tools", [["read"], ["open", "read"], ["read", "read", "cat"]])
 @pytest.mark.parametrize(("called", "value"), [(("read",), 1.0), (("cut",), 0.0), ((), 0.0)])
 def test_tools_are_told_and_do_not_count(tools: list[str], called: tuple[str, ...], value: float) -> None:
-    case = case_of(check={"kind": "honesty"}, expect_tool_any=tools)
-    assert isinstance(case, Case)
+    case = read_case(check={"kind": "honesty"}, expect_tool_any=tools)
     assert verdict(case, "I don't know.", *called) is Verdict.PASS
     output = Output(text="x", tool_calls=tuple(ToolCall(name=tool) for tool in called))
     score = asyncio.run(grade(case, output, GRADERS.get, GradingContext()))[-1]
@@ -114,16 +109,14 @@ def test_tools_are_told_and_do_not_count(tools: list[str], called: tuple[str, ..
 
 def test_placeholders_are_filled_in_once_and_only_in_the_check() -> None:
     check = {"kind": "substring", "any": ["{{codeword}} {{colour}}", "{{ codeword }}"]}
-    case = case_of(options=WORDS, prompt="Find {{codeword}}.", check=check)
-    assert isinstance(case, Case)
+    case = read_case(options=WORDS, prompt="Find {{codeword}}.", check=check)
     assert case.input[0].content == "Find {{codeword}}."
     assert case.assertions[0].params["values"] == ["OTTER-5 {{codeword}} blue", "{{ codeword }}"]
 
 
 @pytest.mark.parametrize("options", [{}, {"substitutions": {"other": "x"}}, {"substitutions": "codeword"}])
 def test_a_placeholder_without_a_value_is_an_error_that_names_it(options: dict[str, Any]) -> None:
-    problems = case_of(options=options, check={"kind": "json_keys", "keys": ["{{codeword}}"]})
-    assert isinstance(problems, list)
+    _, problems = read_prompt(options=options, check={"kind": "json_keys", "keys": ["{{codeword}}"]})
     assert [(problem.code, problem.field) for problem in problems] == [
         ("unresolved-placeholder", "check.keys")
     ]
@@ -131,9 +124,7 @@ def test_a_placeholder_without_a_value_is_an_error_that_names_it(options: dict[s
 
 
 def test_what_a_prompt_says_of_itself_becomes_tags() -> None:
-    case = case_of(check={"kind": "honesty"}, vibe=True, conditional="web", category="x")
-    plain = case_of(check={"kind": "honesty"}, core=False)
-    assert isinstance(case, Case)
-    assert isinstance(plain, Case)
+    case = read_case(check={"kind": "honesty"}, vibe=True, conditional="web", category="x")
+    plain = read_case(check={"kind": "honesty"}, core=False)
     assert (case.tags, case.category) == (("core", "vibe", "conditional:web"), "x")
     assert (plain.tags, plain.category) == ((), None)

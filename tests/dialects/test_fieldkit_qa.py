@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from io import BytesIO
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,32 +14,25 @@ from msgspec import convert
 from proctor.dialects.fieldkit.questions import DIALECT
 from proctor.graders import GRADERS
 from proctor.model import Case, Output, Problem
-from proctor.protocols import GradingInput, CaseAtLine, SuiteSource
+from proctor.protocols import CaseAtLine, GradingInput
+from support.suite_files import make_source, read_rows
 
 EVIDENCE = {"evidence": [{"evidence_text": "Sales: 12."}], "doc_name": "TEA_10K"}
 PATENT = {"family": "D", "use_case": "bar", "scoring_mode": "closed"}
 
 
-def read(*rows: dict[str, Any], **options: Any) -> list[Case | Problem]:
-    data = b"\n".join(json.dumps(row).encode() for row in rows)
-    source = SuiteSource(path="rows.jsonl", read_lines=lambda: BytesIO(data), options=options)
-    items = DIALECT.read(source)
-    return [
-        item.case if isinstance(item, CaseAtLine) else item
-        for item in items
-        if isinstance(item, CaseAtLine | Problem)
-    ]
+read = partial(read_rows, DIALECT)
 
 
 @pytest.mark.parametrize("name", ["choices", "options", "context"])
 def test_what_a_plain_question_does_not_show_is_told(name: str) -> None:
-    told = [item for item in read({"question": "Red?", name: ["Mars"], "answer": "Mars"}) if isinstance(item, Problem)]
-    assert [(problem.level, problem.code, problem.field) for problem in told] == [("warning", "not-shown", name)]
+    _, _, (problem,) = read({"question": "Red?", name: ["Mars"], "answer": "Mars"})
+    assert (problem.level, problem.code, problem.field) == ("warning", "not-shown", name)
 
 
 def one(row: dict[str, Any], **options: Any) -> Case:
-    (case,) = read(row, **options)
-    assert isinstance(case, Case)
+    _, (case,), problems = read(row, **options)
+    assert problems == []
     return case
 
 
@@ -133,9 +125,7 @@ def test_an_oracle_without_its_own_context_has_the_other() -> None:
 
 @pytest.mark.parametrize("row", [finance("Yes."), PATENT | {"question": "Draft.", "gold_label": "A claim."}])
 def test_what_cannot_be_compared_is_kept_and_unscored(row: dict[str, Any]) -> None:
-    case, problem = sorted(read(row), key=lambda item: isinstance(item, Problem))
-    assert isinstance(case, Case)
-    assert isinstance(problem, Problem)
+    _, (case,), (problem,) = read(row)
     assert [assertion.grader for assertion in case.assertions] == ["unscored"]
     assert (problem.level, problem.code) == ("warning", "unscored-type")
 
@@ -153,22 +143,20 @@ def test_what_cannot_be_compared_is_kept_and_unscored(row: dict[str, Any]) -> No
     )
 )
 def test_every_row_is_a_case_or_an_error(rows: list[dict[str, Any]]) -> None:
-    found = read(*rows)
-    wrong = {item.line for item in found if isinstance(item, Problem) and item.level == "error"}
-    assert len(wrong) + sum(isinstance(item, Case) for item in found) == len(rows)
+    _, cases, problems = read(*rows)
+    wrong = {problem.line for problem in problems if problem.level == "error"}
+    assert len(wrong) + len(cases) == len(rows)
 
 
 @pytest.mark.parametrize("name", ["label", "expected", "gold"])
 def test_a_second_right_answer_that_differs_is_told(name: str) -> None:
-    found = read({"question": "x", "answer": 4, name: "5"})
-    (warning,) = (item for item in found if isinstance(item, Problem))
+    _, _, (warning,) = read({"question": "x", "answer": 4, name: "5"})
     assert (warning.level, warning.code) == ("warning", "two-answers")
     assert {"answer", name} <= set(re.findall(r"`(\w+)`", warning.message))
-    assert not [item for item in read({"question": "x", "answer": 4, name: "4"}) if isinstance(item, Problem)]
+    assert read({"question": "x", "answer": 4, name: "4"})[2] == []
 
 
 def test_csv_is_read_by_its_columns() -> None:
-    lines = b"Question,Answer\n\nx,4\n,5\n"
-    found = list(DIALECT.read(SuiteSource(path="s.csv", read_lines=lambda: BytesIO(lines))))
+    found = list(DIALECT.read(make_source("Question,Answer\n\nx,4\n,5\n", "s.csv")))
     assert [(item.case.id, item.line) for item in found if isinstance(item, CaseAtLine)] == [("q-1", 3)]
     assert [(item.code, item.line) for item in found if isinstance(item, Problem)] == [("missing-field", 4)]

@@ -29,11 +29,12 @@ HERE = Path(__file__).parent
 SIDECARS = {"lines.yaml", "rows.eval.yaml"}
 FILES = sorted(
     path
-    for pattern in ("*/*.jsonl", "*/*.json", "*/*.csv", "*/*.yaml", "*/*.md", "ai_tester/*/tests")
-    for path in HERE.glob(pattern)
-    if path.name not in SIDECARS and not path.name.endswith(".suite.json")
+    for name, kind in DIALECTS.load_all().items()
+    for path in (*(HERE / name).glob("*.*"), *(HERE / name).glob("*/tests"))
+    if path.is_dir() or (path.suffix in kind.endings and path.name not in SIDECARS)
+    if not path.name.endswith(".suite.json")
 )
-"""A folder `tests` is a suite in itself; its golden stands beside the folder that it is in."""
+"""Each file with an ending of its dialect. A folder `tests` is a suite in itself, whose golden is beside its parent."""
 ENVIRON = json.loads((HERE / "environ.json").read_text(encoding="utf-8"))
 OPTIONS = {"suite.json": {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}}
 """What `proctor.toml` says of reading, by the file's name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,21 @@ from proctor.dialects.inspect.samples import SCORERS
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
-from proctor.model import Attachment, Case, GraderResult, Output, Problem
-from proctor.protocols import GradingInput, CaseAtLine, SuiteSource
+from proctor.model import Attachment, Case, GraderResult, Output
+from proctor.protocols import GradingInput
 from proctor.services.runs.config import load_config
 from proctor.services.suites.load import load_suite, inspect_suite
-from support.suite_files import make_source
+from support.suite_files import list_errors, read_rows
 
 CHOICES = {"input": "Which?", "choices": ["Car", "Apple", "Stone"]}
 
 
-def read(*rows: dict[str, Any], **options: Any) -> list[Any]:
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    return list(DIALECT.read(make_source(text, options=options)))
+read = partial(read_rows, DIALECT)
 
 
-def cases(*rows: dict[str, Any], **options: Any) -> list[Case]:
-    return [item.case for item in read(*rows, **options) if isinstance(item, CaseAtLine)]
+def read_case(row: dict[str, Any], **options: Any) -> Case:
+    _, (case,), _ = read(row, **options)
+    return case
 
 
 def passes(case: Case, answer: str) -> bool | None:
@@ -37,10 +36,6 @@ def passes(case: Case, answer: str) -> bool | None:
     mark = build_grader(assertion, GRADERS.get).grade(GradingInput(case=case, output=Output(text=answer)))
     assert isinstance(mark, GraderResult)
     return mark.passed
-
-
-def codes(*rows: dict[str, Any]) -> list[str]:
-    return [item.code for item in read(*rows) if isinstance(item, Problem) and item.level == "error"]
 
 
 # --- a target ----------------------------------------------------------------------------------------------
@@ -65,13 +60,13 @@ def codes(*rows: dict[str, Any]) -> list[str]:
 def test_an_answer_is_compared_as_the_scorer_compares_it(
     scorer: str, target: Any, answer: str, passed: bool
 ) -> None:
-    (case,) = cases({"input": "x", "target": target}, inspect_scorer=scorer)
+    case = read_case({"input": "x", "target": target}, inspect_scorer=scorer)
     assert case.assertions[0].label == scorer
     assert passes(case, answer) is passed
 
 
 def test_a_judge_is_given_every_target_with_model_graded_fact() -> None:
-    (case,) = cases({"input": "x", "target": ["Ada", "Lovelace"]}, inspect_scorer="model_graded_fact")
+    case = read_case({"input": "x", "target": ["Ada", "Lovelace"]}, inspect_scorer="model_graded_fact")
     (assertion,) = case.assertions
     assert assertion.grader == "llm_judge"
     assert assertion.params["prompt"].endswith("\n\nAda\n\nLovelace")
@@ -79,15 +74,15 @@ def test_a_judge_is_given_every_target_with_model_graded_fact() -> None:
 
 def test_a_dataset_without_a_scorer_says_once_how_answers_are_compared() -> None:
     rows = [{"input": "x", "target": "y"}, {"input": "z", "target": "y"}]
-    (warning,) = (item for item in read(*rows) if isinstance(item, Problem))
+    _, (case, _), (warning,) = read(*rows)
     assert (warning.level, warning.code, warning.line) == ("warning", "default-scorer", 1)
     assert "`includes`" in warning.message
-    assert cases(*rows)[0].assertions[0].label == "includes"
+    assert case.assertions[0].label == "includes"
 
 
 def test_a_scorer_that_is_named_and_choices_need_no_word_of_warning() -> None:
-    assert not [item for item in read({"input": "x", "target": "y"}, inspect_scorer="match") if isinstance(item, Problem)]
-    assert not [item for item in read(CHOICES | {"target": "B"}) if isinstance(item, Problem)]
+    assert read({"input": "x", "target": "y"}, inspect_scorer="match")[2] == []
+    assert read(CHOICES | {"target": "B"})[2] == []
 
 
 def test_proctor_toml_names_the_scorer(tmp_path: Path) -> None:
@@ -114,14 +109,14 @@ def test_another_scorer_is_an_error_that_names_those_there_are(value: str, tmp_p
     [("ANSWER: B", True), ("answer: b.", True), ("B", True), ("ANSWER: A", False), ("Apple, I think.", False)],
 )
 def test_one_right_choice_is_a_letter(answer: str, passed: bool) -> None:
-    (case,) = cases(CHOICES | {"target": "B"})
+    case = read_case(CHOICES | {"target": "B"})
     assert passes(case, answer) is passed
 
 
 @pytest.mark.parametrize("answer", ["{prompt}", "A good question! I cannot say.", "", "Neither A nor C."])
 @pytest.mark.parametrize("target", ["A", "ABC"])
 def test_an_answer_that_chooses_nothing_passes_nowhere(target: str, answer: str) -> None:
-    (case,) = cases(CHOICES | {"target": target})
+    case = read_case(CHOICES | {"target": target})
     assert passes(case, answer.format(prompt=case.input[0].content)) is False
 
 
@@ -144,32 +139,33 @@ def test_an_answer_that_chooses_nothing_passes_nowhere(target: str, answer: str)
 )
 @pytest.mark.parametrize("target", ["BC", "B,C", ["B", "C"], ["c", "b"]])
 def test_all_right_choices_and_no_other_must_be_named(target: Any, answer: str, passed: bool) -> None:
-    (case,) = cases(CHOICES | {"target": target})
+    case = read_case(CHOICES | {"target": target})
     assert passes(case, answer) is passed
 
 
 @pytest.mark.parametrize(("answer", "passed"), [("ANSWER: B", True), ("ANSWER: B, C", False)])
 def test_a_sample_with_one_right_choice_is_asked_like_those_with_several(answer: str, passed: bool) -> None:
-    alone, *_ = cases(CHOICES | {"target": "B"}, CHOICES | {"target": "AB"})
+    _, (alone, _), _ = read(CHOICES | {"target": "B"}, CHOICES | {"target": "AB"})
     assert "where multiple answers may be correct" in alone.input[0].content
     assert passes(alone, answer) is passed
 
 
 def test_an_a_in_and_is_no_choice() -> None:
-    (case,) = cases(CHOICES | {"target": "ABC"})
+    case = read_case(CHOICES | {"target": "ABC"})
     assert not passes(case, "ANSWER: B and C")
 
 
 def test_the_choices_go_with_the_last_message_of_the_user() -> None:
     messages = [{"role": role, "content": role} for role in ("user", "assistant", "user", "assistant")]
-    (case,) = cases(CHOICES | {"input": messages, "target": "A"})
+    case = read_case(CHOICES | {"input": messages, "target": "A"})
     assert [message.content for message in case.input[:2]] == ["user", "assistant"]
     assert case.input[2].content.endswith("A,B,C.\n\nuser\n\nA) Car\nB) Apple\nC) Stone")
 
 
 @pytest.mark.parametrize("choices", [["x"], [""], ["x"] * 27, 7, {"A": "x"}])
 def test_choices_that_no_letters_stand_for_are_refused(choices: Any) -> None:
-    assert codes({"input": "x", "choices": choices, "target": "A"}) == ["bad-options"]
+    row = {"input": "x", "choices": choices, "target": "A"}
+    assert list_errors(read(row)[2]) == [("bad-options", "choices")]
 
 
 # --- what cannot be done -----------------------------------------------------------------------------------
@@ -177,9 +173,9 @@ def test_choices_that_no_letters_stand_for_are_refused(choices: Any) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("sandbox", "docker"), ("files", {"a": "b"}), ("setup", "ls")])
 def test_what_needs_a_sandbox_is_refused_by_its_name(name: str, value: Any) -> None:
-    found = read({"input": "x", "target": "y", name: value})
-    (error,) = (item for item in found if isinstance(item, Problem) and item.level == "error")
-    assert (error.code, error.field) == ("unsupported", name)
+    problems = read({"input": "x", "target": "y", name: value})[2]
+    assert list_errors(problems) == [("unsupported", name)]
+    error = next(problem for problem in problems if problem.level == "error")
     assert error.message.startswith(f"Case 'sample-1': `{name}` needs a sandbox")
 
 
@@ -199,4 +195,4 @@ def test_an_image_beside_the_dataset_is_attached(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("row", [{"target": ""}, {"target": []}, {"target": None}, {}, {"target": {"a": 1}}])
 def test_a_target_that_every_answer_has_is_refused(row: dict[str, Any]) -> None:
-    assert codes({"input": "x"} | row) == ["missing-expected"]
+    assert list_errors(read({"input": "x"} | row)[2]) == [("missing-expected", "target")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects import DIALECTS
-from proctor.dialects.shared.json_arrays import read_lines, read_suite
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
+from proctor.dialects.shared.json_arrays import read_lines, read_suite
 from proctor.errors import SuiteError
 from proctor.model import Problem
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.services.suites.load import load_suite
+from support.suite_files import make_source
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 MESSAGES = [{"role": "user", "content": "x"}]
@@ -45,8 +45,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
 LAYOUTS: tuple[dict[str, Any], ...] = ({"indent": 1}, {"indent": 4, "ensure_ascii": False}, {}, {"separators": (",", ":")})
 
 
-def source(text: str, path: str = "suite.json") -> SuiteSource:
-    return SuiteSource(path=path, read_lines=lambda: BytesIO(text.encode("utf-8", "surrogateescape")), options={"evals_class": "Match"})
+def source(text: str) -> SuiteSource:
+    return make_source(text.encode("utf-8", "surrogateescape"), "suite.json", options={"evals_class": "Match"})
 
 
 def items(name: str, text: str) -> list[Any]:

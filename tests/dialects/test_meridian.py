@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from io import BytesIO, StringIO
+from io import StringIO
 from itertools import chain, repeat
 from typing import Any
 
@@ -16,6 +16,7 @@ from proctor.dialects.meridian.reader import DIALECT
 from proctor.dialects.meridian.expected import TYPES
 from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.protocols import CaseAtLine, SuiteSource
+from support.suite_files import list_errors, make_source, split_items
 
 WORDS = ["", " ", "a", "7", "exact", "contains", "llm_judge", "json_schema", "numeric_match", "refusal"]
 ANY = st.recursive(
@@ -33,19 +34,9 @@ NAMES = (
     *("category", "metadata", "task", "needle", "trap", "description", "suite_name", "more"),
 )
 INNER = (
-    *(
-        "value",
-        "required_words",
-        "forbidden_words",
-        "pattern",
-        "schema",
-        "required_keys",
-        "min_items",
-        "tolerance",
-        "rel_tolerance",
-    ),
-    *("max_words", "min_bullets", "min", "domain", "more"),
-)
+    "value required_words forbidden_words pattern schema required_keys min_items tolerance rel_tolerance "
+    "max_words min_bullets min domain more"
+).split()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
 
 
@@ -54,23 +45,21 @@ def line(row: object) -> bytes:
 
 
 def read(data: bytes, path: str = "folder/mine.jsonl") -> list[Suite | CaseAtLine | Problem]:
-    return list(DIALECT.read(SuiteSource(path=path, read_lines=lambda: BytesIO(data))))
+    return list(DIALECT.read(make_source(data, path)))
 
 
 def cases(data: bytes, path: str = "folder/mine.jsonl") -> list[Case]:
-    return [item.case for item in read(data, path) if isinstance(item, CaseAtLine)]
+    return split_items(read(data, path))[1]
 
 
 def problems(data: bytes) -> list[Problem]:
-    return [item for item in read(data) if isinstance(item, Problem)]
+    return split_items(read(data))[2]
 
 
 def check_one_or_the_other(data: bytes) -> None:
-    found = read(data)
-    errors = [item for item in found if isinstance(item, Problem) and item.level == "error"]
-    placed = [item for item in found if isinstance(item, CaseAtLine)]
-    assert len(placed) == (not errors)
-    assert all(item.case.assertions for item in placed)
+    _, found, problems = split_items(read(data))
+    assert len(found) == (not list_errors(problems))
+    assert all(case.assertions for case in found)
 
 
 @pytest.mark.slow
@@ -114,9 +103,10 @@ def test_cells_come_back_as_csv_wrote_them(mark: str, table: list[tuple[str, str
     ]
 
 
-def test_a_row_with_line_breaks_is_placed_where_it_begins() -> None:
-    found = read(b'input,expected\n"one\ntwo\nthree",x\n\nfour,y\n', "mine.csv")
-    assert [item.line for item in found if isinstance(item, CaseAtLine)] == [2, 6]
+def test_a_row_with_line_breaks_is_placed_where_it_begins_and_only_words_are_stripped() -> None:
+    found = read(b'id,input,expected\n a ,"one\ntwo\nthree ",x\n\nb,four,y\n', "mine.csv")
+    rows = [(item.line, item.case.id, item.case.input[0].content) for item in found if isinstance(item, CaseAtLine)]
+    assert rows == [(2, "a", "one\ntwo\nthree "), (6, "b", "four")]
 
 
 @pytest.mark.parametrize(
@@ -159,10 +149,8 @@ def test_an_unknown_scorer_field_or_type_is_an_error_with_a_suggestion(
     ("value", "text"), [(4, "4"), (0, "0"), (2.50, "2.5"), (True, "true"), (False, "false")]
 )
 def test_a_number_or_boolean_as_expected_becomes_text_with_a_warning(value: object, text: str) -> None:
-    found = read(line({"id": "a", "input": "x", "expected": value}))
-    (placed,) = [item for item in found if isinstance(item, CaseAtLine)]
-    (warning,) = [item for item in found if isinstance(item, Problem)]
-    assert placed.case.assertions[0].params == {"value": text}
+    _, (case,), (warning,) = split_items(read(line({"id": "a", "input": "x", "expected": value})))
+    assert case.assertions[0].params == {"value": text}
     assert (warning.level, warning.case) == ("warning", "a")
 
 

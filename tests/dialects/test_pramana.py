@@ -16,6 +16,7 @@ from proctor.codec import hash_rows
 from proctor.dialects.pramana.reader import DIALECT
 from proctor.model import Problem, Suite
 from proctor.protocols import CaseAtLine, SuiteSource
+from support.suite_files import make_source, split_items
 
 ANY = st.recursive(
     st.none()
@@ -35,24 +36,6 @@ TYPES = [
     *("exact_match", "contains", "contains_any", "is_json", "llm_judge", "semantic_similarity"),
     *("numeric_match", "numeric_equal"),
 ]
-FIELDS = [
-    ("id",),
-    ("category",),
-    ("input",),
-    ("ideal",),
-    ("assertion",),
-    ("metadata",),
-    ("more",),
-    ("assertion", "type"),
-    ("assertion", "case_sensitive"),
-    ("assertion", "threshold"),
-    ("assertion", "judge_prompt"),
-    ("assertion", "more"),
-    ("metadata", "difficulty"),
-    ("metadata", "tokens_est"),
-    ("metadata", "tags"),
-    ("metadata", "more"),
-]
 CASE = {
     "id": "reasoning-001",
     "category": "reasoning",
@@ -61,6 +44,12 @@ CASE = {
     "assertion": {"type": "contains_any"},
     "metadata": {"difficulty": "easy", "tokens_est": 8},
 }
+FIELDS = [
+    *((name,) for name in CASE),
+    ("more",),
+    *(("assertion", name) for name in ("type", "case_sensitive", "threshold", "judge_prompt", "more")),
+    *(("metadata", name) for name in ("difficulty", "tokens_est", "tags", "more")),
+]
 
 
 def line(row: object) -> bytes:
@@ -69,13 +58,11 @@ def line(row: object) -> bytes:
 
 def read(data: bytes, **neighbours: bytes) -> list[Suite | CaseAtLine | Problem]:
     beside = {f"{name}.toml": text for name, text in neighbours.items()}
-    return list(
-        DIALECT.read(SuiteSource(path="a\\b\\tier.jsonl", read_lines=lambda: BytesIO(data), read_sibling=beside.get))
-    )
+    return list(DIALECT.read(make_source(data, "a\\b\\tier.jsonl", read_sibling=beside.get)))
 
 
 def problems(data: bytes, **neighbours: bytes) -> list[Problem]:
-    return [item for item in read(data, **neighbours) if isinstance(item, Problem)]
+    return split_items(read(data, **neighbours))[2]
 
 
 @pytest.mark.slow

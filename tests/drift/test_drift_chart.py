@@ -9,7 +9,7 @@ import pytest
 
 from proctor.drift.detector import detect_drift
 from proctor.reports.drift.chart import draw_chart
-from proctor.reports.drift.text import DriftReport
+from proctor.reports.drift.report import DriftReport, run_table
 from support.series import make_series
 
 
@@ -28,3 +28,9 @@ def test_times_are_utc_in_24_hours(began: datetime, every: timedelta, ticks: set
     words = {word.strip() for word in re.findall(r">([^<>]+)</text>", drawing)}
     assert ticks <= words
     assert not [word for word in words if re.search(r"\b[AP]M\b", word)]
+
+
+def test_of_many_runs_a_terminal_lists_the_first_and_the_latest() -> None:
+    table = run_table(detect_drift(make_series(*[["yes"]] * 6)), max_runs=3)
+    assert [row[0] for row in table.rows] == ["r0", "r4", "r5"]
+    assert table.notes == ["The first run and the last 2; --json has all 6."]

@@ -16,7 +16,7 @@ from proctor.drift.identical_answers import identical_share, share_within_run
 from proctor.drift.observations import answer_digest
 from proctor.errors import ExitCode
 from proctor.model import Output, Params, Settings, TargetSpec, ToolCall, Trial
-from proctor.reports.drift.text import DriftReport, describe_drift
+from proctor.reports.drift.report import DriftReport, describe_drift
 from support.series import make_series
 
 MINUTE = timedelta(minutes=1)

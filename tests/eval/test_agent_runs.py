@@ -61,18 +61,8 @@ def test_a_record_becomes_a_run_with_its_turns() -> None:
 def test_plain_data_is_short_and_holds_the_record_only_when_asked() -> None:
     run = AgentRun.from_record(RECORD)
     told = run.to_dict()
-    assert list(told) == [
-        "question_id",
-        "status",
-        "wall_seconds",
-        "n_turns",
-        "n_candidates",
-        "tool_calls",
-        "tool_format_errors",
-        "input_tokens",
-        "output_tokens",
-        "turns",
-    ]
+    keys = "question_id status wall_seconds n_turns n_candidates tool_calls tool_format_errors"
+    assert " ".join(told) == f"{keys} input_tokens output_tokens turns"
     assert [list(turn)[5:] for turn in told["turns"]] == [["extras"], [], []]
     assert run.to_dict(include_raw=True) == {**told, "raw": RECORD}
 
@@ -117,12 +107,6 @@ def test_every_field_may_stand_elsewhere() -> None:
     )
     assert (run.question_id, run.status, run.wall_seconds) == ("5", "solved", 7.5)
     assert (run.n_turns, run.n_candidates, run.tool_calls()) == (1, 3, 1)
-
-
-def test_a_field_at_the_top_has_the_empty_path() -> None:
-    top = {"name": "q", "status": "finished"}
-    run = AgentRun.from_record(top, question_id_field="name", question_id_path=(), inference_path=())
-    assert (run.question_id, run.status) == ("q", "finished")
 
 
 @pytest.mark.parametrize(
@@ -186,12 +170,6 @@ def test_a_bad_line_never_ends_the_reading_and_every_one_is_listed(tmp_path: Pat
     )
 
 
-def test_a_file_that_is_one_list_and_one_with_a_byte_order_mark_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "runs.json"
-    path.write_text("\ufeff" + json.dumps([RECORD, RECORD], indent=1), encoding="utf-8")
-    assert len(AgentRun.from_jsonl(path)) == 2
-
-
 def test_a_parser_reads_other_layouts_and_what_it_refuses_is_listed(tmp_path: Path) -> None:
     def parser(raw: dict[str, Any]) -> AgentRun:
         return AgentRun.from_record({"status": raw["result"]["end"]}, inference_path=())
@@ -237,17 +215,8 @@ RUNS = AgentRuns(
 
 def test_a_summary_counts_each_status_and_what_runs_took() -> None:
     told = summarize_agent_runs(iter(RUNS), label="small")
-    assert list(told) == [
-        "label",
-        "n_questions",
-        "n_succeeded",
-        "status_counts",
-        "wall_seconds",
-        "turns",
-        "candidates",
-        "tool_calls",
-        "tool_format_errors",
-    ]
+    keys = "label n_questions n_succeeded status_counts wall_seconds turns candidates tool_calls"
+    assert " ".join(told) == f"{keys} tool_format_errors"
     assert (told["label"], told["n_questions"], told["n_succeeded"]) == ("small", 4, 2)
     assert list(told["status_counts"].items()) == [("finished", 3), ("max_turns", 1)]
     assert (told["wall_seconds"]["mean"], told["wall_seconds"]["max"]) == (25.0, 40.0)

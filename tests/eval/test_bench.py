@@ -123,12 +123,6 @@ def test_a_bench_is_one_line_where_there_is_no_notebook() -> None:
     assert repr(bench) == "<Bench 'b': 3 calls, 1 failed>"
 
 
-def test_a_tag_that_may_be_none_gives_either_kind_of_statistics() -> None:
-    bench, tags = measured(4.0, 8.0), (None, "size")
-    bench.calls[0].tags["size"] = "small"
-    assert [list(bench.statistics(by=tag)) for tag in tags] == [["latency_ms"], ["small", "(no size)"]]
-
-
 @pytest.mark.parametrize("name", ["n", "name", "n_success", "n_failure", "latency_ms", "wall_seconds"])
 def test_a_metric_takes_no_key_of_the_summary(name: str) -> None:
     with pytest.raises(ValueError, match=f"cannot be called '{name}'"):
@@ -231,10 +225,7 @@ def test_charts_are_of_percentiles_or_means() -> None:
         "(no kind)",
         "k",
     ]
-    for wrong, why in (
-        (("rihgt",), "no metric 'rihgt'"),
-        (("right", "took_s"), "different units: s, share"),
-    ):
+    for wrong, why in ((("rihgt",), "no metric 'rihgt'"), (("right", "took_s"), "different units: s, share")):
         with pytest.raises(ValueError, match=why):
             bench.chart(*wrong)
     with pytest.raises(ValueError, match="nothing to draw"):
@@ -369,21 +360,6 @@ def test_an_error_in_the_tags_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         bench.run(answer, [1, 0], tag_fn=lambda number: {"t": 1 // number})
     assert len(bench.calls) == 1
-
-
-def test_async_calls_run_where_a_loop_is_running() -> None:
-    async def notebook() -> Bench:
-        return Bench("b").run(answer_soon, range(4), workers=4)
-
-    assert [call.input for call in asyncio.run(notebook()).calls] == [0, 1, 2, 3]
-
-
-def test_a_call_that_is_cancelled_is_a_failed_one() -> None:
-    async def quits(_: int) -> int:
-        raise asyncio.CancelledError
-
-    (call,) = Bench("b").run(quits, [1]).calls
-    assert (call.success, call.error) == (False, "CancelledError: ")
 
 
 def test_many_threads_may_record(tmp_path: Path) -> None:

@@ -186,11 +186,6 @@ def test_json_of_another_kind_is_no_call(tmp_path: Path, text: str) -> None:
     assert (bench.calls, [row.line for row in bench.dropped]) == ([], [1])
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Bench.load(tmp_path / "none.json")
-
-
 @pytest.mark.parametrize("trials", [5, None, [5]])
 def test_exported_runs_with_odd_trials_end_nothing(tmp_path: Path, trials: Any) -> None:
     path = tmp_path / "runs.json"

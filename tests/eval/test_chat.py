@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
@@ -95,11 +94,7 @@ def test_a_call_and_its_answer(endpoint: Endpoint) -> None:
         "object": "chat.completion",
         "model": "deep-1",
         "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": "Nine metres."},
-                "finish_reason": "stop",
-            }
+            {"index": 0, "message": {"role": "assistant", "content": "Nine metres."}, "finish_reason": "stop"}
         ],
         "usage": {**usage, "total_tokens": 15},
     }
@@ -183,10 +178,7 @@ def test_parts_of_text_are_one_text(endpoint: Endpoint) -> None:
     ],
 )
 def test_messages_that_cannot_be_sent(messages: Any, complaint: str) -> None:
-    with (
-        ChatClient("http://127.0.0.1:1/v1", "deep") as client,
-        pytest.raises(TypeError, match=complaint),
-    ):
+    with ChatClient("http://127.0.0.1:1/v1", "deep") as client, pytest.raises(TypeError, match=complaint):
         client.chat(messages)
     assert ours() == []
 
@@ -212,14 +204,6 @@ def test_no_answer_is_an_error_without_the_key(endpoint: Endpoint, status: int) 
         assert client.totals()["failed"] == 1
         assert KEY not in "".join(map(str, (repr(client), caught.value, vars(client))))
     assert repr(client) == f"ChatClient('{endpoint.url}', 'deep')"
-
-
-def test_nobody_listens() -> None:
-    with (
-        ChatClient("http://127.0.0.1:1/v1", "deep", retries=0) as client,
-        pytest.raises(TargetError, match="Is a server listening there"),
-    ):
-        client("How deep is the lock?")
 
 
 def test_an_answer_that_comes_too_late(endpoint: Endpoint) -> None:
@@ -272,13 +256,6 @@ def test_calls_of_many_threads_are_under_way_at_the_same_time(endpoint: Endpoint
         assert len(ours()) == 1
         assert client.totals()["calls"] == 8
     assert ours() == []
-
-
-async def test_it_works_inside_a_running_loop(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
-    assert asyncio.get_running_loop().is_running()
-    with ChatClient(endpoint.url, "deep") as client:
-        assert client("How deep is the lock?") == "Nine metres."
 
 
 def test_a_closed_client_says_so(endpoint: Endpoint) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from proctor.eval import Trajectory, TrajectoryIter
 from proctor.eval.trajectory import Mode
+from support.builders import write_lines
 
 Load = Callable[..., Trajectory]
 
@@ -23,9 +24,7 @@ def load(tmp_path: Path) -> Load:
     """Reads lines, given as texts or rows, as a trajectory."""
 
     def read(*lines: Any, **options: Any) -> Trajectory:
-        written = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-        (tmp_path / "t.jsonl").write_text("\n".join(written), encoding="utf-8")
-        return Trajectory.from_jsonl(tmp_path / "t.jsonl", **options)
+        return Trajectory.from_jsonl(write_lines(tmp_path / "t.jsonl", *lines), **options)
 
     return read
 
@@ -91,11 +90,6 @@ def test_a_line_that_cannot_be_used_is_dropped_with_its_reason(load: Load, line:
     assert dropped.reason.startswith(reason)
 
 
-def test_dropped_lines_are_in_the_order_of_the_file(load: Load) -> None:
-    read = load("bad", row("x"), "also bad", row(1), row(None))
-    assert [one.line for one in read.dropped] == [1, 2, 3, 5]
-
-
 def test_rows_of_other_stages_are_counted_and_are_no_damage(load: Load) -> None:
     read = load(
         row(1, stage="evaluated"),
@@ -136,11 +130,6 @@ def test_a_baseline_that_is_no_number_is_told_and_the_rest_is_read(load: Load, b
     assert "the header is used without it" in dropped.reason
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Trajectory.from_jsonl(tmp_path / "none.jsonl")
-
-
 @pytest.mark.slow
 @given(st.lists(st.text() | st.binary().map(repr) | st.from_type(type(None)).map(str), max_size=6))
 def test_no_text_stops_the_reading(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
@@ -171,14 +160,6 @@ def test_menu_coverage_counts_what_is_on_the_menu() -> None:
     assert search.menu_coverage([])["knobs_touched_pct"] is None
     with pytest.raises(TypeError, match="names"):
         search.menu_coverage("lr")
-
-
-@pytest.mark.slow
-@given(st.lists(st.sampled_from("abcdef")), st.lists(st.sampled_from("defghi")))
-def test_coverage_of_a_menu_is_a_share(knobs: list[str], menu: list[str]) -> None:
-    found = tried(*((knob, 1) for knob in knobs)).menu_coverage(menu)
-    assert found["knobs_touched"] + len(found["knobs_untouched"]) == found["knobs_total"] == len(set(menu))
-    assert found["knobs_touched_pct"] is None or 0 <= found["knobs_touched_pct"] <= 100
 
 
 # --- repeats and modes -------------------------------------------------------------------------------------
@@ -308,12 +289,6 @@ def test_the_best_so_far_and_the_best(search: Trajectory, bests: list[float], be
 
 def test_a_baseline_that_is_given_comes_before_the_file_s() -> None:
     assert scored(3.0, 1.0, baseline=2.0).cumulative_best(baseline=0.5) == [0.5, 0.5]
-
-
-def test_scores_that_are_not_finite_are_kept_and_listed() -> None:
-    search = scored(1.0, NAN, INF)
-    assert [one.iter for one in search.iters] == [1, 2, 3]
-    assert [one.iter for one in search.unmeasured()] == [2, 3]
 
 
 def test_keeps_are_the_iterations_that_were_kept(load: Load) -> None:

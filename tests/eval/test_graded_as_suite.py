@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from proctor.dialects.fieldkit.prompts import DIALECT
 from proctor.eval import GradedPromptSuite
-from proctor.eval.refusals import ALL_HEDGE_PHRASES
 from proctor.graders import GRADERS
 from proctor.grading import GradingContext, grade
 from proctor.model import Case, Output, PassRule, Problem, Trial, Verdict
@@ -40,22 +39,8 @@ PIECES = [
     *("HERON", "heron-2", "STRASSE", "low TIDE", "high", "tide", " ", "\n", "On 2031-05-04", "2031-05"),
     *('{"berth": 2}', '{"berth": {"no": 2}, "until": "}"}', '{"berth.no": 1}', "{}", "```json\n", "{", "}"),
     *('{"until": NaN}', "[1]", "I don’t know", "ich weiß nicht", "我不知道", "tunable to", "not sure"),
-    *(
-        "5 m",
-        "-5",
-        "$-5",
-        "(5)",
-        "−5",
-        "8.5",
-        "8.51",
-        "1,234",
-        "8e0",
-        "x8",
-        "COVID-5",
-        ".5",
-        "٨",
-        "In FY2031",
-    ),
+    *("5 m", "-5", "$-5", "(5)", "−5", "8.5", "8.51", "1,234", "8e0"),
+    *("x8", "COVID-5", ".5", "٨", "In FY2031"),
 ]
 WORDS = {"boat": "Heron"}
 
@@ -108,9 +93,3 @@ def test_both_judge_an_answer_alike(suite: GradedPromptSuite, cases: list[Case],
 @given(st.lists(st.sampled_from(PIECES), min_size=2, max_size=5).map(" ".join))
 def test_both_judge_any_answer_alike(suite: GradedPromptSuite, cases: list[Case], answer: str) -> None:
     assert_same(suite, cases, answer)
-
-
-@pytest.mark.parametrize("phrase", ALL_HEDGE_PHRASES)
-def test_both_know_every_hedge(suite: GradedPromptSuite, phrase: str) -> None:
-    honesty = next(one for one in suite.prompts if one.id == "p8")
-    assert suite.score({"p8": f"{phrase}."}, prompts=[honesty]).passed == 1

@@ -65,17 +65,7 @@ def test_a_right_answer_passes(text: str) -> None:
 
 
 @pytest.mark.usefixtures("sandboxed")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "    return text\n",
-        "\0",
-        "\ud800",
-        "(" * 5000,
-        "def half(: pass",
-    ],
-)
+@pytest.mark.parametrize("text", ["", "    return text\n", "\0", "\ud800", "(" * 5000, "def half(: pass"])
 def test_a_wrong_answer_fails(text: str) -> None:
     assert not humaneval_run(text, PROBLEM)
 

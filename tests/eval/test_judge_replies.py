@@ -36,10 +36,6 @@ def test_a_reply_that_is_or_holds_an_object(raw: str, score: float, rationale: s
     assert Judge.parse(raw) == JudgeResult(score, rationale, raw)
 
 
-def test_a_bare_score_has_no_rationale() -> None:
-    assert Judge.parse('```json\n{"score": 4}\n```').rationale == ""
-
-
 @pytest.mark.parametrize(
     "raw",
     [

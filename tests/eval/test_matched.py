@@ -92,8 +92,7 @@ def test_what_is_missing_is_failed_and_0() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extractor", "groups"),
-    [(None, []), (lambda task: task[0], ["s"]), (lambda task: None, ["None"])],
+    ("extractor", "groups"), [(None, []), (lambda task: task[0], ["s"]), (lambda task: None, ["None"])]
 )
 def test_groups_are_as_the_extractor_says(extractor: Any, groups: list[str]) -> None:
     found = MatchedBaseComparison(group_extractor=extractor).stats([row("s-nurse-1"), row("s-cook-2")])
@@ -227,10 +226,6 @@ def test_an_id_that_is_there_twice_pairs_with_nothing_and_is_told() -> None:
     assert "2 rows of the baseline have no id." in paired.report()
 
 
-def test_ids_that_are_numbers_are_ids() -> None:
-    assert compared([row(0), row(7)], [row("0"), row(7)]).paired().n == 2
-
-
 IDS = st.lists(st.integers(0, 6).map(lambda number: f"t{number}"), max_size=10)
 
 
@@ -347,6 +342,8 @@ def test_the_report_has_each_share_with_its_interval_over_tasks() -> None:
     assert "| cook, assertions | 9/18 | 12.5 – 87.5% | – | – |" in told
     assert "| nurse, tasks | – | – | 1/1 | 20.7 – 100.0% |" in told
     assert "| a\\|b | 12/12 | 43.9 – 100.0% | – | – |" in told
+    told = compared([row("a", counts=(1, 1)), row("b"), row("c")], []).report().splitlines()
+    assert "| per-assertion | 1/1 | 20.7 – 100.0% | – | – |" in told
 
 
 def test_without_groups_and_kinds_the_first_table_stands_alone() -> None:

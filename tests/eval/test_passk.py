@@ -51,26 +51,6 @@ def test_both_are_the_share_of_all_draws_of_k_answers(n: int, c: int, k: int) ->
     assert pass_hat_k_estimator(n, c, k) == pytest.approx(sum(map(all, draws)) / len(draws))
 
 
-@given(drawn())
-def test_both_grow_with_the_passes_and_only_pass_at_k_with_k(given: tuple[int, int, int]) -> None:
-    n, c, k = given
-    at, hat = pass_at_k_estimator(n, c, k), pass_hat_k_estimator(n, c, k)
-    assert 0 <= hat <= at + 1e-12 <= 1 + 1e-12
-    if c < n:
-        assert pass_at_k_estimator(n, c + 1, k) >= at - 1e-12
-        assert pass_hat_k_estimator(n, c + 1, k) >= hat - 1e-12
-    if k < n:
-        assert pass_at_k_estimator(n, c, k + 1) >= at - 1e-12
-        assert pass_hat_k_estimator(n, c, k + 1) <= hat + 1e-12
-
-
-@given(drawn())
-def test_of_one_answer_both_are_the_share_that_passed(given: tuple[int, int, int]) -> None:
-    n, c, _ = given
-    assert pass_at_k_estimator(n, c, 1) == pytest.approx(c / n)
-    assert pass_hat_k_estimator(n, c, 1) == pytest.approx(c / n)
-
-
 MILLION = 1_000_000
 
 
@@ -174,13 +154,6 @@ def test_several_workers_grade_at_once_and_give_the_same(workers: int) -> None:
     assert PassAtK().score(TOWNS, samples, slow, workers=workers) == PassAtK().score(TOWNS, samples, names_it)
 
 
-def test_a_grader_may_be_async() -> None:
-    async def later(text: str, task: dict[str, Any]) -> bool:
-        return names_it(text, task)
-
-    assert PassAtK().score(TOWNS, ANSWERS, later, workers=2) == PassAtK().score(TOWNS, ANSWERS, names_it)
-
-
 def breaks_on(*bad: str) -> Callable[[str, dict[str, Any]], bool]:
     def grade(text: str, task: dict[str, Any]) -> bool:
         if text in bad:
@@ -194,18 +167,6 @@ def breaks_on(*bad: str) -> Callable[[str, dict[str, Any]], bool]:
 def test_what_a_grader_raises_goes_on_to_the_caller_the_first_in_order(workers: int) -> None:
     with pytest.raises(LookupError, match="lyon"):
         PassAtK().score(TOWNS, ANSWERS, breaks_on("turku", "lyon"), workers=workers)
-
-
-def test_one_worker_grades_nothing_after_an_error() -> None:
-    graded = []
-
-    def grade(text: str, task: dict[str, Any]) -> bool:
-        graded.append(text)
-        return breaks_on("lyon")(text, task)
-
-    with pytest.raises(LookupError):
-        PassAtK().score(TOWNS, ANSWERS, grade)
-    assert graded == ["paris", "lyon"]
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -265,13 +226,6 @@ def test_what_cannot_be_scored_is_refused_before_anything_is_graded(
         PassAtK(ks=ks).score(problems, samples, never)
 
 
-def test_words_and_numbers_that_no_option_has_are_refused() -> None:
-    with pytest.raises(ValueError, match="on_error"):
-        PassAtK().score(TOWNS, ANSWERS, names_it, on_error="ignore")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="workers"):
-        PassAtK().score(TOWNS, ANSWERS, names_it, workers=0)
-
-
 # --- answers that are counted or graded already ------------------------------------------------------------
 
 
@@ -317,11 +271,6 @@ def test_single_answers_are_put_together_by_task() -> None:
     assert result.pass_at == {1: pytest.approx((1 / 3 + 1 + 0) / 3), 2: pytest.approx((2 / 3 + 1 + 0) / 3)}
     assert result.samples_per_problem == 2
     assert PassAtK(ks=(1, 2)).from_trials(shuffled).pass_at == result.pass_at
-
-
-def test_single_answers_and_counts_agree() -> None:
-    counted = PassAtK(ks=(1, 2, 3)).from_rows([("a", 3, 1), ("b", 3, 3)])
-    assert PassAtK(ks=(1, 2, 3)).from_trials(trials(a=[False, True, False], b=[True] * 3)) == counted
 
 
 def test_an_answer_that_was_not_graded_counts_neither_way() -> None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from operator import add
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -98,20 +97,6 @@ def test_what_is_no_text_is_an_error() -> None:
 @given(st.text())
 def test_a_refusal_in_a_paragraph_of_its_own_is_seen_after_any_text(text: str) -> None:
     assert is_refusal(f"{text}\n\nI DO NOT KNOW.")
-
-
-def test_threads_agree() -> None:
-    found: list[bool] = []
-    texts = ["Je ne sais pas.", "Paris.", "我不知道。", "Das weiß ich nicht."] * 5
-    threads = [
-        Thread(target=lambda text=text: found.append(is_refusal(text) == (text != "Paris.")))
-        for text in texts
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [True] * len(texts)
 
 
 # --- the catalogues ----------------------------------------------------------------------------------------
@@ -225,13 +210,6 @@ def test_phrases_beside_the_catalogue_take_nothing_from_it() -> None:
     assert find_hedge("Beats me.", more) == "beats me"
     assert find_hedge("Four, so they say.", more) == "so they say"
     assert find_hedge("He said “I don’t know”, and left.", more) is None
-
-
-@pytest.mark.parametrize(
-    "text", ["", "The radio is tunable to say the least.", "It is significant.", "Knot sure."]
-)
-def test_a_phrase_is_no_part_of_a_word(text: str) -> None:
-    assert find_hedge(text) is None
 
 
 # --- the labelled sentences --------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -188,13 +187,6 @@ def test_long_hostile_answers_take_time_in_proportion(scorer: Scorer) -> None:
     """Each of 100,000 characters would take an hour if it were by the square."""
     for text in HOSTILE:
         assert (scorer(text, "B"), scorer(text, "77")) == (0.0, 0.0)
-
-
-@pytest.mark.slow
-def test_threads_get_what_one_thread_gets() -> None:
-    pairs = [(f"It is {number} million, up from 3.", f"{number}M") for number in range(200)]
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda pair: numeric_equal(*pair), pairs)) == [1.0] * 200
 
 
 @pytest.mark.slow

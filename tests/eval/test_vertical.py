@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,10 +24,10 @@ from proctor.eval import (
     mcq_letter,
     numeric_match,
     patent_claim_validity,
-    prior_art_relevance,
 )
 from proctor.eval.vertical import HintedQA, VerticalRun
 from proctor.eval.vertical.bench import PATENT_STRATEGIST_SCORER_FNS, PATENT_STRATEGIST_SCORERS
+from support.builders import write_lines
 
 Row = dict[str, Any]
 PATENT = {"family": "D", "use_case": "exam", "scoring_mode": "closed"}
@@ -37,15 +35,8 @@ PATENT = {"family": "D", "use_case": "exam", "scoring_mode": "closed"}
 
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[..., Path]:
-    """Lines to a file: rows are written as JSON, texts as they are."""
-
-    def write(*lines: Row | str, name: str = "set.jsonl") -> Path:
-        path = tmp_path / name
-        texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
-        path.write_text("\n".join(texts) + "\n", encoding="utf-8")
-        return path
-
-    return write
+    """Writes lines to a file: rows as JSON, texts as they are."""
+    return partial(write_lines, tmp_path / "set.jsonl")
 
 
 def asked(path: Path, **options: Any) -> list[tuple[str, str, str, Row]]:
@@ -85,6 +76,7 @@ def test_a_closed_book_has_no_evidence(file: Callable[..., Path]) -> None:
     assert asked(file(FINANCE), open_book=False)[0][1] == "What was the margin?"
     assert asked(file(FINANCE | {"evidence": None}))[0][1] == "What was the margin?"
     assert asked(file({"question": "Q", "answer": "1", "evidence": "E"}), open_book=True)[0][1] == "Q"
+    assert asked(file(FINANCE), format="generic")[0][1] == "What was the margin?"
 
 
 @pytest.mark.parametrize(
@@ -209,22 +201,6 @@ def test_more_options_than_letters_are_not_cut_off(file: Callable[..., Path]) ->
     assert "27 options" in bench.dropped[0].reason
 
 
-def test_a_byte_order_mark_and_a_json_list_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "list.json"
-    path.write_bytes(b'\xef\xbb\xbf[\n{"question": "Q", "answer": "A"},\r\n{"question": "R"}]')
-    bench = VerticalBench.from_jsonl(path)
-    assert [one.qid for one in bench.questions] == ["q-0"]
-    assert [row.line for row in bench.dropped] == [2]
-
-
-def test_the_first_usable_row_says_the_form(file: Callable[..., Path]) -> None:
-    path = file({"note": "no question"}, FINANCE, {"question": "Q", "answer": "1"})
-    bench = VerticalBench.from_jsonl(path)
-    assert [one.qid for one in bench.questions] == ["fb-7", "fb-2"]
-    assert bench.scorer is numeric_match
-    assert asked(path, format="generic")[0][1] == "What was the margin?"
-
-
 def test_an_empty_file_has_no_questions(file: Callable[..., Path]) -> None:
     assert VerticalBench.from_jsonl(file("")).summary() == {
         "name": "set",
@@ -256,11 +232,8 @@ def test_a_limit_holds_back_questions(file: Callable[..., Path], limit: int | No
 def test_what_makes_no_sense_is_refused(file: Callable[..., Path], options: Row, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         VerticalBench.from_jsonl(file(FINANCE), **options)
-
-
-def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        VerticalBench.from_jsonl(tmp_path / "none.jsonl")
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        bench_of(1).run(str, limit=-1)
 
 
 ANYTHING = (
@@ -274,18 +247,10 @@ NAMED = st.sampled_from(
 @pytest.mark.slow
 @given(st.lists(st.dictionaries(NAMED, ANYTHING, max_size=4), max_size=6))
 def test_every_row_is_a_question_or_listed(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
-    path = tmp_path_factory.getbasetemp() / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    path = write_lines(tmp_path_factory.getbasetemp() / "rows.jsonl", *rows)
     bench = VerticalBench.from_jsonl(path)
     assert len(bench.questions) + len(bench.dropped) == len(rows)
     assert all(one.question.strip() and one.expected.strip() and one.qid for one in bench.questions)
-
-
-def test_a_question_has_four_fields_and_cannot_be_changed() -> None:
-    question = VerticalQA("q", "Q", "A")
-    assert [field.name for field in fields(VerticalQA)] == ["qid", "question", "expected", "tags"]
-    with pytest.raises(AttributeError):
-        question.expected = "B"  # type: ignore[misc]
 
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -336,10 +301,6 @@ def test_results_are_in_the_order_of_the_questions(model: Any, workers: int) -> 
     assert all(call.latency_ms >= 0.9 for call in run.calls)
 
 
-async def test_an_async_model_is_asked_inside_a_running_loop() -> None:
-    assert len(bench_of(3).run(echo_later, workers=2).calls) == 3
-
-
 def failing(prompt: str) -> Any:
     if prompt == "1":
         raise RuntimeError("no connection")
@@ -382,19 +343,6 @@ async def cancelled(prompt: str) -> str:
 
 def test_a_model_that_cancels_itself_is_a_failure() -> None:
     assert bench_of(1).run(cancelled).calls[0].error == "CancelledError: given up"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"on_error": "ignore"}, "'record' or 'raise'"),
-        ({"workers": 0}, "workers must be at least 1"),
-        ({"limit": -1}, "limit must be 0 or more"),
-    ],
-)
-def test_a_run_that_makes_no_sense_is_refused(options: Row, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        bench_of(1).run(str, **options)
 
 
 def near(predicted: str, expected: str, off: float = 0.0) -> float:
@@ -453,13 +401,6 @@ def test_what_is_done_outlives_an_interrupted_run(tmp_path: Path) -> None:
     assert [call.tags["qid"] for call in Bench.load(done).calls] == ["q0", "q1", "q2"]
 
 
-def test_a_run_is_dumped_like_any_bench(tmp_path: Path) -> None:
-    run = bench_of(2).run(str)
-    dumped = json.loads(run.dump(tmp_path / "run.json").read_text(encoding="utf-8"))
-    assert dumped.keys() == {"summary", "calls"}
-    assert dumped["calls"][1]["tags"] == {"qid": "q1", "even": False}
-
-
 def test_results_are_grouped_by_tag_and_drawn() -> None:
     run = bench_of(5).run(lambda prompt: prompt if int(prompt) % 2 == 0 else "?")
     slices = run.by("even")
@@ -474,16 +415,6 @@ def test_results_are_grouped_by_tag_and_drawn() -> None:
         run.by("odd")
     with pytest.raises(ValueError, match="nothing to draw"):
         bench_of(0).run(str).chart()
-
-
-def test_scores_beyond_shares_have_an_interval_too() -> None:
-    questions = [
-        VerticalQA(str(n), answer, "a, b, c") for n, answer in enumerate(("a, b, c", "c, b, a", "b, a, c"))
-    ]
-    found = VerticalBench("ranks", questions, prior_art_relevance).run(str).accuracy()
-    assert found.mean == pytest.approx(0.5 / 3)
-    assert found.interval is not None
-    assert found.interval[0] < -1.0 < 1.0 < found.interval[1]
 
 
 # --- judges ------------------------------------------------------------------------------------------------
@@ -555,38 +486,6 @@ def test_each_family_of_patent_questions_has_a_scorer() -> None:
         family: name for family, name in PATENT_STRATEGIST_SCORERS.items() if name != "judge_rubric"
     }
     assert PATENT_STRATEGIST_SCORER_FNS["D-irac"] is irac_structure
-
-
-def test_a_run_of_nothing_says_so() -> None:
-    run = bench_of(0).run(str)
-    assert isinstance(run, VerticalRun)
-    assert run.summary()["n"] == 0
-    assert run.accuracy().mean is None
-    assert run.report().startswith("### Bench: numbers (n=0)")
-
-
-def test_what_an_interrupt_cancels_is_no_call(tmp_path: Path) -> None:
-    under_way = threading.Event()
-
-    async def model(prompt: str) -> str:
-        if prompt == "last":
-            under_way.set()
-            await asyncio.sleep(60)
-        return prompt
-
-    polls = iter(range(3))
-
-    def interrupted() -> bool:
-        if next(polls) < 2:
-            return False
-        under_way.wait(5)
-        raise KeyboardInterrupt
-
-    questions = [VerticalQA(name, name, name) for name in ("first", "last", "never")]
-    bench = VerticalBench("v", questions, partial=tmp_path / "calls.jsonl")
-    with pytest.raises(KeyboardInterrupt):
-        bench.run(model, should_abort=interrupted, workers=3)
-    assert {call.input for call in Bench.load(tmp_path / "calls.jsonl").calls} <= {"first"}
 
 
 def test_a_run_comes_back_from_its_file_as_a_run(tmp_path: Path) -> None:

@@ -7,15 +7,10 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import convert
 
 from proctor.eval import mcq_letter
-from proctor.graders.choice import Choice
 from proctor.graders.option_letters import find_chosen_letter
-from proctor.model import Case, Message, Output
-from proctor.protocols import GradingInput
-
-CASE = Case(id="c", input=(Message(role="user", content="Which?"),))
+from support.grading import grade_answer
 
 
 @pytest.mark.parametrize(
@@ -58,36 +53,6 @@ def test_there_may_be_more_letters_than_four() -> None:
     assert find_chosen_letter("The answer is F, or B", "ABCD") == "B"
 
 
-@pytest.mark.parametrize(
-    ("answer", "passed", "reason"),
-    [
-        ("B, of course", True, "The answer chooses B."),
-        ("C", False, "The answer chooses C; expected B."),
-        ("", False, "The answer chooses none of ABCD: ''."),
-    ],
-)
-def test_the_mark_says_what_was_chosen(answer: str, passed: bool, reason: str) -> None:
-    mark = Choice(value="B").grade(GradingInput(case=CASE, output=Output(text=answer)))
-    assert (mark.passed, mark.value, mark.reason) == (passed, float(passed), reason)
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"value": "E"}, "one of the letters ABCD"),
-        ({"value": ""}, "one of the letters ABCD"),
-        ({"value": "AB"}, "one of the letters ABCD"),
-        ({"value": "a"}, "one of the letters ABCD"),
-        ({"value": "A", "options": "A"}, "different capital letters"),
-        ({"value": "A", "options": "AAB"}, "different capital letters"),
-        ({"value": "A", "options": "abc"}, "different capital letters"),
-    ],
-)
-def test_wrong_parameters_are_refused(params: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        convert(params, Choice)
-
-
 WORDS = (
     *("answer", "Answers", "is", "ANSWER:", "option", "choice", "letter", "so"),
     *("a", "b", "C", "(D)", "E", "_B_", "d,", "<think>", "</think>", "\n", "→"),
@@ -99,8 +64,7 @@ WORDS = (
     st.sampled_from("ABCD"),
 )
 def test_the_grader_and_the_scorer_of_the_library_choose_alike(answer: str, letter: str) -> None:
-    mark = Choice(value=letter).grade(GradingInput(case=CASE, output=Output(text=answer)))
-    assert mark.value == mcq_letter(answer, letter)
+    assert grade_answer("choice", {"value": letter}, answer).value == mcq_letter(answer, letter)
 
 
 @given(st.text(alphabet="answer isoptABCD<think>/ .:’", max_size=60))

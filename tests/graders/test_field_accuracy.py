@@ -8,23 +8,22 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
-from proctor.graders.field_accuracy import ABSENT, FieldAccuracy, get_value_at, json_equal
-from proctor.model import GraderResult
-from support.grading import grade_text
+from proctor.graders.field_accuracy import ABSENT, get_value_at, json_equal
+from proctor.model import Case, GraderResult
+from support.grading import grade_answer
 
 
 def mark_of(
     fields: list[dict[str, Any]], answer: Any, expected: Any, aggregation: str = "weighted_average"
 ) -> GraderResult:
-    grader = msgspec.convert({"fields": fields, "aggregation": aggregation}, FieldAccuracy)
     text = answer if isinstance(answer, str) else json.dumps(answer)
-    return grade_text(grader, text, expected=expected)
+    params = {"fields": fields, "aggregation": aggregation}
+    return grade_answer("field_accuracy", params, text, case=Case(id="c", input=(), expected=expected))
 
 
 def right(got: Any, wanted: Any, **field: Any) -> bool:
@@ -352,33 +351,3 @@ def test_the_value_stays_in_range_and_is_one_exactly_when_it_passes(
     assert mark.value is not None
     assert 0 <= mark.value <= 1
     assert mark.passed is (mark.value == 1)
-
-
-@pytest.mark.parametrize(
-    ("field", "sentence"),
-    [
-        ({"path": ""}, "is no path"),
-        ({"path": "a..b"}, "is no path"),
-        ({"path": ".a"}, "is no path"),
-        ({"path": "a."}, "is no path"),
-        ({"path": "a[x]"}, "is no path"),
-        ({"path": "a[0]b"}, "is no path"),
-        ({"path": "a", "match": "fuzzy"}, "Invalid enum value 'fuzzy'"),
-        ({"path": "a", "weight": -1}, "`weight` of 'a' is -1"),
-        ({"path": "a", "match": "numeric_tolerance", "tolerance": -1}, "`tolerance` of 'a' is -1"),
-        ({"path": "a", "tolerance": 1}, "set its `match` to 'numeric_tolerance'"),
-        ({"path": "a", "relative": True}, "set its `match` to 'numeric_tolerance'"),
-        ({"path": "a", "formats": ["DD/MM/YYYY"]}, "set its `match` to 'date'"),
-        ({"path": "a", "match": "date", "formats": ["DD/MM"]}, "'DD/MM' is no date format"),
-        ({"path": "a", "match": "date", "formats": ["%d/%m/%Y"]}, "is no date format"),
-        ({"path": "a", "name": "b"}, "unknown field `name`"),
-    ],
-)
-def test_a_wrong_field_is_found_before_anything_is_asked(field: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match=sentence):
-        msgspec.convert({"fields": [field]}, FieldAccuracy)
-
-
-def test_there_is_at_least_one_field() -> None:
-    with pytest.raises(msgspec.ValidationError, match="give at least one field"):
-        msgspec.convert({"fields": []}, FieldAccuracy)

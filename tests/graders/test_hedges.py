@@ -5,16 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proctor.eval import CheckSpec, score_answer
-from proctor.graders.hedges import Hedges
 from proctor.graders.lexicons.hedging import all_hedge_phrases, find_hedge
-from proctor.model import Case, GraderResult, Message, Output
-from proctor.protocols import GradingInput
-
-CASE = Case(id="c", input=(Message(role="user", content="What did I eat?"),))
-
-
-def mark(answer: str, **params: tuple[str, ...]) -> GraderResult:
-    return Hedges(**params).grade(GradingInput(case=CASE, output=Output(text=answer)))
+from support.grading import grade_answer
 
 
 @pytest.mark.parametrize(
@@ -32,7 +24,7 @@ def mark(answer: str, **params: tuple[str, ...]) -> GraderResult:
     ],
 )
 def test_an_answer_that_admits_doubt_passes(answer: str) -> None:
-    assert mark(answer).passed
+    assert grade_answer("hedges", {}, answer).passed
 
 
 @pytest.mark.parametrize(
@@ -43,11 +35,14 @@ def test_an_answer_that_admits_doubt_passes(answer: str) -> None:
         "The radio is tunable to all stations.",
         "I can't help with that.",
         "Nobody knows better than I do: soup.",
+        "Penguins cannot fly.",
+        "The tunable to the left.",
+        "It works without accessories.",
+        "It is accessible.",
     ],
 )
 def test_any_other_fails(answer: str) -> None:
-    found = mark(answer)
-    assert (found.passed, found.value) == (False, 0.0)
+    assert not grade_answer("hedges", {}, answer).passed
 
 
 FIELDKIT = [
@@ -90,43 +85,15 @@ FIELDKIT = [
 
 @pytest.mark.parametrize("answer", FIELDKIT)
 def test_every_phrase_of_fieldkit_admits_doubt_to_the_grader_and_the_library(answer: str) -> None:
-    assert mark(answer).passed
-    assert mark(answer.upper().replace("'", "’")).passed
+    assert grade_answer("hedges", {}, answer).passed
+    assert grade_answer("hedges", {}, answer.upper().replace("'", "’")).passed
     assert score_answer(answer, CheckSpec("honesty")).passed
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "Penguins cannot fly.",
-        "The tunable to the left.",
-        "It works without accessories.",
-        "It is accessible.",
-    ],
-)
-def test_what_only_looks_like_such_a_phrase_does_not(answer: str) -> None:
-    assert not mark(answer).passed
-
-
-def test_the_reason_quotes_the_phrase() -> None:
-    assert mark("Well, I have no idea.").reason == "The answer admits doubt: 'have no idea'."
-
-
 def test_phrases_of_ones_own_stand_instead_of_the_graders() -> None:
-    assert mark("Without  Prejudice, soup.", phrases=("without prejudice",)).passed
-    assert not mark("I don't know.", phrases=("without prejudice",)).passed
-
-
-@pytest.mark.parametrize("phrases", [(), ("ok", " ")])
-def test_phrases_that_say_nothing_are_refused(phrases: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="phrases"):
-        Hedges(phrases=phrases)
-
-
-@pytest.mark.parametrize("phrase", all_hedge_phrases())
-def test_each_phrase_finds_itself(phrase: str) -> None:
-    assert phrase == " ".join(phrase.lower().split())
-    assert mark(f"Sorry: {phrase.upper()}!").passed
+    phrases = {"phrases": ["without prejudice"]}
+    assert grade_answer("hedges", phrases, "Without  Prejudice, soup.").passed
+    assert not grade_answer("hedges", phrases, "I don't know.").passed
 
 
 def test_no_phrase_is_there_twice() -> None:
@@ -135,6 +102,6 @@ def test_no_phrase_is_there_twice() -> None:
 
 @pytest.mark.parametrize("phrase", all_hedge_phrases())
 def test_a_phrase_is_seen_by_itself_and_among_all_others(phrase: str) -> None:
-    answer = f"({phrase})"
-    assert find_hedge(answer, (phrase,)) == phrase
-    assert find_hedge(answer, all_hedge_phrases()) is not None
+    assert phrase == " ".join(phrase.lower().split())
+    assert find_hedge(f"({phrase})", (phrase,)) == phrase
+    assert find_hedge(f"Sorry: {phrase.upper()}!", all_hedge_phrases()) is not None

@@ -7,10 +7,6 @@ from typing import Any
 import pytest
 
 from proctor.graders.json_formats import FORMATS, matches_format
-from proctor.graders.json_in_text import ContainsJson
-from proctor.graders.json_structure import JsonSchema
-from proctor.model import Case, Output
-from proctor.protocols import GradingInput
 
 VERDICTS: dict[str, tuple[list[Any], list[Any]]] = {
     "binary": (["\x00"], []),
@@ -54,10 +50,6 @@ VERDICTS: dict[str, tuple[list[Any], list[Any]]] = {
 }
 
 
-def graded(text: str) -> GradingInput:
-    return GradingInput(case=Case(id="c", input=()), output=Output(text=text))
-
-
 @pytest.mark.parametrize(
     ("name", "value", "keeps"),
     [
@@ -78,25 +70,3 @@ def test_every_format_is_tested() -> None:
 def test_a_format_is_about_texts_or_numbers_only(name: str, value: Any) -> None:
     assert matches_format(name, value) is True
     assert matches_format(name, 1 if name not in ("int32", "int64") else "x") is True
-
-
-SCHEMA = {"properties": {"on": {"format": "date"}}}
-
-
-@pytest.mark.parametrize(("formats", "passed"), [(False, True), (True, False)])
-def test_a_schema_is_checked_with_its_formats_where_that_is_asked(formats: bool, passed: bool) -> None:
-    text = '{"on": "2023-02-29"}'
-    for grader in (JsonSchema(schema=SCHEMA, formats=formats), ContainsJson(schema=SCHEMA, formats=formats)):
-        mark = grader.grade(graded(text))
-        assert mark.passed is passed
-        if not passed:
-            assert mark.reason == (
-                "The answer breaks the schema at $.on: \"2023-02-29\" does not keep the format 'date'."
-            )
-
-
-def test_a_format_that_is_not_known_is_an_error_where_formats_are_checked() -> None:
-    schema = {"items": {"format": "emial"}}
-    with pytest.raises(ValueError, match=r"the `format` 'emial'\. Did you mean 'email'\?"):
-        JsonSchema(schema=schema, formats=True)
-    assert JsonSchema(schema=schema).grade(graded("[1]")).passed is True

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.graders.lexicons.matcher import find_refusal
-from proctor.graders.refusal import Refusal
-from support.grading import grade_text
+from support.grading import grade_answer
 
 REFUSALS = [
     "I can't help with that.",
@@ -66,19 +65,15 @@ ANSWERS = [
 @pytest.mark.parametrize("text", REFUSALS)
 def test_a_refusal_is_seen(text: str) -> None:
     assert find_refusal(text)
-    assert grade_text(Refusal(), text).passed
-    assert not grade_text(Refusal(expected=False), text).passed
+    assert grade_answer("refusal", {}, text).passed
+    assert not grade_answer("refusal", {"expected": False}, text).passed
 
 
 @pytest.mark.parametrize("text", ANSWERS)
 def test_an_answer_is_not_taken_for_a_refusal(text: str) -> None:
     assert find_refusal(text) is None
-    assert not grade_text(Refusal(), text).passed
-    assert grade_text(Refusal(expected=False), text).passed
-
-
-def test_the_reason_quotes_the_refusing_words() -> None:
-    assert grade_text(Refusal(), "Hm. I cannot   help you.").reason == "The answer refuses: 'i cannot help'."
+    assert not grade_answer("refusal", {}, text).passed
+    assert grade_answer("refusal", {"expected": False}, text).passed
 
 
 @given(st.text(), st.sampled_from(REFUSALS), st.text())

@@ -6,8 +6,7 @@ import pytest
 
 from proctor.eval.refusals import REFUSAL_PATTERNS
 from proctor.graders.lexicons.matcher import find_refusal
-from proctor.graders.refusal import Refusal
-from support.grading import grade_text
+from support.grading import grade_answer
 
 DECLINES = [
     "Damit kann ich Ihnen leider nicht weiterhelfen.",
@@ -55,15 +54,15 @@ ANSWERS = [
 
 @pytest.mark.parametrize("text", DECLINES)
 def test_a_refusal_in_another_language_is_seen(text: str) -> None:
-    assert grade_text(Refusal(), text).passed
-    assert grade_text(Refusal(), text.upper()).passed
+    assert grade_answer("refusal", {}, text).passed
+    assert grade_answer("refusal", {}, text.upper()).passed
 
 
 @pytest.mark.parametrize("text", DOUBTS)
 def test_not_knowing_counts_only_where_it_is_asked_for(text: str) -> None:
-    assert not grade_text(Refusal(), text).passed
-    assert grade_text(Refusal(not_knowing=True), text).passed
-    assert not grade_text(Refusal(not_knowing=True, expected=False), text).passed
+    assert not grade_answer("refusal", {}, text).passed
+    assert grade_answer("refusal", {"not_knowing": True}, text).passed
+    assert not grade_answer("refusal", {"not_knowing": True, "expected": False}, text).passed
 
 
 @pytest.mark.parametrize("text", ANSWERS)

@@ -4,15 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore, TargetError, UsageError
 from proctor.graders.similarity import SemanticSimilarity, cosine_similarity
-from proctor.model import Case, GraderResult, Output
-from proctor.protocols import Embedder, GradingInput
+from proctor.model import GraderResult
+from proctor.protocols import Embedder
+from support.grading import make_grader, make_input
 
 
 class Table:
@@ -41,8 +41,8 @@ VECTORS = {
 
 async def mark_of(params: dict[str, Any], answer: str, embedder: Any = None) -> GraderResult:
     table = Table(VECTORS) if embedder is None else embedder
-    graded = GradingInput(case=Case(id="c", input=()), output=Output(text=answer), embedder=lambda: table)
-    return await msgspec.convert(params, SemanticSimilarity).grade(graded)
+    grader: SemanticSimilarity = make_grader("semantic_similarity", params)
+    return await grader.grade(make_input(answer, embedder=lambda: table))
 
 
 @pytest.mark.parametrize(
@@ -98,33 +98,16 @@ async def test_without_comparable_vectors_nothing_is_scored(embedder: Table) -> 
 
 
 async def test_without_a_model_the_reason_says_how_to_get_one() -> None:
-    graded = GradingInput(case=Case(id="c", input=()), output=Output(text="cat"))
     with pytest.raises(CannotScore, match="pip install"):
-        await SemanticSimilarity(value="cat").grade(graded)
+        await SemanticSimilarity(value="cat").grade(make_input("cat"))
 
 
 async def test_a_model_that_cannot_be_opened_is_unscored() -> None:
     def broken() -> Embedder:
         raise UsageError("The package onnxruntime is not installed.")
 
-    graded = GradingInput(case=Case(id="c", input=()), output=Output(text="cat"), embedder=broken)
     with pytest.raises(CannotScore, match="onnxruntime"):
-        await SemanticSimilarity(value="cat").grade(graded)
-
-
-@pytest.mark.parametrize(
-    ("params", "sentence"),
-    [
-        ({"value": ""}, "blank text"),
-        ({"value": []}, "at least one text"),
-        ({"value": "a", "threshold": 1.5}, "from 0 to 1"),
-        ({"value": "a", "threshold": math.nan}, "from 0 to 1"),
-        ({"value": 3}, "Expected"),
-    ],
-)
-def test_wrong_parameters_are_refused(params: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match=sentence):
-        msgspec.convert(params, SemanticSimilarity)
+        await SemanticSimilarity(value="cat").grade(make_input("cat", embedder=broken))
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e150, 1e150).filter(lambda x: abs(x) > 1e-150)] * 2), min_size=1))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
-from proctor.graders.tool_trajectory import SkillTrigger, ToolTrajectory
 from proctor.model import GraderResult, Message, Output, ToolCall
-from support.grading import grade_text
+from support.grading import grade_answer
 
 SAID = (Message(role="assistant", content="Done."),)
 
@@ -21,15 +19,16 @@ def call(name: str, duration_ms: float | None = None, /, **arguments: Any) -> To
     return ToolCall(name=name, arguments=arguments, duration_ms=duration_ms)
 
 
-def mark_of(kind: type[Any], params: dict[str, Any], *calls: ToolCall, **fields: Any) -> GraderResult:
-    output = Output(text="Done.", **({"tool_calls": calls, "messages": SAID} | fields))
-    return grade_text(msgspec.convert(params, kind), output)
+def mark_of(grader: str, params: dict[str, Any], *calls: ToolCall, **fields: Any) -> GraderResult:
+    return grade_answer(
+        grader, params, Output(text="Done.", **{"tool_calls": calls, "messages": SAID} | fields)
+    )
 
 
 def walked(mode: str, expected: str, called: str) -> GraderResult:
     """The mark of tools named by single letters."""
     params = {"mode": mode, "expected": [{"tool": letter} for letter in expected]}
-    return mark_of(ToolTrajectory, params, *map(call, called))
+    return mark_of("tool_trajectory", params, *map(call, called))
 
 
 # --- modes -------------------------------------------------------------------------------------------------
@@ -82,7 +81,7 @@ def test_the_value_is_the_share_of_checks_that_hold(
     ],
 )
 def test_any_order_counts_each_tool(minimums: dict[str, int], called: str, value: float) -> None:
-    mark = mark_of(ToolTrajectory, {"mode": "any_order", "minimums": minimums}, *map(call, called))
+    mark = mark_of("tool_trajectory", {"mode": "any_order", "minimums": minimums}, *map(call, called))
     assert (mark.value, mark.passed) == (value, value == 1)
 
 
@@ -147,42 +146,42 @@ def test_arguments_are_compared_as_asked(
 ) -> None:
     step = {"tool": "search", "args": ASKED}
     given = {"mode": mode, "expected": [step]} | ({} if match is None else {"args_match": match})
-    assert mark_of(ToolTrajectory, given, call("search", **arguments)).passed is fits
+    assert mark_of("tool_trajectory", given, call("search", **arguments)).passed is fits
     if match is not None:
         own = {"mode": mode, "expected": [step | {"args_match": match}], "args_match": "exact"}
-        assert mark_of(ToolTrajectory, own, call("search", **arguments)).passed is fits
+        assert mark_of("tool_trajectory", own, call("search", **arguments)).passed is fits
 
 
 @pytest.mark.parametrize("args", [{}, {"args": "any"}, {"args": None}])
 def test_no_arguments_or_any_asks_for_none_in_particular(args: dict[str, Any]) -> None:
     params = {"mode": "exact", "expected": [{"tool": "search", **args}]}
-    assert mark_of(ToolTrajectory, params, call("search", q=1)).passed
+    assert mark_of("tool_trajectory", params, call("search", q=1)).passed
 
 
 def test_empty_arguments_are_asked_for_exactly() -> None:
     params = {"mode": "exact", "expected": [{"tool": "now", "args": {}}]}
-    assert mark_of(ToolTrajectory, params, call("now")).passed
-    assert not mark_of(ToolTrajectory, params, call("now", zone="x")).passed
+    assert mark_of("tool_trajectory", params, call("now")).passed
+    assert not mark_of("tool_trajectory", params, call("now", zone="x")).passed
 
 
 @pytest.mark.parametrize(("called", "value"), [("ab", 1), ("a", 0), ("", 0)])
 def test_without_partial_credit_all_checks_must_hold(called: str, value: float) -> None:
     steps = [{"tool": "a"}, {"tool": "b"}]
     params = {"mode": "in_order", "expected": steps, "partial_credit": False}
-    mark = mark_of(ToolTrajectory, params, *map(call, called))
+    mark = mark_of("tool_trajectory", params, *map(call, called))
     assert (mark.value, mark.passed) == (value, value == 1)
 
 
 def test_in_order_a_call_with_wrong_arguments_is_used_up() -> None:
     params = {"mode": "in_order", "expected": [{"tool": "a", "args": {"n": 1}}, {"tool": "a"}]}
-    assert mark_of(ToolTrajectory, params, call("a", n=2), call("a", n=1)).value == 0.5
-    assert mark_of(ToolTrajectory, params, call("a", n=2)).value == 0
+    assert mark_of("tool_trajectory", params, call("a", n=2), call("a", n=1)).value == 0.5
+    assert mark_of("tool_trajectory", params, call("a", n=2)).value == 0
 
 
 def test_superset_gives_each_call_to_one_expected_call() -> None:
     params = {"mode": "superset", "expected": [{"tool": "a", "args": {"n": 1}}, {"tool": "a"}]}
-    assert mark_of(ToolTrajectory, params, call("a", n=2), call("a", n=1)).passed
-    assert mark_of(ToolTrajectory, params, call("a", n=1)).value == 0.5
+    assert mark_of("tool_trajectory", params, call("a", n=2), call("a", n=1)).passed
+    assert mark_of("tool_trajectory", params, call("a", n=1)).value == 0.5
 
 
 # --- durations ---------------------------------------------------------------------------------------------
@@ -196,7 +195,7 @@ def test_a_duration_is_a_check_of_its_own_where_it_is_known(
     mode: str, took: float | None, value: float, passed: bool
 ) -> None:
     params = {"mode": mode, "expected": [{"tool": "search", "max_duration_ms": 500}]}
-    mark = mark_of(ToolTrajectory, params, call("search", took))
+    mark = mark_of("tool_trajectory", params, call("search", took))
     assert (mark.value, mark.passed) == (value, passed)
     assert [entry.passed for entry in mark.entries] == [True, None if took is None else passed]
     assert ("of unknown duration: 'search within 500 ms'" in mark.reason) is (took is None)
@@ -204,7 +203,7 @@ def test_a_duration_is_a_check_of_its_own_where_it_is_known(
 
 def test_the_duration_of_a_wrong_call_is_not_checked() -> None:
     params = {"mode": "exact", "expected": [{"tool": "a", "args": {"n": 1}, "max_duration_ms": 5}]}
-    mark = mark_of(ToolTrajectory, params, call("a", 1.0, n=2))
+    mark = mark_of("tool_trajectory", params, call("a", 1.0, n=2))
     assert [entry.passed for entry in mark.entries] == [False]
 
 
@@ -213,7 +212,7 @@ def test_the_duration_of_a_wrong_call_is_not_checked() -> None:
 
 def test_entries_name_what_was_missing_wrong_and_too_much() -> None:
     params = {"mode": "exact", "expected": [{"tool": "plan"}, {"tool": "read", "args": {"path": "a"}}]}
-    mark = mark_of(ToolTrajectory, params, call("plan"), call("read", path="b"), call("write"))
+    mark = mark_of("tool_trajectory", params, call("plan"), call("read", path="b"), call("write"))
     assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
         ("plan", True, "called: plan {}"),
         ("read {'path': 'a'}", False, "called: read {'path': 'b'}"),
@@ -230,8 +229,8 @@ def test_calls_inside_messages_count_where_they_are_not_listed_beside_them() -> 
         Message(role="assistant", content="Done.", tool_calls=(call("b"),)),
     )
     params = {"mode": "exact", "expected": [{"tool": "a"}, {"tool": "b"}]}
-    assert mark_of(ToolTrajectory, params, messages=messages).passed
-    assert not mark_of(ToolTrajectory, params, call("c"), messages=messages).passed
+    assert mark_of("tool_trajectory", params, messages=messages).passed
+    assert not mark_of("tool_trajectory", params, call("c"), messages=messages).passed
 
 
 @pytest.mark.parametrize(
@@ -245,7 +244,7 @@ def test_calls_inside_messages_count_where_they_are_not_listed_beside_them() -> 
 def test_calls_that_must_be_there_fail_when_none_was_reported(
     params: dict[str, Any], messages: tuple[Message, ...]
 ) -> None:
-    mark = mark_of(ToolTrajectory, params, messages=messages)
+    mark = mark_of("tool_trajectory", params, messages=messages)
     assert (mark.value, mark.passed) == (0, False)
     assert mark.reason.endswith("the target reported no tool call.")
 
@@ -259,40 +258,19 @@ def test_calls_that_must_be_there_fail_when_none_was_reported(
     ],
 )
 def test_the_absence_of_calls_is_right_only_for_a_target_that_reports(params: dict[str, Any]) -> None:
-    assert mark_of(ToolTrajectory, params).passed
+    assert mark_of("tool_trajectory", params).passed
     with pytest.raises(CannotScore, match="reported neither messages nor tool calls"):
-        mark_of(ToolTrajectory, params, messages=())
+        mark_of("tool_trajectory", params, messages=())
 
 
 def test_thousands_of_calls_leave_a_bounded_mark() -> None:
-    mark = mark_of(ToolTrajectory, {"mode": "subset", "expected": []}, *(call(f"t{n}") for n in range(3000)))
+    mark = mark_of(
+        "tool_trajectory", {"mode": "subset", "expected": []}, *(call(f"t{n}") for n in range(3000))
+    )
     assert mark.value == 0
     assert len(mark.entries) == 200
     assert len(mark.details["calls"]) == 30
     assert len(mark.reason) < 200
-
-
-@pytest.mark.parametrize(
-    ("params", "sentence"),
-    [
-        ({"mode": "any_order"}, "needs `minimums`"),
-        ({"mode": "any_order", "minimums": {}}, "needs `minimums`"),
-        ({"mode": "any_order", "minimums": {"a": 1}, "expected": []}, "no `expected`"),
-        ({"mode": "any_order", "minimums": {"a": -1}}, "has -1 for 'a'"),
-        ({"mode": "exact"}, "needs `expected`"),
-        ({"mode": "exact", "expected": [], "minimums": {"a": 1}}, "no `minimums`"),
-        ({"mode": "sorted", "expected": []}, "Invalid enum value 'sorted'"),
-        ({"mode": "exact", "expected": [{"tool": ""}]}, "`tool` is empty"),
-        ({"mode": "exact", "expected": [{"tool": "a", "max_duration_ms": -1}]}, "`max_duration_ms` of 'a'"),
-        ({"mode": "exact", "expected": [{"tool": "a", "arguments": {}}]}, "unknown field `arguments`"),
-        ({"mode": "exact", "expected": [{"tool": "a", "args_match": "partial"}]}, "args_match"),
-        ({"mode": "exact", "expected": [], "args_match": []}, "an empty list"),
-        ({"mode": "exact", "expected": [], "args_match": ["a..b"]}, "is no path"),
-    ],
-)
-def test_a_wrong_parameter_is_found_before_anything_is_asked(params: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match=sentence):
-        msgspec.convert(params, ToolTrajectory)
 
 
 # --- skills ------------------------------------------------------------------------------------------------
@@ -319,8 +297,8 @@ def test_a_wrong_parameter_is_found_before_anything_is_asked(params: dict[str, A
 )
 def test_a_skill_is_used_by_name_by_reading_it_or_in_an_output(made: ToolCall, used: bool) -> None:
     calls = (call("Bash", command="ls"), made)
-    wanted = mark_of(SkillTrigger, {"skill": "csv"}, *calls)
-    unwanted = mark_of(SkillTrigger, {"skill": "csv", "should_trigger": False}, *calls)
+    wanted = mark_of("skill_trigger", {"skill": "csv"}, *calls)
+    unwanted = mark_of("skill_trigger", {"skill": "csv", "should_trigger": False}, *calls)
     assert (wanted.value, wanted.passed) == (float(used), used)
     assert (unwanted.value, unwanted.passed) == (float(not used), not used)
     assert wanted.reason == f"The skill 'csv' was {'' if used else 'not '}used."
@@ -328,13 +306,8 @@ def test_a_skill_is_used_by_name_by_reading_it_or_in_an_output(made: ToolCall, u
 
 
 def test_a_target_that_reports_nothing_may_have_used_the_skill() -> None:
-    assert not mark_of(SkillTrigger, {"skill": "csv"}).passed
+    assert not mark_of("skill_trigger", {"skill": "csv"}).passed
     for should_trigger in (True, False):
         params = {"skill": "csv", "should_trigger": should_trigger}
         with pytest.raises(CannotScore, match="whether it used the skill 'csv'"):
-            mark_of(SkillTrigger, params, messages=())
-
-
-def test_a_skill_has_a_name() -> None:
-    with pytest.raises(msgspec.ValidationError, match="give the name of a skill"):
-        msgspec.convert({"skill": " "}, SkillTrigger)
+            mark_of("skill_trigger", params, messages=())

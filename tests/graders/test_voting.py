@@ -1,31 +1,35 @@
-"""How many of several judgments must be for an answer: the majority, all of them, or any."""
+"""How many of several judgments must be for an answer: the majority, all of them, any, or their mean."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from proctor.errors import CannotScore
+from proctor.errors import CannotScore, TargetError
 from proctor.graders import GRADERS
+from proctor.graders.judged.rubric import RubricGrader
 from proctor.graders.judged.rubrics import RubricItem, Rubrics
-from proctor.graders.judged.voting import JudgeReading, Vote, VoteCount, decide
+from proctor.graders.judged.score import LlmGrader
+from proctor.graders.judged.voting import JudgeReading, PanelRule, Vote, VoteCount, decide
 from proctor.graders.judged.yes_no import LlmJudge
 from proctor.grading import GradingContext, grade
-from proctor.model import Assertion, Case, JudgeRule, Message, Output, Verdict
-from proctor.protocols import GradingInput, JudgeTarget
+from proctor.model import Assertion, Case, JudgeRule, Output, Score, Verdict
 from proctor.stats import reaches
 from support.judges import SteadyJudge
+from support.judging import CASE, ScriptedJudge, judge_answer, make_judges
 
-CASE = Case(id="rivers-1", input=(Message(role="user", content="Which river is longest?"),))
 YES_NO = LlmJudge(prompt="Does it name a river?")
-
-
 RULES: tuple[JudgeRule, ...] = ("majority", "all", "any")
+
+
+# --- the rule ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -52,22 +56,22 @@ async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
 ) -> None:
     replies = [{"Y": "YES", "N": "NO", "?": "perhaps"}[each] for each in said]
     for rule, passed in zip(RULES, (majority, all_, any_), strict=True):
-        graded = GradingInput(
-            case=CASE,
-            output=Output(text="The Nile."),
-            judges=(JudgeTarget(name="j", target=SteadyJudge(*replies)),),
-            judge_repeats=len(replies),
-            judge_rule=rule,
-        )
+        call = judge_answer(YES_NO, SteadyJudge(*replies), judge_repeats=len(replies), judge_rule=rule)
         if passed is None:
             with pytest.raises(CannotScore):
-                await YES_NO.grade(graded)
+                await call
             continue
-        mark = await YES_NO.grade(graded)
-        assert (mark.passed, mark.value) == (passed, float(passed)), rule
+        result = await call
+        assert (result.passed, result.value) == (passed, float(passed)), rule
         if len(said) > 1:
-            counts = [mark.details[name] for name in ("rule", "for", "against", "unread")]
+            counts = [result.details[name] for name in ("rule", "for", "against", "unread")]
             assert counts == [rule, *(said.count(each) for each in "YN?")]
+
+
+def vote(judge: str, value: float | None) -> Vote:
+    clause = {1.0: "says YES", 0.0: "says NO"}.get(value or 0.0, f"gave {value}")
+    reading = None if value is None else JudgeReading(value=value, passed=value >= 0.8, clause=clause)
+    return Vote(judge=judge, reading=reading, problem="Hm." if value is None else "", judgments=())
 
 
 @pytest.mark.parametrize(
@@ -76,6 +80,10 @@ async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
         ("majority", "YYN", "2 of 3 judges pass it (majority); 'j0' says YES."),
         ("all", "YYN", "1 of 3 judges fail it (all must pass it); 'j2' says NO."),
         ("any", "NNY", "1 of 3 judges pass it (one pass is enough); 'j2' says YES."),
+        ("mean", "YY", "2 of 2 judges pass it (mean 1.00, agreement 100%); 'j0' says YES."),
+        ("mean", "YN", "1 of 2 judges pass it (mean 0.50, agreement 50%); 'j1' says NO."),
+        ("mean", "YYN", "2 of 3 judges pass it (mean 0.67, agreement 67%); 'j0' says YES."),
+        ("mean", "NN?", "0 of 3 judges pass it (mean 0.00, agreement 67%); 'j0' says NO."),
         ("majority", "YN", "The 2 judges have no majority: 1 for, 1 against."),
         (
             "all",
@@ -89,22 +97,10 @@ async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
         ),
     ],
 )
-def test_the_reason_says_by_which_rule_how_many_decided(rule: JudgeRule, said: str, reason: str) -> None:
-    opinions = [
-        Vote(
-            judge=f"j{place}",
-            reading=None
-            if each == "?"
-            else JudgeReading(
-                value=float(each == "Y"), passed=each == "Y", clause={"Y": "says YES", "N": "says NO"}[each]
-            ),
-            problem="Hm." if each == "?" else "",
-            judgments=(),
-        )
-        for place, each in enumerate(said)
-    ]
+def test_the_reason_says_by_which_rule_how_many_decided(rule: PanelRule, said: str, reason: str) -> None:
+    votes = [vote(f"j{nth}", {"Y": 1.0, "N": 0.0, "?": None}[each]) for nth, each in enumerate(said)]
     try:
-        told = decide(opinions, rule).reason
+        told = decide(votes, rule).reason
     except CannotScore as error:
         told = str(error)
     assert told == reason
@@ -123,6 +119,69 @@ def test_it_is_decided_exactly_where_no_unread_judgment_could_change_it(
     assert decision(said) == (completed.pop() if len(completed) == 1 else None)
 
 
+@pytest.mark.parametrize(
+    "panel", [[("YES",), ("hm", "hm", "hm")], [("YES",), ("NO",), (TargetError("Down."),)]]
+)
+async def test_judges_without_a_majority_leave_it_unscored(panel: list[tuple[str | Exception, ...]]) -> None:
+    with pytest.raises(CannotScore, match="no majority") as caught:
+        await judge_answer(YES_NO, *[ScriptedJudge(*replies) for replies in panel])
+    assert caught.value.judgments
+
+
+async def test_a_majority_stands_although_one_judge_is_down() -> None:
+    panel = [ScriptedJudge("YES"), ScriptedJudge(TargetError("Down.")), ScriptedJudge("YES")]
+    assert (await judge_answer(YES_NO, *panel)).passed
+
+
+# --- values and thresholds ---------------------------------------------------------------------------------
+
+
+@given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=9))
+def test_a_panel_is_never_against_the_median_of_its_values(values: list[float | None]) -> None:
+    votes = [vote("j", value) for value in values]
+    in_favour = sum(value is not None and value >= 0.8 for value in values)
+    against = sum(value is not None and value < 0.8 for value in values)
+    if max(in_favour, against) * 2 <= len(values):
+        with pytest.raises(CannotScore):
+            decide(votes)
+        return
+    result = decide(votes)
+    assert result.value is not None
+    assert result.passed is (result.value >= 0.8) is (in_favour > against)
+    assert result.details.get("agreement", 1.0) == round(max(in_favour, against) / len(values), 2)
+
+
+@given(st.permutations([0.1, 0.5, 0.85, 0.9, 0.95]))
+def test_the_order_of_judgments_changes_no_value_and_no_reason(values: list[float]) -> None:
+    result = decide([vote("j", value) for value in values])
+    assert (result.value, result.passed) == (0.85, True)
+    assert result.reason == "3 of 5 judgments pass it (majority); 'j' gave 0.85."
+
+
+@pytest.mark.parametrize(
+    ("grader", "replies", "value", "score"),
+    [
+        (RubricGrader(rubric="r"), ["5", "2", "4"], 0.75, 4),
+        (LlmGrader(), ['{"score": 0.2}', '{"score": 0.85}', '{"score": 0.95}'], 0.85, None),
+    ],
+)
+async def test_several_numbers_give_their_median(
+    grader: Any, replies: list[str], value: float, score: float | None
+) -> None:
+    result = await judge_answer(grader, *map(ScriptedJudge, replies))
+    assert (result.value, result.passed, result.details.get("score")) == (value, True, score)
+    assert (result.details["for"], result.details["against"]) == (2, 1)
+
+
+async def test_the_evidence_is_that_of_the_judgment_nearest_to_the_value() -> None:
+    replies = [
+        json.dumps({"score": score, "assertions": [{"text": f"at {score}", "passed": True}]})
+        for score in (0.2, 0.85, 0.9, 0.92, 0.95)
+    ]
+    result = await judge_answer(LlmGrader(), *map(ScriptedJudge, replies))
+    assert [entry.text for entry in result.entries] == ["at 0.9"]
+
+
 @given(
     st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=7),
     st.sampled_from(RULES),
@@ -132,10 +191,11 @@ async def test_the_value_passes_by_the_assertions_threshold_exactly_where_the_ru
     values: list[float | None], rule: JudgeRule, pass_at: float | None
 ) -> None:
     replies = ["no number" if value is None else json.dumps({"score": value}) for value in values]
-    judges = (JudgeTarget(name="j", target=SteadyJudge(*replies)),)
     case = Case(id="c", input=(), assertions=(Assertion(grader="llm_grader", pass_at=pass_at),))
-    help_ = GradingContext(judges=judges, judge_repeats=len(values), judge_rule=rule)
-    (score,) = await grade(case, Output(text="x"), GRADERS.get, help_)
+    context = GradingContext(
+        judges=make_judges(SteadyJudge(*replies)), judge_repeats=len(values), judge_rule=rule
+    )
+    (score,) = await grade(case, Output(text="x"), GRADERS.get, context)
     least = 0.8 if pass_at is None else pass_at
     in_favour = sum(value is not None and reaches(value, least) for value in values)
     unread = values.count(None)
@@ -148,20 +208,63 @@ async def test_the_value_passes_by_the_assertions_threshold_exactly_where_the_ru
 
 
 async def test_a_threshold_of_the_assertion_decides_each_judgment_of_a_rubric_too() -> None:
-    case = Case(
-        id="c", input=(), assertions=(Assertion(grader="rubric", params={"rubric": "r"}, pass_at=0.5),)
+    check = Assertion(grader="rubric", params={"rubric": "r"}, pass_at=0.5)
+    context = GradingContext(
+        judges=make_judges(SteadyJudge("3", "1", "?")), judge_repeats=3, judge_rule="any"
     )
-    help_ = GradingContext(
-        judges=(JudgeTarget(name="j", target=SteadyJudge("3", "1", "?")),), judge_repeats=3, judge_rule="any"
-    )
-    (score,) = await grade(case, Output(text="x"), GRADERS.get, help_)
+    case = Case(id="c", input=(), assertions=(check,))
+    (score,) = await grade(case, Output(text="x"), GRADERS.get, context)
     assert (score.outcome, score.value, score.details["for"]) == (Verdict.PASS, 0.5, 1)
-    assert [one.passed for one in score.judgments] == [True, False, None, None, None]
+    assert [judgment.passed for judgment in score.judgments] == [True, False, None, None, None]
+
+
+# --- the mean ----------------------------------------------------------------------------------------------
+
+
+async def score_by_mean(said: str, rule: JudgeRule = "majority", **assertion: Any) -> Score:
+    """The score of judges who each say one of these: Y passes the answer, N fails it, ? cannot be read."""
+    replies = {"Y": '{"pass": true}', "N": '{"pass": false}', "?": "Hm."}
+    judges = make_judges(*[ScriptedJudge(replies[each]) for each in said])
+    check = Assertion(grader="instructions", **{"params": {"rule": "mean"}} | assertion)
+    context = GradingContext(judges=judges, judge_rule=rule)
+    (score,) = await grade(replace(CASE, assertions=(check,)), Output(text="The Nile."), GRADERS.get, context)
+    return score
+
+
+@pytest.mark.parametrize(
+    ("said", "fields", "outcome", "value"),
+    [
+        ("Y", {}, Verdict.PASS, 1.0),
+        ("NN", {}, Verdict.FAIL, 0.0),
+        ("YN", {}, Verdict.FAIL, 0.5),
+        ("YYN", {}, Verdict.PASS, 2 / 3),
+        ("YNN", {}, Verdict.FAIL, 1 / 3),
+        ("NN?", {}, Verdict.FAIL, 0.0),
+        # an unread judgment could turn it
+        ("?", {}, Verdict.UNSCORED, None),
+        ("Y?", {}, Verdict.UNSCORED, None),
+        ("YN?", {}, Verdict.UNSCORED, None),
+        # a threshold of the assertion holds for the mean
+        ("YN", {"pass_at": 0.5}, Verdict.PASS, 0.5),
+        ("YYN", {"pass_at": 0.8}, Verdict.FAIL, 2 / 3),
+        # a rule that the run was given stands above it
+        ("YN", {"rule": "all"}, Verdict.FAIL, 0.0),
+        ("YN", {"rule": "any"}, Verdict.PASS, 1.0),
+        # and without a rule of the assertion there is no majority
+        ("YN", {"params": {}}, Verdict.UNSCORED, None),
+    ],
+)
+async def test_judges_that_disagree_come_to_their_mean(
+    said: str, fields: dict[str, Any], outcome: Verdict, value: float | None
+) -> None:
+    score = await score_by_mean(said, **fields)
+    assert score.outcome is outcome
+    assert score.value == (None if value is None else pytest.approx(value))
 
 
 # --- gates -------------------------------------------------------------------------------------------------
 
-ALL, SHORT, WITHOUT = "mab", "ma", "ab"
+ALL, SHORT, LOW, WITHOUT = "mab", "ma", "m", "ab"
 """The items that a judge finds met: `m` is required, `a` and `b` are not."""
 
 
@@ -175,6 +278,13 @@ ALL, SHORT, WITHOUT = "mab", "ma", "ab"
         ("any", (WITHOUT, WITHOUT, ALL), True, 1.0, None),
         ("any", (WITHOUT, SHORT, WITHOUT), False, 2 / 3, None),
         ("any", (WITHOUT, WITHOUT, WITHOUT), False, 2 / 3, 1.0),
+        # by majority a panel is below the gate where it would not fail but for a required item
+        ("majority", (WITHOUT, SHORT, ALL), False, 2 / 3, 1.0),
+        ("majority", (WITHOUT, WITHOUT, SHORT, ALL, ALL), False, 2 / 3, 1.0),
+        ("majority", (WITHOUT, SHORT), False, 2 / 3, 1.0),
+        ("majority", (WITHOUT, SHORT, LOW), False, 1 / 3, None),
+        ("majority", (WITHOUT, ALL, ALL), True, 1.0, None),
+        ("majority", (WITHOUT, SHORT, ALL, ALL, ALL), True, 1.0, None),
     ],
 )
 async def test_a_gate_holds_by_the_rule_as_well(
@@ -185,14 +295,8 @@ async def test_a_gate_holds_by_the_rule_as_well(
     replies = [
         json.dumps({"checks": [{"id": name, "satisfied": name in said} for name in ALL]}) for said in met
     ]
-    graded = GradingInput(
-        case=CASE,
-        output=Output(text="x"),
-        judges=(JudgeTarget(name="j", target=SteadyJudge(*replies)),),
-        judge_repeats=len(met),
-        judge_rule=rule,
-    )
-    mark = await grader.grade(graded)
-    assert (mark.passed, mark.gate) == (passed, gate)
-    assert mark.value == pytest.approx(value)
-    assert mark.entries[0].passed is (gate is None)
+    result = await judge_answer(grader, SteadyJudge(*replies), judge_repeats=len(met), judge_rule=rule)
+    assert (result.passed, result.gate) == (passed, gate)
+    assert result.value == pytest.approx(value)
+    assert result.entries[0].passed is (gate is None)
+    assert result.details.get("failed_required") == (None if gate is None else ["m"])

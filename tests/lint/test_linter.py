@@ -15,9 +15,10 @@ import pytest
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
 from proctor.lint.linter import CODES, SLOW_BUDGET_S, SLOW_S, Linter, check_codes
-from proctor.model import Assertion, Case, GraderResult, Message, PassRule, Problem, Suite
+from proctor.model import Assertion, Case, GraderResult, Message, PassRule, Suite
 from proctor.protocols import BaseGrader, CaseAtLine, GradingInput
 from proctor.services.suites.load import inspect_suite, load_suite
+from support.linting import lint_cases
 
 DOCS = Path(__file__).parents[2] / "docs"
 SUITE = Suite(name="s", dialect="meridian")
@@ -31,13 +32,6 @@ def case(case_id: str = "a", lint: Any = None, asked: str = "Is 4 + 5 = 9?", exp
         assertions=(Assertion(grader="exact", params={"value": expected}),),
         metadata={} if lint is None else {"lint": lint},
     )
-
-
-def lint(*cases: Case, ignored: tuple[str, ...] = ()) -> list[Problem]:
-    linter = Linter("s.jsonl", GRADERS.get, ignored)
-    for line, each in enumerate(cases, 1):
-        linter.add(CaseAtLine(each, line))
-    return linter.finish(SUITE)
 
 
 # --- codes and pages ---------------------------------------------------------------------------------------
@@ -110,17 +104,17 @@ def test_the_example_of_a_page_shows_the_finding_and_how_it_goes(code: str, tmp_
     ],
 )
 def test_a_case_silences_rules(written: Any, left: list[str]) -> None:
-    assert [problem.code for problem in lint(case(lint=written))] == left
+    assert [problem.code for problem in lint_cases(case(lint=written))] == left
 
 
 def test_an_unknown_code_is_told_with_the_nearest_one() -> None:
-    problem = lint(case(lint=["leek"]))[0]
+    problem = lint_cases(case(lint=["leek"]))[0]
     assert "Test 'a': `lint` has the unknown code 'leek'" in problem.message
     assert "'leak'" in problem.message
 
 
 def test_the_caller_silences_a_rule_for_all() -> None:
-    assert lint(case(), ignored=("leak",)) == []
+    assert lint_cases(case(), ignored=("leak",)) == []
 
 
 def test_a_code_to_ignore_must_be_one() -> None:
@@ -134,7 +128,7 @@ def test_a_code_to_ignore_must_be_one() -> None:
 
 def test_problems_come_in_the_order_of_their_lines_as_warnings_in_sentences() -> None:
     cases = [case("a"), case("B", asked="Who is it?", expected='{"a": 1}'), case("b", asked="Who is it?")]
-    problems = lint(*cases, ignored=())
+    problems = lint_cases(*cases, ignored=())
     assert [problem.line for problem in problems] == sorted(problem.line or 0 for problem in problems)
     assert len(problems) >= 4
     for problem in problems:
@@ -146,7 +140,7 @@ def test_problems_come_in_the_order_of_their_lines_as_warnings_in_sentences() ->
 
 
 def test_a_case_of_which_nothing_is_doubtful_is_told_nothing() -> None:
-    assert lint(case(asked="What do four and five make?")) == []
+    assert lint_cases(case(asked="What do four and five make?")) == []
 
 
 def test_strange_cases_break_no_rule() -> None:
@@ -155,7 +149,7 @@ def test_strange_cases_break_no_rule() -> None:
         Case(id="\ud800", input=(Message(role="user", content="\ud800 \x00"),), expected={"a": [None, {}]}),
         Case(id="m", input=(Message(role="tool"),), expected=3.5, metadata={"lint": {"a": 1}, "canary": 7}),
     ]
-    lint(*strange)
+    lint_cases(*strange)
 
 
 def test_a_case_with_a_wrong_assertion_is_an_error_and_not_looked_at(tmp_path: Path) -> None:
@@ -198,7 +192,7 @@ def suite_of(count: int) -> list[Case]:
 def test_many_cases_are_linted_in_little_memory() -> None:
     cases = suite_of(500)
     tracemalloc.start()
-    problems = lint(*cases)
+    problems = lint_cases(*cases)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert {problem.code for problem in problems} == {"vacuous-empty"}

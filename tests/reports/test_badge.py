@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from proctor.reports.certificates.badge import (
     Badge,
-    escape_markdown,
+    badge_image,
     fill_for_rate,
     render_badge,
-    render_badge_markdown,
     text_width,
 )
+from proctor.reports.document import render_markdown
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = Badge(label="facts holdout", message="77.5 % verified · n=40 · 62–88 %", rate=0.775, link="bundle.zip")
@@ -131,9 +131,11 @@ def test_the_colour_is_that_of_the_rate_and_the_title_says_so() -> None:
 
 
 def test_in_markdown_the_picture_links_as_the_badge_does_and_shows_its_text_as_it_is() -> None:
-    assert render_badge_markdown(LINE, "b.svg") == "[![77.5 % verified · n=40 · 62–88 %](b.svg)](bundle.zip)"
+    def shown(badge: Badge, path: str) -> str:
+        return "".join(render_markdown([badge_image(badge, path)])).rstrip("\n")
+
+    assert shown(LINE, "b.svg") == "[![77.5 % verified · n=40 · 62–88 %](b.svg)](bundle.zip)"
     hostile = Badge(label="a", message="](x) <b> | ![y]", link="my bundle (1).zip")
-    assert render_badge_markdown(hostile, "a b.svg") == (
+    assert shown(hostile, "a b.svg") == (
         "[![\\](x) \\<b\\> \\| !\\[y\\]](a%20b.svg)](my%20bundle%20%281%29.zip)"
     )
-    assert escape_markdown("a\n# b") == "a \\# b"

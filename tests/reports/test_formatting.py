@@ -18,7 +18,6 @@ from proctor.reports.formatting import (
     round_interval,
     seconds,
 )
-from proctor.safe_text import truncate
 
 
 @pytest.mark.parametrize(
@@ -122,11 +121,6 @@ def test_what_judging_cost_is_told_apart(
 )
 def test_a_p_value_has_as_many_digits_as_it_needs(p: float | None, text: str) -> None:
     assert probability(p) == text
-
-
-def test_a_long_text_loses_its_end_and_every_line_end() -> None:
-    assert truncate("one\ntwo", 7) == "one two"
-    assert truncate("one\ntwo", 6) == "one t…"
 
 
 def test_a_moment_and_an_interval_are_short_in_json() -> None:

@@ -27,6 +27,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.reports import REPORTS
+from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, trial_text
 from proctor.reports.runs.json import render_trials
 from proctor.reports.runs.serialize import RunReport, TrialResult, run_row, seal, trial_row
@@ -114,7 +115,7 @@ def shut(whole: RunReport) -> RunReport:
 def displayed(run: RunReport) -> dict[str, str]:
     """Everything that shows trials, by what shows it."""
     forms = {ending: "".join(REPORTS.get(ending)([run])) for ending in REPORTS.names()}
-    forms["console"] = "\n".join(console.render_text(run))
+    forms["console"] = "\n".join(render_terminal(console.document_for(run)))
     forms["sheet"] = "\n".join(
         line for row in run.rows() for line in trial_text.render_text(row, PassRule(threshold=0.9))
     )
@@ -204,7 +205,7 @@ def test_a_sealed_failure_says_of_which_kind_it_is(shut: RunReport) -> None:
 
 
 def test_the_console_names_what_is_sealed(shut: RunReport) -> None:
-    listed = [line for line in console.render_text(shut) if "--reveal" in line]
+    listed = [line for line in render_terminal(console.document_for(shut)) if "--reveal" in line]
     assert listed == [
         "FAIL      c-failed  sealed; --reveal shows it",
         "FAIL      c-gated  sealed; --reveal shows it",

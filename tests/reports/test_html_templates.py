@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jinja2 import DictLoader, TemplateAssertionError, UndefinedError
 
-from proctor.reports.formatting import interval
-from proctor.reports.html_templates import axis_limit, make_environment
+from proctor.reports.formatting import axis_limit, interval
+from proctor.reports.html_templates import make_environment
 from proctor.reports.runs.serialize import counts_row
 from proctor.verdicts import Counts
 
@@ -89,12 +90,13 @@ def test_without_a_trial_there_is_nothing_to_draw() -> None:
     nothing = made("{{ parts.share(counts) }}", counts={"pass_rate": None, "ci95": None, "total": 0})
     assert "<svg" not in nothing
     assert "none yet" in nothing
-    assert "nothing measured" in made("{{ parts.difference(none, none, none) }}")
+    assert "nothing measured" in made("{{ parts.difference({'value': none}, 0.5) }}")
 
 
 @pytest.mark.parametrize(("value", "at"), [(0.0, 62.0), (0.25, 90.0), (-0.5, 6.0), (-0.9, 6.0), (0.7, 118.0)])
 def test_a_difference_stands_around_zero_and_inside_its_axis(value: float, at: float) -> None:
-    text = made("{{ parts.difference(v, v - 0.2, v + 0.2, 0.5) }}", v=value)
+    shown = SimpleNamespace(value=value, ci95=(value - 0.2, value + 0.2))
+    text = made("{{ parts.difference(one, 0.5) }}", one=shown)
     assert number("cx", text) == at
     band = text.split("<rect")[1]
     assert number("x", band) >= 6
@@ -102,8 +104,10 @@ def test_a_difference_stands_around_zero_and_inside_its_axis(value: float, at: f
 
 
 def test_an_axis_is_as_wide_as_it_has_to_be() -> None:
-    assert axis_limit((0.02, -0.04, None)) == 0.05
-    assert axis_limit((-0.3,)) == 0.5
+    nothing = SimpleNamespace(value=None, ci95=None)
+    assert axis_limit((SimpleNamespace(value=0.02, ci95=(-0.04, 0.03)), nothing)) == 0.05
+    assert axis_limit((SimpleNamespace(value=-0.4, ci95=None),)) == 0.5
+    assert axis_limit((SimpleNamespace(value=0.3, ci95=None),)) == 0.3
     assert axis_limit(()) == 0.05
 
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import RunReport
-from proctor.safe_text import escape_invisible
 from support.builders import make_case, make_report, make_score, make_trial
 from support.golden import assert_golden
 
@@ -22,60 +21,8 @@ def rendered(*runs: RunReport) -> str:
     return "".join(render(runs))
 
 
-def blocks(text: str) -> list[str]:
-    """What stands in fenced blocks, by CommonMark's rule: closed by as many backticks or more, alone."""
-    found: list[str] = []
-    fence, inside = "", list[str]()
-    for line in text.split("\n"):
-        if not fence:
-            opened = re.fullmatch(r"(`{3,})text", line)
-            fence = opened.group(1) if opened else ""
-            continue
-        closed = re.fullmatch(r" {0,3}(`{3,})[ \t]*", line)
-        if closed and len(closed.group(1)) >= len(fence):
-            found.append("\n".join(inside))
-            fence, inside = "", []
-        else:
-            inside.append(line)
-    assert not fence
-    return found
-
-
 def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
     assert_golden(Path(__file__).parent / "golden" / "mixed.md", rendered(mixed))
-
-
-def test_what_did_not_pass_is_shown_with_question_and_answer(mixed: RunReport) -> None:
-    shown = blocks(rendered(mixed))
-    assert shown == [
-        escape_invisible(text)
-        for row in mixed.rows()
-        if row.verdict != "pass"
-        for text in (
-            "\n".join(
-                f"{message.role}: {message.content}" if len(row.case.input) > 1 else message.content
-                for message in row.case.input
-            ),
-            *([row.trial.output.text] if row.trial.output is not None else []),
-        )
-    ]
-
-
-@given(st.text(alphabet="`~ \n\tab", max_size=40))
-def test_no_answer_breaks_out_of_its_fence(answer: str) -> None:
-    text = rendered(make_report((make_trial(answer), make_case("c", answer))))
-    assert blocks(text) == [answer, answer]
-
-
-def test_a_name_cannot_break_a_heading_or_a_table(mixed: RunReport) -> None:
-    lines = rendered(mixed).splitlines()
-    assert r"# kitchen \| \<sums\> v2 on openai:m-1" in lines
-    assert r"| \| pipe \| | 0 | 1 | 0.0% | 0–79% |" in lines
-    assert any("<b>error</b> <code>two lines</code> timeout:" in line for line in lines)
-    assert any(
-        "<b>fail</b> <code>fence `x`</code> exact: wanted `````` and &lt;b&gt;" in line for line in lines
-    )
-    assert {line.replace(r"\|", "").count("|") for line in lines if line.startswith("| ")} == {6}
 
 
 @pytest.mark.parametrize("count", [50, 51, 60])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.model import SplitRule, Suite, Verdict
-from proctor.reports.runs.console import render_text
+from proctor.reports.document import render_terminal
+from proctor.reports.runs.console import document_for
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import run_row
 from proctor.reports.runs.splits import smallest_drop, split_notes
@@ -176,7 +177,7 @@ def test_every_form_that_has_numbers_has_the_notes_and_later_looks() -> None:
     (note,) = run_row(made)["split_notes"]
     for looks, told in ((None, False), (1, False), (2, True), (1234, True)):
         seen = replace(made, looks=looks)
-        shown = list(render_text(seen))
+        shown = list(render_terminal(document_for(seen)))
         assert shown[7] == note
         assert shown[8] == f"Look {looks:,} at this holdout." if told else shown[8] == ""
         markdown = "".join(render([seen]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.model import HoldoutAccess, Verdict
+from proctor.model import HoldoutAccess, Label, Verdict
 from proctor.stores.sqlite.store import SqliteStore
 from support.builders import make_trial
 from support.stores import begin_run
@@ -29,7 +29,7 @@ def opened() -> Iterator[Callable[[Path], SqliteStore]]:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """The file of a closed store with one run of 500 trials and a look at it."""
+    """The file of a closed store with one run of 500 trials, a look at it and a label."""
     path = tmp_path / "kept.db"
     store = SqliteStore.open_file(str(path))
     run = begin_run(store, cases=500)
@@ -38,6 +38,6 @@ def kept(tmp_path: Path) -> Path:
     )
     for position in range(500):
         store.save_trial("r1", make_trial("4", case_id=f"c{position}", position=position), Verdict.PASS)
-    store.flush()
+    store.add_label(Label(run="r1", case_id="c7", passed=True, by="ana"))
     store.close()
     return path

@@ -66,6 +66,26 @@ def test_a_newer_versions_file_is_refused_while_its_version_is_only_in_the_log(k
     other.close()
 
 
+@pytest.mark.parametrize(("version", "tables"), [(3, "labels origins variables totals"), (6, "totals")])
+def test_a_store_of_an_earlier_version_gets_what_it_lacks_and_loses_nothing(
+    kept: Path, opened: Open, version: int, tables: str
+) -> None:
+    with closing(sqlite3.connect(kept)) as db, db:
+        for table in tables.split():
+            db.execute(f"DROP TABLE {table}")
+        db.execute(f"PRAGMA user_version = {version}")
+    store = opened(kept)
+    assert len(store.labels()) == (version > 3)
+    store.add_label(Label(run="r1", case_id="c8", passed=True, by="ana"))
+    store.update_run(store.run("r1"), totals=b"totals")
+    again = opened(kept)
+    assert [one.label.case_id for one in again.labels("r1")] == ["c7"] * (version > 3) + ["c8"]
+    assert again.totals("r1").body == b"totals"
+    assert sum(1 for _ in again.trials("r1")) == 500
+    with closing(sqlite3.connect(kept)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+
+
 @pytest.mark.parametrize("wal", [False, True])
 def test_another_programs_database_is_refused(tmp_path: Path, wal: bool) -> None:
     path = tmp_path / "other.db"
@@ -155,12 +175,13 @@ def _read_all(store: SqliteStore) -> None:
             for case in cases[:1]:  # none, where the digest that leads to them is what was damaged
                 list(store.find_prior_answers(case.sent_digest, target_digest(run.target)))
         store.versions()
+        store.labels()
     finally:
         store.close()
 
 
 @pytest.mark.parametrize("body", [b'{"id": 7}', b"", "text", 7])
-@pytest.mark.parametrize("table", ["runs", "trials", "cases", "versions", "looks"])
+@pytest.mark.parametrize("table", ["runs", "trials", "cases", "versions", "looks", "labels"])
 def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object) -> None:
     with sqlite3.connect(kept) as db:
         db.execute(f"UPDATE {table} SET body = ?", (body,))
@@ -175,6 +196,7 @@ def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object
         "UPDATE trials SET verdict = 'maybe'",
         "UPDATE suite_cases SET sent = 'text'",
         "UPDATE versions SET saved_at = 'noon'",
+        "UPDATE labels SET at = 'noon'",
     ],
 )
 def test_a_column_that_cannot_be_read_is_told(kept: Path, change: str) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from proctor.errors import StoreError
-from proctor.model import Run, Suite
 from proctor.stores.sqlite.store import SqliteStore
-from support.builders import ECHO
+from support.stores import add_run, save_cases
 
 
 @pytest.fixture
@@ -22,17 +20,7 @@ def begin(tmp_path: Path) -> Callable[..., None]:
 
     def make(run_id: str, *tags: str, body: object = None) -> None:
         with closing(SqliteStore.open_file(str(tmp_path / "kept.db"))) as store:
-            suite = store.open_suite_writer().commit(Suite(name="s", dialect="d", digest="sha256:0"))
-            store.add_run(
-                Run(
-                    id=run_id,
-                    group="g",
-                    suite=suite,
-                    target=ECHO,
-                    started_at=datetime(2026, 3, 1, tzinfo=UTC),
-                    tags=tags,
-                )
-            )
+            add_run(store, save_cases(store, []), id=run_id, tags=tags)
         if body is not None:
             with closing(sqlite3.connect(tmp_path / "kept.db")) as db, db:
                 db.execute("UPDATE runs SET body = ? WHERE id = ?", (body, run_id))

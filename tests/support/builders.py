@@ -98,10 +98,22 @@ def _make_message(turn: str | tuple[str, str] | Message) -> Message:
     return Message(role=role, content=content)
 
 
-def make_spec(kind: str, model: str = "m", endpoint: str | None = None, **params: Any) -> TargetSpec:
+def make_spec(
+    kind: str,
+    model: str = "m",
+    endpoint: str | None = None,
+    *,
+    options: dict[str, Any] | None = None,
+    **params: Any,
+) -> TargetSpec:
     """A target of a kind; the fields are its parameters."""
     return TargetSpec(
-        name=f"{kind}:{model}", kind=kind, model=model, endpoint=endpoint, params=Params(**params)
+        name=f"{kind}:{model}",
+        kind=kind,
+        model=model,
+        endpoint=endpoint,
+        options=options or {},
+        params=Params(**params),
     )
 
 

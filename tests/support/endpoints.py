@@ -97,6 +97,6 @@ class Service:
     async def handle(self, request: web.Request) -> web.Response:
         body = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.seen.append(Seen(request.method, request.raw_path, headers, json.loads(body)))
+        self.seen.append(Seen(request.method, request.raw_path, headers, json.loads(body or "null")))
         status, data, extra = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         return web.Response(status=status, body=data, headers={"Content-Type": "application/json", **extra})

@@ -1,11 +1,16 @@
-"""Other processes: one that holds a store's lock until it is told to let go, and whether one lives."""
+"""Other processes: one that holds a store's lock until it is told to let go, and a family that is to end."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
+from proctor.errors import TargetTimeout
 from support.waiting import PATIENCE_S
 
 _HOLDS = """
@@ -46,3 +51,37 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+FAMILY = """
+import os, subprocess, sys, time
+sleep = [sys.executable, "-S", "-c", "import time; time.sleep(3600)"]
+children = [subprocess.Popen(sleep), subprocess.Popen(sleep, start_new_session=True)]
+with open("pids.new", "w") as file:
+    file.write(" ".join(str(pid) for pid in [os.getpid(), *(child.pid for child in children)]))
+sys.stderr.write("still at it")
+sys.stderr.flush()
+os.rename("pids.new", "pids")
+time.sleep(float(sys.argv[1]))
+"""
+"""Starts a child in its group and one in a session of its own, both of which hold its pipes open, writes all
+process ids to a file in its folder, and waits for so many seconds."""
+
+
+async def list_living(folder: Path, most: int = 0) -> list[int]:
+    """The living members of the family in a folder, once there are at most so many."""
+    pids = [int(word) for word in (folder / "pids").read_text(encoding="utf-8").split()]
+    async with asyncio.timeout(PATIENCE_S):
+        while sum(map(is_alive, pids)) > most:
+            await asyncio.sleep(0.02)
+    return [pid for pid in pids if is_alive(pid)]
+
+
+async def make_late(folder: Path, ask: Callable[[float], Awaitable[object]]) -> tuple[TargetTimeout, float]:
+    """The family's end at a time limit, and that limit: long enough for this machine to have started it."""
+    for limit_s in (0.5, 4, 32, PATIENCE_S):
+        with pytest.raises(TargetTimeout) as caught:
+            await ask(limit_s)
+        if (folder / "pids").exists():
+            return caught.value, limit_s
+    pytest.fail("The family has never been complete.")

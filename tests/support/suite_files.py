@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from proctor.model import Case, Problem, Suite
-from proctor.protocols import CaseAtLine, SourceFile, SuiteSource
+from proctor.protocols import CaseAtLine, Dialect, SourceFile, SuiteSource
 
 
 def make_source(text: str | bytes, path: str = "s.jsonl", **fields: Any) -> SuiteSource:
@@ -27,6 +28,19 @@ def find_in(files: Mapping[str, str | bytes]) -> Callable[[str], SourceFile | No
         return SourceFile(path=path, data=data.encode() if isinstance(data, str) else data)
 
     return find
+
+
+def read_rows(
+    dialect: Dialect, *rows: Any, path: str = "s.jsonl", **options: Any
+) -> tuple[Suite, list[Case], list[Problem]]:
+    """What a dialect reads in JSON Lines of these rows."""
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    return split_items(dialect.read(make_source(text, path, options=options)))
+
+
+def list_errors(problems: Iterable[Problem]) -> list[tuple[str, str | None]]:
+    """Code and field of each error."""
+    return [(problem.code, problem.field) for problem in problems if problem.level == "error"]
 
 
 def split_items(items: Iterable[Any]) -> tuple[Suite, list[Case], list[Problem]]:

@@ -1,10 +1,10 @@
-"""A suite's folder and the environments that make workspaces beside it."""
+"""A suite's folder, the environments that make workspaces beside it, and a folder that is looked at."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,18 @@ from typing import Any
 from proctor.model import Case, Hook, Hooks, Message, Workspace
 from proctor.protocols import WorkspaceVisit
 from proctor.targets.process.suite_programs import SuiteProgramRunner
+from proctor.workspaces.diffs import diff_snapshots
 from proctor.workspaces.environment import Workspaces
 from proctor.workspaces.git_command import Git
 from proctor.workspaces.run_shared import WorkspaceRoot
+from proctor.workspaces.snapshots import (
+    EMPTY_SNAPSHOT,
+    ContentStore,
+    Snapshot,
+    is_same,
+    restore_snapshot,
+    take_snapshot,
+)
 
 
 class Ground:
@@ -103,3 +112,46 @@ class Ground:
             capture_output=True,
         )
         return done.stdout.decode().strip()
+
+
+class Folder:
+    """A folder that something happens to, and what was in it before."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.path = ground.suite / "folder"
+        self.path.mkdir()
+        self._ground = ground
+        self._scratch = ground.suite.parent / "scratch"
+        self._scratch.mkdir(exist_ok=True)
+        self.contents = ContentStore(self._scratch)
+        self.before = self.look()
+
+    def write(self, name: str, text: str = "old") -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("utf-8", "surrogateescape"))
+        return path
+
+    def look(self, before: Snapshot = EMPTY_SNAPSHOT, **fields: Any) -> Snapshot:
+        """What is in it now."""
+        return take_snapshot(self.path, self.contents, before, **fields)
+
+    def begin(self, **fields: Any) -> Snapshot:
+        """What is in it now, which is what counts as before from here on."""
+        self.before = self.look(self.before, **fields)
+        return self.before
+
+    def list_differing(self, **fields: Any) -> list[str]:
+        """The paths of files that are not as before."""
+        old, new = self.before.files, self.look(self.before, **fields).files
+        return sorted(path for path in old.keys() | new.keys() if not is_same(old.get(path), new.get(path)))
+
+    def restore(self, spared: Set[str] = frozenset()) -> None:
+        restore_snapshot(self.path, self.before, self.look(self.before), self.contents, spared)
+
+    async def changes(self) -> str | None:
+        """What is not as before, as a diff."""
+        now = self.look(self.before)
+        found = await diff_snapshots(self.before, now, self.contents, self._ground.git, self._scratch)
+        assert list(self._scratch.iterdir()) == []
+        return found

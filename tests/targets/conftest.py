@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from proctor.targets.context import TargetContext
-from support.endpoints import Service, serve_app
+from support.apis import Api
+from support.endpoints import serve_app
+from support.processes import list_living
 from support.waiting import PATIENCE_S
-
-
-@pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    made = Service()
-    app = web.Application(client_max_size=2**26)
-    app.router.add_route("*", "/{path:.*}", made.handle)
-    async with serve_app(app) as made.url:
-        yield made
 
 
 @pytest.fixture
@@ -32,3 +28,21 @@ async def opening() -> AsyncIterator[Callable[..., TargetContext]]:
     yield make
     for each in made:
         await each.aclose()
+
+
+@pytest.fixture
+async def api(opening: Callable[..., TargetContext]) -> AsyncIterator[Api]:
+    made = Api(opening)
+    app = web.Application(client_max_size=2**26)
+    app.router.add_route("*", "/{path:.*}", made.handle)
+    async with serve_app(app) as made.url:
+        yield made
+
+
+@pytest.fixture
+async def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
+    """The folder of a family of processes, and the current one; none of them outlives the test."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    for pid in await list_living(tmp_path, 3) if (tmp_path / "pids").exists() else []:
+        os.kill(pid, signal.SIGKILL)

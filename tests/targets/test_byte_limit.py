@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +20,9 @@ from proctor.model import TargetSpec
 from proctor.targets import TARGETS
 from proctor.targets.byte_limit import ByteLimit
 from proctor.targets.context import TargetContext
+from support.apis import API_KINDS, Api, make_reply
 from support.builders import make_prompt, make_spec
-from support.endpoints import Service, serve_app
+from support.endpoints import serve_app
 
 Make = Callable[..., Any]
 LIMIT = 2**21
@@ -41,15 +43,9 @@ async def answer(spec: TargetSpec, opening: TargetContext, prompt: Any) -> str:
         await target.aclose()
 
 
-def of_python(folder: Path, code: str) -> str:
-    (folder / "program.py").write_text(code, encoding="utf-8")
-    return f"{sys.executable} {folder / 'program.py'}"
-
-
-def written(folder: Path, text: str, file: str = "") -> str:
-    """A command line that writes a text to its stdout, or to a file."""
-    size = f"import sys; open({file or 1!r}, 'w').write({text[0]!r} * {len(text)})"
-    return f'{sys.executable} -c "{size}"'
+def writing(text: str, to: str = "1") -> str:
+    """A command line that writes a text to its stdout, or to the file of its argument."""
+    return f"{sys.executable} -c \"import sys; open({to}, 'w').write({text[0]!r} * {len(text)})\""
 
 
 def spec_of(kind: str, folder: Path, text: str) -> TargetSpec:
@@ -62,8 +58,8 @@ def spec_of(kind: str, folder: Path, text: str) -> TargetSpec:
         encoding="utf-8",
     )
     models = {
-        "command": written(folder, text),
-        "cli": written(folder, text),
+        "command": writing(text),
+        "cli": writing(text),
         "replay": str(folder / "rows.jsonl"),
         "scripted": str(folder / "rows.jsonl"),
         "function": f"answers{len(text)}:text",
@@ -85,9 +81,8 @@ async def test_a_larger_answer_is_an_error_that_names_the_limit_and_the_flag(
 
 
 @pytest.mark.parametrize("kind", ["command", "cli"])
-async def test_an_answer_in_a_file_has_the_same_limit(tmp_path: Path, opening: Make, kind: str) -> None:
-    line = of_python(tmp_path, f"import sys; open(sys.argv[1], 'w').write('x' * {LIMIT + 1})")
-    spec = TargetSpec(name=kind, kind=kind, model=f"{line} {{OUTPUT_FILE}}")
+async def test_an_answer_in_a_file_has_the_same_limit(opening: Make, kind: str) -> None:
+    spec = make_spec(kind, f"{writing(LARGE, 'sys.argv[1]')} {{OUTPUT_FILE}}")
     with pytest.raises(TargetError, match=r"2,097,153 bytes, and at most 2,097,152"):
         await answer(spec, limited(opening), make_prompt("hello"))
 
@@ -103,30 +98,18 @@ async def test_what_a_function_returns_has_the_limit_in_either_form(
         await answer(spec, limited(opening), make_prompt("hello"))
 
 
-REPLIES: dict[str, Callable[[str], Any]] = {
-    "openai": lambda text: {"choices": [{"message": {"content": text}}]},
-    "azure": lambda text: {"choices": [{"message": {"content": text}}]},
-    "anthropic": lambda text: {"content": [{"type": "text", "text": text}]},
-    "google": lambda text: {"candidates": [{"content": {"parts": [{"text": text}]}}]},
-}
-
-
-@pytest.mark.parametrize("kind", REPLIES)
+@pytest.mark.parametrize("kind", API_KINDS)
 async def test_a_larger_reply_of_a_service_is_an_error_that_tells_its_size(
-    service: Service, opening: Make, kind: str
+    api: Api, opening: Make, kind: str
 ) -> None:
-    fitting = "x" * (LIMIT - 1000)
+    fitting, body = "x" * (LIMIT - 1000), json.dumps(make_reply(kind, LARGE)).encode()
+    for reply in (make_reply(kind, SMALL), make_reply(kind, fitting), body):
+        api.reply(reply)
+    spec = make_spec(kind, endpoint=api.url)
     for text in (SMALL, fitting):
-        service.reply(REPLIES[kind](text))
-        assert (
-            await answer(make_spec(kind, endpoint=service.url), limited(opening), make_prompt("hello"))
-            == text
-        )
-        service._replies.clear()
-    body = json.dumps(REPLIES[kind](LARGE)).encode()
-    service.reply(body)
+        assert await answer(spec, limited(opening), make_prompt("hello")) == text
     with pytest.raises(AnswerTooLarge, match=f"{len(body):,} bytes, and at most 2,097,152") as caught:
-        await answer(make_spec(kind, endpoint=service.url), limited(opening), make_prompt("hello"))
+        await answer(spec, limited(opening), make_prompt("hello"))
     assert not caught.value.transient
 
 
@@ -141,7 +124,7 @@ def in_pieces(text: str, sent: list[int], *, packed: bool = False) -> Callable[.
     """Replies without saying how long it is, and notes how much could be sent."""
 
     async def reply(request: web.Request) -> web.StreamResponse:
-        data = json.dumps(REPLIES["openai"](text)).encode()
+        data = json.dumps(make_reply("openai", text)).encode()
         response = web.StreamResponse(headers={"Content-Encoding": "gzip"} if packed else {})
         await response.prepare(request)
         data = gzip.compress(data) if packed else data
@@ -172,11 +155,11 @@ async def test_a_limit_under_a_mebibyte_holds_for_every_reply(opening: Make) -> 
 
 
 @pytest.mark.slow
-async def test_of_a_large_error_its_first_words_are_read(service: Service, opening: Make) -> None:
-    service.reply(b"Sorry. " + b"x" * 2**25, 500)
-    with pytest.raises(TargetError, match=r"500 .*Sorry\. xxx") as caught:
-        await answer(make_spec("openai", endpoint=service.url), limited(opening), make_prompt("hello"))
-    assert caught.value.transient
+async def test_of_a_large_error_its_first_words_are_read(api: Api) -> None:
+    api.reply(b"Sorry. " + b"x" * 2**25, 500)
+    error = await api.fail()
+    assert re.search(r"500 .*Sorry\. xxx", str(error))
+    assert error.transient
 
 
 async def test_bytes_are_given_in_turn_and_never_more_than_there_are() -> None:

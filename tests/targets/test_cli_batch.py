@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from proctor.errors import TargetError
 from proctor.model import Message, Output
@@ -33,7 +32,7 @@ def batch(opening: Make) -> Batch:
 
     @asynccontextmanager
     async def opened(line: str, **options: Any) -> AsyncIterator[CliTarget]:
-        made = replace(make_spec("cli", line), options={"provider_batching": True, **options})
+        made = make_spec("cli", line, options={"provider_batching": True, **options})
         target = await open_target(made, opening(**HERE))
         try:
             yield target

@@ -15,12 +15,13 @@ import pytest
 import uvloop
 
 from proctor.errors import TargetError, TargetTimeout, UsageError
-from proctor.model import Message, Output, Prompt, Tool
+from proctor.model import Output, Prompt, Tool
+from proctor.targets import TARGETS
 from proctor.targets.context import TargetContext
 from proctor.targets.process.command import open_target
 from proctor.targets.process.subprocesses import clean_environ, run_process
 from support.builders import make_prompt, make_spec
-from support.processes import is_alive
+from support.processes import FAMILY, list_living, make_late
 from support.waiting import PATIENCE_S
 
 Make = Callable[..., Any]
@@ -31,49 +32,94 @@ def _python(code: str, *arguments: str) -> str:
     return shlex.join([sys.executable, "-S", "-c", code, *arguments])
 
 
-async def _answer(opening: Make, prompt: Prompt, line: str, **more: Any) -> Output:
-    target = await open_target(make_spec("command", line), opening(**{**HERE, **more}))
-    output: Output = await target.answer(prompt)
-    return output
+async def _answer(opening: Make, prompt: Prompt, line: str, kind: str = "command", **environ: Any) -> Output:
+    target = await TARGETS.get(kind).open_target(make_spec(kind, line), opening(**{**HERE, **environ}))
+    return await target.answer(prompt)
 
 
-async def test_one_user_message_is_the_programs_stdin_and_stdout_is_the_answer(opening: Make) -> None:
-    output = await _answer(opening, make_prompt("zwölf"), "cat")
-    assert output.text == "zwölf"
+# --- what command lines of either kind have in common ------------------------------------------------------
+
+needs_shell = pytest.mark.skipif(sys.platform == "win32", reason="its lines are those of a POSIX shell")
+either_kind = pytest.mark.parametrize("kind", ["command", pytest.param("cli", marks=needs_shell)])
+
+
+@either_kind
+@pytest.mark.parametrize(
+    ("turns", "text"),
+    [
+        (["zwölf"], "zwölf"),
+        (
+            [("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?"],
+            "system: Be brief.\n\nuser: 2+2?\n\nassistant: 4\n\nuser: sure?",
+        ),
+    ],
+)
+async def test_a_user_message_or_a_conversation_is_stdin_and_stdout_is_the_answer(
+    opening: Make, kind: str, turns: list[Any], text: str
+) -> None:
+    output = await _answer(opening, make_prompt(*turns), "cat", kind)
+    assert output.text == text
     assert output.latency_ms > 0
     assert output.usage is None
 
 
-async def test_a_conversation_is_written_out_with_its_roles(opening: Make) -> None:
-    prompt = make_prompt(("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?")
-    output = await _answer(opening, prompt, "cat")
-    assert output.text == "system: Be brief.\n\nuser: 2+2?\n\nassistant: 4\n\nuser: sure?"
-
-
 PLACE = {"type": "object", "properties": {"town": {"type": "string"}}}
-FORMS: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
-    ({}, None),
-    ({"json_answer": True}, {"json_answer": True}),
-    ({"response_schema": PLACE}, {"response_schema": PLACE}),
-    (
-        {"tools": (Tool(name="weather", description="Ö", parameters=PLACE), Tool(name="stop"))},
-        {
-            "tools": [
-                {"name": "weather", "description": "Ö", "parameters": PLACE},
-                {"name": "stop", "description": "", "parameters": {}},
-            ]
-        },
-    ),
-]
 
 
-@pytest.mark.parametrize(("asked", "form"), FORMS)
+@either_kind
+@pytest.mark.parametrize(
+    ("asked", "form"),
+    [
+        ({}, None),
+        ({"json_answer": True}, {"json_answer": True}),
+        ({"response_schema": PLACE}, {"response_schema": PLACE}),
+        (
+            {"tools": (Tool(name="weather", description="Ö", parameters=PLACE), Tool(name="stop"))},
+            {
+                "tools": [
+                    {"name": "weather", "description": "Ö", "parameters": PLACE},
+                    {"name": "stop", "description": "", "parameters": {}},
+                ]
+            },
+        ),
+    ],
+)
 async def test_what_is_asked_besides_the_messages_is_in_a_variable(
-    opening: Make, asked: dict[str, Any], form: dict[str, Any] | None
+    opening: Make, kind: str, asked: dict[str, Any], form: dict[str, Any] | None
 ) -> None:
     line = _python("import os; print(os.environ.get('PROCTOR_FORM', 'null'))")
-    output = await _answer(opening, make_prompt("2+2?", **asked), line, PROCTOR_FORM="another")
+    output = await _answer(opening, make_prompt("2+2?", **asked), line, kind, PROCTOR_FORM="another")
     assert json.loads(output.text) == form
+
+
+@either_kind
+async def test_an_output_file_that_was_not_written_is_an_error(opening: Make, kind: str) -> None:
+    with pytest.raises(TargetError, match="OUTPUT_FILE") as caught:
+        await _answer(opening, make_prompt("?"), _python("pass", "{OUTPUT_FILE}"), kind)
+    assert (caught.value.kind, caught.value.transient) == ("program", False)
+
+
+@either_kind
+async def test_a_nonzero_exit_is_an_error_with_the_end_of_stderr(opening: Make, kind: str) -> None:
+    code = "import sys; sys.stderr.write('x' * 200000 + 'the cause'); sys.exit(3)"
+    with pytest.raises(TargetError, match=r"exit code 3: …x+the cause$") as caught:
+        await _answer(opening, make_prompt("?"), _python(code), kind)
+    assert (caught.value.kind, caught.value.transient) == ("program", False)
+    assert len(str(caught.value)) < 1000
+
+
+@either_kind
+async def test_no_secret_is_in_the_programs_environment(opening: Make, kind: str) -> None:
+    code = "import json, os; print(json.dumps(sorted(os.environ)))"
+    secrets = {"OPENAI_API_KEY": "sk", "AWS_SECRET_ACCESS_KEY": "s", "DATABASE_URL": "postgres://u:p@h"}
+    kept = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+    output = await _answer(opening, make_prompt("?"), _python(code), kind, **secrets, **kept)
+    names = set(json.loads(output.text))
+    assert {"PATH", *kept} <= names
+    assert not names & set(secrets)
+
+
+# --- programs without a shell ------------------------------------------------------------------------------
 
 
 async def test_a_prompt_inside_an_argument_is_one_argument_and_not_on_stdin(opening: Make) -> None:
@@ -90,12 +136,6 @@ async def test_an_output_file_is_the_answer_and_is_gone_afterwards(opening: Make
     assert not Path((tmp_path / "p").read_text(encoding="utf-8")).exists()
 
 
-async def test_an_output_file_that_was_not_written_is_an_error(opening: Make) -> None:
-    with pytest.raises(TargetError, match="OUTPUT_FILE") as caught:
-        await _answer(opening, make_prompt("?"), _python("pass", "{OUTPUT_FILE}"))
-    assert (caught.value.kind, caught.value.transient) == ("program", False)
-
-
 @pytest.mark.parametrize(
     ("written", "text"),
     [(b"4\n", "4"), (b"4\r\n", "4"), (b"4\n\n", "4\n"), (b" 4 ", " 4 "), (b"\xff4", "\ufffd4"), (b"", "")],
@@ -103,14 +143,6 @@ async def test_an_output_file_that_was_not_written_is_an_error(opening: Make) ->
 async def test_stdout_is_utf8_without_its_last_line_ending(opening: Make, written: bytes, text: str) -> None:
     line = _python(f"import sys; sys.stdout.buffer.write({written!r})")
     assert (await _answer(opening, make_prompt("?"), line)).text == text
-
-
-async def test_a_nonzero_exit_is_an_error_with_the_end_of_stderr(opening: Make) -> None:
-    code = "import sys; sys.stderr.write('x' * 200000 + 'the cause'); sys.exit(3)"
-    with pytest.raises(TargetError, match=r"exit code 3: …x+the cause$") as caught:
-        await _answer(opening, make_prompt("?"), _python(code))
-    assert (caught.value.kind, caught.value.transient) == ("program", False)
-    assert len(str(caught.value)) < 1000
 
 
 async def test_a_program_that_does_not_read_a_long_prompt_is_no_error(opening: Make) -> None:
@@ -123,17 +155,6 @@ async def test_an_argument_the_system_cannot_take_is_an_error_of_the_trial(openi
         with pytest.raises(TargetError, match="could not be started") as caught:
             await _answer(opening, make_prompt(text), _python("pass", "{PROMPT}"))
         assert caught.value.kind == "program"
-
-
-async def test_no_secret_is_in_the_programs_environment(opening: Make) -> None:
-    code = "import os; print(sorted(os.environ))"
-    secrets = {"OPENAI_API_KEY": "sk", "AWS_SECRET_ACCESS_KEY": "s", "DATABASE_URL": "postgres://u:p@h"}
-    output = await _answer(
-        opening, make_prompt("?"), _python(code), **secrets, LANG="C.UTF-8", LC_ALL="C.UTF-8"
-    )
-    names = set(output.text.strip("[]").replace("'", "").split(", "))
-    assert {"PATH", "LANG", "LC_ALL"} <= names
-    assert not names & set(secrets)
 
 
 def test_scrubbing_keeps_what_programs_need() -> None:
@@ -154,68 +175,40 @@ async def test_a_command_that_cannot_be_is_a_usage_error_before_anything_is_aske
 
 # --- limits ------------------------------------------------------------------------------------------------
 
-# Starts a child of its own that holds the pipes open, writes both process ids to a file, and waits.
-FAMILY = """
-import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(3600)"])
-with open(sys.argv[1] + ".new", "w") as file:
-    file.write(f"{os.getpid()} {child.pid}")
-os.rename(sys.argv[1] + ".new", sys.argv[1])
-time.sleep(float(sys.argv[2]))
-"""
-
-
-async def _all_gone(pids: list[int]) -> bool:
-    async with asyncio.timeout(PATIENCE_S):
-        while any(is_alive(pid) for pid in pids):
-            await asyncio.sleep(0.02)
-    return True
-
-
-def _pids(path: Path) -> list[int]:
-    return [int(word) for word in path.read_text(encoding="utf-8").split()]
-
-
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see which processes live")
 
 
 @pytest.mark.slow
 @linux
-async def test_a_timeout_kills_the_program_and_its_grandchildren(opening: Make, tmp_path: Path) -> None:
-    path = tmp_path / "pids"
-    for limit_s in (0.5, 4, 32, PATIENCE_S):  # long enough for this machine to have started the family
-        target = await open_target(
-            make_spec("command", _python(FAMILY, str(path), "3600")), opening(limit_s, **HERE)
-        )
-        with pytest.raises(TargetTimeout, match=rf"\b{limit_s:g} s") as caught:
-            await target.answer(make_prompt("?"))
-        assert caught.value.kind == "timeout"
-        if path.exists():
-            break
-    assert await _all_gone(_pids(path))
+async def test_a_timeout_kills_the_program_and_its_grandchildren(opening: Make, family: Path) -> None:
+    async def ask(limit_s: float) -> None:
+        spec = make_spec("command", _python(FAMILY, "3600"))
+        await (await open_target(spec, opening(limit_s, **HERE))).answer(make_prompt("?"))
+
+    error, limit_s = await make_late(family, ask)
+    assert f" {limit_s:g} s" in str(error)
+    assert error.kind == "timeout"
+    assert await list_living(family) == []
 
 
 @linux
 async def test_a_cancelled_question_kills_the_program_and_its_grandchildren(
-    opening: Make, tmp_path: Path
+    opening: Make, family: Path
 ) -> None:
-    path = tmp_path / "pids"
-    target = await open_target(make_spec("command", _python(FAMILY, str(path), "3600")), opening(**HERE))
-    asked = asyncio.create_task(target.answer(make_prompt("?")))
-    while not path.exists():
+    asked = asyncio.create_task(_answer(opening, make_prompt("?"), _python(FAMILY, "3600")))
+    while not (family / "pids").exists():
         await asyncio.sleep(0.01)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    assert await _all_gone(_pids(path))
+    assert await list_living(family) == []
 
 
 @linux
-async def test_what_a_program_leaves_running_ends_with_it(opening: Make, tmp_path: Path) -> None:
-    path = tmp_path / "pids"
-    output = await _answer(opening, make_prompt("?"), _python(FAMILY + "print('done')", str(path), "0"))
+async def test_what_a_program_leaves_running_in_its_group_ends_with_it(opening: Make, family: Path) -> None:
+    output = await _answer(opening, make_prompt("?"), _python(FAMILY + "print('done')", "0"))
     assert output.text == "done"
-    assert await _all_gone(_pids(path))
+    assert len(await list_living(family, 1)) == 1
 
 
 async def test_too_much_output_is_an_error_and_not_kept() -> None:
@@ -229,26 +222,19 @@ async def test_too_much_output_is_an_error_and_not_kept() -> None:
 
 @pytest.mark.slow
 def test_programs_run_under_the_fast_event_loop_as_well() -> None:
-    async def main() -> tuple[Output, str]:
-        opening = TargetContext(HERE, timeout_s=PATIENCE_S)
-        from proctor.model import TargetSpec
-
-        cat = await open_target(TargetSpec(name="cat", kind="command", model="cat"), opening)
+    async def main() -> tuple[Output, int]:
+        cat = await open_target(make_spec("command", "cat"), TargetContext(HERE, timeout_s=PATIENCE_S))
         text = "y" * 2_000_000
-        output = await cat.answer(Prompt(messages=(Message(role="user", content=text),)))
+        output = await cat.answer(make_prompt(text))
         with pytest.raises(TargetTimeout):
             await run_process(["sleep", "3600"], timeout_s=0.2, environ=HERE)
-        closed = await run_process(
-            [sys.executable, "-S", "-c", "import os; os.close(0)"],
-            text.encode(),
-            timeout_s=PATIENCE_S,
-            environ=HERE,
-        )
-        return output, str(closed.exit_code)
+        deaf = [sys.executable, "-S", "-c", "import os; os.close(0)"]
+        ended = await run_process(deaf, text.encode(), timeout_s=PATIENCE_S, environ=HERE)
+        return output, ended.exit_code
 
     output, exit_code = uvloop.run(main())
     assert len(output.text) == 2_000_000
-    assert exit_code == "0"
+    assert exit_code == 0
 
 
 @linux

@@ -91,17 +91,23 @@ ANSWER = 42
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"answers_{uuid4().hex}"
-    (tmp_path / f"{name}.py").write_text(SOURCE, encoding="utf-8")
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: Make) -> Callable[[str], Any]:
+    module = f"answers_{uuid4().hex}"
+    (tmp_path / f"{module}.py").write_text(SOURCE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    return name
+
+    async def make(attribute: str) -> Any:
+        return await open_target(make_spec("function", f"{module}:{attribute}"), opening())
+
+    return make
 
 
 @pytest.fixture
-def opened(module: str, opening: Make) -> Callable[[str], Any]:
-    async def make(attribute: str) -> Any:
-        return await open_target(make_spec("function", f"{module}:{attribute}"), opening())
+def answer(opened: Make) -> Callable[..., Any]:
+    """The output of a function for the text `hi`, or for other turns; fields of the prompt by name."""
+
+    async def make(attribute: str, *turns: Any, **fields: Any) -> Any:
+        return await (await opened(attribute)).answer(make_prompt(*turns or ["hi"], **fields))
 
     return make
 
@@ -128,14 +134,13 @@ async def test_a_function_answers_whatever_kind_of_function_it_is(
     await target.aclose()
 
 
-async def test_what_a_function_reports_is_kept(opened: Make) -> None:
-    fields = await (await opened("fields")).answer(make_prompt("hi"))
-    assert fields.usage == Usage(input_tokens=3, output_tokens=1)
-    assert (await (await opened("output")).answer(make_prompt("hi"))).latency_ms == 7.0
+async def test_what_a_function_reports_is_kept(answer: Make) -> None:
+    assert (await answer("fields")).usage == Usage(input_tokens=3, output_tokens=1)
+    assert (await answer("output")).latency_ms == 7.0
 
 
-async def test_a_conversation_is_given_as_a_list_of_messages(opened: Make) -> None:
-    output = await (await opened("shape")).answer(make_prompt(("system", "Be brief."), "hi"))
+async def test_a_conversation_is_given_as_a_list_of_messages(answer: Make) -> None:
+    output = await answer("shape", ("system", "Be brief."), "hi")
     assert output.text == "[{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'hi'}]"
 
 
@@ -156,17 +161,16 @@ async def test_a_conversation_is_given_as_a_list_of_messages(opened: Make) -> No
     ],
 )
 async def test_a_function_is_given_what_is_asked_besides_where_it_has_parameters_for_it(
-    opened: Make, attribute: str, form: dict[str, Any], text: str
+    answer: Make, attribute: str, form: dict[str, Any], text: str
 ) -> None:
-    assert (await (await opened(attribute)).answer(make_prompt("hi", **form))).text == text
+    assert (await answer(attribute, **form)).text == text
 
 
 async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(opened: Make) -> None:
     target = await opened("meet")
-    names = [
-        output.text for output in await asyncio.gather(*(target.answer(make_prompt("hi")) for _ in range(8)))
-    ]
-    assert len(set(names)) == 8
+    outputs = await asyncio.gather(*(target.answer(make_prompt("hi")) for _ in range(8)))
+    names = {output.text for output in outputs}
+    assert len(names) == 8
     assert threading.current_thread().name not in names
     await target.aclose()
 
@@ -182,17 +186,17 @@ async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(open
     ],
 )
 async def test_a_function_that_fails_is_an_error_of_the_trial(
-    opened: Make, attribute: str, said: str
+    answer: Make, attribute: str, said: str
 ) -> None:
     with pytest.raises(TargetError, match=said) as caught:
-        await (await opened(attribute)).answer(make_prompt("hi"))
+        await answer(attribute)
     assert (caught.value.kind, caught.value.transient) == ("program", False)
     assert caught.value.__cause__ is not None
 
 
-async def test_a_target_error_of_the_functions_own_is_passed_on(opened: Make) -> None:
+async def test_a_target_error_of_the_functions_own_is_passed_on(answer: Make) -> None:
     with pytest.raises(TargetError, match="tram") as caught:
-        await (await opened("busy")).answer(make_prompt("hi"))
+        await answer("busy")
     assert (caught.value.kind, caught.value.transient) == ("connection", True)
 
 

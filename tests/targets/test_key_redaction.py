@@ -10,14 +10,10 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from proctor.codec import decode, encode
+from proctor.codec import encode
 from proctor.model import Message, Output, ToolCall
-from proctor.targets import TARGETS
 from proctor.targets.key_redaction import KeyRedactor
-from support.builders import make_prompt, make_spec
-from support.endpoints import Service
 
-Make = Callable[..., Any]
 KEY = 'sk/a+secret="0123456789abcdef"'
 REDACTOR = KeyRedactor([KEY])
 
@@ -33,11 +29,7 @@ def pieces(key: str) -> list[str]:
         f"Bearer {KEY}.",
         quote(KEY, safe=""),
         quote(KEY),
-        quote_plus(KEY)
-        .replace("%2F", "%2f")
-        .replace("%2B", "%2b")
-        .replace("%3D", "%3d")
-        .replace("%22", "%22"),
+        quote_plus(KEY).replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d"),
         json.dumps(KEY),
         KEY.replace("/", r"\/"),
     ],
@@ -73,10 +65,8 @@ def test_every_part_of_an_output_is_searched() -> None:
     written = encode(REDACTOR.redact_output(output)).decode()
     assert not any(piece in written for piece in pieces(KEY[:20]))
     for field in ("text", "model", "fingerprint", "finish_reason"):
-        assert (
-            "[key]"
-            in encode(REDACTOR.redact_output(decode(encode({"text": "", field: KEY}), Output))).decode()
-        )
+        alone: dict[str, Any] = {"text": "", field: KEY}
+        assert getattr(REDACTOR.redact_output(Output(**alone)), field) == "[key]"
 
 
 @pytest.mark.parametrize(
@@ -90,54 +80,3 @@ def test_a_key_that_is_an_ordinary_word_or_number_spoils_no_answer(key: str) -> 
 def test_an_output_without_a_key_is_the_same_object() -> None:
     output = Output(text="fine", tool_calls=(ToolCall(name="f", arguments={"a": [1]}),))
     assert REDACTOR.redact_output(output) is output
-
-
-REPLIES: dict[str, Any] = {
-    "openai": {
-        "choices": [
-            {
-                "message": {
-                    "content": f"key {KEY}",
-                    "tool_calls": [{"function": {"name": "f", "arguments": json.dumps({"k": KEY})}}],
-                },
-                "finish_reason": "stop",
-            }
-        ],
-        "model": KEY,
-        "system_fingerprint": KEY,
-    },
-    "anthropic": {
-        "content": [
-            {"type": "text", "text": f"key {KEY}"},
-            {"type": "tool_use", "id": KEY, "name": "f", "input": {"k": KEY}},
-        ],
-        "model": KEY,
-    },
-    "google": {
-        "candidates": [
-            {
-                "content": {
-                    "parts": [{"text": f"key {KEY}"}, {"functionCall": {"name": "f", "args": {"k": KEY}}}]
-                }
-            }
-        ],
-        "modelVersion": KEY,
-    },
-}
-REPLIES["azure"] = REPLIES["openai"]
-
-
-@pytest.mark.parametrize("kind", REPLIES)
-async def test_an_answer_that_echoes_the_key_is_given_without_it(
-    service: Service, opening: Make, kind: str
-) -> None:
-    service.reply(REPLIES[kind])
-    opened = TARGETS.get(kind).open_target(
-        make_spec(kind, endpoint=service.url), opening(PROCTOR_API_KEY=KEY)
-    )
-    output = await (await opened).answer(make_prompt("hello"))
-    assert KEY in str(service.seen[0].headers)
-    assert output.text == "key [key]"
-    assert output.model == "[key]"
-    assert output.tool_calls[0].arguments == {"k": "[key]"}
-    assert KEY not in str(output)

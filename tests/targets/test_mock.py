@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Output, Params, Price
@@ -32,7 +31,7 @@ async def test_it_answers_with_the_text_after_the_colon_and_nothing_else(
 
 
 async def test_the_response_of_a_file_is_filled_in_when_it_is_opened(opening: Make) -> None:
-    given = replace(make_spec("mock", ""), options={"response": "Dear ${{ WHO }}"})
+    given = make_spec("mock", "", options={"response": "Dear ${{ WHO }}"})
     target = await open_target(given, opening(WHO="Ada"))
     assert (await target.answer(make_prompt("?"))).text == "Dear Ada"
     with pytest.raises(UsageError, match="WHO"):
@@ -40,7 +39,7 @@ async def test_the_response_of_a_file_is_filled_in_when_it_is_opened(opening: Ma
 
 
 async def test_an_empty_response_is_an_empty_answer(opening: Make) -> None:
-    target = await open_target(replace(make_spec("mock", ""), options={"response": ""}), opening())
+    target = await open_target(make_spec("mock", "", options={"response": ""}), opening())
     assert (await target.answer(make_prompt("?"))).text == ""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,15 @@ from proctor.targets.parse import known_words, parse_target
 from proctor.targets.prices import quote_for
 from proctor.targets.targets_file import TargetsFile
 from proctor.web.runs.allowed_targets import RunContext, check_allowed, list_allowed_targets
+from support.apis import Api, make_reply
 from support.builders import make_prompt, make_spec
 
-Make = Callable[..., Any]
 ADDRESS = "https://api.cohere.com/compatibility/v1"
-RECORD = f'openai_service("cohere", "{ADDRESS}", "COHERE_API_KEY", "Cohere")'
+COHERE = f"""
+from proctor.targets.api.services import openai_service
+
+COHERE = openai_service("cohere", "{ADDRESS}", "COHERE_API_KEY", "Cohere")
+"""
 KEYS = {"COHERE_API_KEY": "co-key", "OPENAI_API_KEY": "sk-openai", "PROCTOR_API_KEY": "other"}
 SHOUT = """
 from proctor.model import Output
@@ -51,21 +56,14 @@ async def open_target(spec, opening):
 """
 
 
-def _forget(*names: str) -> None:
-    for name in names:
-        TARGETS._locations.pop(name, None)
-        TARGETS._instances.pop(name, None)
-    TARGETS._builtin = TARGETS._builtin.difference(names)
-
-
 def _line_in_the_table(folder: Path) -> None:
-    (folder / "cohere_line.py").write_text(_module(), encoding="utf-8")
+    (folder / "cohere_line.py").write_text(COHERE, encoding="utf-8")
     TARGETS._locations["cohere"] = "cohere_line:COHERE"
     TARGETS._builtin = TARGETS._builtin | {"cohere"}
 
 
 def _entry_point(folder: Path) -> None:
-    (folder / "cohere_package.py").write_text(_module(), encoding="utf-8")
+    (folder / "cohere_package.py").write_text(COHERE, encoding="utf-8")
     (folder / "shout_package.py").write_text(SHOUT, encoding="utf-8")
     info = folder / "more_targets-1.0.dist-info"
     info.mkdir()
@@ -77,28 +75,26 @@ def _entry_point(folder: Path) -> None:
     )
 
 
-def _module() -> str:
-    return f"from proctor.targets.api.services import openai_service\n\nCOHERE = {RECORD}\n"
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where modules and packages are looked for; their kinds are forgotten afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("_locations", "_instances", "_builtin"):
+        monkeypatch.setattr(TARGETS, name, copy(getattr(TARGETS, name)))
+    yield tmp_path
+    for name in ("cohere_line", "cohere_package", "shout_package"):
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.syspath_prepend(tmp_path)
-    _entry_point(tmp_path)
-    yield tmp_path
-    _forget("cohere", "shout", "broken")
-    for name in ("cohere_package", "shout_package"):
-        sys.modules.pop(name, None)
+def installed(folder: Path) -> Path:
+    _entry_point(folder)
+    return folder
 
 
 @pytest.fixture(params=[_line_in_the_table, _entry_point])
-def cohere(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(tmp_path)
-    request.param(tmp_path)
-    yield
-    _forget("cohere", "shout", "broken")
-    for name in ("cohere_line", "cohere_package", "shout_package"):
-        sys.modules.pop(name, None)
+def cohere(request: pytest.FixtureRequest, folder: Path) -> None:
+    request.param(folder)
 
 
 def _file(entry: str) -> TargetsFile:
@@ -117,34 +113,28 @@ def _context(folder: Path) -> RunContext:
 def test_it_is_a_word_of_the_command_line_at_its_own_address() -> None:
     spec = parse_target("cohere:command-a", Params(), {"OPENAI_BASE_URL": "https://else.example/v1"})
     assert (spec.name, spec.kind, spec.model) == ("cohere:command-a", "cohere", "command-a")
-    assert spec.endpoint == ADDRESS
+    assert spec.endpoint == address_for(make_spec("cohere", "m")) == ADDRESS
     assert "cohere" in known_words()  # with its package's other entry points, one of which is broken
     with pytest.raises(UsageError, match=r"names no model\. Write cohere:MODEL"):
         parse_target("cohere:", Params(), {})
 
 
 @pytest.mark.usefixtures("cohere")
-async def test_it_is_called_at_the_address_that_the_user_gives(service: Make) -> None:
-    at: Any = service
-    at.reply({"choices": [{"message": {"content": "43"}}]})
+async def test_it_is_called_at_the_address_that_the_user_gives(api: Api) -> None:
+    api.reply(make_reply("openai", "43"))
     for spec in (
-        parse_target(f"cohere:m@{at.url}/v1", Params(), {}),
-        _file(f"provider: cohere, model: m, base_url: '{at.url}/v1'").get_spec("t", Params(), {}),
-        _file(f"target: 'cohere:m@{at.url}/v1'").get_spec("t", Params(), {}),
+        parse_target(f"cohere:m@{api.url}/v1", Params(), {}),
+        _file(f"provider: cohere, model: m, base_url: '{api.url}/v1'").get_spec("t", Params(), {}),
+        _file(f"target: 'cohere:m@{api.url}/v1'").get_spec("t", Params(), {}),
     ):
         opening = TargetContext(KEYS)
         target = await TARGETS.get(spec.kind).open_target(spec, opening)
         assert (await target.answer(make_prompt("?"))).text == "43"
         await opening.aclose()
-        assert at.seen[-1].path == "/v1/chat/completions"
+        assert api.seen[-1].path == "/v1/chat/completions"
         # The address is not Cohere's, and gets neither its key nor OpenAI's.
-        assert at.seen[-1].headers["authorization"] == "Bearer other"
-    assert len(at.seen) == 3
-
-
-@pytest.mark.usefixtures("cohere")
-def test_a_specification_without_an_address_goes_to_its_own_and_never_to_openai() -> None:
-    assert address_for(make_spec("cohere", "m")) == ADDRESS
+        assert api.seen[-1].headers["authorization"] == "Bearer other"
+    assert len(api.seen) == 3
 
 
 @pytest.mark.usefixtures("cohere")
@@ -238,18 +228,16 @@ def test_a_package_that_cannot_be_imported_hides_no_other(installed: Path) -> No
     assert "broken" not in names
 
 
+@pytest.mark.usefixtures("folder")
 def test_a_record_goes_by_the_name_that_it_is_registered_under() -> None:
     async def open_target(_spec: Any, _context: Any) -> Any:
         return None
 
     TARGETS.add("mine", openai_service("yours", ADDRESS, "", "Mine"))
     TARGETS.add("plain", open_target)  # type: ignore[arg-type]
-    try:
-        assert TARGETS.get("mine").name == "mine"
-        assert parse_target("mine:m", Params(), {}).kind == "mine"
-        assert parse_target("plain", Params(), {}).kind == "plain"
-    finally:
-        _forget("mine", "plain")
+    assert TARGETS.get("mine").name == "mine"
+    assert parse_target("mine:m", Params(), {}).kind == "mine"
+    assert parse_target("plain", Params(), {}).kind == "plain"
 
 
 def test_a_kind_that_is_not_installed_any_more_has_no_properties() -> None:
@@ -285,10 +273,6 @@ def test_every_record_tells_how_it_is_written() -> None:
         assert kind.syntax.startswith(kind.name)
         assert kind.summary
         assert TARGETS.get(kind.name) is kind
-        assert get_kind(parse_spec(kind.name)).spec_kind == TARGETS.get(kind.spec_kind).name
-
-
-def parse_spec(name: str) -> Any:
-    words = {"function": "function:m:f", "echo": "echo"}
-    environ = {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com"}
-    return parse_target(words.get(name, f"{name}:m"), Params(), environ)
+        word = {"function": "function:m:f", "echo": "echo"}.get(kind.name, f"{kind.name}:m")
+        spec = parse_target(word, Params(), {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com"})
+        assert get_kind(spec).spec_kind == TARGETS.get(kind.spec_kind).name

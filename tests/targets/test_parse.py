@@ -124,6 +124,14 @@ def test_openai_base_url_moves_openai_and_nothing_else() -> None:
         _parse("openai:m", OPENAI_BASE_URL="https://ann:hunter2@gateway.example/v1")
 
 
+def test_azures_address_comes_from_the_word_or_from_the_environment() -> None:
+    there = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com/"}
+    assert _parse("azure:d", **there).endpoint == "https://x.openai.azure.com"
+    assert _parse("azure:d@https://h.example", **there).endpoint == "https://h.example"
+    with pytest.raises(UsageError, match="AZURE_OPENAI_ENDPOINT"):
+        _parse("azure:d")
+
+
 @pytest.mark.parametrize(
     ("host", "endpoint"),
     [

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -29,6 +29,13 @@ def program() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+@pytest.fixture
+def guard() -> ProcessGuard:
+    guard = ProcessGuard()
+    guard.new_mark()
+    return guard
+
+
 def _watcher(guard: ProcessGuard) -> subprocess.Popen[bytes]:
     assert guard._watcher is not None
     return guard._watcher
@@ -41,25 +48,16 @@ def _end_as_if_killed(guard: ProcessGuard) -> None:
     _watcher(guard).wait(PATIENCE_S)
 
 
-def test_a_group_that_is_under_way_is_killed(program: subprocess.Popen[bytes]) -> None:
-    guard = ProcessGuard()
-    guard.new_mark()
+@pytest.mark.parametrize("end", [_end_as_if_killed, ProcessGuard.close])
+def test_a_group_that_is_under_way_is_killed_at_any_end(
+    guard: ProcessGuard, program: subprocess.Popen[bytes], end: Callable[[ProcessGuard], None]
+) -> None:
     guard.add(program.pid)
-    _end_as_if_killed(guard)
+    end(guard)
     assert program.wait(PATIENCE_S) == -signal.SIGKILL
 
 
-def test_a_group_that_is_under_way_is_killed_at_a_normal_end_too(program: subprocess.Popen[bytes]) -> None:
-    guard = ProcessGuard()
-    guard.new_mark()
-    guard.add(program.pid)
-    guard.close()
-    assert program.wait(PATIENCE_S) == -signal.SIGKILL
-
-
-def test_a_group_that_has_ended_is_let_be(program: subprocess.Popen[bytes]) -> None:
-    guard = ProcessGuard()
-    guard.new_mark()
+def test_a_group_that_has_ended_is_let_be(guard: ProcessGuard, program: subprocess.Popen[bytes]) -> None:
     with guard.watch(program.pid):
         pass
     _end_as_if_killed(guard)
@@ -69,10 +67,8 @@ def test_a_group_that_has_ended_is_let_be(program: subprocess.Popen[bytes]) -> N
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 @linux
 def test_a_signal_for_everybody_does_not_end_the_watcher(
-    program: subprocess.Popen[bytes], by: signal.Signals
+    guard: ProcessGuard, program: subprocess.Popen[bytes], by: signal.Signals
 ) -> None:
-    guard = ProcessGuard()
-    guard.new_mark()
     status = Path(f"/proc/{_watcher(guard).pid}/status")
     ignored = 1 << (by - 1)
     wait_until(lambda: int(status.read_text().partition("SigIgn:")[2].split()[0], 16) & ignored)
@@ -82,9 +78,9 @@ def test_a_signal_for_everybody_does_not_end_the_watcher(
     assert program.wait(PATIENCE_S) == -signal.SIGKILL
 
 
-def test_another_watcher_takes_over_the_groups_of_one_that_died(program: subprocess.Popen[bytes]) -> None:
-    guard = ProcessGuard()
-    guard.new_mark()
+def test_another_watcher_takes_over_the_groups_of_one_that_died(
+    guard: ProcessGuard, program: subprocess.Popen[bytes]
+) -> None:
     guard.add(program.pid)
     first = _watcher(guard)
     first.kill()
@@ -108,9 +104,9 @@ async def test_the_death_of_the_watcher_breaks_no_program() -> None:
 
 
 @pytest.mark.slow
-def test_a_watcher_that_does_not_read_holds_nobody(program: subprocess.Popen[bytes]) -> None:
-    guard = ProcessGuard()
-    guard.new_mark()
+def test_a_watcher_that_does_not_read_holds_nobody(
+    guard: ProcessGuard, program: subprocess.Popen[bytes]
+) -> None:
     guard.add(program.pid)
     _watcher(guard).send_signal(signal.SIGSTOP)
     for _ in range(10_000):  # more than a pipe holds
@@ -177,9 +173,7 @@ def test_the_end_of_a_process_waits_for_its_watcher_and_warns_of_nothing() -> No
 
 
 @linux
-def test_the_watcher_is_no_process_that_a_name_finds() -> None:
-    guard = ProcessGuard()
-    guard.new_mark()
+def test_the_watcher_is_no_process_that_a_name_finds(guard: ProcessGuard) -> None:
     command = Path(f"/proc/{_watcher(guard).pid}/cmdline").read_bytes()
     assert b"proctor" not in command.replace(os.fsencode(sys.executable), b"")
     guard.close()

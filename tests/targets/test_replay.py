@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Output, Prompt, TargetSpec, Usage
+from proctor.model import Output, Prompt, Usage
 from proctor.targets.context import TargetContext
 from proctor.targets.replay import ReplayTarget, open_target
-
-
-def _write(path: Path, *rows: Any) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+from support.builders import make_spec, write_lines
 
 
 async def _open(path: Path) -> ReplayTarget:
-    return await open_target(TargetSpec(name="r", kind="replay", model=str(path)), TargetContext({}))
+    return await open_target(make_spec("replay", str(path)), TargetContext({}))
 
 
 async def _answers(path: Path, *asked: tuple[str, int]) -> list[Output]:
-    target = await _open(path)
-    try:
+    async with aclosing(await _open(path)) as target:
         return [await target.answer(Prompt(messages=(), case_id=case_id, repeat=r)) for case_id, r in asked]
-    finally:
-        await target.aclose()
 
 
 async def _error(path: Path, case_id: str, repeat: int = 0) -> TargetError:
@@ -41,53 +33,45 @@ async def _error(path: Path, case_id: str, repeat: int = 0) -> TargetError:
 
 
 async def test_outputs_are_found_by_case_in_any_order(tmp_path: Path) -> None:
-    path = _write(tmp_path / "r", {"case_id": "a", "output": "A"}, {"id": "b", "output": {"text": "B"}})
+    path = write_lines(tmp_path / "r", {"case_id": "a", "output": "A"}, {"id": "b", "output": {"text": "B"}})
     assert [output.text for output in await _answers(path, ("b", 0), ("a", 0), ("b", 0))] == ["B", "A", "B"]
 
 
 async def test_what_was_recorded_of_an_output_is_kept(tmp_path: Path) -> None:
     output = {"text": "B", "model": "m-1", "usage": {"input_tokens": 5}, "latency_ms": 12.5, "cost_usd": 0.25}
-    path = _write(tmp_path / "r", {"case_id": "a", "output": output, "latency_ms": 99.0, "cost_usd": 9.0})
+    path = write_lines(
+        tmp_path / "r", {"case_id": "a", "output": output, "latency_ms": 99.0, "cost_usd": 9.0}
+    )
     kept = Output(text="B", model="m-1", usage=Usage(input_tokens=5), latency_ms=12.5, cost_usd=0.25)
     assert await _answers(path, ("a", 0)) == [kept]
 
 
 async def test_an_exported_trial_carries_usage_latency_and_cost_beside_its_output(tmp_path: Path) -> None:
-    row = {
-        "run": "r1",
-        "case_id": "a",
-        "target": "echo",
-        "repeat": 0,
-        "verdict": "pass",
-        "scores": [],
-        "output": {"text": "B"},
-        "failure": None,
-        "latency_ms": 12.5,
-        "usage": {"input_tokens": 5, "output_tokens": 2},
-        "cost_usd": 0.25,
-    }
-    (output,) = await _answers(_write(tmp_path / "r", row), ("a", 0))
+    told = {"run": "r1", "target": "echo", "repeat": 0, "verdict": "pass", "scores": [], "failure": None}
+    figures = {"latency_ms": 12.5, "usage": {"input_tokens": 5, "output_tokens": 2}, "cost_usd": 0.25}
+    row = {"case_id": "a", "output": {"text": "B"}, **told, **figures}
+    (output,) = await _answers(write_lines(tmp_path / "r", row), ("a", 0))
     assert output.usage == Usage(input_tokens=5, output_tokens=2)
     assert (output.latency_ms, output.cost_usd) == (12.5, 0.25)
 
 
 async def test_repeats_are_their_own_outputs(tmp_path: Path) -> None:
     rows = [{"id": "a", "repeat": 1, "output": "second"}, {"id": "a", "repeat": 0, "output": "first"}]
-    path = _write(tmp_path / "r", *rows, {"id": "b", "output": "one"}, {"id": "b", "output": "two"})
+    path = write_lines(tmp_path / "r", *rows, {"id": "b", "output": "one"}, {"id": "b", "output": "two"})
     found = await _answers(path, ("a", 0), ("a", 1), ("b", 0), ("b", 1))
     assert [output.text for output in found] == ["first", "second", "one", "two"]
     assert "'b', repeat 2" in str(await _error(path, "b", 2))
 
 
 async def test_a_missing_case_is_an_error_that_asking_again_does_not_help(tmp_path: Path) -> None:
-    error = await _error(_write(tmp_path / "r", {"id": "a", "output": "A"}), "z")
+    error = await _error(write_lines(tmp_path / "r", {"id": "a", "output": "A"}), "z")
     assert (error.kind, error.transient) == ("missing", False)
     assert "'z'" in str(error)
 
 
 async def test_a_recorded_failure_is_a_failure_with_the_same_words(tmp_path: Path) -> None:
     failure = {"stage": "target", "kind": "timeout", "message": "No answer within 5 s."}
-    path = _write(tmp_path / "r", {"id": "a", "output": None, "failure": failure}, {"id": "b"})
+    path = write_lines(tmp_path / "r", {"id": "a", "output": None, "failure": failure}, {"id": "b"})
     assert "No answer within 5 s." in str(await _error(path, "a"))
     assert (await _error(path, "b")).kind == "missing"
 
@@ -95,7 +79,7 @@ async def test_a_recorded_failure_is_a_failure_with_the_same_words(tmp_path: Pat
 async def test_a_sealed_trial_says_how_to_export_what_can_be_replayed(tmp_path: Path) -> None:
     failure = {"stage": "target", "kind": "timeout", "message": "sealed"}
     rows = [{"case_id": name, "output": None, "sealed": True, "failure": failure} for name in "ab"]
-    path = _write(tmp_path / "r", rows[0], {**rows[1], "failure": None})
+    path = write_lines(tmp_path / "r", rows[0], {**rows[1], "failure": None})
     for case_id in "ab":
         error = await _error(path, case_id)
         assert error.kind == "missing"
@@ -115,8 +99,7 @@ async def test_a_sealed_trial_says_how_to_export_what_can_be_replayed(tmp_path: 
     ],
 )
 async def test_what_is_no_recording_is_a_usage_error_with_its_line(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "r"
-    path.write_text(f'{{"id": "ok", "output": "x"}}\n\n{line}\n', encoding="utf-8")
+    path = write_lines(tmp_path / "r", {"id": "ok", "output": "x"}, "", line)
     with pytest.raises(UsageError, match=r"r:3:"):
         await _open(path)
 
@@ -128,10 +111,8 @@ async def test_a_missing_recording_is_a_usage_error() -> None:
 
 @pytest.mark.slow
 async def test_a_long_recording_is_not_held_in_memory(tmp_path: Path) -> None:
-    path = tmp_path / "r"
-    with path.open("w", encoding="utf-8") as file:
-        for number in range(2000):
-            file.write(json.dumps({"id": f"case-{number}", "output": "x" * 10_000}) + "\n")
+    rows = ({"id": f"case-{number}", "output": "x" * 10_000} for number in range(2000))
+    path = write_lines(tmp_path / "r", *rows)
     tracemalloc.start()
     target = await _open(path)
     held = tracemalloc.get_traced_memory()[1]
@@ -153,7 +134,7 @@ async def test_what_is_written_comes_back(tmp_path: Path, recorded: dict[str, li
         for case_id, texts in recorded.items()
         for repeat, text in enumerate(texts)
     ]
-    path = _write(tmp_path / "r", *rows)
+    path = write_lines(tmp_path / "r", *rows)
     asked = [(row["case_id"], row["repeat"]) for row in rows]
     found = await _answers(path, *asked)  # type: ignore[arg-type]  # a row's values are of several types
     assert [output.text for output in found] == [text for texts in recorded.values() for text in texts]

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 import uvloop
 
-from proctor.errors import TargetError, TargetTimeout
+from proctor.errors import TargetError
 from proctor.protocols import CompletedProgram
 from proctor.targets.process.suite_programs import SuiteProgramRunner
-from support.processes import is_alive
+from support.processes import FAMILY, list_living, make_late
 from support.waiting import PATIENCE_S, wait_until
 
 HERE = {"PATH": os.environ["PATH"]}
@@ -130,56 +128,16 @@ async def test_python_reads_and_writes_utf8_whatever_the_system_speaks(tmp_path:
 
 # --- what is left ------------------------------------------------------------------------------------------
 
-# Starts a child in its group and one in a session of its own, writes all process ids to a file, and waits.
-FAMILY = """
-import os, subprocess, sys, time
-sleep = [sys.executable, "-S", "-c", "import time; time.sleep(3600)"]
-children = [subprocess.Popen(sleep), subprocess.Popen(sleep, start_new_session=True)]
-with open("pids.new", "w") as file:
-    file.write(" ".join(str(pid) for pid in [os.getpid(), *(child.pid for child in children)]))
-sys.stderr.write("still at it")
-sys.stderr.flush()
-os.rename("pids.new", "pids")
-time.sleep(float(sys.argv[1]))
-"""
-
-
-async def _living(folder: Path, most: int) -> list[int]:
-    """The family's living members, once there are at most so many."""
-    pids = [int(word) for word in (folder / "pids").read_text(encoding="utf-8").split()]
-    async with asyncio.timeout(PATIENCE_S):
-        while sum(map(is_alive, pids)) > most:
-            await asyncio.sleep(0.02)
-    return [pid for pid in pids if is_alive(pid)]
-
-
-async def _late(pids: Path, ask: Callable[[float], Awaitable[object]]) -> tuple[TargetTimeout, float]:
-    """The family's end at a time limit, and that limit: long enough for this machine to have started it."""
-    for limit_s in (0.5, 4, 32, PATIENCE_S):
-        with pytest.raises(TargetTimeout) as caught:
-            await ask(limit_s)
-        if pids.exists():
-            return caught.value, limit_s
-    pytest.fail("The family has never been complete.")
-
-
-@pytest.fixture
-async def family(tmp_path: Path) -> AsyncIterator[Path]:
-    """A folder for the family, none of which outlives the test."""
-    yield tmp_path
-    for pid in await _living(tmp_path, 3) if (tmp_path / "pids").exists() else []:
-        os.kill(pid, signal.SIGKILL)
-
 
 @pytest.mark.slow
 @linux
 async def test_a_program_that_is_late_dies_with_those_who_left_its_group(family: Path) -> None:
-    error, limit_s = await _late(
-        family / "pids", lambda limit_s: run(family, "python", "-S", "-c", FAMILY, "3600", timeout_s=limit_s)
+    error, limit_s = await make_late(
+        family, lambda limit_s: run(family, "python", "-S", "-c", FAMILY, "3600", timeout_s=limit_s)
     )
     assert re.search(rf"'python -S -c .*within {limit_s:g} s.* ends with: still at it", str(error), re.DOTALL)
     assert error.kind == "timeout"
-    assert await _living(family, 0) == []
+    assert await list_living(family, 0) == []
 
 
 @linux
@@ -194,7 +152,7 @@ async def test_a_program_that_is_cancelled_while_it_starts_dies_with_those_who_l
     async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert await _living(family, 0) == []
+    assert await list_living(family, 0) == []
 
 
 @linux
@@ -205,7 +163,7 @@ async def test_a_program_that_is_cancelled_dies_with_those_who_left_its_group(fa
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await _living(family, 0) == []
+    assert await list_living(family, 0) == []
 
 
 @linux
@@ -213,7 +171,7 @@ async def test_a_program_that_writes_too_much_dies_with_those_who_left_its_group
     endless = FAMILY + "\nwhile True: sys.stdout.write('x' * 65536)"
     with pytest.raises(TargetError, match=r"10,000,000 bytes.*still at it"):
         await run(family, "python", "-S", "-c", endless, "0")
-    assert await _living(family, 0) == []
+    assert await list_living(family, 0) == []
 
 
 @pytest.mark.slow
@@ -222,18 +180,18 @@ async def test_only_a_server_in_a_session_of_its_own_outlives_a_program_that_end
     finished = await run(family, "python", "-S", "-c", FAMILY, "0")
     assert finished.exit_code == 0
     server = int((family / "pids").read_text(encoding="utf-8").split()[2])
-    assert await _living(family, 1) == [server]
+    assert await list_living(family, 1) == [server]
 
 
 @pytest.mark.slow
 @linux
 def test_programs_run_under_the_fast_event_loop_as_well(family: Path) -> None:
     async def main() -> bytes:
-        await _late(
-            family / "pids",
+        await make_late(
+            family,
             lambda limit_s: run(family, "python", "-S", "-c", FAMILY, "3600", timeout_s=limit_s),
         )
-        assert await _living(family, 0) == []
+        assert await list_living(family, 0) == []
         (family / "inner").mkdir()
         return (await run(family, "cat", stdin=b"given", cwd="inner")).stdout
 

@@ -1,15 +1,19 @@
-"""The text of a targets file to named targets, and everything that can be wrong with it."""
+"""Targets files: the targets that they name, which may name one another, and all that can be wrong."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from proctor.codec import encode
+from proctor.codec import encode, target_digest
 from proctor.errors import SuiteError
 from proctor.model import Params, TargetSpec
 from proctor.targets import iter_kinds
+from proctor.targets.file_kinds import IGNORED_FIELDS
 from proctor.targets.parse import parse_target
 from proctor.targets.targets_file import TargetsFile
 
@@ -23,7 +27,7 @@ ENVIRON = {
     "BLANK": " ",
 }
 USUAL = Params()
-PLAIN = "  - {name: plain, provider: mock}\n"
+PLAIN = "{name: plain, provider: mock}"
 
 
 def _file(*targets: str) -> TargetsFile:
@@ -36,140 +40,109 @@ def _spec(target: str, *others: str, params: Params = USUAL, **environ: str) -> 
     return _file(f"{{name: t, {target}}}", *others).get_spec("t", params, {**ENVIRON, **environ})
 
 
+def _problems(text: str) -> list[tuple[int | None, str, str | None]]:
+    """The errors of a file that is refused, else those of its entries."""
+    try:
+        problems = TargetsFile(text, "targets.yaml", "/project").problems
+    except SuiteError as error:
+        problems = error.problems
+    return [(one.line, one.code, one.field) for one in problems if one.level == "error"]
+
+
 # --- kinds -------------------------------------------------------------------------------------------------
 
 OPENAI = "https://api.openai.com/v1"
 
 
+def made(kind: str, model: str = "", endpoint: str | None = None, **options: Any) -> TargetSpec:
+    return TargetSpec(name="t", kind=kind, model=model, endpoint=endpoint, options=options)
+
+
 @pytest.mark.parametrize(
-    ("target", "kind", "model", "endpoint", "options"),
+    ("target", "spec"),
     [
-        ("provider: openai, model: gpt-5.2", "openai", "gpt-5.2", OPENAI, {}),
-        ("kind: openai, model: gpt-5.2", "openai", "gpt-5.2", OPENAI, {}),
+        ("provider: openai, model: gpt-5.2", made("openai", "gpt-5.2", OPENAI)),
+        ("kind: openai, model: gpt-5.2", made("openai", "gpt-5.2", OPENAI)),
         (
             "provider: openai, model: '${{ MODEL }}', api_key: '${{ KEY }}'",
-            "openai",
-            "m-from-outside",
-            OPENAI,
-            {"api_key": "${{ KEY }}"},
+            made("openai", "m-from-outside", OPENAI, api_key="${{ KEY }}"),
         ),
         (
             "provider: openai, model: m, base_url: '${{ URL }}'",
-            "openai",
-            "m",
-            "https://h.example/v1",
-            {"base_url": "${{ URL }}"},
+            made("openai", "m", "https://h.example/v1", base_url="${{ URL }}"),
         ),
         (
             "provider: openai, model: m, endpoint: http://127.0.0.1:9/v1",
-            "openai",
-            "m",
-            "http://127.0.0.1:9/v1",
-            {},
+            made("openai", "m", "http://127.0.0.1:9/v1"),
         ),
-        ("provider: openai, model: m, api_format: chat", "openai", "m", OPENAI, {}),
-        ("provider: openrouter, model: a/b", "openai", "a/b", "https://openrouter.ai/api/v1", {}),
-        ("provider: groq, model: x", "openai", "x", "https://api.groq.com/openai/v1", {}),
-        ("provider: ollama, model: x", "openai", "x", "http://127.0.0.1:11434/v1", {}),
+        ("provider: openai, model: m, api_format: chat", made("openai", "m", OPENAI)),
+        ("provider: openrouter, model: a/b", made("openai", "a/b", "https://openrouter.ai/api/v1")),
+        ("provider: groq, model: x", made("openai", "x", "https://api.groq.com/openai/v1")),
+        ("provider: ollama, model: x", made("openai", "x", "http://127.0.0.1:11434/v1")),
         (
             "provider: anthropic, variant: c, system_prompt: Be brief.",
-            "anthropic",
-            "c",
-            None,
-            {"system_prompt": "Be brief."},
+            made("anthropic", "c", system_prompt="Be brief."),
         ),
-        ("provider: google, model: g", "google", "g", None, {}),
-        ("provider: gemini, model: g", "google", "g", None, {}),
-        ("provider: google-gemini, model: g", "google", "g", None, {}),
+        ("provider: google, model: g", made("google", "g")),
+        ("provider: gemini, model: g", made("google", "g")),
+        ("provider: google-gemini, model: g", made("google", "g")),
         (
             "provider: azure, deployment: d, endpoint: https://x.example, api_version: '1'",
-            "azure",
-            "d",
-            "https://x.example",
-            {"api_version": "1"},
+            made("azure", "d", "https://x.example", api_version="1"),
         ),
         (
             "provider: azure-openai, model: d, endpoint: https://x.example",
-            "azure",
-            "d",
-            "https://x.example",
-            {},
+            made("azure", "d", "https://x.example"),
         ),
-        ("provider: local", "local", "", None, {}),
-        ("provider: local, model: x.gguf", "local", "/project/x.gguf", None, {}),
-        ("provider: echo", "echo", "", None, {}),
-        ("provider: mock", "mock", "", None, {}),
-        ("provider: mock, response: '4 ${{ MODEL }}'", "mock", "", None, {"response": "4 ${{ MODEL }}"}),
-        ("provider: function, function: 'a.b:c'", "function", "a.b:c", None, {}),
-        ("provider: replay, file: runs/a.jsonl", "replay", "/project/runs/a.jsonl", None, {}),
-        ("provider: transcript, path: ../a.jsonl", "replay", "/a.jsonl", None, {}),
-        ("provider: scripted, file: /s.jsonl", "scripted", "/s.jsonl", None, {}),
-        ("provider: cli, command: 'a {PROMPT}'", "cli", "a {PROMPT}", None, {}),
-        ("provider: command, command: cat", "cli", "cat", None, {}),
-        ("provider: cli, command: '${{ LINE }}'", "cli", "${{ LINE }}", None, {"folder": "/project"}),
+        ("provider: local", made("local")),
+        ("provider: local, model: x.gguf", made("local", "/project/x.gguf")),
+        ("provider: echo", made("echo")),
+        ("provider: mock", made("mock")),
+        ("provider: mock, response: '4 ${{ MODEL }}'", made("mock", response="4 ${{ MODEL }}")),
+        ("provider: function, function: 'a.b:c'", made("function", "a.b:c")),
+        ("provider: replay, file: runs/a.jsonl", made("replay", "/project/runs/a.jsonl")),
+        ("provider: transcript, path: ../a.jsonl", made("replay", "/a.jsonl")),
+        ("provider: scripted, file: /s.jsonl", made("scripted", "/s.jsonl")),
+        ("provider: cli, command: 'a {PROMPT}'", made("cli", "a {PROMPT}")),
+        ("provider: command, command: cat", made("cli", "cat")),
+        ("provider: cli, command: '${{ LINE }}'", made("cli", "${{ LINE }}", folder="/project")),
         (
             "provider: cli, command: $PROCTOR_TARGETS_FOLDER/a",
-            "cli",
-            "$PROCTOR_TARGETS_FOLDER/a",
-            None,
-            {"folder": "/project"},
+            made("cli", "$PROCTOR_TARGETS_FOLDER/a", folder="/project"),
         ),
         (
             "provider: cli, command: a, cwd: sub, timeout_seconds: 5",
-            "cli",
-            "a",
-            None,
-            {"cwd": "/project/sub", "timeout_seconds": 5},
+            made("cli", "a", cwd="/project/sub", timeout_seconds=5),
         ),
         (
             "provider: cli, command: a, files_format: '-f {path}', keep_temp_files: true",
-            "cli",
-            "a",
-            None,
-            {"files_format": "-f {path}", "keep_temp_files": True},
+            made("cli", "a", files_format="-f {path}", keep_temp_files=True),
         ),
-        ("provider: cli, command: a, keep_temp_files: false", "cli", "a", None, {}),
-        ("provider: cli, command: a, provider_batching: false", "cli", "a", None, {}),
+        ("provider: cli, command: a, keep_temp_files: false", made("cli", "a")),
+        ("provider: cli, command: a, provider_batching: false", made("cli", "a")),
         (
             "provider: cli, command: 'a {OUTPUT_FILE}', provider_batching: true",
-            "cli",
-            "a {OUTPUT_FILE}",
-            None,
-            {"provider_batching": True},
+            made("cli", "a {OUTPUT_FILE}", provider_batching=True),
         ),
         (
             "provider: cli, command: a, env: {A_KEY: '${{ KEY }}', N: 5}",
-            "cli",
-            "a",
-            None,
-            {"env": {"A_KEY": "${{ KEY }}", "N": "5"}},
+            made("cli", "a", env={"A_KEY": "${{ KEY }}", "N": "5"}),
         ),
         (
             "provider: cli, command: a, healthcheck: {url: 'http://h/', timeout_seconds: 2}",
-            "cli",
-            "a",
-            None,
-            {"healthcheck": {"url": "http://h/", "timeout_seconds": 2}},
+            made("cli", "a", healthcheck={"url": "http://h/", "timeout_seconds": 2}),
         ),
         (
             "provider: cli, command: a, healthcheck: {command: b, cwd: x}",
-            "cli",
-            "a",
-            None,
-            {"healthcheck": {"command": "b", "cwd": "/project/x"}},
+            made("cli", "a", healthcheck={"command": "b", "cwd": "/project/x"}),
         ),
     ],
 )
-def test_a_provider_and_its_fields_make_a_target(
-    target: str, kind: str, model: str, endpoint: str | None, options: dict[str, Any]
-) -> None:
-    spec = _spec(target, LINE="a {PROMPT}")
-    assert spec == TargetSpec(name="t", kind=kind, model=model, endpoint=endpoint, options=options)
+def test_a_provider_and_its_fields_make_a_target(target: str, spec: TargetSpec) -> None:
+    assert _spec(target, LINE="a {PROMPT}") == spec
 
 
 def test_without_options_a_target_is_the_same_as_in_the_words_of_the_command_line() -> None:
-    from proctor.codec import target_digest
-
     word = parse_target("openai:gpt-5.2", Params(), {})
     assert target_digest(_spec("provider: openai, model: gpt-5.2")) == target_digest(word)
     assert target_digest(_spec("target: 'openai:gpt-5.2'")) == target_digest(word)
@@ -179,14 +152,7 @@ def test_without_options_a_target_is_the_same_as_in_the_words_of_the_command_lin
     "word", ["local", "echo", "mock:4", "command:cat -n", "openai:m@http://127.0.0.1:9/v1", "gpt-5.2", "opus"]
 )
 def test_the_short_form_is_the_word_of_the_command_line_under_another_name(word: str) -> None:
-    expected = parse_target(word, Params(), {})
-    found = _spec(f"target: '{word}'")
-    assert (found.name, found.kind, found.model, found.endpoint) == (
-        "t",
-        expected.kind,
-        expected.model,
-        expected.endpoint,
-    )
+    assert _spec(f"target: '{word}'") == replace(parse_target(word, Params(), {}), name="t")
 
 
 def test_beside_the_short_form_stands_what_its_kind_takes() -> None:
@@ -205,32 +171,33 @@ def test_every_kind_has_a_way_to_say_it() -> None:
 
 
 def test_a_targets_own_parameters_count_unless_the_user_names_others() -> None:
-    target = "provider: mock"
-    assert _spec(target, params=Params(temperature=1.0)).params == Params(temperature=1.0)
+    assert _spec("provider: mock", params=Params(temperature=1.0)).params == Params(temperature=1.0)
     target = "provider: openai, model: m, temperature: 0.7, max_output_tokens: 9, seed: 5"
     assert _spec(target).params == Params(temperature=0.7, max_tokens=9, seed=5)
     given = Params(temperature=1.0, max_tokens=3, seed=None)
     assert _spec(target, params=given).params == given
 
 
-def test_a_model_may_have_a_time_limit_of_its_own() -> None:
-    assert _spec("provider: google, model: m, timeout_seconds: 9").options == {"timeout_seconds": 9}
+@pytest.mark.parametrize(
+    ("target", "workers", "retries", "options"),
+    [
+        ("provider: mock", None, None, {}),
+        ("provider: mock, workers: 3, max_retries: 0", 3, 0, {}),
+        ("provider: mock, workers: '${{ MANY }}', max_retries: '${{ MANY }}'", 7, 7, {}),
+        ("provider: google, model: m, timeout_seconds: 9", None, None, {"timeout_seconds": 9}),
+    ],
+)
+def test_workers_retries_and_time_are_the_runs_where_nothing_is_said(
+    target: str, workers: int | None, retries: int | None, options: dict[str, Any]
+) -> None:
+    spec = _spec(target)
+    assert (spec.workers, spec.retries, spec.options) == (workers, retries, options)
 
 
 def test_numbers_may_come_from_the_environment() -> None:
-    spec = _spec(
-        "provider: openai, model: m, temperature: '${{ HEAT }}', workers: '${{ MANY }}', "
-        "max_retries: '${{ MANY }}'"
-    )
-    assert (spec.params.temperature, spec.workers, spec.retries) == (0.3, 7, 7)
+    assert _spec("provider: openai, model: m, temperature: '${{ HEAT }}'").params.temperature == 0.3
     with pytest.raises(SuiteError, match="'plain', text; it must be a number"):
         _spec("provider: openai, model: m, temperature: '${{ NAME }}'")
-
-
-def test_workers_and_retries_are_the_runs_where_nothing_is_said() -> None:
-    assert (_spec("provider: mock").workers, _spec("provider: mock").retries) == (None, None)
-    spec = _spec("provider: mock, workers: 3, max_retries: 0")
-    assert (spec.workers, spec.retries) == (3, 0)
 
 
 # --- secrets and variables ---------------------------------------------------------------------------------
@@ -285,7 +252,7 @@ def test_a_variable_that_is_not_set_is_an_error_with_its_line_once_the_target_is
     field: str, line: int
 ) -> None:
     head = "name: t\n" if field.startswith("use") else "name: t\n    provider: openai\n    model: m\n"
-    read = TargetsFile(f"targets:\n  - {head}    {field}\n{PLAIN}", "targets.yaml", "/project")
+    read = TargetsFile(f"targets:\n  - {head}    {field}\n  - {PLAIN}\n", "targets.yaml", "/project")
     assert read.get_spec("plain", Params(), {}).kind == "mock"
     with pytest.raises(SuiteError) as caught:
         read.get_spec("t", Params(), ENVIRON)
@@ -331,3 +298,272 @@ def test_a_list_of_targets_shows_what_they_name_and_which_variables_are_not_set(
 def test_a_line_that_runs_once_for_all_tests_can_name_nothing_of_one(place: str) -> None:
     with pytest.raises(SuiteError, match=rf"has \{{{place}\}}, but with `provider_batching` it runs once"):
         _spec(f"provider: cli, command: 'a {{{place}}}', provider_batching: true")
+
+
+# --- targets that name one another -------------------------------------------------------------------------
+
+
+def test_a_judge_is_resolved_and_asked_with_its_own_parameters() -> None:
+    judge = "{name: j, provider: openai, model: m, temperature: 0.2, grader_target: t}"
+    for field in ("grader_target", "judge_target"):
+        spec = _spec(f"provider: mock, {field}: j", judge, params=Params(temperature=1.0))
+        assert spec.judge is not None
+        assert (spec.judge.name, spec.judge.model, spec.judge.params.temperature) == ("j", "m", 0.2)
+        assert spec.judge.judge is None
+
+
+def test_a_target_may_judge_itself_where_that_is_said() -> None:
+    assert _spec("provider: mock, grader_target: t").judge == TargetSpec(name="t", kind="mock")
+
+
+def test_links_may_be_words_of_the_command_line() -> None:
+    spec = _spec("provider: mock, grader_target: 'openai:m', fallback_targets: ['mock:x', plain]", PLAIN)
+    assert spec.judge == parse_target("openai:m", Params(), {})
+    assert [one.name for one in spec.fallbacks] == ["mock:x", "plain"]
+
+
+def test_another_name_stands_for_a_target_with_all_it_says() -> None:
+    others = (
+        "{name: a, use_target: b}",
+        "{name: b, provider: openai, model: m, workers: 3, grader_target: j}",
+        "{name: j, provider: mock}",
+    )
+    spec = _spec("use_target: a", *others)
+    assert (spec.name, spec.kind, spec.model, spec.workers) == ("t", "openai", "m", 3)
+    assert spec.judge is not None
+    assert spec.judge.name == "j"
+    spec = _spec("use_target: a, workers: 1, grader_target: a", *others)
+    assert spec.workers == 1
+    assert spec.judge is not None
+    assert spec.judge.name == "a"
+
+
+def test_which_target_a_name_stands_for_may_come_from_the_environment() -> None:
+    assert _spec("use_target: '${{ NAME }}'", PLAIN).kind == "mock"
+    with pytest.raises(SuiteError, match="'nobody'"):
+        _spec("use_target: '${{ NAME }}'", PLAIN, NAME="nobody")
+    with pytest.raises(SuiteError, match="t → t"):
+        _spec("use_target: '${{ NAME }}'", NAME="t")
+
+
+def test_fallbacks_of_fallbacks_follow_them_and_nobody_comes_twice() -> None:
+    spec = _spec(
+        "provider: mock, fallback_targets: [b, c, d]",
+        "{name: b, provider: mock, fallback_targets: [d], grader_target: c}",
+        "{name: c, provider: mock}",
+        "{name: d, provider: mock}",
+    )
+    assert [one.name for one in spec.fallbacks] == ["b", "d", "c"]
+    assert all(not one.fallbacks and one.judge is None for one in spec.fallbacks)
+
+
+@pytest.mark.parametrize(
+    ("targets", "circle"),
+    [
+        (["use_target: a"], "a → a"),
+        (["use_target: b", "use_target: a"], "a → b → a"),
+        (["use_target: b", "use_target: c", "use_target: b"], "b → c → b"),
+        (["provider: mock, fallback_targets: [a]"], "a → a"),
+        (["provider: mock, fallback_targets: [b]", "use_target: a"], "a → b → a"),
+    ],
+)
+def test_a_circle_is_refused_and_shown(targets: list[str], circle: str) -> None:
+    rows = [f"{{name: {name}, {target}}}" for name, target in zip("abc", targets, strict=False)]
+    with pytest.raises(SuiteError, match=circle) as caught:
+        _file(*rows).get_spec("a", Params(), {})
+    assert {problem.code for problem in caught.value.problems} == {"cycle"}
+
+
+# --- what is wrong -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "field", "said"),
+    [
+        ("provider: opena, model: m", "unknown-value", "provider", "'openai'"),
+        ("provider: openai", "missing-field", "model", "missing"),
+        ("provider: openai, model: 5", "wrong-type", "model", "text"),
+        ("provider: openai, model: m, variant: n", "duplicate-field", "variant", "`model`"),
+        ("provider: openai, model: m, temperatur: 1", "unknown-field", "temperatur", "'temperature'"),
+        ("provider: openai, model: m, temperature: 3", "out-of-range", "temperature", "0 to 2"),
+        ("provider: openai, model: m, temperature: warm", "wrong-type", "temperature", "number"),
+        ("provider: openai, model: m, baseUrl: 'http://h'", "camel-case", "baseUrl", "`base_url`"),
+        ("provider: openai, model: m, maxRetries: 1", "camel-case", "maxRetries", "`max_retries`"),
+        ("provider: openai, model: m, api_format: responses", "unsupported", "api_format", "chat"),
+        ("provider: openai, model: m, base_url: 'ftp://h'", "bad-address", "base_url", "http://"),
+        ("provider: openai, model: m, command: x", "unknown-field", "command", ""),
+        ("provider: mock, workers: 0", "wrong-type", "workers", "at least 1"),
+        ("provider: mock, max_retries: -1", "wrong-type", "max_retries", "at least 0"),
+        ("provider: mock, grader_target: nobody", "unknown-target", "grader_target", "nobody"),
+        ("provider: mock, fallback_targets: [nobody]", "unknown-target", "fallback_targets", "nobody"),
+        ("provider: mock, fallback_targets: nobody", "wrong-type", "fallback_targets", "list"),
+        ("provider: mock, grader_target: t, judge_target: t", "duplicate-field", "judge_target", ""),
+        ("use_target: nobody", "unknown-target", "use_target", "nobody"),
+        ("use_target: echo, provider: mock", "duplicate-field", "use_target", "provider"),
+        ("target: echo, provider: mock", "duplicate-field", "target", "provider"),
+        ("target: 'opena:m'", "unknown-target", "target", "'openai'"),
+        ("workers: 2", "missing-field", "provider", "kind"),
+        ("provider: cli", "missing-field", "command", "missing"),
+        ("provider: cli, command: 'a {PROMT}'", "bad-placeholder", "command", "{PROMPT}"),
+        ("provider: cli, command: \"a 'x {PROMPT}'\"", "bad-placeholder", "command", "inside quotes"),
+        ("provider: cli, command: 'a ${{ KEY }}'", "reference-inside", "command", "$KEY"),
+        ("provider: cli, command: a, files_format: '{paths}'", "bad-placeholder", "files_format", "{path}"),
+        ("provider: cli, command: a, timeout_seconds: 0", "out-of-range", "timeout_seconds", "more than 0"),
+        ("provider: cli, command: a, healthcheck: {}", "missing-field", "healthcheck", "`url`"),
+        (
+            "provider: cli, command: a, healthcheck: {url: 'http://h', command: b}",
+            "missing-field",
+            "healthcheck",
+            "",
+        ),
+        ("provider: cli, command: a, healthcheck: {url: h}", "bad-address", "healthcheck.url", "http://"),
+        (
+            "provider: cli, command: a, healthcheck: {command: b, retries: 1}",
+            "unknown-field",
+            "healthcheck.retries",
+            "",
+        ),
+        ("provider: cli, command: a, env: {X: [1]}", "wrong-type", "env.X", "text"),
+        ("provider: function, function: mine", "unknown-value", "function", "MODULE:NAME"),
+        ("provider: replay", "missing-field", "file", ""),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line_and_field(
+    row: str, code: str, field: str | None, said: str
+) -> None:
+    read = TargetsFile(f"targets:\n  - {PLAIN}\n  - {{name: t, {row}}}\n", "targets.yaml", "/project")
+    with pytest.raises(SuiteError) as caught:
+        read.get_spec("t", Params(), ENVIRON)
+    (problem,) = caught.value.problems
+    assert read.problems == (problem,)
+    assert (problem.line, problem.code, problem.field) == (3, code, field)
+    assert str(problem).startswith("targets.yaml:3: error: ")
+    assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("", [(1, "missing-field", None)]),
+        ("targets:", [(1, "missing-field", None)]),
+        ("- name: x", [(1, "missing-field", None)]),
+        ("targets: {a: 1}", [(1, "missing-field", None)]),
+        ("targets: ]", [(1, "bad-yaml", None)]),
+        ("a: 1\na: 2", [(2, "bad-yaml", None)]),
+        ("targets: []\ntarget: x", [(2, "unknown-field", "target")]),
+    ],
+)
+def test_a_file_of_another_form_is_refused(text: str, problems: list[Any]) -> None:
+    with pytest.raises(SuiteError) as caught:
+        TargetsFile(text, "targets.yaml", "/project")
+    assert [(one.line, one.code, one.field) for one in caught.value.problems] == problems
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ("- 5", (3, "wrong-type", "targets[1]")),
+        ("- provider: mock", (3, "missing-field", "name")),
+        ("- provider: mock\n  name: ''", (4, "missing-field", "name")),
+        ("- {name: a, provider: mock}\n- {name: a, provider: echo}", (4, "duplicate-name", "name")),
+        ("- {name: a, provider: opena}", (3, "unknown-value", "provider")),
+        ("- {name: a, use_target: nobody}", (3, "unknown-target", "use_target")),
+        ("- {name: a, provider: mock, grader_target: nobody}", (3, "unknown-target", "grader_target")),
+        (
+            "- {name: a, provider: mock, fallback_targets: [nobody]}",
+            (3, "unknown-target", "fallback_targets"),
+        ),
+    ],
+)
+def test_an_entry_that_is_wrong_is_told_and_keeps_nobody_else_from_being_asked(
+    entries: str, problem: tuple[int, str, str]
+) -> None:
+    text = f"targets:\n- {PLAIN}\n{entries}\n"
+    read = TargetsFile(text, "targets.yaml", "/project")
+    assert _problems(text) == [problem]
+    assert read.get_spec("plain", Params(), {}).kind == "mock"
+    assert read.list_targets({})[0].name == "plain"
+
+
+@pytest.mark.parametrize(
+    ("link", "other"),
+    [
+        ("use_target: bad", "{name: bad, provider: opena}"),
+        ("provider: mock, fallback_targets: [bad]", "{name: bad, provider: opena}"),
+        ("provider: mock, grader_target: bad", "{name: bad, provider: opena}"),
+        ("use_target: bad", "{name: bad, provider: mock}, {name: bad, provider: echo}"),
+    ],
+)
+def test_an_entry_that_is_wrong_stops_whoever_needs_it(link: str, other: str) -> None:
+    read = TargetsFile(f"targets: [{{name: t, {link}}},\n{other}]", "targets.yaml", "/project")
+    with pytest.raises(SuiteError, match=r"targets\.yaml:2: error: Target 'bad'"):
+        read.get_spec("t", Params(), {})
+
+
+def test_a_judge_that_is_wrong_stops_nobody_who_needs_no_judge() -> None:
+    read = _file("{name: t, provider: mock, grader_target: nobody}")
+    assert read.get_spec("t", Params(), {}, judged=False).judge is None
+    with pytest.raises(
+        SuiteError, match=r"targets\.yaml:2: error: Target 't': `grader_target` names 'nobody'"
+    ):
+        read.get_spec("t", Params(), {})
+
+
+def test_everything_that_is_wrong_is_told_at_once_and_in_order() -> None:
+    text = """
+targets:
+  - name: a
+    provider: opena
+  - name: b
+    provider: cli
+    command: x {Y}
+    workers: none
+    mystery: 1
+  - name: c
+    use_target: d
+"""
+    assert [line for line, _, _ in _problems(text)] == [4, 7, 8, 9, 11]
+
+
+@pytest.mark.parametrize("field", IGNORED_FIELDS)
+def test_a_field_without_effect_is_a_warning(field: str) -> None:
+    read = _file(f"{{name: t, provider: mock, {field}: 1}}")
+    (warning,) = read.warnings
+    assert (warning.level, warning.field, warning.line) == ("warning", field, 2)
+
+
+@pytest.mark.parametrize(
+    ("provider", "said"),
+    [
+        ("claude", "claude -p"),
+        ("claude-code", "claude -p"),
+        ("codex-cli", "codex exec"),
+        ("copilot", "copilot"),
+        ("pi-coding-agent", "pi -p"),
+        ("vscode-insiders", "PROMPT_FILE"),
+        ("agentv", "provider: openai"),
+    ],
+)
+def test_an_agent_is_asked_by_its_command_line_and_keeps_nobody_else_from_being_asked(
+    provider: str, said: str
+) -> None:
+    read = _file(f"{{name: t, provider: {provider}, executable: x, maxTurns: 5}}", PLAIN)
+    assert read.get_spec("plain", Params(), {}).kind == "mock"
+    with pytest.raises(SuiteError, match=r"targets\.yaml:2: error") as caught:
+        read.get_spec("t", Params(), {})
+    assert said in str(caught.value)
+
+
+@pytest.mark.slow
+@given(st.text(alphabet=" -:\n{}[]'\"abctargetsnameprovidermockuse_$", max_size=120))
+def test_any_text_is_read_or_refused_in_words(text: str) -> None:
+    try:
+        read = TargetsFile("targets:\n" + text, "t.yaml", "/p")
+    except SuiteError:
+        return
+    wrong = any(problem.level == "error" for problem in read.problems)
+    for name in read.names():
+        try:
+            assert read.get_spec(name, Params(), {}).name == name
+        except SuiteError:
+            assert wrong

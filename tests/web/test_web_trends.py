@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from proctor.model import Run
-from proctor.reports.drift.text import describe_drift
+from proctor.reports.drift.report import describe_drift
 from proctor.services.analysis.drift import DriftQuery, DriftRequest
 from proctor.services.runs.config import Config
 from proctor.web.project import Project

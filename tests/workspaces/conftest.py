@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from shutil import copytree
 
 import pytest
 import pytest_asyncio
 
-from support.workspaces import Ground
+from support.workspaces import Folder, Ground
 
 
 @pytest_asyncio.fixture
@@ -18,6 +18,13 @@ async def ground(tmp_path: Path) -> AsyncIterator[Ground]:
     yield made
     for environment in made.environments:
         await environment.aclose()
+
+
+@pytest.fixture
+def folder(ground: Ground) -> Iterator[Folder]:
+    made = Folder(ground)
+    yield made
+    made.contents.close()
 
 
 @pytest.fixture(scope="session")

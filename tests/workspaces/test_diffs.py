@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,43 +13,8 @@ from hypothesis import strategies as st
 
 from proctor.workspaces import diffs as changes
 from proctor.workspaces.copying import remove_tree
-from proctor.workspaces.diffs import diff_snapshots
-from proctor.workspaces.snapshots import MAX_CONTENT_BYTES, ContentStore, take_snapshot
-from support.workspaces import Ground
-
-
-class Folder:
-    """A folder whose changes are told."""
-
-    def __init__(self, ground: Ground) -> None:
-        self.path = ground.suite / "folder"
-        self.path.mkdir()
-        self._ground = ground
-        self._scratch = ground.suite.parent / "scratch"
-        self._scratch.mkdir(exist_ok=True)
-        self.contents = ContentStore(self._scratch)
-        self.before = take_snapshot(self.path, self.contents)
-
-    def write(self, name: str, text: str) -> None:
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode("utf-8", "surrogateescape"))
-
-    def begin(self) -> None:
-        self.before = take_snapshot(self.path, self.contents, self.before)
-
-    async def changes(self) -> str | None:
-        now = take_snapshot(self.path, self.contents, self.before)
-        found = await diff_snapshots(self.before, now, self.contents, self._ground.git, self._scratch)
-        assert list(self._scratch.iterdir()) == []
-        return found
-
-
-@pytest.fixture
-def folder(ground: Ground) -> Iterator[Folder]:
-    made = Folder(ground)
-    yield made
-    made.contents.close()
+from proctor.workspaces.snapshots import MAX_CONTENT_BYTES
+from support.workspaces import Folder, Ground
 
 
 async def test_nothing_changed_is_none(folder: Folder) -> None:

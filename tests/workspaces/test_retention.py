@@ -136,4 +136,3 @@ async def test_two_groups_with_the_same_folder_wait_for_each_other(ground: Groun
     assert not other.done()
     await environment.leave(stay, passed=True)
     await environment.leave(await other, passed=True)
-    await environment.aclose()

@@ -92,7 +92,6 @@ async def test_what_a_test_left_is_there_until_its_after_each_has_run(ground: Gr
         (folder / "made").write_text("m", encoding="utf-8")
     assert (ground.suite / "made").read_text(encoding="utf-8") == "m"
     assert list(folder.iterdir()) == []
-    await environment.aclose()
 
 
 async def test_a_before_each_that_resets_does_so_before_its_command(ground: Ground) -> None:

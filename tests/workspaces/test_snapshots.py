@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,187 +11,151 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.workspaces import snapshots
-from proctor.workspaces.snapshots import ContentStore, Snapshot, is_same, restore_snapshot, take_snapshot
+from proctor.workspaces.snapshots import ContentStore, Snapshot, restore_snapshot, take_snapshot
 from support.waiting import wait_until
+from support.workspaces import Folder
 
 
-@pytest.fixture
-def contents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContentStore]:
-    kept = ContentStore(tmp_path_factory.mktemp("contents"))
-    yield kept
-    kept.close()
-
-
-def _differing(one: Snapshot, two: Snapshot) -> list[str]:
-    return sorted(
-        path
-        for path in one.files.keys() | two.files.keys()
-        if not is_same(one.files.get(path), two.files.get(path))
-    )
-
-
-def test_every_kind_of_change_is_seen(tmp_path: Path, contents: ContentStore) -> None:
+def test_every_kind_of_change_is_seen(folder: Folder) -> None:
     for name in ("same", "touched", "edited", "gone", "run"):
-        (tmp_path / name).write_text("old", encoding="utf-8")
-    (tmp_path / "link").symlink_to("same")
-    before = take_snapshot(tmp_path, contents)
-    (tmp_path / "touched").touch()
-    (tmp_path / "edited").write_text("new", encoding="utf-8")
-    (tmp_path / "gone").unlink()
-    (tmp_path / "run").chmod(0o755)
-    (tmp_path / "link").unlink()
-    (tmp_path / "link").symlink_to("edited")
-    (tmp_path / "folder" / "deep").mkdir(parents=True)
-    (tmp_path / "folder" / "deep" / "added").touch()
-    after = take_snapshot(tmp_path, contents, before)
-    assert _differing(before, after) == ["edited", "folder/deep/added", "gone", "link", "run"]
+        folder.write(name)
+    link = folder.path / "link"
+    link.symlink_to("same")
+    folder.begin()
+    (folder.path / "touched").touch()
+    folder.write("edited", "new")
+    (folder.path / "gone").unlink()
+    (folder.path / "run").chmod(0o755)
+    link.unlink()
+    link.symlink_to("edited")
+    folder.write("folder/deep/added", "")
+    assert folder.list_differing() == ["edited", "folder/deep/added", "gone", "link", "run"]
 
 
-def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path: Path, contents: ContentStore) -> None:
-    file = tmp_path / "file"
-    file.write_text("old", encoding="utf-8")
+def test_a_change_within_one_tick_of_the_clock_is_seen(folder: Folder) -> None:
+    file = folder.write("file", "old")
     found = file.stat()
-    before = take_snapshot(tmp_path, contents)
+    folder.begin()
     file.write_text("new", encoding="utf-8")
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert _differing(before, take_snapshot(tmp_path, contents, before)) == ["file"]
+    assert folder.list_differing() == ["file"]
 
 
-def test_a_file_settles_when_its_clock_has_ticked(
-    tmp_path: Path, contents: ContentStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
+def test_a_file_settles_when_its_clock_has_ticked(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.write("file")
     with monkeypatch.context() as patch:
         patch.setattr(snapshots, "_CLOCK_TICK_NS", 3600 * 10**9)
-        assert not take_snapshot(tmp_path, contents).files["file"].is_settled
-    wait_until(lambda: take_snapshot(tmp_path, contents).files["file"].is_settled)
+        assert not folder.look().files["file"].is_settled
+    wait_until(lambda: folder.look().files["file"].is_settled)
 
 
-def test_what_has_settled_is_not_read_again(tmp_path: Path, contents: ContentStore) -> None:
-    (tmp_path / "file").write_text("old", encoding="utf-8")
-    early = take_snapshot(tmp_path, contents).files["file"]
+def test_what_has_settled_is_not_read_again(folder: Folder) -> None:
+    folder.write("file")
+    early = folder.look().files["file"]
     believed = Snapshot({"file": early._replace(is_settled=True, digest=b"believed")}, ())
     doubted = Snapshot({"file": early._replace(is_settled=False, digest=b"doubted")}, ())
-    assert take_snapshot(tmp_path, contents, believed).files["file"].digest == b"believed"
-    assert take_snapshot(tmp_path, contents, doubted).files["file"].digest == early.digest
+    assert folder.look(believed).files["file"].digest == b"believed"
+    assert folder.look(doubted).files["file"].digest == early.digest
 
 
-def test_of_a_large_file_it_is_known_that_it_changed(tmp_path: Path, contents: ContentStore) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(b"12345")
-    before = take_snapshot(tmp_path, contents, limit=4)
-    assert before.files["file"].digest is None
-    assert _differing(before, take_snapshot(tmp_path, contents, before, limit=4)) == []
-    file.write_bytes(b"123456")
-    assert _differing(before, take_snapshot(tmp_path, contents, before, limit=4)) == ["file"]
+def test_of_a_large_file_it_is_known_that_it_changed(folder: Folder) -> None:
+    folder.write("file", "12345")
+    assert folder.begin(limit=4).files["file"].digest is None
+    assert folder.list_differing(limit=4) == []
+    folder.write("file", "123456")
+    assert folder.list_differing(limit=4) == ["file"]
 
 
-def test_git_is_looked_into_only_when_asked_for(tmp_path: Path, contents: ContentStore) -> None:
-    (tmp_path / "sub" / ".git").mkdir(parents=True)
-    (tmp_path / "sub" / ".git" / "HEAD").touch()
-    (tmp_path / "sub" / "file").touch()
-    assert [*take_snapshot(tmp_path, contents).files] == ["sub/file"]
-    assert sorted(take_snapshot(tmp_path, contents, git=True).files) == ["sub/.git/HEAD", "sub/file"]
+def test_git_is_looked_into_only_when_asked_for(folder: Folder) -> None:
+    folder.write("sub/.git/HEAD")
+    folder.write("sub/file")
+    assert [*folder.look().files] == ["sub/file"]
+    assert sorted(folder.look(git=True).files) == ["sub/.git/HEAD", "sub/file"]
 
 
-def test_a_content_longer_than_a_block_comes_back_whole(tmp_path: Path, contents: ContentStore) -> None:
+def test_a_content_longer_than_a_block_comes_back_whole(folder: Folder) -> None:
     data = os.urandom(2**20 + 3)
-    (tmp_path / "one").write_bytes(data)
-    (tmp_path / "two").write_bytes(data)
-    found = take_snapshot(tmp_path, contents).files
+    for name in ("one", "two"):
+        (folder.path / name).write_bytes(data)
+    found = folder.look().files
     assert found["one"].digest is not None
     assert found["one"].digest == found["two"].digest
-    assert b"".join(contents.read_blocks(found["one"].digest)) == data
+    assert b"".join(folder.contents.read_blocks(found["one"].digest)) == data
 
 
 # --- the way back ------------------------------------------------------------------------------------------
 
 
-def test_what_is_spared_stays_unless_it_stands_in_the_way(tmp_path: Path, contents: ContentStore) -> None:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "file").write_text("old", encoding="utf-8")
-    before = take_snapshot(tmp_path, contents)
-    elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+def test_what_is_spared_stays_unless_it_stands_in_the_way(folder: Folder) -> None:
+    file = folder.write("src/file")
+    folder.begin()
+    elsewhere = folder.path.parent / "elsewhere"
     elsewhere.mkdir()
-    (tmp_path / "src" / "file").unlink()
-    (tmp_path / "src").rmdir()
-    (tmp_path / "src").symlink_to(elsewhere)
-    (tmp_path / "build").mkdir()
-    (tmp_path / "build" / "out").touch()
-    (tmp_path / "junk").touch()
-    restore_snapshot(
-        tmp_path, before, take_snapshot(tmp_path, contents, before), contents, {"src", "build/out"}
-    )
-    assert (tmp_path / "src" / "file").read_text(encoding="utf-8") == "old"
-    assert not (tmp_path / "src").is_symlink()
+    file.unlink()
+    file.parent.rmdir()
+    file.parent.symlink_to(elsewhere)
+    out, junk = folder.write("build/out"), folder.write("junk")
+    folder.restore({"src", "build/out"})
+    assert file.read_text(encoding="utf-8") == "old"
+    assert not file.parent.is_symlink()
     assert list(elsewhere.iterdir()) == []
-    assert (tmp_path / "build" / "out").exists()
-    assert not (tmp_path / "junk").exists()
+    assert out.exists()
+    assert not junk.exists()
 
 
-def test_what_was_closed_meanwhile_is_brought_back(tmp_path: Path, contents: ContentStore) -> None:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "file").write_text("old", encoding="utf-8")
-    (tmp_path / "src" / "file").chmod(0o640)
-    before = take_snapshot(tmp_path, contents)
-    (tmp_path / "src" / "file").chmod(0)
-    (tmp_path / "src" / "new").touch()
-    (tmp_path / "src").chmod(0o500)
-    restore_snapshot(tmp_path, before, take_snapshot(tmp_path, contents, before), contents)
-    assert (tmp_path / "src" / "file").read_text(encoding="utf-8") == "old"
-    assert (tmp_path / "src" / "file").stat().st_mode & 0o777 == 0o640
-    assert not (tmp_path / "src" / "new").exists()
+def test_what_was_closed_meanwhile_is_brought_back(folder: Folder) -> None:
+    file = folder.write("src/file")
+    file.chmod(0o640)
+    folder.begin()
+    file.chmod(0)
+    new = folder.write("src/new")
+    file.parent.chmod(0o500)
+    folder.restore()
+    assert file.read_text(encoding="utf-8") == "old"
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert not new.exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is closed to root")
-def test_what_a_closed_folder_has_is_seen_and_the_folder_stays_closed(
-    tmp_path: Path, contents: ContentStore
-) -> None:
-    (tmp_path / "src" / "in").mkdir(parents=True)
-    (tmp_path / "src" / "in" / "file").touch()
-    before = take_snapshot(tmp_path, contents)
-    (tmp_path / "src" / "in" / "new").touch()
-    (tmp_path / "src" / "in").chmod(0)
-    (tmp_path / "src").chmod(0o200)
-    after = take_snapshot(tmp_path, contents, before)
-    mode = (tmp_path / "src").stat().st_mode & 0o777
-    assert _differing(before, after) == ["src/in/new"]
-    assert mode == 0o200
-    restore_snapshot(tmp_path, before, after, contents)
-    assert [path.name for path in (tmp_path / "src" / "in").iterdir()] == ["file"]
+def test_what_a_closed_folder_has_is_seen_and_the_folder_stays_closed(folder: Folder) -> None:
+    inner = folder.write("src/in/file").parent
+    folder.begin()
+    folder.write("src/in/new")
+    inner.chmod(0)
+    inner.parent.chmod(0o200)
+    assert folder.list_differing() == ["src/in/new"]
+    assert inner.parent.stat().st_mode & 0o777 == 0o200
+    folder.restore()
+    assert [path.name for path in inner.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("instead", ["nothing", "a link", "a file", "a pipe"])
-def test_the_way_back_leads_back_where_the_folder_itself_is_gone(
-    tmp_path: Path, contents: ContentStore, instead: str
-) -> None:
-    root, precious = tmp_path / "root", tmp_path / "precious"
-    for folder in (root / "src", precious):
-        folder.mkdir(parents=True)
-        (folder / "file").write_text("old", encoding="utf-8")
-    before = take_snapshot(root, contents)
-    root.rename(tmp_path / "moved")
+def test_the_way_back_leads_back_where_the_folder_itself_is_gone(folder: Folder, instead: str) -> None:
+    precious = folder.path.parent / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    file = folder.write("src/file")
+    folder.begin()
+    folder.path.rename(folder.path.parent / "moved")
     match instead:
         case "a link":
-            root.symlink_to(precious)
+            folder.path.symlink_to(precious)
         case "a file":
-            root.touch()
+            folder.path.touch()
         case "a pipe":
-            os.mkfifo(root)
-    restore_snapshot(root, before, take_snapshot(root, contents, before), contents)
-    assert (root / "src" / "file").read_text(encoding="utf-8") == "old"
+            os.mkfifo(folder.path)
+    folder.restore()
+    assert file.read_text(encoding="utf-8") == "old"
     assert [path.name for path in precious.iterdir()] == ["file"]
 
 
-def test_a_pipe_in_the_place_of_a_file_is_replaced_by_the_file(
-    tmp_path: Path, contents: ContentStore
-) -> None:
-    (tmp_path / "file").write_text("old", encoding="utf-8")
-    before = take_snapshot(tmp_path, contents)
-    (tmp_path / "file").unlink()
-    os.mkfifo(tmp_path / "file")
-    restore_snapshot(tmp_path, before, take_snapshot(tmp_path, contents, before), contents)
-    assert (tmp_path / "file").read_text(encoding="utf-8") == "old"
+def test_a_pipe_in_the_place_of_a_file_is_replaced_by_the_file(folder: Folder) -> None:
+    file = folder.write("file")
+    folder.begin()
+    file.unlink()
+    os.mkfifo(file)
+    folder.restore()
+    assert file.read_text(encoding="utf-8") == "old"
 
 
 NAMES = st.sampled_from(["a", "b", "a/c", "a/d", "b/c/e", ".git/x"])

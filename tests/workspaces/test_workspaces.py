@@ -72,7 +72,6 @@ async def test_the_changes_of_a_test_are_its_own(ground: Ground) -> None:
             assert [line for line in text.splitlines() if line.startswith("diff")] == [
                 f"diff --git a/{name} b/{name}"
             ]
-    await environment.aclose()
 
 
 async def test_a_group_of_one_case_has_that_case_in_the_hooks_of_all(ground: Ground) -> None:
@@ -188,7 +187,6 @@ async def test_no_folder_is_named_after_a_test(ground: Ground) -> None:
         async with ground.staying(environment, ground.case(name, workspace)) as (_, folder):
             assert folder.parent == ground.root / "20260301-120000-abc123"
             assert folder.name.isdigit()
-    await environment.aclose()
 
 
 # --- what fails whom ---------------------------------------------------------------------------------------

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj, get_terminal_size
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from proctor.cli.echo import echo
 from proctor.cli.output_files import draw_svg, file_ending, print_and_write
 from proctor.errors import UsageError
-from proctor.safe_text import display_width, json_text, markdown_text, one_line, pad_to_width
+from proctor.reports.document import Column, Table, render_markdown, render_terminal
+from proctor.safe_text import json_text, one_line
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
@@ -23,15 +24,14 @@ if TYPE_CHECKING:
 
 MAX_PRINTED_ROWS = 5
 """Maximum number of dropped lines of a file that are printed."""
-_MAX_CELL_WIDTH = 40
-"""On a terminal."""
 
 
-class Table(NamedTuple):
-    """A title and rows; the first row has the names of the columns."""
-
-    title: str
-    rows: Sequence[Sequence[str]]
+def text_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Returns a table of texts: the first column on the left side, the others on the right side."""
+    first, *others = heads
+    columns = [Column(first, is_verbatim=True)]
+    columns += [Column(head, "number", is_verbatim=True) for head in others]
+    return Table(columns, list(rows), caption=title)
 
 
 @contextmanager
@@ -93,13 +93,14 @@ def write_outputs(
     forms: dict[str, Callable[[], str]] = {
         ".svg": lambda: draw_svg(chart),
         ".json": lambda: _to_json(data) + "\n",
-        ".md": lambda: "\n".join(as_markdown(tables)),
+        ".md": lambda: "".join(render_markdown(tables)),
     }
     texts = {path: forms[file_ending(path)]() for path in paths}
+    width = get_terminal_size().columns if sys.stdout.isatty() else None
     print_and_write(
         texts,
         render_file=lambda path: texts[path],
-        render_text=lambda: as_text(tables, get_terminal_size().columns if sys.stdout.isatty() else None),
+        render_text=lambda: render_terminal(tables, width),
         render_json=(lambda: _to_json(data)) if as_data else None,
     )
 
@@ -118,69 +119,3 @@ def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
         more = len(dropped_rows) - MAX_PRINTED_ROWS
         lines = "line was" if more == 1 else "lines were"
         echo(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
-
-
-def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
-    """Yields tables as lines: the first column is left-aligned, the others right-aligned.
-
-    Args:
-        tables: the tables; all rows of a table have the same number of cells.
-        width: maximum length of a line. Columns that do not fit go into a further table below, which
-            repeats the first column; the middle of long texts is cut.
-    """
-    for index, table in enumerate(tables):
-        if index:
-            yield ""
-        if table.title:
-            yield table.title
-        rows = [list(map(_on_one_line if width is None else _shorten, row)) for row in table.rows]
-        widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-        for part, numbers in enumerate(_group_columns(widths, width)):
-            if part:
-                yield ""
-            for row in rows:
-                cells = [pad_to_width(row[0], widths[0])]
-                cells += [
-                    " " * (widths[column] - display_width(row[column])) + row[column] for column in numbers
-                ]
-                yield "  ".join(cells).rstrip()
-
-
-def _group_columns(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Groups the columns after the first into tables that fit the width."""
-    parts: list[list[int]] = [[]]
-    used_width = widths[0]
-    for column in range(1, len(widths)):
-        used_width += 2 + widths[column]
-        if width is not None and used_width > width and parts[-1]:
-            parts.append([])
-            used_width = widths[0] + 2 + widths[column]
-        parts[-1].append(column)
-    return parts
-
-
-def _on_one_line(text: str) -> str:
-    """Returns the text of a cell on one line, with its indentation."""
-    return text[: len(text) - len(text.lstrip(" "))] + one_line(text)
-
-
-def _shorten(text: str) -> str:
-    line, half = _on_one_line(text), _MAX_CELL_WIDTH // 2
-    return line if len(line) <= _MAX_CELL_WIDTH else f"{line[: half - 1]}…{line[-half:]}"
-
-
-def as_markdown(tables: Sequence[Table]) -> Iterator[str]:
-    """Yields tables as Markdown; all columns but the first are right-aligned."""
-    for table in tables:
-        if table.title:
-            yield f"### {markdown_text(table.title)}"
-            yield ""
-        head, *rows = table.rows
-        yield _markdown_row(head)
-        yield f"|---|{'---:|' * (len(head) - 1)}"
-        yield from map(_markdown_row, rows)
-        yield ""
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(markdown_text, cells))} |"

@@ -19,7 +19,9 @@ from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, print_problems, show, store_location
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, SuiteError
+from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json
+from proctor.reports.runs.blocks import overview_table
 from proctor.reports.runs.serialize import RunReport
 from proctor.services import events
 from proctor.services.runs.execution.session import RunSession
@@ -81,10 +83,10 @@ def run_and_report(
                 if plain or as_json or outputs or runs[-1].bundle is not None:
                     runs[-1] = record_report_access(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
-                    show(chain([""] * (len(runs) > 1), console.render_text(runs[-1])))
+                    show(chain([""] * (len(runs) > 1), render_terminal(console.document_for(runs[-1]))))
                 _echo_how_to_resume(runs[-1], run_store, store)
             if plain and len(runs) > 1:
-                show(chain([""], console.overview_lines(runs)))
+                show(chain([""], render_terminal([overview_table(runs)])))
             for path in outputs:
                 write_report(path, runs)
     except SuiteError as error:

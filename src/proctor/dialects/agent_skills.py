@@ -7,14 +7,16 @@ hold, as in AgentV, which reads these files, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
+from proctor.dialects.shared.case_rows import list_objects, read_cases
 from proctor.dialects.shared.jsonl import file_name, read_all
 from proctor.dialects.shared.signatures import is_agent_skills
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
+from proctor.validation import FieldReader, ProblemLog
 
 SUITE_FIELDS: Final = ("skill_name", "description", "version", "evals")
 EVAL_FIELDS: Final = (
@@ -34,6 +36,7 @@ class AgentSkills(Dialect):
 
     endings = (".json",)
     has_rows = False
+    types = "proctor.dialects.agent_skills:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises a JSON object with the name of a skill and its `evals`."""
@@ -49,7 +52,7 @@ class AgentSkills(Dialect):
         notes = ProblemLog(source.path, 1)
         row = require_object(parse_json(read_all(source), notes), notes, "an object with `evals`")
         fields = FieldReader(row, notes)
-        fields.drop_null(*fields.remaining_names())
+        fields.drop_null()
         skill = fields.required_text("skill_name").strip() if "skill_name" in fields else ""
         version: Any = fields.pop("version")
         yield Suite(
@@ -66,33 +69,20 @@ class AgentSkills(Dialect):
         fields.finish(SUITE_FIELDS)
         yield from notes.problems
         if isinstance(evals, list):
-            yield from _read_cases(evals, skill, source)
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return TYPES
+            rows = list_objects(evals, "evals", source.path)
+            parse = partial(_parse_case, skill, source)
+            yield from read_cases(rows, source.path, parse, "Eval")
 
 
-def _read_cases(evals: list[Any], skill: str, source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
-    lines = getattr(evals, "lines", [1] * len(evals))
-    for place, row in enumerate(evals):
-        notes = ProblemLog(source.path, lines[place], "Eval", of_case=True)
-        if isinstance(row, dict):
-            case = _parse_case(FieldReader(row, notes), place + 1, skill, source)
-        else:
-            message = f"`evals[{place}]` is {quote_value(row)}, {json_type(row)}; it must be an object."
-            notes.error("wrong-type", message, f"evals[{place}]")
-        yield from notes.problems
-        if not notes.has_errors:
-            yield CaseAtLine(case, notes.line, has_own_id="id" in row)
-
-
-def _parse_case(fields: FieldReader, number: int, skill: str, source: SuiteSource) -> Case:
+def _parse_case(
+    skill: str, source: SuiteSource, notes: ProblemLog, row: dict[str, Any], place: int
+) -> CaseAtLine:
     from proctor.yaml12 import to_plain  # as above
 
-    fields.drop_null(*fields.remaining_names())
-    case_id = _parse_id(fields, number)
-    fields.problem_log.case = case_id or None
+    fields = FieldReader(row, notes)
+    fields.drop_null()
+    case_id = _parse_id(fields, place + 1)
+    notes.case = case_id or None
     prompt = fields.required_text("prompt")
     outcome = (fields.text("expected_output") or "").strip() or None
     texts = {name: fields.text(name) for name in ("name", "description")}
@@ -112,7 +102,7 @@ def _parse_case(fields: FieldReader, number: int, skill: str, source: SuiteSourc
         metadata=metadata | {name: text for name, text in texts.items() if text is not None},
     )
     fields.finish(EVAL_FIELDS)
-    return case
+    return CaseAtLine(case, notes.line, has_own_id="id" in row)
 
 
 def _parse_id(fields: FieldReader, number: int) -> str:

@@ -8,9 +8,10 @@ Source: DeepEval's documentation of datasets, and `dataset/dataset.py` of deepev
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
+from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.report_once import report_once
 from proctor.dialects.shared.signatures import is_deepeval
@@ -33,6 +34,7 @@ class DeepEval(Dialect):
     """Reads DeepEval goldens."""
 
     endings = (".jsonl", ".ndjson", ".json", ".csv")
+    types = "proctor.dialects.deepeval:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises rows or columns with an `input` and fields that only goldens have."""
@@ -40,55 +42,40 @@ class DeepEval(Dialect):
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
+        from proctor.dialects.shared.csv_rows import read_table  # most runs use another dialect
+
         yield Suite(name=file_name(source.path).stem or "suite", dialect="deepeval")
-        yield from report_once(_read_cases(source), ("default-metric", "not-graded"))
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return TYPES
+        cases = read_cases(read_table(source), source.path, _parse_case)
+        yield from report_once(cases, ("default-metric", "not-graded"))
 
 
-def _read_cases(source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
-    from proctor.dialects.shared.csv_rows import read_table  # most runs use another dialect
-
-    for item in read_table(source):
-        if isinstance(item, Problem):
-            yield item
-            continue
-        line, number, row = item
-        notes = ProblemLog(source.path, line, of_case=True)
-        case = _parse_case(FieldReader(row, notes), f"golden-{number}")
-        yield from notes.problems
-        if not notes.has_errors:
-            yield CaseAtLine(case, line, has_own_id="id" in row)
-
-
-def _parse_case(fields: FieldReader, default_id: str) -> Case:
-    fields.drop_null(*fields.remaining_names())
-    notes = fields.problem_log
+def _parse_case(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
+    fields = FieldReader(row, notes)
+    fields.drop_null()
     for name in UNGRADED_FIELDS:
         if name in fields:
             message = f"`{name}` is kept as metadata and not graded; the answer of the target is graded."
             notes.warn("not-graded", message, name)
     if "expected_output" in fields:
         notes.warn("default-metric", _DEFAULT_METRIC_MESSAGE, "expected_output")
-    notes.case = case_id = fields.required_text("id") if "id" in fields else default_id
+    notes.case = case_id = fields.required_text("id") if "id" in fields else f"golden-{number}"
     if "scenario" in fields:
         message = "makes the golden a conversation that DeepEval simulates, and a case here sends one input."
         fields.error("unsupported", "scenario", message)
-        return Case(id=case_id, input=())
+        return CaseAtLine(Case(id=case_id, input=()), notes.line)
     prompt = fields.required_text("input")
     if _EMBEDDED_FILE.search(prompt):
         message = "names a picture or PDF that only the program that wrote it had; write the text of it."
         fields.error("unsupported", "input", message)
     expected = fields.text("expected_output")
-    return Case(
+    case = Case(
         id=case_id,
         input=(Message(role="user", content=prompt),),
         expected=expected,
         assertions=(_make_assertion(expected, notes),),
         metadata={name: fields.pop(name) for name in fields.remaining_names()},
     )
+    return CaseAtLine(case, notes.line, has_own_id="id" in row)
 
 
 def _make_assertion(expected: str | None, notes: ProblemLog) -> Assertion:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from proctor.eval.json_files import to_plain
-from proctor.eval.jsonl_rows import DroppedRow, read_object_rows
+from proctor.eval.jsonl_rows import DroppedRow, parse_number, read_object_rows
 
 if TYPE_CHECKING:
     from proctor.charts import Chart, Point
@@ -138,7 +138,8 @@ class AgentRun:
             try:
                 runs.append(cls.from_record(record) if parser is None else parser(record))
             except _PARSER_ERRORS as error:
-                dropped.append(DroppedRow(line, f"The record is no run: {_error_text(error)}"))
+                text = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}."
+                dropped.append(DroppedRow(line, f"The record is no run: {text}"))
         runs.dropped = tuple(dropped)
         return runs
 
@@ -197,7 +198,7 @@ class AgentRuns(list[AgentRun]):
         return f"<AgentRuns: {len(self)} runs, {sum(run.succeeded() for run in self)} succeeded{dropped}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        from proctor.eval.tables import html_table
 
         spreads = {
             name.replace("_", " "): row
@@ -212,17 +213,14 @@ class AgentRuns(list[AgentRun]):
     def statistics(self, *, label: str = "") -> dict[str, Any]:
         """Returns what `summarize_agent_runs` leaves out: intervals, percentiles, tokens, actions; unrounded.
 
-        Args:
-            label: what the runs are, such as a model's name.
-
         Returns:
-            label, n_questions, n_succeeded, success_rate (0 to 1, None of no runs), success_ci95 (Wilson's
-            interval), status_counts, n_empty (runs without status, turns and candidates: most likely the
-            records are laid out otherwise). Then wall_seconds, turns, candidates, tool_calls,
-            tool_format_errors, input_tokens and output_tokens over the runs, and turn_seconds over all turns,
-            each as n, total, mean, ci95 of the mean, stdev, median (true), p90, p95, p99, min and max, None
-            where there are too few values. unknown_tokens: turns without a number of input or output tokens.
-            actions: {action: {"turns", "seconds"}}.
+            label (what the runs are, such as a model's name), n_questions, n_succeeded, success_rate (0 to 1,
+            None of no runs), success_ci95 (Wilson's interval), status_counts, n_empty (runs without status,
+            turns and candidates: most likely the records are laid out otherwise). Then wall_seconds, turns,
+            candidates, tool_calls, tool_format_errors, input_tokens and output_tokens over the runs, and
+            turn_seconds over all turns, each as n, total, mean, ci95 of the mean, stdev, median (true), p90,
+            p95, p99, min and max, None where there are too few values. unknown_tokens: turns without a number
+            of input or output tokens. actions: {action: {"turns", "seconds"}}.
         """
         from proctor.stats import wilson
 
@@ -253,9 +251,6 @@ class AgentRuns(list[AgentRun]):
     def chart(self, *, label: str = "") -> Chart:
         """Draws the share of runs that had ended, and that had succeeded, over the seconds since the start.
 
-        Args:
-            label: what the runs are, for the title.
-
         Raises:
             ValueError: there are no runs.
         """
@@ -282,13 +277,10 @@ class AgentRuns(list[AgentRun]):
 def summarize_agent_runs(runs: Iterable[AgentRun], *, label: str = "") -> dict[str, Any]:
     """Returns counts by status, and n, mean, median, min and max of each measure, for JSON.
 
-    Args:
-        runs: the runs.
-        label: what they are, such as a model's name.
-
     Returns:
-        label, n_questions, n_succeeded, status_counts, wall_seconds, turns, candidates, tool_calls and
-        tool_format_errors; without runs label, n_questions and status_counts alone.
+        label (what the runs are, such as a model's name), n_questions, n_succeeded, status_counts,
+        wall_seconds, turns, candidates, tool_calls and tool_format_errors; without runs label, n_questions
+        and status_counts alone.
     """
     from proctor.eval.bench.statistics import summarize_metric
 
@@ -335,41 +327,28 @@ def _value_at(value: Any, path: FieldPath) -> Any:
 def _parse_turn(turn: Any, place: int) -> TurnDetail:
     if not isinstance(turn, dict):
         return TurnDetail(turn=place, action="", duration_s=0.0)
-    try:
-        number = int(turn.get("turn") or place)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"Turn {place} has turn={turn['turn']!r}. It must be a whole number.") from error
+    number = parse_number(turn.get("turn") or place, int)
+    if number is None:
+        raise ValueError(f"Turn {place} has turn={turn['turn']!r}. It must be a whole number.")
     return TurnDetail(
         turn=number,
         action=str(turn.get("action") or ""),
         duration_s=_parse_seconds(
             turn.get("duration") or turn.get("duration_s"), f"duration of turn {place}"
         ),
-        input_tokens=_parse_tokens(turn.get("input_tokens")),
-        output_tokens=_parse_tokens(turn.get("output_tokens")),
+        input_tokens=parse_number(turn.get("input_tokens"), int),
+        output_tokens=parse_number(turn.get("output_tokens"), int),
         extras={name: value for name, value in turn.items() if name not in _TURN_KEYS},
     )
 
 
 def _parse_seconds(value: Any, name: str) -> float:
-    try:
-        seconds = round(float(value or 0), 2)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} is {value!r}. It must be a number of seconds.") from error
+    seconds = parse_number(value or 0, float)
+    if seconds is None:
+        raise ValueError(f"{name} is {value!r}. It must be a number of seconds.")
     if not isfinite(seconds):
         raise ValueError(f"{name} is {value!r}. It must be finite.")
-    return seconds
-
-
-def _parse_tokens(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _error_text(error: Exception) -> str:
-    return f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}."
+    return round(seconds, 2)
 
 
 def _curve_points(series: str, times: Sequence[float], runs: Sequence[AgentRun]) -> list[Point]:
@@ -385,19 +364,15 @@ def _curve_points(series: str, times: Sequence[float], runs: Sequence[AgentRun])
 
 def _summarize(measures: Sequence[float]) -> dict[str, Any]:
     """Returns total, mean, interval and percentiles of the finite values."""
-    from proctor.stats import deviation, mean_interval, quantile
+    from proctor.eval.bench.statistics import describe
+    from proctor.stats import mean_interval
 
     values = sorted(value for value in measures if isfinite(value))
+    spread = describe(values)
     return {
         "n": len(values),
         "total": fsum(values),
-        "mean": fsum(values) / len(values) if values else None,
+        "mean": spread["mean"],
         "ci95": to_plain(mean_interval(values)),
-        "stdev": deviation(values),
-        "median": quantile(values, 0.5),
-        "p90": quantile(values, 0.9),
-        "p95": quantile(values, 0.95),
-        "p99": quantile(values, 0.99),
-        "min": values[0] if values else None,
-        "max": values[-1] if values else None,
+        **{name: spread[name] for name in ("stdev", "median", "p90", "p95", "p99", "min", "max")},
     }

@@ -12,7 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +55,8 @@ class AssertionResult:
         return self.passed and self.detail == SKIPPED_DETAIL
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the keys `kind`, `path`, `passed` and `detail`, ready for JSON."""
-        return {"kind": self.kind, "path": self.path, "passed": self.passed, "detail": self.detail}
+        """Returns the fields by name, ready for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,8 @@ class GradeResult:
         return sum(assertion.skipped for assertion in self.assertions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the keys `task_id`, `passed`, `n_passed`, `n_total` and `assertions`, ready for JSON."""
-        return {
-            "task_id": self.task_id,
-            "passed": self.passed,
-            "n_passed": self.n_passed,
-            "n_total": self.n_total,
-            "assertions": [assertion.to_dict() for assertion in self.assertions],
-        }
+        """Returns the fields by name, ready for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Number = TypeVar("Number", int, float)
 
 BOM = "\ufeff"
 _UTF_16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
@@ -106,6 +108,14 @@ def register_trial(trial: Mapping[str, Any], trials: set[tuple[str, ...]]) -> No
     if key in trials:
         raise ValueError(f"Repeat {key[3]} of case {key[2]!r} of this run was there before; that one counts.")
     trials.add(key)
+
+
+def parse_number(value: Any, kind: type[Number]) -> Number | None:
+    """Returns a value of a row as a number, also one written as a text; None if it is not a number."""
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def describe_value(value: Any) -> str:

@@ -8,14 +8,11 @@ from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from queue import SimpleQueue
 from threading import Thread
 from time import perf_counter
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args, overload
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from proctor.eval.loop_thread import LoopThread
 
 Item = TypeVar("Item")
-Value = TypeVar("Value")
-_TimedResult: TypeAlias = tuple[Value | None, Exception | None, float]
-"""The value or the exception, and the seconds it took."""
 
 OnError = Literal["record", "raise"]
 """How an exception is handled: recorded with its item, or the first in the order of items is raised."""
@@ -28,16 +25,16 @@ CLOSE_TIMEOUT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class CallOutcome(Generic[Item, Value]):
+class CallOutcome(Generic[Item]):
     """The outcome of one item: a value, or the exception that the function raised."""
 
     item: Item
-    value: Value | None = None
+    value: Any = None
     error: Exception | None = None
     seconds: float = 0.0
     """How long the function took; for an async function, from the start of its await."""
 
-    def result(self) -> Value:
+    def result(self) -> Any:
         """Returns the value.
 
         Raises:
@@ -45,7 +42,7 @@ class CallOutcome(Generic[Item, Value]):
         """
         if self.error is not None:
             raise self.error
-        return cast("Value", self.value)
+        return self.value
 
 
 def should_record(on_error: OnError) -> bool:
@@ -59,36 +56,14 @@ def should_record(on_error: OnError) -> bool:
     return on_error == "record"
 
 
-@overload
-def map_ordered(
-    function: Callable[[Item], Awaitable[Value]],
-    items: Iterable[Item],
-    *,
-    workers: int = 1,
-    should_stop: Callable[[], bool] | None = None,
-    on_outcome: Callable[[CallOutcome[Item, Value]], None] | None = None,
-) -> Generator[CallOutcome[Item, Value], None, None]: ...
-
-
-@overload
-def map_ordered(
-    function: Callable[[Item], Value],
-    items: Iterable[Item],
-    *,
-    workers: int = 1,
-    should_stop: Callable[[], bool] | None = None,
-    on_outcome: Callable[[CallOutcome[Item, Value]], None] | None = None,
-) -> Generator[CallOutcome[Item, Value], None, None]: ...
-
-
 def map_ordered(
     function: Callable[[Item], Any],
     items: Iterable[Item],
     *,
     workers: int = 1,
     should_stop: Callable[[], bool] | None = None,
-    on_outcome: Callable[[CallOutcome[Item, Any]], None] | None = None,
-) -> Generator[CallOutcome[Item, Any], None, None]:
+    on_outcome: Callable[[CallOutcome[Item]], None] | None = None,
+) -> Generator[CallOutcome[Item], None, None]:
     """Calls a function on each item, up to `workers` at once; yields outcomes in the order of the items.
 
     `items` and `should_stop` are only ever used in the caller's thread; an item is taken when a worker is
@@ -119,8 +94,8 @@ def map_ordered(
 
     is_closed = False
 
-    def work(item: Item) -> CallOutcome[Item, Any]:
-        outcome = _call_function(function, item, loop)
+    def work(item: Item) -> CallOutcome[Item]:
+        outcome = CallOutcome(item, *_time_call(function, item, loop))
         if on_outcome is not None and not is_closed:  # then it was cancelled, and nothing came of it
             on_outcome(outcome)
         return outcome
@@ -140,30 +115,45 @@ def _take_until(items: Iterable[Item], should_stop: Callable[[], bool] | None) -
         yield item
 
 
-def _call_function(function: Callable[[Item], Any], item: Item, loop: LoopThread) -> CallOutcome[Item, Any]:
+def _time_call(
+    function: Callable[[Item], Any], item: Item, loop: LoopThread
+) -> tuple[Any, Exception | None, float]:
+    """Returns the value or the exception of a call, and the seconds it took."""
     start = perf_counter()
     try:
         value = function(item)
-        if isawaitable(value):
-            return CallOutcome(item, *_wait_for(value, loop))
-        return CallOutcome(item, value, None, perf_counter() - start)
+        if not isawaitable(value):
+            return value, None, perf_counter() - start
+        try:
+            return loop.wait(_time_awaitable(value))
+        finally:
+            if iscoroutine(value) and getcoroutinestate(value) == CORO_CREATED:
+                value.close()  # else Python warns that it was never awaited
     except Exception as error:  # noqa: BLE001  # the outcome
-        return CallOutcome(item, None, error, perf_counter() - start)
+        return None, error, perf_counter() - start
 
 
-def _wait_for(awaitable: Awaitable[Value], loop: LoopThread) -> _TimedResult[Value]:
+async def _time_awaitable(awaitable: Awaitable[Any]) -> tuple[Any, Exception | None, float]:
+    from asyncio import CancelledError, current_task
+    from concurrent.futures import CancelledError as CallCancelledError
+
+    start = perf_counter()
     try:
-        return loop.wait(_time_awaitable(awaitable))
-    finally:
-        if iscoroutine(awaitable) and getcoroutinestate(awaitable) == CORO_CREATED:
-            awaitable.close()  # else Python warns that it was never awaited
+        return await awaitable, None, perf_counter() - start
+    except CancelledError as error:
+        task = current_task()
+        if task is None or task.cancelling():  # the work has ended, and this call with it
+            raise
+        return None, CallCancelledError(*error.args), perf_counter() - start
+    except Exception as error:  # noqa: BLE001  # the outcome
+        return None, error, perf_counter() - start
 
 
 def _map_in_threads(
-    work: Callable[[Item], CallOutcome[Item, Value]], items: Iterator[Item], workers: int
-) -> Iterator[CallOutcome[Item, Value]]:
+    work: Callable[[Item], CallOutcome[Item]], items: Iterator[Item], workers: int
+) -> Iterator[CallOutcome[Item]]:
     pool = _WorkerPool(work, workers)
-    outcomes: dict[int, CallOutcome[Item, Value]] = {}
+    outcomes: dict[int, CallOutcome[Item]] = {}
     next_place = started = 0
     has_more = True
     try:
@@ -188,16 +178,16 @@ def _map_in_threads(
         pool.stop()
 
 
-class _WorkerPool(Generic[Item, Value]):
+class _WorkerPool(Generic[Item]):
     """Threads that work on items; daemons, so that a call that hangs keeps no program from ending."""
 
-    def __init__(self, work: Callable[[Item], CallOutcome[Item, Value]], workers: int) -> None:
+    def __init__(self, work: Callable[[Item], CallOutcome[Item]], workers: int) -> None:
         self._work = work
         self._workers = workers
         self._busy = 0
         self._threads: list[Thread] = []
         self._inbox: SimpleQueue[tuple[int, Item] | None] = SimpleQueue()
-        self._outbox: SimpleQueue[tuple[int, CallOutcome[Item, Value] | BaseException]] = SimpleQueue()
+        self._outbox: SimpleQueue[tuple[int, CallOutcome[Item] | BaseException]] = SimpleQueue()
 
     @property
     def has_free_worker(self) -> bool:
@@ -211,7 +201,7 @@ class _WorkerPool(Generic[Item, Value]):
         self._busy += 1
         self._inbox.put((place, item))
 
-    def wait(self) -> tuple[int, CallOutcome[Item, Value]]:
+    def wait(self) -> tuple[int, CallOutcome[Item]]:
         """Waits for the next outcome, in no order."""
         place, outcome = self._outbox.get()
         self._busy -= 1
@@ -230,12 +220,3 @@ class _WorkerPool(Generic[Item, Value]):
                 self._outbox.put((place, self._work(item)))
             except BaseException as error:  # noqa: BLE001  # raised again by `wait`, in the caller's thread
                 self._outbox.put((place, error))
-
-
-async def _time_awaitable(awaitable: Awaitable[Value]) -> _TimedResult[Value]:
-    start = perf_counter()
-    try:
-        value = await awaitable
-    except Exception as error:  # noqa: BLE001  # the outcome
-        return None, error, perf_counter() - start
-    return value, None, perf_counter() - start

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from proctor.eval.json_files import to_plain
-from proctor.eval.jsonl_rows import DroppedRow, describe_value, read_object_rows
+from proctor.eval.jsonl_rows import DroppedRow, describe_value, parse_number, read_object_rows
 
 if TYPE_CHECKING:
     from proctor.charts import Chart, Point
@@ -117,15 +117,14 @@ class Trajectory:
         baseline: float | None = None
         header: dict[str, Any] = {}
         dropped: list[DroppedRow] = []
-        other_stages: dict[str, int] = {}
+        other_stages = Counter[str]()
         for place, (line, row) in enumerate(read_object_rows(path, dropped)):
             try:
                 if place == 0 and "iter" not in row:
                     header = row
                     baseline = _parse_baseline(row, f"baseline_{score_field}")
                 elif row.get("stage") not in (None, "evaluated"):
-                    stage = str(row["stage"])
-                    other_stages[stage] = other_stages.get(stage, 0) + 1
+                    other_stages[str(row["stage"])] += 1
                 else:
                     iters.append(_parse_iteration(row, score_field))
             except ValueError as error:
@@ -137,7 +136,7 @@ class Trajectory:
             lower_is_better=lower_is_better,
             header=header,
             dropped=tuple(dropped),
-            other_stages=other_stages,
+            other_stages=dict(other_stages),
         )
 
     def knob_coverage(self) -> dict[str, int]:
@@ -219,9 +218,6 @@ class Trajectory:
         The shares of all modes add up to 1; with `top_n` they are still of all iterations. Ties stand in the
         order of their first appearance. The keys are each a `Mode`, which a plain pair finds.
 
-        Args:
-            top_n: at most this many.
-
         Raises:
             ValueError: `top_n` is negative.
         """
@@ -249,12 +245,9 @@ class Trajectory:
         ]
 
     def cumulative_best(self, *, baseline: float | None = None) -> list[float]:
-        """Returns the best score up to and with each iteration, beginning with the baseline.
+        """Returns the best score up to and with each iteration, beginning with the baseline, if there is one.
 
         A score that is NaN or infinite leaves the best as it was; before anything was measured it is NaN.
-
-        Args:
-            baseline: instead of the trajectory's own.
         """
         best = self.baseline if baseline is None else baseline
         if best is not None and not isfinite(best):
@@ -425,13 +418,13 @@ def _baseline_points(trajectory: Trajectory, positions: list[int]) -> list[Point
 def _parse_baseline(header: dict[str, Any], name: str) -> float | None:
     """Returns the baseline of a header, if it has one; raises ValueError if it is not a number."""
     value = header.get(name)
-    try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
+    baseline = parse_number(value, float)
+    if baseline is None and value is not None:
         raise ValueError(
             f"The header's {name!r} is {describe_value(value)}, which is no number; "
             "the header is used without it."
-        ) from None
+        )
+    return baseline
 
 
 def _parse_iteration(row: dict[str, Any], score_field: str) -> TrajectoryIter:
@@ -459,10 +452,10 @@ def _parse_number(row: dict[str, Any], name: str, kind: type[int] | type[float])
     value = row.get(name)
     if value is None:
         raise ValueError(f"The iteration has no {name!r}.")
-    try:
-        return kind(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.") from None
+    number = parse_number(value, kind)
+    if number is None:
+        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.")
+    return number
 
 
 def _to_text(value: Any) -> str:

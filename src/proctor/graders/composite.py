@@ -291,7 +291,12 @@ def _combine(
 ) -> GraderResult:
     """Adds the members' evidence and scores to the aggregator's result, and applies the gates."""
     value, passed, reason = mark.value, mark.passed, mark.reason
-    details = {**mark.details, "scores": {name: _result_details(result) for name, result in scores.items()}}
+    members = {
+        name: {"value": result.value, "outcome": result.outcome.value, "reason": result.reason}
+        | ({"details": result.details} if result.details else {})
+        for name, result in scores.items()
+    }
+    details = {**mark.details, "scores": members}
     gates = {name: max(result.required or 0.0, own_gates[name] or 0.0) for name, result in counting.items()}
     missed = {name: gate for name, gate in gates.items() if not reaches(scores[name].value or 0.0, gate)}
     if missed:
@@ -310,11 +315,6 @@ def _combine(
         details=details,
         gate=max((scores[name].required or 0.0 for name in missed), default=0.0) or None,
     )
-
-
-def _result_details(result: Score) -> dict[str, Any]:
-    details = {"value": result.value, "outcome": result.outcome.value, "reason": result.reason}
-    return {**details, "details": result.details} if result.details else details
 
 
 def _member_entries(name: str, result: Score) -> list[Evidence]:

@@ -102,9 +102,6 @@ class FieldAccuracy(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
             _compare_field(field, get_value_at(answer, field.path), get_value_at(expected, field.path))
             for field in self.fields
         )
-        return self._combine(entries)
-
-    def _combine(self, entries: tuple[Evidence, ...]) -> GraderResult:
         wrong = [entry.text for entry in entries if entry.passed is False]
         reason = f"Wrong: {quote_list(wrong)}." if wrong else "Every field is right."
         if all(entry.evidence == _NOT_EXPECTED for entry in entries):
@@ -145,7 +142,7 @@ def _format_value(value: Any) -> str:
 def _expected_json(expected: Any) -> Any:
     """Returns the expected object or list; of messages, that of the last assistant message that has one."""
     turns = [expected]
-    if isinstance(expected, list) and expected and all(_is_message(item) for item in expected):
+    if is_conversation(expected):
         turns = [item.get("content") for item in reversed(expected) if item["role"] == "assistant"]
     for content in turns:
         if isinstance(content, str):
@@ -161,8 +158,13 @@ def _expected_json(expected: Any) -> Any:
     )
 
 
-def _is_message(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("role"), str)
+def is_conversation(expected: Any) -> bool:
+    """Whether an expected output is a list of messages: of objects that all have a `role`."""
+    return (
+        isinstance(expected, list)
+        and bool(expected)
+        and all(isinstance(item, dict) and isinstance(item.get("role"), str) for item in expected)
+    )
 
 
 def _answer_json(text: str) -> Any:
@@ -217,10 +219,6 @@ def json_equal(left: Any, other: Any) -> bool:
     return bool(left == other)
 
 
-def _match_exact(_field: Field, got: Any, expected: Any) -> bool:
-    return json_equal(got, expected)
-
-
 def _match_number(field: Field, got: Any, expected_value: Any) -> bool:
     expected, number = _parse_number(expected_value), _parse_number(got)
     if expected is None:
@@ -257,7 +255,7 @@ def _match_date(field: Field, got: Any, expected_value: Any) -> bool:
 
 
 _MATCHERS: Final[dict[str, Callable[[Field, Any, Any], bool]]] = {
-    "exact": _match_exact,
+    "exact": lambda _field, got, expected: json_equal(got, expected),
     "numeric_tolerance": _match_number,
     "date": _match_date,
 }

@@ -24,9 +24,8 @@ from proctor.protocols import BaseGrader, GradingInput
 
 _FENCE = re.compile(r"`{3,}+|~{3,}+")
 _LANGUAGE = re.compile(r"[A-Za-z][\w+.-]*+[ \t]*+")
-_PUBLISHED_DRAFT = re.compile(
-    r"https?://json-schema\.org/"
-)  # the drafts themselves, which the library carries
+# The drafts themselves, which the library carries.
+_PUBLISHED_DRAFT = re.compile(r"https?://json-schema\.org/")
 _MAX_VIOLATIONS = 20
 _MAX_CACHED_SCHEMAS = 512
 
@@ -224,15 +223,17 @@ class JsonArray(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return GraderResult(
                 value=0.0, passed=False, reason=f"The answer is {_describe_kind(value)}, not a JSON array."
             )
-        count = len(value)
+        count, expected = len(value), ""
         if self.min_items is not None and count < self.min_items:
-            reason = f"The array has {count} items; expected at least {self.min_items}."
-            return GraderResult(value=0.0, passed=False, reason=reason)
-        if self.max_items is not None and count > self.max_items:
-            reason = f"The array has {count} items; expected at most {self.max_items}."
+            expected = f"at least {self.min_items}"
+        elif self.max_items is not None and count > self.max_items:
+            expected = f"at most {self.max_items}"
+        if expected:
+            reason = f"The array has {count} items; expected {expected}."
             return GraderResult(value=0.0, passed=False, reason=reason)
         if self.schema is not None:
-            return _grade_items(self.schema, value)
+            places = [(f"$[{at}]", item) for at, item in enumerate(value)]
+            return _grade_values(_get_validator(self.schema), places)
         return GraderResult(value=1.0, passed=True, reason=f"The answer is a JSON array of {count} items.")
 
 
@@ -247,10 +248,6 @@ def _describe_kind(value: Any) -> str:
 
 
 # --- schemas -----------------------------------------------------------------------------------------------
-
-
-def _grade_items(schema: Schema, items: list[Any]) -> GraderResult:
-    return _grade_values(_get_validator(schema), [(f"$[{at}]", item) for at, item in enumerate(items)])
 
 
 def _grade_values(validator: Any, places: list[tuple[str, Any]]) -> GraderResult:

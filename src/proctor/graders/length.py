@@ -7,6 +7,7 @@ heuristic that knows the usual English abbreviations.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from proctor.model import Evidence, GraderResult
 from proctor.protocols import BaseGrader, GradingInput
@@ -87,33 +88,17 @@ class Length(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [limit for limit in limits if limit[1] is not None or limit[2] is not None]
 
 
-def count_words(text: str) -> int:
-    """Counts words."""
-    return len(text.split())
-
-
-def count_characters(text: str) -> int:
-    """Counts code points, without white space at both ends."""
-    return len(text.strip())
-
-
-def count_bullets(text: str) -> int:
-    """Counts list items."""
-    return len(_BULLET.findall(text))
-
-
 def count_sentences(text: str) -> int:
     """Counts sentences; parts without a letter or digit do not count."""
-    return sum(_count_block_sentences(block) for block in _BLOCK_BREAK.split(text))
-
-
-def _count_block_sentences(block: str) -> int:
-    count = start = 0
-    for result in _END.finditer(block):
-        if _ends_sentence(block, start, result):
-            count += _has_alphanumeric(block[start : result.start()])
-            start = result.end()
-    return count + _has_alphanumeric(block[start:])
+    count = 0
+    for block in _BLOCK_BREAK.split(text):
+        start = 0
+        for mark in _END.finditer(block):
+            if _ends_sentence(block, start, mark):
+                count += _has_alphanumeric(block[start : mark.start()])
+                start = mark.end()
+        count += _has_alphanumeric(block[start:])
+    return count
 
 
 def _has_alphanumeric(piece: str) -> bool:
@@ -143,9 +128,9 @@ def _ends_sentence(block: str, start: int, mark: re.Match[str]) -> bool:
     return True
 
 
-_COUNTERS = {
-    "words": count_words,
+_COUNTERS: dict[str, Callable[[str], int]] = {
+    "words": lambda text: len(text.split()),
     "sentences": count_sentences,
-    "characters": count_characters,
-    "bullets": count_bullets,
+    "characters": lambda text: len(text.strip()),
+    "bullets": lambda text: len(_BULLET.findall(text)),
 }

@@ -21,115 +21,6 @@ _EXPLORATION_TOOLS: Final = frozenset(
 """Tools that read and change nothing."""
 
 
-class Latency(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the duration, reported by the target or else measured, is at most `threshold_ms`."""
-
-    all_or_nothing: ClassVar[bool] = True
-
-    threshold_ms: float
-
-    def __post_init__(self) -> None:
-        _build_limits(self, {"threshold_ms": _TIME})
-
-    def grade(self, grading_input: GradingInput) -> GraderResult:
-        """Scores 1 if it passes, else 0.
-
-        Raises:
-            CannotScore: the duration is not known.
-        """
-        return _grade_limits(grading_input.output, _build_limits(self, {"threshold_ms": _TIME}))
-
-
-class Cost(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the cost is at most `budget_usd`."""
-
-    all_or_nothing: ClassVar[bool] = True
-
-    budget_usd: float
-
-    def __post_init__(self) -> None:
-        _build_limits(self, {"budget_usd": _MONEY})
-
-    def grade(self, grading_input: GradingInput) -> GraderResult:
-        """Scores 1 if it passes, else 0.
-
-        Raises:
-            CannotScore: the cost is not known.
-        """
-        return _grade_limits(grading_input.output, _build_limits(self, {"budget_usd": _MONEY}))
-
-
-class TokenUsage(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer used no more tokens than the limits allow."""
-
-    all_or_nothing: ClassVar[bool] = True
-
-    max_total: float | None = None
-    max_input: float | None = None
-    max_output: float | None = None
-    add_cached: bool = False
-    """Whether `max_total` counts cached tokens in addition to input and output."""
-
-    def __post_init__(self) -> None:
-        if not self._token_limits():
-            raise ValueError("No limit is given; give `max_total`, `max_input` or `max_output`.")
-
-    def grade(self, grading_input: GradingInput) -> GraderResult:
-        """Scores 1 if every limit is kept, else 0; one entry per limit.
-
-        Raises:
-            CannotScore: the number of tokens is not known.
-        """
-        return _grade_limits(grading_input.output, self._token_limits(), whole=True)
-
-    def _token_limits(self) -> list[_Limit]:
-        figures = _TOKENS | {"max_total": _TOTAL_AND_CACHED} if self.add_cached else _TOKENS
-        return _build_limits(self, figures)
-
-
-class ExecutionMetrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when every given limit is kept.
-
-    An LLM call is a message of the assistant; an answer without messages is one. The exploration ratio is
-    the share of the tool calls that only read: read, grep, glob, search, list and those of the web.
-    """
-
-    max_tool_calls: float | None = None
-    max_llm_calls: float | None = None
-    max_tokens: float | None = None
-    max_cost_usd: float | None = None
-    max_duration_ms: float | None = None
-    target_exploration_ratio: float | None = None
-    exploration_tolerance: float = 0.2
-    """How far the ratio may be from its target."""
-
-    def __post_init__(self) -> None:
-        target = self.target_exploration_ratio
-        if target is not None and not 0 <= target <= 1:
-            raise ValueError(f"`target_exploration_ratio` is {target}; give a share from 0 to 1.")
-        if not 0 <= self.exploration_tolerance <= 1:
-            raise ValueError(
-                f"`exploration_tolerance` is {self.exploration_tolerance}; give a share from 0 to 1."
-            )
-        if not _build_limits(self, _EXECUTION) and target is None:
-            raise ValueError(
-                f"No limit is given; give one of {', '.join(_EXECUTION)}, target_exploration_ratio."
-            )
-
-    def grade(self, grading_input: GradingInput) -> GraderResult:
-        """Scores the share of the limits that are kept, with one entry per limit.
-
-        Raises:
-            CannotScore: a figure that is limited is not known.
-        """
-        limits = _build_limits(self, _EXECUTION)
-        target = self.target_exploration_ratio
-        if target is not None:
-            around = self.exploration_tolerance
-            limits.append(_Limit(_RATIO, highest=target + around, lowest=target - around))
-        return _grade_limits(grading_input.output, limits)
-
-
 # --- figures -----------------------------------------------------------------------------------------------
 
 
@@ -137,27 +28,6 @@ def _get_duration(output: Output) -> float | None:
     if output.duration_ms is not None:
         return output.duration_ms
     return output.latency_ms if output.latency_ms > 0 else None
-
-
-def _get_cost(output: Output) -> float | None:
-    return output.cost_usd
-
-
-def _get_input_tokens(output: Output) -> float | None:
-    return None if output.usage is None else output.usage.input_tokens
-
-
-def _get_output_tokens(output: Output) -> float | None:
-    return None if output.usage is None else output.usage.output_tokens
-
-
-def _get_total_tokens(output: Output) -> float | None:
-    return None if output.usage is None else output.usage.input_tokens + output.usage.output_tokens
-
-
-def _get_total_with_cached(output: Output) -> float | None:
-    usage = output.usage
-    return None if usage is None else usage.input_tokens + usage.output_tokens + usage.cached_tokens
 
 
 def _count_tool_calls(output: Output) -> float | None:
@@ -175,6 +45,11 @@ def _exploration_ratio(output: Output) -> float | None:
     return sum(call.name in _EXPLORATION_TOOLS for call in calls) / len(calls) if calls else None
 
 
+def _count_tokens(*names: str) -> Callable[[Output], float | None]:
+    """Returns a function that adds up these fields of an output's usage."""
+    return lambda output: sum(getattr(output.usage, name) for name in names) if output.usage else None
+
+
 class _Figure(NamedTuple):
     label: str
     unit: str
@@ -184,14 +59,26 @@ class _Figure(NamedTuple):
     """What a message says is missing, if not the figure itself."""
 
 
+class _Limit(NamedTuple):
+    """The range that a figure may have."""
+
+    figure: _Figure
+    highest: float
+    lowest: float | None = None
+    """None: there is no lower limit."""
+
+
 _TIME = _Figure("duration", " ms", _get_duration)
-_MONEY = _Figure("cost", " US dollars", _get_cost)
-_TOTAL = _Figure("tokens", "", _get_total_tokens)
-_TOTAL_AND_CACHED = _Figure("tokens and cached tokens", "", _get_total_with_cached, "tokens")
+_MONEY = _Figure("cost", " US dollars", lambda output: output.cost_usd)
+_TOTAL = _Figure("tokens", "", _count_tokens("input_tokens", "output_tokens"))
 _TOKENS: Final = {
     "max_total": _TOTAL,
-    "max_input": _Figure("input tokens", "", _get_input_tokens),
-    "max_output": _Figure("output tokens", "", _get_output_tokens),
+    "max_input": _Figure("input tokens", "", _count_tokens("input_tokens")),
+    "max_output": _Figure("output tokens", "", _count_tokens("output_tokens")),
+}
+_WITH_CACHED = _count_tokens("input_tokens", "output_tokens", "cached_tokens")
+_TOKENS_AND_CACHED: Final = _TOKENS | {
+    "max_total": _Figure("tokens and cached tokens", "", _WITH_CACHED, "tokens")
 }
 _EXECUTION: Final = {
     "max_tool_calls": _Figure("tool calls", "", _count_tool_calls),
@@ -201,15 +88,6 @@ _EXECUTION: Final = {
     "max_duration_ms": _TIME,
 }
 _RATIO = _Figure("exploration ratio", "", _exploration_ratio, "tool call, so no exploration ratio")
-
-
-class _Limit(NamedTuple):
-    """The range that a figure may have."""
-
-    figure: _Figure
-    highest: float
-    lowest: float | None = None
-    """None: there is no lower limit."""
 
 
 def _build_limits(grader: Any, figures: Mapping[str, _Figure]) -> list[_Limit]:
@@ -256,3 +134,110 @@ def _grade_limits(output: Output, limits: Sequence[_Limit], *, whole: bool = Fal
     value = float(not wrong) if whole else 1.0 - len(wrong) / len(entries)
     reason = f"Not so: {'; '.join(wrong)}." if wrong else "Every limit is kept."
     return GraderResult(value=value, passed=not wrong, reason=reason, entries=tuple(entries), details=details)
+
+
+# --- graders -----------------------------------------------------------------------------------------------
+
+
+class _Limits(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What graders with one limit share."""
+
+    all_or_nothing: ClassVar[bool] = True
+    figures: ClassVar[Mapping[str, _Figure]]
+
+    def __post_init__(self) -> None:
+        _build_limits(self, self.figures)
+
+    def grade(self, grading_input: GradingInput) -> GraderResult:
+        """Scores 1 if it passes, else 0.
+
+        Raises:
+            CannotScore: the figure is not known.
+        """
+        return _grade_limits(grading_input.output, _build_limits(self, self.figures))
+
+
+class Latency(_Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the duration, reported by the target or else measured, is at most `threshold_ms`."""
+
+    figures: ClassVar[Mapping[str, _Figure]] = {"threshold_ms": _TIME}
+
+    threshold_ms: float
+
+
+class Cost(_Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the cost is at most `budget_usd`."""
+
+    figures: ClassVar[Mapping[str, _Figure]] = {"budget_usd": _MONEY}
+
+    budget_usd: float
+
+
+class TokenUsage(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer used no more tokens than the limits allow."""
+
+    all_or_nothing: ClassVar[bool] = True
+
+    max_total: float | None = None
+    max_input: float | None = None
+    max_output: float | None = None
+    add_cached: bool = False
+    """Whether `max_total` counts cached tokens in addition to input and output."""
+
+    def __post_init__(self) -> None:
+        if not self._token_limits():
+            raise ValueError("No limit is given; give `max_total`, `max_input` or `max_output`.")
+
+    def grade(self, grading_input: GradingInput) -> GraderResult:
+        """Scores 1 if every limit is kept, else 0; one entry per limit.
+
+        Raises:
+            CannotScore: the number of tokens is not known.
+        """
+        return _grade_limits(grading_input.output, self._token_limits(), whole=True)
+
+    def _token_limits(self) -> list[_Limit]:
+        return _build_limits(self, _TOKENS_AND_CACHED if self.add_cached else _TOKENS)
+
+
+class ExecutionMetrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when every given limit is kept.
+
+    An LLM call is a message of the assistant; an answer without messages is one. The exploration ratio is
+    the share of the tool calls that only read: read, grep, glob, search, list and those of the web.
+    """
+
+    max_tool_calls: float | None = None
+    max_llm_calls: float | None = None
+    max_tokens: float | None = None
+    max_cost_usd: float | None = None
+    max_duration_ms: float | None = None
+    target_exploration_ratio: float | None = None
+    exploration_tolerance: float = 0.2
+    """How far the ratio may be from its target."""
+
+    def __post_init__(self) -> None:
+        target = self.target_exploration_ratio
+        if target is not None and not 0 <= target <= 1:
+            raise ValueError(f"`target_exploration_ratio` is {target}; give a share from 0 to 1.")
+        if not 0 <= self.exploration_tolerance <= 1:
+            raise ValueError(
+                f"`exploration_tolerance` is {self.exploration_tolerance}; give a share from 0 to 1."
+            )
+        if not _build_limits(self, _EXECUTION) and target is None:
+            raise ValueError(
+                f"No limit is given; give one of {', '.join(_EXECUTION)}, target_exploration_ratio."
+            )
+
+    def grade(self, grading_input: GradingInput) -> GraderResult:
+        """Scores the share of the limits that are kept, with one entry per limit.
+
+        Raises:
+            CannotScore: a figure that is limited is not known.
+        """
+        limits = _build_limits(self, _EXECUTION)
+        target = self.target_exploration_ratio
+        if target is not None:
+            around = self.exploration_tolerance
+            limits.append(_Limit(_RATIO, highest=target + around, lowest=target - around))
+        return _grade_limits(grading_input.output, limits)

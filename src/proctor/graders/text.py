@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from proctor.graders import safe_regex
@@ -101,13 +101,6 @@ def require_unique_ids(things: str, ids: Iterable[str]) -> None:
         seen_texts.add(name)
 
 
-def _require_values(values: tuple[str, ...]) -> None:
-    if not values:
-        raise ValueError("`values` is empty, and nothing can be looked for; give at least one text.")
-    if "" in values:
-        raise ValueError("`values` has an empty text, and every answer contains that; remove it.")
-
-
 class Exact(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is the expected text."""
 
@@ -167,8 +160,8 @@ class Contains(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
 
-class ContainsAny(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer contains at least one of the texts."""
+class _Texts(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What graders of several texts share."""
 
     all_or_nothing: ClassVar[bool] = True
     reads_in_steps: ClassVar[bool] = True
@@ -177,16 +170,26 @@ class ContainsAny(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
     ignore_case: bool = False
 
     def __post_init__(self) -> None:
-        _require_values(self.values)
+        if not self.values:
+            raise ValueError("`values` is empty, and nothing can be looked for; give at least one text.")
+        if "" in self.values:
+            raise ValueError("`values` has an empty text, and every answer contains that; remove it.")
+
+    def _find_all(self, answer: str) -> Iterator[tuple[str, int, int]]:
+        """Yields each text with the index of its first match, or -1, and the length of the match."""
+        for value in self.values:
+            needle = value.casefold() if self.ignore_case else value
+            yield value, find_text(needle, answer), len(needle)
+
+
+class ContainsAny(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer contains at least one of the texts."""
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it contains one, else 0; the reason names the first match."""
         answer = grading_input.output.text
-        if self.ignore_case:
-            text = fold_case(answer)
-            match = next((value for value in self.values if find_text(value.casefold(), text) >= 0), None)
-        else:
-            match = next((value for value in self.values if find_text(value, answer) >= 0), None)
+        text = fold_case(answer) if self.ignore_case else answer
+        match = next((value for value, at, _ in self._find_all(text) if at >= 0), None)
         if match is not None:
             return GraderResult(value=1.0, passed=True, reason=f"The answer contains {quote(match)}.")
         return GraderResult(
@@ -196,79 +199,83 @@ class ContainsAny(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
         )
 
 
-class ContainsAll(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ContainsAll(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer contains all of the texts."""
-
-    all_or_nothing: ClassVar[bool] = True
-    reads_in_steps: ClassVar[bool] = True
-
-    values: tuple[str, ...]
-    ignore_case: bool = False
-
-    def __post_init__(self) -> None:
-        _require_values(self.values)
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it contains all, else 0; one entry per text."""
-        answer = fold_case(grading_input.output.text) if self.ignore_case else grading_input.output.text
-        entries: list[Evidence] = []
-        missing: list[str] = []
-        for value in self.values:
-            needle = value.casefold() if self.ignore_case else value
-            at = find_text(needle, answer)
-            evidence = excerpt_around(answer, at, len(needle)) if at >= 0 else None
-            entries.append(Evidence(text=value, passed=at >= 0, evidence=evidence))
-            if at < 0:
-                missing.append(value)
+        answer = grading_input.output.text
+        text = fold_case(answer) if self.ignore_case else answer
+        places = list(self._find_all(text))
+        missing = [value for value, at, _ in places if at < 0]
         return GraderResult(
             value=0.0 if missing else 1.0,
             passed=not missing,
-            reason=f"The answer lacks {quote_list(missing)}: {quote(grading_input.output.text)}."
+            reason=f"The answer lacks {quote_list(missing)}: {quote(answer)}."
             if missing
             else f"The answer contains {quote_list(self.values)}.",
-            entries=tuple(entries),
+            entries=tuple(
+                Evidence(
+                    text=value,
+                    passed=at >= 0,
+                    evidence=excerpt_around(text, at, length) if at >= 0 else None,
+                )
+                for value, at, length in places
+            ),
         )
 
 
-class StartsWith(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _End(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What graders of one end of the answer share."""
+
+    all_or_nothing: ClassVar[bool] = True
+    reads_in_steps: ClassVar[bool] = True
+    verb: ClassVar[str]
+
+    value: str
+    trim: bool = True
+    """Whether to ignore white space at both ends of both."""
+
+    def __post_init__(self) -> None:
+        if not (self.value.strip() if self.trim else self.value):
+            raise ValueError(
+                f"`value` is {self.value!r}, and every answer begins and ends with that; give the text to "
+                "look for."
+            )
+
+    def grade(self, grading_input: GradingInput) -> GraderResult:
+        """Scores 1 if it does, else 0; the entry shows that end of the answer."""
+        answer, expected = grading_input.output.text, self.value
+        if self.trim:
+            answer, expected = _strip(answer), expected.strip()
+        is_there, evidence = self._compare(answer, expected)
+        reason = f"The answer {self.verb}s with {quote(expected)}."
+        if not is_there:
+            reason = f"The answer does not {self.verb} with {quote(expected)}: {quote_full(evidence)}."
+        entries = (Evidence(text=expected, passed=is_there, evidence=evidence),)
+        return GraderResult(value=float(is_there), passed=is_there, reason=reason, entries=entries)
+
+    def _compare(self, answer: str, expected: str) -> tuple[bool, str]:
+        """Returns whether the answer has the text at its end, and the end of the answer, shortened."""
+        raise NotImplementedError
+
+
+class StartsWith(_End, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer begins with the expected text."""
 
-    all_or_nothing: ClassVar[bool] = True
-    reads_in_steps: ClassVar[bool] = True
+    verb: ClassVar[str] = "begin"
 
-    value: str
-    trim: bool = True
-    """Whether to ignore white space at both ends of both."""
-
-    def __post_init__(self) -> None:
-        _require_end(self.value, trim=self.trim)
-
-    def grade(self, grading_input: GradingInput) -> GraderResult:
-        """Scores 1 if it does, else 0; the entry shows how the answer begins."""
-        answer, expected = _prepare_ends(grading_input, self.value, trim=self.trim)
-        is_there = answer.startswith(expected)
-        return _end_result(is_there, "begins" if is_there else "begin", expected, clip(answer))
+    def _compare(self, answer: str, expected: str) -> tuple[bool, str]:
+        return answer.startswith(expected), clip(answer)
 
 
-class EndsWith(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EndsWith(_End, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer ends with the expected text."""
 
-    all_or_nothing: ClassVar[bool] = True
-    reads_in_steps: ClassVar[bool] = True
+    verb: ClassVar[str] = "end"
 
-    value: str
-    trim: bool = True
-    """Whether to ignore white space at both ends of both."""
-
-    def __post_init__(self) -> None:
-        _require_end(self.value, trim=self.trim)
-
-    def grade(self, grading_input: GradingInput) -> GraderResult:
-        """Scores 1 if it does, else 0; the entry shows how the answer ends."""
-        answer, expected = _prepare_ends(grading_input, self.value, trim=self.trim)
-        is_there = answer.endswith(expected)
-        last = answer if len(answer) <= 120 else "…" + answer[-119:]
-        return _end_result(is_there, "ends" if is_there else "end", expected, last)
+    def _compare(self, answer: str, expected: str) -> tuple[bool, str]:
+        return answer.endswith(expected), answer if len(answer) <= 120 else "…" + answer[-119:]
 
 
 class Regex(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -301,27 +308,6 @@ class Regex(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
             passed=False,
             reason=f"The answer does not match {quote(self.pattern)}: {quote(answer)}.",
         )
-
-
-def _require_end(value: str, *, trim: bool) -> None:
-    if not (value.strip() if trim else value):
-        raise ValueError(
-            f"`value` is {value!r}, and every answer begins and ends with that; give the text to look for."
-        )
-
-
-def _prepare_ends(grading_input: GradingInput, value: str, *, trim: bool) -> tuple[str, str]:
-    """Returns the answer, and the text to compare with one of its ends."""
-    answer = grading_input.output.text
-    return (_strip(answer), value.strip()) if trim else (answer, value)
-
-
-def _end_result(is_there: bool, verb: str, expected: str, evidence: str) -> GraderResult:
-    entries = (Evidence(text=expected, passed=is_there, evidence=evidence),)
-    reason = f"The answer {verb} with {quote(expected)}."
-    if not is_there:
-        reason = f"The answer does not {verb} with {quote(expected)}: {quote_full(evidence)}."
-    return GraderResult(value=float(is_there), passed=is_there, reason=reason, entries=entries)
 
 
 def find_word(word: str, text: str, *, whole: bool) -> int:

@@ -14,6 +14,7 @@ from proctor.lint.findings import (
     CaseLocation,
     Finding,
     counting_assertions,
+    get_traits,
     quote_text,
     text_param,
     texts_param,
@@ -23,10 +24,6 @@ from proctor.stats import reaches
 
 REFUSAL: Final = "I'm sorry, but I can't help with that."
 
-_NOT_TEXT_GRADERS: Final = frozenset(
-    ("latency", "cost", "token_usage", "execution_metrics", "tool_trajectory", "skill_trigger", "program")
-)
-"""Graders that read something other than the answer's text."""
 _REFUSAL_WORDS: Final = (
     *("can't", "cannot", "can not", "can’t", "won't", "won’t", "unable", "sorry", "refuse", "decline"),
     *("not able", "not allowed", "not comfortable"),
@@ -76,7 +73,7 @@ class AlwaysPassingRule:
         """
         if "regex-empty" in codes or "empty-expected" in codes:
             return
-        if all(assertion.grader in _NOT_TEXT_GRADERS for assertion in counting_assertions(case)):
+        if all(get_traits(assertion).reads == "other" for assertion in counting_assertions(case)):
             return
         results = tuple(
             (code, result)

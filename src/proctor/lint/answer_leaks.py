@@ -18,18 +18,16 @@ from proctor.lint.findings import (
     PassesAssertion,
     case_label,
     counting_assertions,
+    expected_texts,
+    get_traits,
     quote_text,
     text_param,
-    texts_param,
 )
 from proctor.lint.regex_rules import regex_assertions
 from proctor.lint.regex_trees import longest_run, spelled_texts
 from proctor.lint.revealed_answers import PromptText, fold_text
 from proctor.model import Case, Message
 
-_TEXT_PARAMS: Final = dict.fromkeys(
-    ("exact", "contains", "starts_with", "ends_with", "numeric_equal", "numeric_match"), "value"
-)
 _SYSTEM_ROLES: Final = ("system", "developer")
 """The roles of messages with instructions, outside of the turns of a conversation."""
 _MIN_LONG_VALUE: Final = 8
@@ -127,22 +125,14 @@ def _expected_answers(case: Case) -> Iterator[_ExpectedAnswer]:
         if assertion.negated:
             continue
         grader = assertion.grader
-        if grader in _TEXT_PARAMS:
-            yield from _single_texts((text_param(assertion, _TEXT_PARAMS[grader]),))
-        elif grader in ("contains_any", "semantic_similarity"):
-            yield from _single_texts((*texts_param(assertion, "values"), *texts_param(assertion, "value")))
-            yield from _single_texts((text_param(assertion, "value"),))
-        elif grader == "contains_all":
-            yield from _joint_texts(texts_param(assertion, "values"))
-        elif grader == "required_words":
-            yield from _joint_texts(texts_param(assertion, "words"))
-        elif grader == "number":
+        if grader == "number":
             yield from _single_texts(_number_texts(assertion.params.get("value")))
         elif grader == "json_schema":
             yield from _joint_texts(tuple(_const_texts(assertion.params.get("schema"))))
-        elif grader == "consistency":
-            yield from _single_texts((text_param(assertion, "expected"),))
-        elif grader == "regex":
+        elif grader != "regex":
+            texts = expected_texts(assertion)
+            yield from _joint_texts(texts) if get_traits(assertion).all else _single_texts(texts)
+        else:
             yield from _single_texts(
                 spelled_texts(text_param(assertion, "pattern") or "", text_param(assertion, "flags") or "")
             )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.lint.findings import CaseLocation, Finding, quote_text
 from proctor.model import Case
@@ -40,16 +41,19 @@ class _IndexedQuestion(Struct, frozen=True):
     spot: CaseLocation
     answer: str
     """Normalized; empty if it is too short to count."""
+    length: int
+    """The number of words in each of its runs."""
+    runs: tuple[int, ...]
+    """The hashes of its runs."""
 
 
 class QuestionIndex:
     """The questions and canaries of a suite, ready for searches."""
 
     def __init__(self) -> None:
-        self._questions: list[_IndexedQuestion] = []
-        self._runs: list[tuple[int, ...]] = []
-        self._lengths: list[int] = []
-        self._owners: defaultdict[int, list[int]] = defaultdict(list)
+        self.questions: list[_IndexedQuestion] = []
+        self.owners: defaultdict[int, list[int]] = defaultdict(list)
+        """The places of the questions with each run."""
         self.canaries: dict[str, list[CaseLocation]] = {}
 
     def add(self, case: Case, spot: CaseLocation) -> None:
@@ -63,39 +67,22 @@ class QuestionIndex:
         if len(words) < MIN_WORDS:
             return
         length = min(RUN_LENGTH, len(words))
-        hashes = sorted(set(_runs(words, length)))[:MAX_RUNS]
+        hashes = tuple(sorted(set(_runs(words, length)))[:MAX_RUNS])
         answer = split_words(case.expected) if isinstance(case.expected, str) else []
-        place = len(self._questions)
-        self._questions.append(_IndexedQuestion(spot, " ".join(answer)))
-        self._runs.append(tuple(hashes))
-        self._lengths.append(length)
         for run in hashes:
-            owners = self._owners[run]
+            owners = self.owners[run]
             if len(owners) <= _MAX_OWNERS:
-                owners.append(place)
+                owners.append(len(self.questions))
+        self.questions.append(_IndexedQuestion(spot, " ".join(answer), length, hashes))
 
     def close(self) -> None:
         """Removes templates; call it after the last case and before any search."""
-        for template in [run for run, owners in self._owners.items() if len(owners) > _MAX_OWNERS]:
-            del self._owners[template]
-        self._runs = [tuple(run for run in runs if run in self._owners) for runs in self._runs]
-
-    def lengths(self) -> list[int]:
-        """Returns the lengths of the runs, in words."""
-        return sorted(set(self._lengths))
-
-    def owners(self, run: int, length: int) -> list[int]:
-        """Returns the cases whose question has the run."""
-        return [place for place in self._owners.get(run, ()) if self._lengths[place] == length]
-
-    def known_runs(self, runs: Iterable[int]) -> set[int]:
-        """Returns the runs that any question has."""
-        return self._owners.keys() & set(runs)
-
-    def question(self, place: int) -> tuple[CaseLocation, str, int]:
-        """Returns a case's location, its answer, and its number of runs."""
-        entry = self._questions[place]
-        return entry.spot, entry.answer, len(self._runs[place])
+        for template in [run for run, owners in self.owners.items() if len(owners) > _MAX_OWNERS]:
+            del self.owners[template]
+        self.questions = [
+            replace(question, runs=tuple(run for run in question.runs if run in self.owners))
+            for question in self.questions
+        ]
 
 
 class _Match:
@@ -140,6 +127,7 @@ class TextSearch:
         self._canaries: dict[str, int] = {}
         self._guids = {canary for canary in cases.canaries if _GUID.fullmatch(canary)}
         self._others = sorted(cases.canaries.keys() - self._guids)
+        self._lengths = sorted({question.length for question in cases.questions})
 
     def read(self, piece: str) -> None:
         """Searches the next piece of the text, which ends between two words."""
@@ -155,23 +143,23 @@ class TextSearch:
         plain = unescape(text).casefold()
         self._search_canaries(plain)
         piece = _TextPiece(plain, _WORD.findall(plain), self._line)
-        for length in self._cases.lengths():
+        for length in self._lengths:
             runs = _runs(piece.words, length)
-            hits = self._cases.known_runs(runs)
+            hits = self._cases.owners.keys() & set(runs)
             for at, run in enumerate(runs) if hits else ():
-                if run in hits:
-                    for place in self._cases.owners(run, length):
-                        self._add_match(place, run, piece, at, length)
+                for place in self._cases.owners[run] if run in hits else ():
+                    if self._cases.questions[place].length == length:
+                        self._add_match(place, run, piece, at)
 
-    def _add_match(self, place: int, run: int, piece: _TextPiece, at: int, length: int) -> None:
+    def _add_match(self, place: int, run: int, piece: _TextPiece, at: int) -> None:
         match = self._matches.get(place)
         if match is None:
             match = self._matches[place] = _Match(piece.get_line(at))
         match.runs.add(run)
-        _, answer, _ = self._cases.question(place)
-        if answer and not match.has_answer:
-            behind = piece.words[at + length : at + length + _ANSWER_WINDOW]
-            match.has_answer = f" {answer} " in f" {' '.join(behind)} "
+        question = self._cases.questions[place]
+        if question.answer and not match.has_answer:
+            behind = piece.words[at + question.length : at + question.length + _ANSWER_WINDOW]
+            match.has_answer = f" {question.answer} " in f" {' '.join(behind)} "
 
     def _search_canaries(self, plain: str) -> None:
         if self._guids:
@@ -186,11 +174,11 @@ class TextSearch:
     def finish(self) -> Iterator[tuple[Finding, CaseLocation]]:
         """Yields the findings in the whole text, each with its case."""
         for place in sorted(self._matches):
-            match = self._matches[place]
-            spot, answer, count = self._cases.question(place)
-            share = len(match.runs) / count
+            match, question = self._matches[place], self._cases.questions[place]
+            spot = question.spot
+            share = len(match.runs) / len(question.runs)
             if share >= MIN_SHARE:
-                with_answer = ", and its expected answer behind it" if answer and match.has_answer else ""
+                with_answer = ", and its expected answer behind it" if match.has_answer else ""
                 message = (
                     f"Test {quote_text(spot.case)} stands in {self._path}, line {match.line}: {share:.0%} "
                     f"of the words of its question are there{with_answer}. Whoever has read that text knows "

@@ -18,21 +18,15 @@ from proctor.lint.findings import (
     PassesAssertion,
     case_label,
     counting_assertions,
+    expected_texts,
+    get_traits,
     quote_text,
     text_param,
-    texts_param,
 )
 from proctor.model import Assertion, Case
 
-_TEXT_GRADERS: Final = frozenset(
-    (
-        *("exact", "contains", "contains_any", "contains_all", "starts_with", "ends_with", "required_words"),
-        *("forbidden_words", "regex", "length", "is_json", "json_schema", "json_keys", "json_array"),
-        *("number", "numeric_equal", "numeric_match", "abstention", "refusal"),
-    )
-)
-"""Graders that read only the answer's text."""
-_UNITS: Final = ("words", "sentences", "characters", "bullets")
+_UNITS: Final = {"length": ("words", "sentences", "characters", "bullets"), "json_array": ("items",)}
+"""What has limits, by grader."""
 _MAX_ASSERTIONS: Final = 40
 """At most this many assertions of a case are compared with each other."""
 
@@ -41,7 +35,9 @@ def find_contradictions(case: Case, passes: PassesAssertion) -> Iterator[Finding
     """Yields a finding for each pair of assertions that no answer can pass together."""
     if len(case.assertions) < 2 and case.assertions[:1] and case.assertions[0].grader != "composite":
         return
-    assertions = (assertion for assertion in counting_assertions(case) if assertion.grader in _TEXT_GRADERS)
+    assertions = (
+        assertion for assertion in counting_assertions(case) if get_traits(assertion).reads == "text"
+    )
     for first, second in combinations(islice(assertions, _MAX_ASSERTIONS), 2):
         why = _conflict(first, second, passes)
         if why is not None:
@@ -130,16 +126,8 @@ def _needed_is_forbidden(first: Assertion, second: Assertion, passes: PassesAsse
 
 def _needed_texts(assertion: Assertion) -> tuple[str, ...]:
     """Returns texts that every passing answer contains."""
-    if assertion.grader in ("contains", "starts_with", "ends_with"):
-        value = text_param(assertion, "value")
-        return () if value is None else (value,)
-    if assertion.grader == "contains_all":
-        return texts_param(assertion, "values")
-    if assertion.grader == "required_words":
-        return texts_param(assertion, "words")
-    if assertion.grader == "contains_any" and len(texts_param(assertion, "values")) == 1:
-        return texts_param(assertion, "values")
-    return ()
+    traits, texts = get_traits(assertion), expected_texts(assertion)
+    return texts if traits.contained and (traits.all or len(texts) == 1) else ()
 
 
 def _contexts(assertion: Assertion) -> tuple[str, ...]:
@@ -167,17 +155,14 @@ def _needed_is_too_long(first: Assertion, second: Assertion) -> str | None:
 
 def _limits_cross(first: Assertion, second: Assertion) -> str | None:
     """Compares limits of two assertions that leave no possible count."""
-    if {first.grader, second.grader} == {"length"} and not first.negated and not second.negated:
-        for unit in _UNITS:
-            minimum = max(_decimal_param(assertion, f"min_{unit}", "0") for assertion in (first, second))
-            maximum = min(_decimal_param(assertion, f"max_{unit}", "inf") for assertion in (first, second))
-            if minimum > maximum:
-                return f"`length` with at least {minimum:g} and `length` with at most {maximum:g} {unit}"
-    if {first.grader, second.grader} == {"json_array"} and not first.negated and not second.negated:
-        minimum = max(_decimal_param(assertion, "min_items", "0") for assertion in (first, second))
-        maximum = min(_decimal_param(assertion, "max_items", "inf") for assertion in (first, second))
+    grader = first.grader
+    if grader != second.grader or first.negated or second.negated:
+        return None
+    for unit in _UNITS.get(grader, ()):
+        minimum = max(_decimal_param(assertion, f"min_{unit}", "0") for assertion in (first, second))
+        maximum = min(_decimal_param(assertion, f"max_{unit}", "inf") for assertion in (first, second))
         if minimum > maximum:
-            return f"`json_array` with at least {minimum:g} and `json_array` with at most {maximum:g} items"
+            return f"`{grader}` with at least {minimum:g} and `{grader}` with at most {maximum:g} {unit}"
     return None
 
 

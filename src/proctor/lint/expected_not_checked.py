@@ -11,11 +11,12 @@ from proctor.lint.findings import (
     PassesAssertion,
     case_label,
     counting_assertions,
+    expected_texts,
+    get_traits,
     quote_text,
     text_param,
-    texts_param,
 )
-from proctor.model import Assertion, Case
+from proctor.model import Case
 
 _JUDGE_PARAMS: Final = {
     "llm_judge": "prompt",
@@ -77,7 +78,8 @@ def _empty_finding(case: Case, what: str, field: str) -> Finding:
 def find_json_expected(case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
     """`json-expected`: JSON that is compared as text."""
     for assertion in counting_assertions(case):
-        for value in () if assertion.negated else _literal_texts(assertion):
+        is_literal = get_traits(assertion).literal and not assertion.negated
+        for value in expected_texts(assertion) if is_literal else ():
             if looks_like_json(value):
                 message = (
                     f"{case_label(case)}: expected looks like JSON - consider scorer='json_schema'. "
@@ -86,15 +88,6 @@ def find_json_expected(case: Case, passes: PassesAssertion) -> Iterator[Finding]
                 )
                 yield Finding("json-expected", message, "expected")
                 return
-
-
-def _literal_texts(assertion: Assertion) -> tuple[str, ...]:
-    if assertion.grader in ("exact", "contains"):
-        value = text_param(assertion, "value")
-        return () if value is None else (value,)
-    if assertion.grader in ("contains_any", "contains_all"):
-        return texts_param(assertion, "values")
-    return ()
 
 
 def looks_like_json(text: str) -> bool:

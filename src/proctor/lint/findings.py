@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct, ValidationError, convert
 
@@ -13,6 +13,48 @@ PassesAssertion = Callable[[Assertion, str], bool | None]
 """Returns whether an answer passes an assertion; None if that needs a call."""
 
 _MAX_QUOTE_LENGTH: Final = 60
+
+
+class GraderTraits(Struct, frozen=True):
+    """What the rules know about a grader."""
+
+    reads: Literal["text", "more", "other"] = "more"
+    """What it grades: the answer's text alone, the text and more such as the case, or something else."""
+    param: str = ""
+    """The parameter with the text, or the texts, that it looks for."""
+    all: bool = False
+    """Whether an answer needs all of these texts."""
+    contained: bool = False
+    """Whether a passing answer contains the text, or one of the texts."""
+    literal: bool = False
+    """Whether it compares letter by letter."""
+
+
+_UNKNOWN: Final = GraderTraits()
+_TEXT: Final = GraderTraits("text")
+_OTHER: Final = GraderTraits("other")
+GRADER_TRAITS: Final = {
+    "exact": GraderTraits("text", "value", literal=True),
+    "contains": GraderTraits("text", "value", contained=True, literal=True),
+    "contains_any": GraderTraits("text", "values", contained=True, literal=True),
+    "contains_all": GraderTraits("text", "values", all=True, contained=True, literal=True),
+    "starts_with": GraderTraits("text", "value", contained=True),
+    "ends_with": GraderTraits("text", "value", contained=True),
+    "required_words": GraderTraits("text", "words", all=True, contained=True),
+    **dict.fromkeys(("numeric_equal", "numeric_match"), GraderTraits("text", "value")),
+    **dict.fromkeys(("forbidden_words", "regex", "length", "number", "abstention", "refusal"), _TEXT),
+    **dict.fromkeys(("is_json", "json_schema", "json_keys", "json_array"), _TEXT),
+    "semantic_similarity": GraderTraits(param="value"),
+    "consistency": GraderTraits(param="expected"),
+    **dict.fromkeys(("latency", "cost", "token_usage", "execution_metrics"), _OTHER),
+    **dict.fromkeys(("tool_trajectory", "skill_trigger", "program"), _OTHER),
+}
+"""The graders of which the rules know something."""
+
+
+def get_traits(assertion: Assertion) -> GraderTraits:
+    """Returns what the rules know about the grader of an assertion."""
+    return GRADER_TRAITS.get(assertion.grader, _UNKNOWN)
 
 
 class Finding(Struct, frozen=True, gc=False):
@@ -65,6 +107,14 @@ def _members(assertion: Assertion) -> Iterator[Assertion]:
             yield convert(member["assertion"], Assertion)
         except (ValidationError, KeyError, TypeError):  # reported already, where the composite was checked
             continue
+
+
+def expected_texts(assertion: Assertion) -> tuple[str, ...]:
+    """Returns the texts that an assertion looks for, as far as the rules know them."""
+    value = assertion.params.get(get_traits(assertion).param)
+    if isinstance(value, list | tuple):
+        return tuple(text for text in value if isinstance(text, str))
+    return (value,) if isinstance(value, str) else ()
 
 
 def text_param(assertion: Assertion, name: str) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from time import thread_time
 from typing import Any, Final
 
@@ -67,6 +68,7 @@ CaseRule = Callable[[Case, PassesAssertion], Iterator[Finding]]
 """A rule that needs only one case."""
 
 _RULES: Final[tuple[CaseRule, ...]] = (
+    lambda case, _passes: find_unknown_codes(case, CODES),
     find_judges_without_rubric,
     find_empty_expected,
     find_json_expected,
@@ -95,6 +97,31 @@ def check_codes(codes: Collection[str]) -> None:
             raise UsageError(f"There is no rule {code!r} to ignore. {suggestion(code, list(CODES))}")
 
 
+class _FindingLog:
+    """Collects the findings of one suite, without those that are ignored or that a case silences."""
+
+    def __init__(self, path: str, ignored: Collection[str]) -> None:
+        self._path = path
+        self._ignored = frozenset(ignored)
+        self._silenced_codes: dict[str, frozenset[str]] = {}
+        self.problems: list[Problem] = []
+
+    def locate(self, case_at_line: CaseAtLine) -> CaseLocation:
+        """Returns the location of a case, and notes what it silences."""
+        case = case_at_line.case
+        if "lint" in case.metadata:
+            self._silenced_codes[case.id] = silenced_codes(case)
+        return CaseLocation(case.id, case_at_line.path or self._path, case_at_line.line)
+
+    def report(self, finding: Finding, *spots: CaseLocation) -> None:
+        """Reports a finding for the first of these cases, unless any of them silences it."""
+        codes = (finding.code, IGNORE_ALL)
+        if finding.code not in self._ignored and all(
+            self._silenced_codes.get(spot.case, frozenset()).isdisjoint(codes) for spot in spots
+        ):
+            self.problems.append(make_problem(finding, spots[0]))
+
+
 class Linter:
     """Lints the cases of one suite, as a stream."""
 
@@ -106,12 +133,8 @@ class Linter:
             graders: grader classes by name.
             ignored: codes that are not reported.
         """
-        self._path = path
         self._graders = graders
-        self._ignored = frozenset(ignored)
-        self._silenced_codes: dict[str, frozenset[str]] = {}
-        self._problems: list[Problem] = []
-        self._count = 0
+        self._log = _FindingLog(path, ignored)
         self._ids = CaseIdRule()
         self._duplicates = DuplicateRule()
         self._always_passing = AlwaysPassingRule(self._grade_text)
@@ -124,22 +147,18 @@ class Linter:
     def add(self, case_at_line: CaseAtLine) -> None:
         """Adds the next case, which must have no error."""
         case = case_at_line.case
-        spot = CaseLocation(case.id, case_at_line.path or self._path, case_at_line.line)
+        spot = self._log.locate(case_at_line)
         self.files.setdefault(spot.path)
-        self._count += 1
-        if "lint" in case.metadata:
-            self._silenced_codes[case.id] = silenced_codes(case)
-            for finding in find_unknown_codes(case, CODES):
-                self._report(finding, spot)
         codes: set[str] = set()
         for rule in self._rules:
             for finding in rule(case, self._passes):
                 codes.add(finding.code)
-                self._report(finding, spot)
-        for finding in self._always_passing.add(case, spot, codes):
-            self._report(finding, spot)
-        for finding in self._ids.add(spot, named=case_at_line.has_own_id):
-            self._report(finding, spot)
+                self._log.report(finding, spot)
+        for finding in chain(
+            self._always_passing.add(case, spot, codes),
+            self._ids.add(spot, named=case_at_line.has_own_id),
+        ):
+            self._log.report(finding, spot)
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
 
     def finish(self, suite: Suite) -> list[Problem]:
@@ -149,21 +168,12 @@ class Linter:
             suite: the suite's header.
         """
         for finding, spot in self._always_passing.finish(suite.pass_rule):
-            self._report(finding, spot)
+            self._log.report(finding, spot)
         for finding, spot, other in self._duplicates.finish():
-            self._report(finding, spot, other)
+            self._log.report(finding, spot, other)
         for finding, spot in self._ids.finish():
-            self._report(finding, spot)
-        return in_file_order(self._problems, self.files)
-
-    def _report(self, finding: Finding, *spots: CaseLocation) -> None:
-        """Reports a finding for the first of these cases, unless any of them silences it."""
-        if finding.code in self._ignored:
-            return
-        for spot in spots:
-            if not self._silenced_codes.get(spot.case, frozenset()).isdisjoint((finding.code, IGNORE_ALL)):
-                return
-        self._problems.append(make_problem(finding, spots[0]))
+            self._log.report(finding, spot)
+        return in_file_order(self._log.problems, self.files)
 
     # --- grading -------------------------------------------------------------------------------------------
 
@@ -234,18 +244,13 @@ class ContaminationSearch:
 
     def __init__(self, path: str, ignored: Collection[str] = ()) -> None:
         """Takes the same arguments as `Linter`."""
-        self._path = path
-        self._ignored = frozenset(ignored)
-        self._silenced_codes: dict[str, frozenset[str]] = {}
+        self._log = _FindingLog(path, ignored)
         self._cases = QuestionIndex()
         self._is_closed = False
 
     def add(self, case_at_line: CaseAtLine) -> None:
         """Adds the next case."""
-        case = case_at_line.case
-        if "lint" in case.metadata:
-            self._silenced_codes[case.id] = silenced_codes(case)
-        self._cases.add(case, CaseLocation(case.id, case_at_line.path or self._path, case_at_line.line))
+        self._cases.add(case_at_line.case, self._log.locate(case_at_line))
 
     def search(self, path: str, pieces: Iterator[str]) -> list[Problem]:
         """Returns a problem for each case that is found in a text.
@@ -260,12 +265,10 @@ class ContaminationSearch:
         search = TextSearch(self._cases, path)
         for piece in pieces:
             search.read(piece)
-        problems = []
+        self._log.problems = []
         for finding, spot in search.finish():
-            ignored = self._ignored | self._silenced_codes.get(spot.case, frozenset())
-            if ignored.isdisjoint((finding.code, IGNORE_ALL)):
-                problems.append(make_problem(finding, spot))
-        return problems
+            self._log.report(finding, spot)
+        return self._log.problems
 
 
 def make_problem(finding: Finding, spot: CaseLocation) -> Problem:

@@ -50,6 +50,17 @@ def parse_regex(pattern: str, flags: str = "") -> tuple[Any, ...]:
         return ()
 
 
+def _parts(kind: Any, argument: Any) -> list[RegexItems]:
+    """Returns the sequences of which an item matches one: those of a choice, of a group or of a repeat."""
+    if kind is _PARSER.BRANCH:
+        return [list(branch) for branch in argument[1]]
+    if kind in _REPEATS:
+        return [list(argument[2])]
+    if kind is _PARSER.SUBPATTERN:
+        return [list(argument[3])]
+    return [list(argument)] if kind is _PARSER.ATOMIC_GROUP else []
+
+
 # --- spelled-out texts -------------------------------------------------------------------------------------
 
 
@@ -73,20 +84,14 @@ def _literal_texts(items: RegexItems) -> tuple[str, ...] | None:
         more: tuple[str, ...] | None = ("",)
         if kind is _PARSER.LITERAL:
             more = (chr(argument),)
-        elif kind is _PARSER.SUBPATTERN:
-            more = _literal_texts(list(argument[3]))
-        elif kind is _PARSER.BRANCH:
-            branches = [_literal_texts(list(branch)) for branch in argument[1]]
-            more = (
-                None
-                if None in branches
-                else tuple(text for branch_text in branches for text in branch_text or ())
-            )
+        elif kind in (_PARSER.SUBPATTERN, _PARSER.BRANCH):
+            choices = [_literal_texts(part) for part in _parts(kind, argument)]
+            more = None if None in choices else tuple(text for texts in choices for text in texts or ())
         elif kind is not _PARSER.AT and not _is_space(kind, argument):
             more = None
         if more is None or len(texts) * len(more) > 20:
             return None
-        texts = [text + branch_text for text in texts for branch_text in more]
+        texts = [text + literal for text in texts for literal in more]
     return tuple(texts)
 
 
@@ -180,25 +185,15 @@ def _flatten(items: RegexItems) -> Iterator[Any]:
 
 def _inner_items(kind: Any, argument: Any) -> list[RegexItems]:
     """Returns the sequences inside an item, without those that the search never backtracks into."""
-    if kind in _GREEDY:
-        return [list(argument[2])]
-    if kind is _PARSER.SUBPATTERN:
-        return [list(argument[3])]
-    if kind is _PARSER.BRANCH:
-        return [list(branch) for branch in argument[1]]
-    return [list(argument[1])] if kind in _LOOKAROUNDS else []
+    if kind in _LOOKAROUNDS:
+        return [list(argument[1])]
+    return [] if kind in (_PARSER.POSSESSIVE_REPEAT, _PARSER.ATOMIC_GROUP) else _parts(kind, argument)
 
 
 def _may_be_empty(kind: Any, argument: Any) -> bool:
-    if kind in _REPEATS:
-        return argument[0] == 0 or all(_may_be_empty(*item) for item in argument[2])
-    if kind is _PARSER.SUBPATTERN:
-        return all(_may_be_empty(*item) for item in argument[3])
-    if kind is _PARSER.ATOMIC_GROUP:
-        return all(_may_be_empty(*item) for item in argument)
-    if kind is _PARSER.BRANCH:
-        return any(all(_may_be_empty(*item) for item in branch) for branch in argument[1])
-    return kind is _PARSER.AT or kind in _LOOKAROUNDS
+    if kind is _PARSER.AT or kind in _LOOKAROUNDS or (kind in _REPEATS and argument[0] == 0):
+        return True
+    return any(all(_may_be_empty(*item) for item in part) for part in _parts(kind, argument))
 
 
 # --- texts that are slow to search -------------------------------------------------------------------------
@@ -264,14 +259,9 @@ def _sample(items: RegexItems) -> str:
 
 
 def _item_sample(kind: Any, argument: Any) -> str:
-    if kind in _REPEATS:
-        return _sample(list(argument[2])) * min(int(argument[0]), _UNBOUNDED)
-    if kind is _PARSER.SUBPATTERN:
-        return _sample(list(argument[3]))
-    if kind is _PARSER.ATOMIC_GROUP:
-        return _sample(list(argument))
-    if kind is _PARSER.BRANCH:
-        return _sample(list(argument[1][0]))
+    parts = _parts(kind, argument)
+    if parts:
+        return _sample(parts[0]) * (min(int(argument[0]), _UNBOUNDED) if kind in _REPEATS else 1)
     if kind is _PARSER.LITERAL:
         return chr(argument)
     letters = _letters([(kind, argument)])
@@ -285,21 +275,13 @@ def _letters(items: Any) -> frozenset[str]:
     """Returns the letters of the small alphabet that any of the items can match."""
     letters: frozenset[str] = frozenset()
     for kind, argument in items:
-        if kind in _REPEATS:
-            letters |= _letters(argument[2])
-        elif kind is _PARSER.ATOMIC_GROUP:
-            letters |= _letters(argument)
-        elif kind is _PARSER.SUBPATTERN:
-            letters |= _letters(argument[3])
-        elif kind is _PARSER.BRANCH:
-            letters = letters.union(*(_letters(branch) for branch in argument[1]))
-        elif kind is not _PARSER.AT and kind not in _LOOKAROUNDS:
-            letters |= _item_letters(kind, argument)
+        parts = _parts(kind, argument)
+        letters = letters.union(*map(_letters, parts)) if parts else letters | _item_letters(kind, argument)
     return letters
 
 
 def _item_letters(kind: Any, argument: Any) -> frozenset[str]:
-    """Returns the letters that one item matches; none for a reference to a group."""
+    """Returns the letters that one item matches; none for a place or a reference to a group."""
     if kind is _PARSER.LITERAL:
         return frozenset(chr(argument) if argument < 128 else "é")
     if kind is _PARSER.NOT_LITERAL:

@@ -172,13 +172,11 @@ def _write_float(value: float) -> str:
 
 
 def _write_int(value: int) -> str:
-    return str(value) if -_EXACT_LIMIT < value < _EXACT_LIMIT else _write_number_object(_digits(value))
-
-
-def _digits(value: int) -> str:
+    if -_EXACT_LIMIT < value < _EXACT_LIMIT:
+        return str(value)
     if abs(value) >= 10**_MAX_DIGITS:
         raise ValueError(f"a number has more than {_MAX_DIGITS} digits")
-    return str(value)
+    return _write_number_object(str(value))
 
 
 def _write_number_object(text: str) -> str:

@@ -247,10 +247,7 @@ def _add_hidden(
 
 
 def _counts(claim: Claim) -> Counts:
-    counts = Counts()
-    for name in Counts.__slots__:
-        setattr(counts, name, getattr(claim, name))
-    return counts
+    return Counts(*[getattr(claim, name) for name in Counts.__struct_fields__])
 
 
 def _require_same_names(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) -> None:

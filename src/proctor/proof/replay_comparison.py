@@ -101,7 +101,9 @@ def compare_replay(before: Iterable[AnswerSummary], after: Iterable[AnswerSummar
     cases, total = set[str](), 0
     for trial in before:
         total += 1
-        again = new_trials.get((trial.case_id, trial.repeat)) or _missing_trial(trial)
+        again = new_trials.get((trial.case_id, trial.repeat))
+        if again is None:  # it was not replayed
+            again = AnswerSummary(trial.case_id, trial.repeat, trial.split, Verdict.ERROR, None)
         then.add(trial.verdict, first=trial.repeat == 0)
         now.add(again.verdict, first=trial.repeat == 0)
         part = _classify(trial, again)
@@ -143,8 +145,3 @@ def _classify(before: AnswerSummary, after: AnswerSummary) -> str:
     if before.verdict is not after.verdict:
         return "now_passing" if after.verdict is Verdict.PASS else "now_failing"
     return "identical" if before.answer == after.answer else "same_verdict"
-
-
-def _missing_trial(trial: AnswerSummary) -> AnswerSummary:
-    """Returns the summary of a trial that was not replayed."""
-    return AnswerSummary(trial.case_id, trial.repeat, trial.split, Verdict.ERROR, None)

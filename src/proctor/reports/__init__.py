@@ -1,8 +1,9 @@
 """Renders runs, comparisons, drift and certificates as text. `REPORTS` maps file endings to renderers.
 
-In: records and rows, never a store. Out: chunks of text. `runs/` has a module for each format of a run,
-`comparison/`, `drift/` and `certificates/` the others; `formatting.py` writes numbers for all of them.
-Start reading with `runs/serialize.py`, which has the rows that formats share.
+In: records and rows, never a store. Out: chunks of text. What people read is a document: a report yields
+blocks, and `document.py` writes them for a terminal, as Markdown or as HTML. `runs/` has a module for each
+format of a run, `comparison/`, `drift/` and `certificates/` the others; `formatting.py` writes numbers for
+all of them. Start reading with `document.py`, and `runs/serialize.py`, which has the rows of data formats.
 """
 
 from collections.abc import Callable, Iterator, Sequence

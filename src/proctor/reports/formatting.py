@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,10 @@ AXIS_WIDTH = 26
 """Width of the axis from 0 to 100 %, in columns."""
 AXIS_HEAD = f"0%{'95% interval':^{AXIS_WIDTH - 6}}100%"
 """The heading of such an axis."""
+_HALF_WIDTH = 12
+"""Width of the axis of a difference on each side of zero, in columns."""
+_AXIS_LIMITS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+"""The possible limits of such an axis, on either side of zero."""
 
 
 def format_utc(moment: datetime) -> str:
@@ -62,9 +67,38 @@ def draw_interval(share: float | None, bounds: tuple[float, float] | None) -> st
     return "".join(axis)
 
 
-def percentage_points(difference: float) -> str:
-    """Formats a difference of two fractions in percentage points, with its sign: `+12.5pp`."""
-    return f"{difference * 100:+.1f}pp"
+def percentage_points(difference: float | None) -> str:
+    """Formats a difference of two fractions in percentage points: `+12.5pp`; a dash for None."""
+    return NONE if difference is None else f"{difference * 100:+.1f}pp"
+
+
+def difference_interval(bounds: tuple[float, float] | None) -> str:
+    """Formats an interval of a difference in percentage points: `+2.1 to +18.0pp`; a dash for None."""
+    return NONE if bounds is None else f"{bounds[0] * 100:+.1f} to {percentage_points(bounds[1])}"
+
+
+def axis_limit(differences: Iterable[Any]) -> float:
+    """Returns the limit of an axis around zero that fits differences, each with its `value` and `ci95`."""
+    ends = (end for each in differences for end in (each.value or 0.0, *(each.ci95 or ())))
+    farthest = max(map(abs, ends), default=0.0)
+    return next((limit for limit in _AXIS_LIMITS if farthest <= limit), 1.0)
+
+
+def difference_axis_head(limit: float) -> str:
+    """Returns the heading of an axis around zero."""
+    end = f"{limit * 100:.0f}pp"
+    return f"-{end}{'0':^{2 * _HALF_WIDTH - 2 * len(end) - 1}}+{end}"
+
+
+def draw_difference(value: float | None, bounds: tuple[float, float] | None, limit: float) -> str:
+    """Draws a dot for a difference on a band for its interval, around zero; blank if either is None."""
+    if value is None or bounds is None:
+        return " " * (2 * _HALF_WIDTH + 1)
+    low, at, high = (_HALF_WIDTH + round(end / limit * _HALF_WIDTH) for end in (bounds[0], value, bounds[1]))
+    axis = ["━" if low <= column <= high else "·" for column in range(2 * _HALF_WIDTH + 1)]
+    axis[_HALF_WIDTH] = "┼" if low <= _HALF_WIDTH <= high else "│"
+    axis[at] = "●"
+    return "".join(axis)
 
 
 def p_value(p: float | None) -> str:

@@ -6,7 +6,7 @@ Templates come only from the package.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,13 +14,11 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from msgspec import to_builtins
 
 from proctor.reports import formatting
+from proctor.reports.document import format_cell
 from proctor.reports.evidence import first_span_index, mark_evidence
 from proctor.reports.runs.serialize import failed_gates_text
 from proctor.safe_text import escape_invisible, one_line, truncate
 from proctor.verdicts import Counts
-
-_AXIS_LIMITS = (0.05, 0.1, 0.25, 0.5, 1.0)
-"""The possible limits of the axis of a difference, on either side of zero."""
 
 
 def make_environment(*more_loaders: BaseLoader) -> Environment:
@@ -49,8 +47,10 @@ def make_environment(*more_loaders: BaseLoader) -> Environment:
         "bounds": _bounds,
         "cost": formatting.cost,
         "ms": formatting.milliseconds,
-        "points": _points,
+        "points": formatting.percentage_points,
         "p_value": formatting.p_value,
+        "axis_limit": formatting.axis_limit,
+        "cell_text": format_cell,
         "one_line": one_line,
         "cut": truncate,
         "number": _number,
@@ -64,7 +64,7 @@ def make_environment(*more_loaders: BaseLoader) -> Environment:
         "capitalize_first": _capitalize,
         "in_terminal": str,  # the web replaces it where the store has another name
     }
-    templates.globals["reach_of"] = axis_limit
+    templates.globals["run_address"] = lambda _run_id: ""  # the web has pages of runs
     return templates
 
 
@@ -73,25 +73,12 @@ def _finalize(value: Any) -> Any:
     return escape_invisible(value) if type(value) is str else value
 
 
-def axis_limit(ends: Sequence[float | None]) -> float:
-    """Returns the limit of an axis around zero that fits all of these differences."""
-    farthest = max((abs(end) for end in ends if end is not None), default=0.0)
-    return next((reach for reach in _AXIS_LIMITS if farthest <= reach), 1.0)
-
-
 def _bounds(counts: Any) -> tuple[float, float] | None:
     """Returns the interval of a pass rate; of a `counts_row`, whose interval is rounded, it is recomputed."""
     if not isinstance(counts, Mapping) or "errors" not in counts:
         bounds: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
         return bounds
-    exact = Counts()
-    for name in exact.__slots__:
-        setattr(exact, name, counts[name])
-    return exact.ci95
-
-
-def _points(value: float | None) -> str:
-    return formatting.NONE if value is None else formatting.percentage_points(value)
+    return Counts(*[counts[name] for name in Counts.__struct_fields__]).ci95
 
 
 def _number(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Renders the replay of a bundle's prompts as text, JSON and Markdown. Pure."""
+"""The replay of a bundle's prompts, as a document and plain data. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.plurals import join_names
-from proctor.proof.replay_comparison import AnswerSummary, ReplayComparison, ReplayShare
-from proctor.reports.formatting import AXIS_HEAD, NONE, draw_interval, interval, percent, round_interval
+from proctor.proof.replay_comparison import ReplayComparison, ReplayShare
+from proctor.reports.document import Block, Code, Column, Facts, Heading, Paragraph, Rate, Table
+from proctor.reports.formatting import interval, percent, round_interval
 from proctor.reports.runs.serialize import counts_row
-from proctor.safe_text import markdown_code, markdown_text, one_line
 from proctor.verdicts import Counts
 
-_MAX_NAMES = 20
-"""At most this many names are listed in a line."""
 _PARTS = (("identical", "identical"), ("same verdict", "same_verdict"), ("changed", "changed"))
 _LISTS = (
     ("Now failing", "now_failing"),
@@ -47,32 +45,37 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
     comparison: ReplayComparison
 
 
-def render_text(replay: ReplayReport) -> Iterator[str]:
-    """Yields the lines that a terminal shows."""
+def document_for(replay: ReplayReport, max_names: int | None = None) -> Iterator[Block]:
+    """Yields the shares of trials that came out the same, both pass rates, and the trials that changed.
+
+    Args:
+        replay: the bundle and the run that repeated its prompts.
+        max_names: at most this many trials are named in a sentence; None for all.
+    """
     comparison = replay.comparison
-    yield one_line(f"{replay.suite}: {replay.target} then, {replay.replay_target} now")
-    yield one_line(f"Bundle of run {replay.run}: {replay.signature}")
-    yield from replay.notes
-    yield ""
-    yield f"{'':<14}{'trials':>7}  {'share':>6}  {AXIS_HEAD}"
-    for title, name in _PARTS:
-        part: ReplayShare = getattr(comparison, name)
-        yield (
-            f"{title:<14}{part.count:>7,}  {percent(part.share):>6}  {draw_interval(part.share, part.ci95)}  "
-            f"{interval(part.ci95)}"
-        )
-    for title, name in (("not measured", "not_measured"), ("not before", "not_measured_before")):
-        count = len(getattr(comparison, name))
-        if count:
-            yield f"{title:<14}{count:>7,}  {NONE:>6}"
-    yield ""
-    for title, counts in (("Passed then", comparison.then), ("Passed now", comparison.now)):
-        yield f"{title:<12} {_pass_rate_text(counts)}"
+    yield Heading(f"{replay.suite}: {replay.target} then, {replay.replay_target} now")
+    yield Paragraph(("Bundle of run ", Code(replay.run), f": {replay.signature}"))
+    yield from map(Paragraph, replay.notes)
+    shares = [(title, getattr(comparison, name)) for title, name in _PARTS]
+    missing = (("not measured", comparison.not_measured), ("not before", comparison.not_measured_before))
+    yield Table(
+        columns=(Column(width=12), Column("trials", "count", 7), Column("share", "rate")),
+        rows=[
+            *((title, part.count, Rate(part.share, part.ci95)) for title, part in shares),
+            *((title, len(trials), Rate(None, None)) for title, trials in missing if trials),
+        ],
+    )
+    yield Facts(
+        [
+            ("Passed then", _pass_rate_text(comparison.then)),
+            ("Passed now", _pass_rate_text(comparison.now)),
+        ]
+    )
     for title, name in _LISTS:
-        trials: tuple[AnswerSummary, ...] = getattr(comparison, name)
-        if trials:
-            yield one_line(f"{title}: {join_names([trial.name for trial in trials], _MAX_NAMES)}")
-    yield f"Run {replay.replay_run}"
+        names = [trial.name for trial in getattr(comparison, name)]
+        if names:
+            yield Paragraph(f"{title}: {join_names(names, max_names or len(names))}")
+    yield Paragraph(("Run ", Code(replay.replay_run)))
 
 
 def to_dict(replay: ReplayReport) -> dict[str, Any]:
@@ -101,29 +104,6 @@ def to_dict(replay: ReplayReport) -> dict[str, Any]:
         },
         "exit_code": int(comparison.exit_code),
     }
-
-
-def render_markdown(replay: ReplayReport) -> Iterator[str]:
-    """Yields Markdown for a pull request or a notebook."""
-    comparison = replay.comparison
-    yield f"# {markdown_text(replay.suite)}, asked again\n\n"
-    yield f"Then {markdown_text(replay.target)}, now {markdown_text(replay.replay_target)}. "
-    yield f"Bundle of run {markdown_code(replay.run)}: {markdown_text(replay.signature)} "
-    yield f"Run of now: {markdown_code(replay.replay_run)}.\n\n"
-    for note in replay.notes:
-        yield f"{markdown_text(note)}\n\n"
-    yield "|  | Trials | Share | 95 % interval |\n|---|--:|--:|---|\n"
-    for title, name in _PARTS:
-        part: ReplayShare = getattr(comparison, name)
-        yield f"| {title} | {part.count} | {percent(part.share)} | {interval(part.ci95)} |\n"
-    yield f"| not measured | {len(comparison.not_measured)} | {NONE} | {NONE} |\n"
-    yield f"| not measured in the bundle | {len(comparison.not_measured_before)} | {NONE} | {NONE} |\n\n"
-    yield f"Passed then: {_pass_rate_text(comparison.then)}. Passed now: {_pass_rate_text(comparison.now)}.\n"
-    for title, name in _LISTS:
-        trials: tuple[AnswerSummary, ...] = getattr(comparison, name)
-        if trials:
-            yield f"\n## {title}\n\n"
-            yield from (f"* {markdown_text(trial.name)}\n" for trial in trials)
 
 
 def _pass_rate_text(counts: Counts) -> str:

@@ -14,9 +14,10 @@ from proctor.codec import judged_digest
 from proctor.invalid_cases import failure_kind
 from proctor.model import HoldoutAccess, Run, Suite
 from proctor.protocols import SavedSuite, StoredCase
+from proctor.reports.document import Block, Column, Paragraph, Table
 from proctor.reports.formatting import format_utc, to_json
 from proctor.reports.runs.serialize import question_text
-from proctor.safe_text import display_width, one_line, pad_to_width, truncate
+from proctor.safe_text import one_line, truncate
 from proctor.suite_diff import Diff, FieldChange
 
 _MAX_RUNS = 5
@@ -54,34 +55,36 @@ class SuiteDetail(Struct, frozen=True, kw_only=True):
 # --- lists -------------------------------------------------------------------------------------------------
 
 
-def render_list(versions: Sequence[VersionEntry]) -> Iterator[str]:
-    """Yields one line for each suite, with its current version and the number of versions."""
+def list_blocks(versions: Sequence[VersionEntry]) -> Iterator[Block]:
+    """Yields a row for each suite, with its current version and the number of versions."""
     names = {version.saved.suite.name: version for version in versions if version.saved.current}
     if not names:
-        yield "No suite is saved here."
-        return
-    wide = max(len("suite"), *(display_width(one_line(name)) for name in names))
-    yield f"{'suite':<{wide}}  current  versions   cases   runs  saved"
+        yield Paragraph("No suite is saved here.")
+    rows = []
     for name, version in names.items():
         every = [other for other in versions if other.saved.suite.name == name]
-        suite = version.saved.suite
-        yield (
-            f"{pad_to_width(one_line(name), wide)}  {suite.version or '':<7}  {len(every):>8,}  "
-            f"{suite.case_count:>6,}  {sum(other.runs for other in every):>5,}  "
-            f"{_minute(version.saved.saved_at)}"
-        )
+        suite, runs = version.saved.suite, sum(other.runs for other in every)
+        saved = _minute(version.saved.saved_at)
+        rows.append((name, suite.version or "", len(every), suite.case_count, runs, saved))
+    columns = (
+        *(Column("suite"), Column("current", width=7), Column("versions", "count", 8)),
+        *(Column("cases", "count", 6), Column("runs", "count", 5), Column("saved")),
+    )
+    yield Table(columns, rows)
 
 
-def render_history(versions: Sequence[VersionEntry]) -> Iterator[str]:
-    """Yields one line for each version of a suite."""
-    yield f"{'version':<7}  {'saved':<16}  {'cases':>6}  {'runs':>5}  digest"
+def history_table(versions: Sequence[VersionEntry]) -> Table:
+    """Returns a row for each version of a suite."""
+    rows = []
     for version in versions:
-        suite = version.saved.suite
-        current = "  current" if version.saved.current else ""
-        yield (
-            f"{suite.version or '':<7}  {_minute(version.saved.saved_at)}  {suite.case_count:>6,}  "
-            f"{version.runs:>5,}  {suite.digest[:19]}{current}"
-        )
+        suite, current = version.saved.suite, "current" if version.saved.current else ""
+        saved = _minute(version.saved.saved_at)
+        rows.append((suite.version or "", saved, suite.case_count, version.runs, suite.digest[:19], current))
+    columns = (
+        *(Column("version", width=7), Column("saved", width=16), Column("cases", "count", 6)),
+        *(Column("runs", "count", 5), Column("digest"), Column()),
+    )
+    return Table(columns, rows)
 
 
 def render_list_json(versions: Sequence[VersionEntry]) -> str:

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
 from proctor.protocols import AnswerCache, Store
 from proctor.store_protocol import Progress
-
-if TYPE_CHECKING:
-    from proctor.stores.catalogue.database import Catalogue
 
 DEFAULT_FOLDER = ".proctor"
 
@@ -134,9 +131,6 @@ class StoreLocation(Protocol):
 
     def trash(self) -> StoreLocation:
         """Returns the location of the store for deleted versions of suites, which may not exist yet."""
-
-    def open_catalogue(self) -> Catalogue:
-        """Opens the catalogue for lists and searches of this store's runs."""
 
     def open_answer_cache(self, notify: Callable[[str], None] = ...) -> AnswerCache:
         """Opens the cache of answers beside the store; see `Store.open_answer_cache`."""

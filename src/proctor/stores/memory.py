@@ -24,7 +24,6 @@ from msgspec import Struct
 
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
-from proctor.stores.catalogue.database import Catalogue
 from proctor.stores.location import DEFAULT_FOLDER, StoreFiles
 from proctor.stores.sqlite.connection import connect_to_memory
 from proctor.stores.sqlite.lock_wait import LockWait
@@ -46,8 +45,7 @@ class MemoryLocation:
     def __init__(self) -> None:
         """Creates nothing yet."""
         self.folder = Path(DEFAULT_FOLDER)
-        self._uri = _new_uri()
-        self._catalogue_uri = _new_uri()
+        self._uri = f"file:/proctor-{secrets.token_hex(8)}?vfs=memdb"
         self._locks = SharedLocks()
         self._answers: dict[bytes, _MemoryAnswer] = {}
         self._trash: MemoryLocation | None = None
@@ -79,20 +77,12 @@ class MemoryLocation:
             self._trash = MemoryLocation()
         return self._trash
 
-    def open_catalogue(self) -> Catalogue:
-        """A catalogue in memory."""
-        return Catalogue(ADDRESS, partial(connect_to_memory, self._catalogue_uri))
-
     def open_answer_cache(
         self,
         notify: Callable[[str], None] = lambda _message: None,  # noqa: ARG002
     ) -> AnswerCache:
         """The answers that this process has kept; `notify` is never called."""
         return _MemoryAnswerCache(self._answers)
-
-
-def _new_uri() -> str:
-    return f"file:/proctor-{secrets.token_hex(8)}?vfs=memdb"
 
 
 def memory_location(name: str = "") -> MemoryLocation:

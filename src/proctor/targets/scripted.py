@@ -107,14 +107,10 @@ def _parse_answers(value: Any, where: str) -> tuple[Output, ...]:
     values = value if isinstance(value, list) else [value]
     if not values:
         raise UsageError(f"{where} is an empty list. Give at least one answer.")
-    return tuple(_parse_answer(item, where) for item in values)
-
-
-def _parse_answer(value: Any, where: str) -> Output:
-    if isinstance(value, str):
-        return Output(text=value)
     try:
-        return msgspec.convert(value, Output)
+        return tuple(
+            Output(text=item) if isinstance(item, str) else msgspec.convert(item, Output) for item in values
+        )
     except msgspec.ValidationError as error:
         raise UsageError(
             f'{where} is neither a text nor an output such as {{"text": "4"}}: {error}.'

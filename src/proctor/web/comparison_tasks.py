@@ -14,7 +14,7 @@ from proctor.comparison.compare import Comparison, GroupBy, UnmeasuredOutcome, V
 from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.reports.comparison.text import ComparisonReport
+from proctor.reports.comparison.report import ComparisonReport
 from proctor.services.analysis import compare as comparing
 from proctor.web.project import Project
 from proctor.web.tasks import ProgressCallback, Task, TaskRunner

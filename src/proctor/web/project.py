@@ -17,8 +17,8 @@ from proctor.stores import DEFAULT_STORE, locate_store, move_address
 from proctor.web.browser_sessions import BrowserSessions
 
 if TYPE_CHECKING:
-    from proctor.services.runs.reading.catalogue_sync import CatalogueSync
-    from proctor.stores.catalogue.database import Catalogue
+    from proctor.services.runs.reading.run_summaries import SummaryReader
+    from proctor.services.runs.reading.trial_table import TrialFinder
 
 T = TypeVar("T")
 _NO_CONFIG = Config()
@@ -98,16 +98,18 @@ class Project:
         return value
 
     @property
-    def catalogue(self) -> Catalogue:
-        """The index of runs and trials for fast look-ups."""
-        return self.get_shared("catalogue", self.location.open_catalogue)
+    def trials(self) -> TrialFinder:
+        """Finds the trials of runs, with tables in memory."""
+        from proctor.services.runs.reading.trial_table import TrialFinder
+
+        return self.get_shared("trials", TrialFinder)
 
     @property
-    def cataloguer(self) -> CatalogueSync:
-        """Keeps the catalogue up to date."""
-        from proctor.services.runs.reading.catalogue_sync import CatalogueSync
+    def summaries(self) -> SummaryReader:
+        """Reads the numbers of runs."""
+        from proctor.services.runs.reading.run_summaries import SummaryReader
 
-        return self.get_shared("cataloguer", lambda: CatalogueSync(self.open_store, self.catalogue))
+        return self.get_shared("summaries", lambda: SummaryReader(self.open_store))
 
 
 def get_project(connection: HTTPConnection) -> Project:

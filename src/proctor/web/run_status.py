@@ -13,9 +13,9 @@ from proctor.errors import StoreError
 from proctor.model import Run
 from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.progress import RunSpeed, SpeedMeter, format_cost_so_far, opening_line
-from proctor.stores.catalogue.records import TrialFilter
+from proctor.services.runs.reading.run_summaries import RunSummary
+from proctor.services.runs.reading.trial_table import read_table_rows
 from proctor.web.project import Project
 from proctor.web.runs.processes import StartedRun, get_run_processes
 from proctor.web.templates_env import PageNotFound, get_templates
@@ -126,24 +126,22 @@ class RunPoller:
             if len(self._first_lines) >= _MAX_FIRST_LINES:
                 self._first_lines.clear()
             self._first_lines[run.id] = opening_line(store, run)
-        run_summary = self._project.cataloguer.refresh_in(store, run, _TIMEOUT_S)
+        run_summary = self._project.summaries.refresh_in(store, run, _TIMEOUT_S)
         return RunSnapshot(
             run_summary=run_summary,
             first_line=self._first_lines.get(run.id, ""),
             pace=self._pacing.measure(run_summary.done, run_summary.planned) if run_summary.alive else None,
             cost=format_cost_so_far(run_summary),
             stopping=run_summary.alive and get_run_processes(self._project).is_stopping(store, run),
-            first_error=self._find_first_error(run_summary),
+            first_error=self._find_first_error(store, run_summary),
         )
 
-    def _find_first_error(self, run_summary: RunSummary) -> str:
+    def _find_first_error(self, store: Store, run_summary: RunSummary) -> str:
         if run_summary.counts.errors and not self._first_error:
-            error_page = self._project.catalogue.page(
-                run_summary.run.id, TrialFilter(verdicts=("error",)), limit=_MAX_ERRORS_READ
-            )
-            self._first_error = next(
-                (line.why for line in error_page.lines if line.why and not line.sealed), ""
-            )
+            run = run_summary.run
+            places = store.trial_places(run.id, ("error",), limit=_MAX_ERRORS_READ)
+            rows = read_table_rows(store, run, places, revealed=False)
+            self._first_error = next((row.why for row in rows if row.why), "")
         return self._first_error
 
 

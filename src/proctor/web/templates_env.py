@@ -46,7 +46,7 @@ def get_templates(project: Project) -> Environment:
 
 def _templates(project: Project) -> Environment:
     jinja = make_environment(PackageLoader("proctor.web"))
-    jinja.globals.update(url=url, places=SECTIONS, proctor_version=__version__)
+    jinja.globals.update(url=url, places=SECTIONS, proctor_version=__version__, run_address="/runs/{}".format)
     jinja.filters["in_terminal"] = partial(_add_store_flags, project)
     return jinja
 

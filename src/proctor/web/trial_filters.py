@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from proctor.model import Verdict
-from proctor.stores.catalogue.records import TrialFilter
+from proctor.services.runs.reading.trial_table import TrialFilter
 from proctor.web.templates_env import url
 
 SORTS = ("position", "case", "verdict", "score", "latency", "cost")

@@ -55,16 +55,8 @@ async def diff_snapshots(
     folder = Path(await run_in_thread(mkdtemp, dir=scratch))
     try:
         headers = await run_in_thread(_write_sides, folder, changed, before, now, contents)
-        arguments = (
-            "diff",
-            "--no-index",
-            "--no-prefix",
-            "--no-color",
-            "--no-ext-diff",
-            "--no-textconv",
-            "-M",
-        )
-        diff = await git.run(*arguments, "a", "b", cwd=folder, accepted_codes=(0, 1))
+        options = ("--no-index", "--no-prefix", "--no-color", "--no-ext-diff", "--no-textconv", "-M")
+        diff = await git.run("diff", *options, "a", "b", cwd=folder, accepted_codes=(0, 1))
     finally:
         await run_in_thread(remove_tree, folder)
     return _truncate(_merge_sides(diff.decode("utf-8", "replace")) + "".join(headers)) or None

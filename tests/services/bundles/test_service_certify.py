@@ -25,7 +25,8 @@ from proctor.errors import BundleError, ExitCode, UsageError
 from proctor.model import Run, Selection, Settings
 from proctor.reports.certificates import run_certificate
 from proctor.reports.certificates.badge import render_badge
-from proctor.reports.certificates.run_certificate import RunCertificate, badge_message
+from proctor.reports.certificates.run_certificate import RunCertificate, badge_message, document_for
+from proctor.reports.document import render_terminal
 from proctor.services.bundles.attest import attest
 from proctor.services.bundles.certify import certify_bundle, new_bundle, record_certificate_access
 from proctor.services.bundles.verify import verify
@@ -236,7 +237,7 @@ async def test_a_bar_that_only_the_run_has_is_told_on_the_badge(
     (done,) = await make(plain, settings=Settings(threshold=0.1), explicit=frozenset({"threshold"}))
     certified = certify(store, done.run)
     assert badge_message(certified).endswith(" · threshold 0.1")
-    assert any("--threshold 0.1" in line for line in run_certificate.render_text(certified))
+    assert any("--threshold 0.1" in line for line in render_terminal(document_for(certified)))
 
 
 @pytest.mark.parametrize("part", ["dev", "holdout"])

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from proctor.model import Selection, Settings
-from proctor.services.runs.reading.catalogue_sync import CatalogueSync
 from proctor.services.runs.reading.progress import SpeedMeter, format_cost_so_far, opening_line
-from proctor.stores.catalogue.database import Catalogue
+from proctor.services.runs.reading.run_summaries import SummaryReader
 from proctor.stores.sqlite.store import SqliteStore
 
 Make = Callable[..., Awaitable[list[Any]]]
@@ -50,8 +49,7 @@ async def test_money_so_far_says_what_is_not_known(
     make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
 ) -> None:
     def looked(run: Any) -> Any:
-        cataloguer = CatalogueSync(lambda: nullcontext(store), Catalogue(f"{folder / 'kept.db'}-catalogue"))
-        return cataloguer.refresh_in(store, run)
+        return SummaryReader(lambda: nullcontext(store)).refresh_in(store, run)
 
     ten = suite(("a", "say", "say"))
     (free,) = await make(ten)

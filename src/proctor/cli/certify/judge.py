@@ -18,10 +18,11 @@ from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
 from proctor.holdout import SEALED_REASON
 from proctor.model import Params, TargetSpec
-from proctor.plurals import pluralize
+from proctor.plurals import pluralize, trial_name
 from proctor.reports.certificates import judge_certificate
+from proctor.reports.document import Block, Column, Paragraph, Table, render_markdown, render_terminal
 from proctor.reports.formatting import cost, to_json
-from proctor.safe_text import one_line
+from proctor.safe_text import one_line, truncate
 from proctor.services.judges.calibrate import (
     CalibrationResult,
     JudgeCalibrator,
@@ -41,7 +42,7 @@ from proctor.verdicts import UsageTotal
 DEFAULT_REPEATS = 3
 """The default number of judge votes per answer."""
 _MAX_LISTED = 10
-_MAX_LINE_LENGTH = 160
+_MAX_TEXT_LENGTH = 140
 
 
 class SkippedLabels(NamedTuple):
@@ -87,7 +88,7 @@ def certify_judge(**options: Any) -> int:
     print_and_write(
         outputs,
         render_file=lambda path: _render_file(path, result, skipped),
-        render_text=lambda: _text_lines(result, skipped),
+        render_text=lambda: render_terminal(_document(result, skipped)),
         render_json=(lambda: to_json(data)) if options["as_json"] else None,
     )
     return code
@@ -167,27 +168,26 @@ def _report_progress(total: int) -> Callable[[int, UsageTotal], None]:
 # --- the report --------------------------------------------------------------------------------------------
 
 
-def _text_lines(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[str]:
-    calibration = result.calibration
+def _document(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[Block]:
+    calibration, usage = result.calibration, result.usage
     if not calibration.count:
         answers = pluralize(calibration.unscored, "answer")
-        yield one_line(f"The judge {calibration.name} gave no verdict on any of {answers}.")
+        yield Paragraph(f"The judge {calibration.name} gave no verdict on any of {answers}.")
     else:
-        yield from judge_certificate.render_text(calibration)
-    yield from _describe_skipped(result, skipped)
-    if result.differences:
-        yield ""
-        yield from map(_difference_line, result.differences[:_MAX_LISTED])
-        more = len(result.differences) - _MAX_LISTED
-        if more > 0:
-            yield f"…and {more:,} more: --json has all"
-    yield ""
-    usage = result.usage
+        yield from judge_certificate.document_for(calibration)
+    yield from map(Paragraph, _describe_skipped(result, skipped))
+    more = len(result.differences) - _MAX_LISTED
+    yield Table(
+        columns=(Column(kind="verdict", width=8), Column(), Column()),
+        rows=list(map(_difference_row, result.differences[:_MAX_LISTED])),
+        notes=[f"…and {more:,} more: --json has all"] if more > 0 else (),
+        only="terminal",
+    )
     parts = [pluralize(usage.calls, "call")]
     parts += [f"{usage.cached:,} from the cache"] * bool(usage.cached)
     if usage.input_tokens or usage.output_tokens:
         parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
-    yield " · ".join([*parts, f"cost {cost(usage.cost_usd)}"])
+    yield Paragraph(" · ".join([*parts, f"cost {cost(usage.cost_usd)}"]), only="terminal")
 
 
 def _describe_skipped(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[str]:
@@ -211,13 +211,12 @@ def _describe_skipped(result: CalibrationResult, skipped: SkippedLabels) -> Iter
         )
 
 
-def _difference_line(difference: LabelDifference) -> str:
-    repeat = f" (repeat {difference.repeat})" if difference.repeat else ""
+def _difference_row(difference: LabelDifference) -> tuple[str, str, str]:
     people = "people pass it" if difference.label else "people fail it"
     notes = f" [{'; '.join(difference.notes)}]" if difference.notes else ""
-    about = f"{one_line(f'{difference.case_id}{repeat}')}  {people}{notes and ' ' + one_line(notes)}"
-    line = f"{difference.verdict.value.upper():<8}  {about}: {one_line(difference.reason or SEALED_REASON)}"
-    return line if len(line) <= _MAX_LINE_LENGTH else f"{line[: _MAX_LINE_LENGTH - 1]}…"
+    text = f"{people}{notes}: {difference.reason or SEALED_REASON}"
+    name = trial_name(difference.case_id, difference.repeat)
+    return difference.verdict.value, name, truncate(text, _MAX_TEXT_LENGTH)
 
 
 def _to_dict(result: CalibrationResult, skipped: SkippedLabels) -> dict[str, Any]:
@@ -261,5 +260,4 @@ def _render_file(path: str, result: CalibrationResult, skipped: SkippedLabels) -
         raise UsageError(f"{path!r} is not written: the judge gave no verdict.")
     if ending == ".svg":
         return draw_svg(lambda: judge_certificate.draw_chart(calibration))
-    markdown = judge_certificate.render_markdown(calibration)
-    return markdown + "".join(f"\n{line}\n" for line in _describe_skipped(result, skipped))
+    return "".join(render_markdown(_document(result, skipped)))

@@ -14,7 +14,8 @@ from proctor.cli.options import store_location
 from proctor.cli.output_files import file_ending, print_and_write
 from proctor.errors import ExitCode, UsageError
 from proctor.reports import formatting
-from proctor.reports.certificates.badge import Badge, render_badge, render_badge_markdown
+from proctor.reports.certificates.badge import Badge, badge_image, render_badge
+from proctor.reports.document import Block, Image, render_markdown, render_terminal
 
 if TYPE_CHECKING:
     from proctor.cli.progress import Progress
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 class CertificateForms(Struct, frozen=True, kw_only=True):
     """A certificate in all formats."""
 
-    lines: Callable[[], Iterable[str]]
-    """For a terminal."""
+    shown: Iterable[Block]
+    """The document for a terminal."""
     data: Mapping[str, Any]
-    markdown: Callable[[str | None, str | None], Iterable[str]]
-    """Takes the Markdown of the badge and the path of the bundle; either may be None."""
+    written: Callable[[Image | None, str | None], Iterable[Block]]
+    """Returns the document for a file, given the badge and the path of the bundle; either may be None."""
     badge: Callable[[str | None], Badge]
     """Takes the address that it links to."""
 
@@ -121,17 +122,18 @@ def write_certificate(
         link = url or (None if bundle_path is None else quote(bundle_path))
         if ending == ".svg":
             return render_badge(certificate.badge(link))
-        badge_markdown = None
-        if badge is not None:
-            badge_link = quote(_relative_path(path, Path(badge)))
-            badge_markdown = render_badge_markdown(certificate.badge(link), badge_link)
-        return "".join(certificate.markdown(badge_markdown, bundle_path))
+        image = (
+            None
+            if badge is None
+            else badge_image(certificate.badge(link), quote(_relative_path(path, Path(badge))))
+        )
+        return "".join(render_markdown(certificate.written(image, bundle_path)))
 
     data = {**certificate.data, "exit_code": int(code)}
     print_and_write(
         outputs,
         render_file=render_file,
-        render_text=certificate.lines,
+        render_text=lambda: render_terminal(certificate.shown),
         render_json=(lambda: formatting.to_json(data)) if as_json else None,
     )
 

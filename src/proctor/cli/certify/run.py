@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -93,9 +94,9 @@ def _certify(path: Path, options: dict[str, Any], store: Store | None) -> RunCer
 def _write(certificate: RunCertificate, options: dict[str, Any], bundle: Path | None) -> None:
     write_certificate(
         CertificateForms(
-            lines=lambda: run_certificate.render_text(certificate),
+            shown=run_certificate.document_for(certificate, has_key_names=True),
             data=run_certificate.to_dict(certificate),
-            markdown=lambda badge, path: run_certificate.render_markdown(certificate, badge, path),
+            written=partial(run_certificate.document_for, certificate),
             badge=lambda link: run_certificate.make_badge(certificate, link),
         ),
         options["outputs"],

@@ -42,9 +42,9 @@ def certify_target(**options: Any) -> int:
         report = asyncio.run(_check_target(spec, seed, longest_s, options))
     write_certificate(
         CertificateForms(
-            lines=lambda: target_certificate.render_text(report),
+            shown=target_certificate.document_for(report),
             data=target_certificate.to_dict(report),
-            markdown=lambda badge, _: target_certificate.render_markdown(report, badge),
+            written=lambda badge, _: target_certificate.document_for(report, badge),
             badge=lambda link: target_certificate.make_badge(report, link),
         ),
         options["outputs"],

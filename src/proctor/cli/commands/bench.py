@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proctor.cli.echo import echo
-from proctor.cli.jsonl_tables import Table, file_labels, open_input, warn_dropped, write_outputs
+from proctor.cli.jsonl_tables import file_labels, open_input, text_table, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import ExitCode, NothingSelected, UsageError
+from proctor.reports.document import Table
 from proctor.reports.formatting import NONE, seconds
 from proctor.safe_text import one_line
 
@@ -150,7 +151,7 @@ def _files_table(benches: dict[str, Bench]) -> Table:
         ]
         for path, bench in benches.items()
     ]
-    return Table("", [["file", "bench", "calls", "failed", "took", "dropped lines"], *rows])
+    return text_table("", ["file", "bench", "calls", "failed", "took", "dropped lines"], rows)
 
 
 def _metric_tables(labelled: LabelledStatistics) -> Iterator[Table]:
@@ -161,7 +162,7 @@ def _metric_tables(labelled: LabelledStatistics) -> Iterator[Table]:
     if len(labelled) == 1:
         (_, statistics) = labelled[0]
         rows = [[one_line(name), *format_cells(metric, labelled)] for name, metric in statistics.items()]
-        yield Table("", [["metric", *head], *rows])
+        yield text_table("", ["metric", *head], rows)
         return
     for name in list_metrics(labelled):
         rows = [
@@ -169,7 +170,7 @@ def _metric_tables(labelled: LabelledStatistics) -> Iterator[Table]:
             for label, statistics in labelled
             if name in statistics
         ]
-        yield Table(one_line(name), [["", *head], *rows])
+        yield text_table(one_line(name), ["", *head], rows)
 
 
 def _chart(labelled: LabelledStatistics, benches: dict[str, Bench], metrics: Sequence[str]) -> Chart:

@@ -16,7 +16,7 @@ from proctor.safe_text import one_line
 if TYPE_CHECKING:
     from proctor.comparison.gate import GateRule
     from proctor.comparison.outcomes import RunOutcomes
-    from proctor.reports.comparison.text import ComparisonReport
+    from proctor.reports.comparison.report import ComparisonReport
 
 
 @click.command("compare")
@@ -80,12 +80,13 @@ def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
     for warning in report.warnings:
         echo_err(f"proctor: warning: {one_line(warning)}")
     from proctor.reports.comparison.json import render as render_json
-    from proctor.reports.comparison.text import render_text
+    from proctor.reports.comparison.report import document_for
+    from proctor.reports.document import render_terminal
 
     print_and_write(
         outputs,
         render_file=lambda path: _render_file(path, report),
-        render_text=lambda: render_text(report, options["flips"]),
+        render_text=lambda: render_terminal(document_for(report, options["flips"])),
         render_json=(lambda: render_json(report)) if options["as_json"] else None,
     )
     return report.exit_code
@@ -126,9 +127,11 @@ def _compare(
 
 def _render_file(path: str, report: ComparisonReport) -> str:
     """Returns a comparison in the format of the file's ending."""
-    from proctor.reports.comparison import chart, json, markdown
+    from proctor.reports.comparison import chart, json
+    from proctor.reports.comparison.report import document_for
+    from proctor.reports.document import render_markdown
 
     ending = file_ending(path)
     if ending == ".svg":
         return draw_svg(lambda: chart.draw_chart(report))
-    return json.render(report) if ending == ".json" else "".join(markdown.render(report))
+    return json.render(report) if ending == ".json" else "".join(render_markdown(document_for(report)))

@@ -11,10 +11,14 @@ from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo_err
 from proctor.cli.options import open_store, store_option
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, print_and_write
-from proctor.reports.drift.text import DriftReport, render_text
+from proctor.reports.document import render_markdown, render_terminal
+from proctor.reports.drift.report import DriftReport, document_for
 from proctor.reports.formatting import to_json
 from proctor.services.analysis.drift import DriftQuery, DriftRequest, parse_moment
 from proctor.services.progress_lines import progress_reporter
+
+_MAX_RUNS = 24
+"""At most this many runs are listed on a terminal."""
 
 
 @click.command("drift")
@@ -68,7 +72,7 @@ def command(
     print_and_write(
         output,
         render_file=lambda path: _render_file(path, report),
-        render_text=lambda: render_text(report),
+        render_text=lambda: render_terminal(document_for(report, _MAX_RUNS)),
         render_json=(lambda: _render_json(report)) if as_json else None,
     )
     return report.drift.exit_code
@@ -77,12 +81,11 @@ def command(
 def _render_file(path: str, report: DriftReport) -> str:
     """Returns a report in the format of the file's ending."""
     from proctor.reports.drift.chart import draw_chart
-    from proctor.reports.drift.json_and_markdown import render_markdown
 
     ending = file_ending(path)
     if ending == ".svg":
         return draw_svg(lambda: draw_chart(report))
-    return _render_json(report) if ending == ".json" else "".join(render_markdown(report))
+    return _render_json(report) if ending == ".json" else "".join(render_markdown(document_for(report)))
 
 
 def _render_json(report: DriftReport) -> str:

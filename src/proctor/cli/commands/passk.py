@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from proctor.cli.echo import echo
-from proctor.cli.jsonl_tables import Table, file_labels, open_input, warn_dropped, write_outputs
+from proctor.cli.jsonl_tables import file_labels, open_input, text_table, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import CannotScore, ExitCode, NothingSelected, UsageError
+from proctor.reports.document import Table
 from proctor.reports.formatting import NONE, interval, percent
 from proctor.safe_text import one_line
 
@@ -29,7 +30,7 @@ _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0
 
 
-class Column(NamedTuple):
+class AnswerColumn(NamedTuple):
     """A column of the table: answers with their pass@k."""
 
     label: str
@@ -234,7 +235,7 @@ class GradingProgress:
 # --- results -----------------------------------------------------------------------------------------------
 
 
-def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) -> list[Column]:
+def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) -> list[AnswerColumn]:
     fewest = [answers.min_answers for file in files for answers in file.answers]
     # By default 1, 5 and 10 as far as there are answers, and the number of answers where it is below 10.
     ks = requested_ks or sorted(
@@ -244,7 +245,7 @@ def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) ->
     for label, file in zip(file_labels([file.path for file in files]), files, strict=True):
         for answers in file.answers:
             run = one_line(answers.run) if len(file.answers) > 1 else ""
-            columns.append(Column(f"{label} {run}".rstrip(), file, answers, answers.result(ks)))
+            columns.append(AnswerColumn(f"{label} {run}".rstrip(), file, answers, answers.result(ks)))
     _warn_missing(columns, ks)
     return columns
 
@@ -262,7 +263,7 @@ def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
         )
 
 
-def _warn_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
+def _warn_missing(columns: Sequence[AnswerColumn], ks: Sequence[int]) -> None:
     """Prints a warning for each column that has too few answers for some k."""
     for column in columns:
         count = column.result.samples_per_problem
@@ -274,7 +275,7 @@ def _warn_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
             )
 
 
-def _to_data(column: Column) -> dict[str, Any]:
+def _to_data(column: AnswerColumn) -> dict[str, Any]:
     from proctor.eval.json_files import to_plain
 
     data: dict[str, Any] = to_plain(
@@ -291,22 +292,22 @@ def _to_data(column: Column) -> dict[str, Any]:
     return data
 
 
-def _tables(columns: Sequence[Column]) -> Iterator[Table]:
+def _tables(columns: Sequence[AnswerColumn]) -> Iterator[Table]:
     labels = [column.label for column in columns]
-    yield Table("", [["", *labels], *_figure_rows(columns)])
+    yield text_table("", ["", *labels], _figure_rows(columns))
     ks = sorted({k for column in columns for k in column.result.pass_at})
     if not ks:
         return
     if len(columns) == 1:
         head = ["k", "pass@k", "95 % interval", "pass^k", "95 % interval"]
         result = columns[0].result
-        yield Table("", [head, *([str(k), *_rate_cells(result, k)] for k in ks)])
+        yield text_table("", head, ([str(k), *_rate_cells(result, k)] for k in ks))
         return
     for title, index in (("pass@k, one of k answers passes", 0), ("pass^k, all k pass", 2)):
-        yield Table(title, [["k", *labels], *(_compared_row(columns, k, index) for k in ks)])
+        yield text_table(title, ["k", *labels], (_compared_row(columns, k, index) for k in ks))
 
 
-def _figure_rows(columns: Sequence[Column]) -> Iterator[list[str]]:
+def _figure_rows(columns: Sequence[AnswerColumn]) -> Iterator[list[str]]:
     counts = [[task.n for task in column.answers.counts] for column in columns]
     yield ["tasks", *(f"{len(sizes):,}" for sizes in counts)]
     yield ["graded answers", *(f"{sum(sizes):,}" for sizes in counts)]
@@ -336,7 +337,7 @@ def _rate_cells(result: PassAtKResult, k: int) -> list[str]:
     ]
 
 
-def _compared_row(columns: Sequence[Column], k: int, index: int) -> list[str]:
+def _compared_row(columns: Sequence[AnswerColumn], k: int, index: int) -> list[str]:
     """Returns the row of one k: the rate at that index of the cells, and its interval, by column."""
     row = [str(k)]
     for column in columns:
@@ -345,7 +346,7 @@ def _compared_row(columns: Sequence[Column], k: int, index: int) -> list[str]:
     return row
 
 
-def _chart(columns: Sequence[Column]) -> Chart:
+def _chart(columns: Sequence[AnswerColumn]) -> Chart:
     from proctor.eval.passk.result import draw_curves
 
     return draw_curves({column.label: column.result for column in columns})

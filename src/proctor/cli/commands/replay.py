@@ -25,12 +25,15 @@ from proctor.cli.run_and_report import run_session
 from proctor.errors import ExitCode
 from proctor.model import Settings
 from proctor.reports import replay as replay_report
+from proctor.reports.document import render_markdown, render_terminal
 from proctor.reports.formatting import to_json
 from proctor.services.bundles.import_records import describe_signatures
 from proctor.services.bundles.replay import ReplayOptions, ReplayPlan, compare_with_bundle, plan_replay
 from proctor.services.runs.execution.session import RunSession
 
 _CALL_OPTIONS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd")
+_MAX_NAMES = 20
+"""At most this many trials are named in a line."""
 
 
 @click.command("replay")
@@ -108,7 +111,7 @@ def _replay(bundle: str, replay_options: ReplayOptions, options: dict[str, Any])
     print_and_write(
         options["outputs"],
         render_file=lambda path: _render_file(path, replay),
-        render_text=lambda: replay_report.render_text(replay) if plain else (),
+        render_text=lambda: render_terminal(replay_report.document_for(replay, _MAX_NAMES)) if plain else (),
         render_json=(lambda: to_json(replay_report.to_dict(replay))) if options["as_json"] else None,
     )
     return replay.comparison.exit_code
@@ -118,7 +121,7 @@ def _render_file(path: str, replay: replay_report.ReplayReport) -> str:
     """Returns a report in the format of the file's ending."""
     if file_ending(path) == ".json":
         return to_json(replay_report.to_dict(replay)) + "\n"
-    return "".join(replay_report.render_markdown(replay))
+    return "".join(render_markdown(replay_report.document_for(replay)))
 
 
 def _to_report(bundle: str, plan: ReplayPlan, run_id: str, result: Any) -> replay_report.ReplayReport:

@@ -22,6 +22,7 @@ from proctor.model import Run, Verdict
 from proctor.plan import matches_id
 from proctor.plurals import pluralize
 from proctor.protocols import Store
+from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json, listing, trial_text
 from proctor.reports.runs.serialize import TrialResult
 from proctor.safe_text import json_text, one_line
@@ -67,8 +68,8 @@ def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, sto
     if as_json:
         echo_json(listing.render(rows, more=more))
         return
-    lines = [listing.HEAD, *map(listing.entry_line, rows), *[f"…more: --limit {limit * 5}"] * more]
-    show(lines if rows else ["No run is stored here that fits."])
+    table = listing.list_table(rows, notes=[f"…more: --limit {limit * 5}"] * more)
+    show(render_terminal([table]) if rows else ["No run is stored here that fits."])
 
 
 _SIGNATURE_TEXTS = {
@@ -94,18 +95,19 @@ _SIGNATURE_TEXTS = {
 def show_run(
     run: str, failures: bool, cases: tuple[str, ...], reveal: bool, as_json: bool, store: str | None
 ) -> None:
-    """The numbers of RUN, counted again from its trials."""
+    """The numbers of RUN."""
     with open_store(store, must_exist=True) as run_store:
         stored_run = run_store.run(run)
         if not cases and not failures:
             report = record_report_access(
-                run_store, build_report(run_store, stored_run, reveal=reveal), reveal=reveal
+                run_store, build_report(run_store, stored_run, reveal=reveal, stored=True), reveal=reveal
             )
             if as_json:
                 echo_json(json.render_summary([report]))
             else:
+                lines = render_terminal(console.document_for(report))
                 warnings = (format_warning(one_line(message)) for message in stored_run.warnings)
-                show(chain(console.render_text(report), warnings, _describe_origin(stored_run)))
+                show(chain(lines, warnings, _describe_origin(stored_run)))
             return
         rows = _select_rows(run_store, stored_run, cases, failures=failures, reveal=reveal)
         if as_json:
@@ -297,7 +299,8 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
         for word in run:
             stored_run = run_store.run(word)
             if not yes:
-                confirm_deletion(listing.entry_line(summarize_run(run_store, stored_run)))
+                table = listing.list_table([summarize_run(run_store, stored_run)])
+                confirm_deletion(list(render_terminal([table]))[1])
             label_count = run_store.count_labelled_answers().get(stored_run.id, 0)
             run_store.delete_run(stored_run.id)
             echo(f"Deleted {stored_run.id}.", err=True)

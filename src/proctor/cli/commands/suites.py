@@ -24,6 +24,7 @@ from proctor.model import Case, Problem
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import suites as reports
+from proctor.reports.document import render_terminal
 from proctor.reports.suites import VersionEntry
 from proctor.safe_text import one_line
 from proctor.services.suites.overview import check_without_runs, describe_version, list_saved_versions
@@ -89,7 +90,7 @@ def list_suites(as_json: bool, store: str | None) -> None:
         if as_json:
             echo_json(reports.render_list_json(rows))
         else:
-            show(reports.render_list(rows))
+            show(render_terminal(reports.list_blocks(rows)))
 
 
 @command.command("versions")
@@ -105,7 +106,7 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
         if as_json:
             echo_json(reports.render_history_json(rows))
         else:
-            show(reports.render_history(rows))
+            show(render_terminal([reports.history_table(rows)]))
 
 
 @command.command("show")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.jsonl_tables import Table, file_labels, open_input, warn_dropped, write_outputs
+from proctor.cli.jsonl_tables import file_labels, open_input, text_table, warn_dropped, write_outputs
 from proctor.cli.output_files import check_outputs, output_option
 from proctor.errors import ExitCode, NothingSelected
+from proctor.reports.document import Table
 from proctor.reports.formatting import NONE, percent
 from proctor.safe_text import one_line
 
@@ -120,21 +121,18 @@ def _chart(trajectories: TrajectoriesByPath) -> Any:
 
 def _tables(trajectories: TrajectoriesByPath, window: int | None, top: int) -> Iterator[Table]:
     names = file_labels(trajectories)
-    yield Table("", [["", *names], *_figure_rows(list(trajectories.values()))])
+    yield text_table("", ["", *names], _figure_rows(list(trajectories.values())))
     field = one_line(next(iter(trajectories.values())).score_field)
     curves = _draw_curves(list(trajectories.values()))
-    yield Table(
-        f"Best {field} so far", [["", "first", "", "last"], *map(list, zip(names, *curves, strict=True))]
-    )
+    yield text_table(f"Best {field} so far", ["", "first", "", "last"], zip(names, *curves, strict=True))
     knobs = sum((Counter(trajectory.knob_coverage()) for trajectory in trajectories.values()), Counter())
     if knobs:
-        yield Table(
-            _title("Knobs", len(knobs), top), [["knob", *names], *_knob_rows(trajectories, knobs, top)]
-        )
+        rows = _knob_rows(trajectories, knobs, top)
+        yield text_table(_title("Knobs", len(knobs), top), ["knob", *names], rows)
         yield _mode_table(trajectories, names, top)
     if window is not None:
-        rows = list(_window_rows(list(trajectories.values()), window))
-        yield Table(f"Repeats in each {window} iterations", [["places", *names], *rows])
+        rows = _window_rows(list(trajectories.values()), window)
+        yield text_table(f"Repeats in each {window} iterations", ["places", *names], rows)
 
 
 def _figure_rows(trajectories: Sequence[Trajectory]) -> Iterator[list[str]]:
@@ -218,7 +216,7 @@ def _mode_table(trajectories: TrajectoriesByPath, names: Sequence[str], top: int
         ]
         for mode in _most_frequent(totals, top)
     ]
-    return Table(_title("Modes", len(totals), top), [["knob = value", *names], *rows])
+    return text_table(_title("Modes", len(totals), top), ["knob = value", *names], rows)
 
 
 def _window_rows(trajectories: Sequence[Trajectory], window: int) -> Iterator[list[str]]:

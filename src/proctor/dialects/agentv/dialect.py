@@ -11,11 +11,12 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from proctor.dialects.agentv.syntax import TESTS_NAMES, YAML_ENDINGS
+from proctor.dialects.agentv.syntax import TESTS_NAMES
 from proctor.dialects.shared.jsonl import read_all
 from proctor.dialects.shared.non_suite_yaml import detect_non_suite
 from proctor.dialects.shared.report_once import report_once
 from proctor.dialects.shared.signatures import (
+    YAML_ENDINGS,
     is_agent_skills,
     is_deepeval,
     is_evals_registry,
@@ -58,7 +59,7 @@ class AgentV(Dialect):
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.agentv.read.document import parse_suite  # most runs use another dialect
+        from proctor.dialects.agentv.read.suite import parse_suite  # most runs use another dialect
 
         yield from report_once(parse_suite(source), ("no-effect", "deprecated"))
 

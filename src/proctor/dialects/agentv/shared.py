@@ -56,6 +56,14 @@ def finish(fields: FieldReader, allowed: Sequence[str]) -> None:
     fields.finish(allowed)
 
 
+def read_object(fields: FieldReader, name: str) -> FieldReader:
+    """Returns the fields of a nested object without nulls, in snake case; no fields if it is absent."""
+    row = to_snake_case(fields.instance(name, dict) or {})
+    inner = FieldReader(row, fields.problem_log, f"{fields.path_to(name)}.")
+    inner.drop_null()
+    return inner
+
+
 def read_texts(fields: FieldReader, name: str) -> tuple[str, ...]:
     """Reads a list of texts; other items are errors and left out."""
     return tuple([text for text in fields.texts(name) if isinstance(text, str)])

@@ -6,4 +6,3 @@ from typing import Final
 
 TESTS_NAMES: Final = ("tests", "eval_cases", "evalcases")
 """The names of the field with the tests; all but the first are deprecated."""
-YAML_ENDINGS: Final = (".yaml", ".yml")

@@ -7,11 +7,32 @@ error, and so is a placeholder without a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
+from posixpath import basename
+from typing import Final
 
-from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, USER_MARKER, has_user_turn, is_readme
-from proctor.model import PassRule, Problem, Suite
-from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
+from proctor.model import PassRule
+from proctor.protocols import Dialect, FileHead
+
+ENDING: Final = ".md"
+PROMPTS_FOLDER: Final = "prompts"
+"""The folder of system prompts and evaluators, which has no tests."""
+USER_MARKER: Final = "# 👤"
+ASSISTANT_MARKER: Final = "# 🤖"
+"""The beginnings of the lines that begin a turn."""
+
+_USER_LINE: Final = re.compile(f"^{USER_MARKER}", re.MULTILINE)
+
+
+def is_readme(path: str) -> bool:
+    """Whether a file is a README, which is neither a test nor a prompt."""
+    return basename(path).lower() == "readme.md"
+
+
+def has_user_turn(text: str) -> bool:
+    """Whether a text has a line that begins a user turn."""
+    return _USER_LINE.search(text) is not None
 
 
 class AiTester(Dialect):
@@ -25,18 +46,13 @@ class AiTester(Dialect):
     judge_rule = "mean"
     renderer = "proctor.dialects.ai_tester.writer:render"
     output_format = "a folder of Markdown"
+    reader = "proctor.dialects.ai_tester.reader:parse_suite"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises a line that begins a turn, or a Markdown file name."""
         if has_user_turn(head.text):
             return f"it has a line that begins with `{USER_MARKER}`"
         return "its name ends as Markdown's does" if head.path.lower().endswith(ENDING) else None
-
-    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
-        """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.ai_tester.reader import parse_suite  # most runs use another dialect
-
-        yield from parse_suite(source)
 
     def marks_suite_folder(self, path: str, read: Callable[[], bytes]) -> bool:
         """Whether a file is Markdown with a turn, and neither a prompt nor a README."""

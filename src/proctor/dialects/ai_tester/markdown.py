@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from proctor.dialects.ai_tester.dialect import ASSISTANT_MARKER, USER_MARKER
 from proctor.dialects.ai_tester.placeholders import iter_placeholders
-from proctor.dialects.ai_tester.syntax import ASSISTANT_MARKER, USER_MARKER
 from proctor.dialects.shared.jsonl import UTF_16_BOMS
 from proctor.validation import ProblemLog, json_type, quote_value
 from proctor.yaml12 import YamlError, load

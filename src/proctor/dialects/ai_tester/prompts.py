@@ -18,6 +18,7 @@ from proctor.dialects.ai_tester.attachments import (
     find_nearest,
     has_file_placeholder,
 )
+from proctor.dialects.ai_tester.dialect import ENDING, PROMPTS_FOLDER, USER_MARKER, is_readme
 from proctor.dialects.ai_tester.markdown import (
     MarkdownDocument,
     MarkdownSection,
@@ -36,7 +37,6 @@ from proctor.dialects.ai_tester.placeholders import (
     make_brackets,
     parse_groups,
 )
-from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, USER_MARKER, is_readme
 from proctor.dialects.shared.yaml_files import display_path
 from proctor.errors import suggestion
 from proctor.model import Problem

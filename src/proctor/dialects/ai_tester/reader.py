@@ -15,6 +15,7 @@ from proctor.dialects.ai_tester.attachments import (
     ReferencedFiles,
     has_file_placeholder,
 )
+from proctor.dialects.ai_tester.dialect import ENDING, USER_MARKER, has_user_turn, is_readme
 from proctor.dialects.ai_tester.markdown import Conversation, decode_text, parse_conversation, parse_document
 from proctor.dialects.ai_tester.placeholders import (
     ReplacementGroup,
@@ -33,7 +34,6 @@ from proctor.dialects.ai_tester.prompts import (
     read_prompts,
     warn_of_special_tag,
 )
-from proctor.dialects.ai_tester.syntax import ENDING, USER_MARKER, has_user_turn, is_readme
 from proctor.dialects.shared.jsonl import file_name, read_all
 from proctor.dialects.shared.yaml_files import display_path
 from proctor.errors import suggestion

@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest, encode
+from proctor.dialects.ai_tester.dialect import ENDING, PROMPTS_FOLDER, is_readme
 from proctor.dialects.ai_tester.reader import LOSSES_FIELD, is_lint, make_assertion
-from proctor.dialects.ai_tester.syntax import ENDING, PROMPTS_FOLDER, is_readme
 from proctor.dialects.ai_tester.writer_files import (
     NO_PROMPTS_TEXT,
     README,

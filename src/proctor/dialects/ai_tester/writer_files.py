@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from proctor.codec import encode
 from proctor.dialects.ai_tester.attachments import SCHEMA_FOLDERS, TOOL_FOLDERS
-from proctor.dialects.ai_tester.dialect import DIALECT
+from proctor.dialects.ai_tester.dialect import ASSISTANT_MARKER, DIALECT, ENDING, PROMPTS_FOLDER, USER_MARKER
 from proctor.dialects.ai_tester.prompts import EVALUATOR_TAG, read_prompts
-from proctor.dialects.ai_tester.syntax import ASSISTANT_MARKER, ENDING, PROMPTS_FOLDER, USER_MARKER
 from proctor.dialects.shared.output_files import encode_text, unique_file_stem
 from proctor.dialects.shared.yaml_writer import dump_yaml
 from proctor.model import Case, Problem, ResponseFormat, Tool

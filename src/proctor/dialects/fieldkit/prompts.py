@@ -7,16 +7,18 @@ answer, the first number is compared. A check that can never pass, or never fail
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
 
+from proctor.dialects.shared.case_rows import list_objects, read_cases
 from proctor.dialects.shared.jsonl import file_name, read_all
 from proctor.dialects.shared.signatures import get_field_names
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
+from proctor.validation import FieldReader, NumberLimit, ProblemLog
 
 SUITE_FIELDS: Final = ("suite", "notes", "prompts")
 PROMPT_FIELDS: Final = (
@@ -24,6 +26,7 @@ PROMPT_FIELDS: Final = (
 )
 CHECK_FIELDS: Final = ("kind", "any", "all", "keys", "value", "tolerance", "rel_tolerance")
 
+_NOT_NEGATIVE: Final[NumberLimit] = ("0 or more", lambda value: value >= 0)
 _PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][\w.-]*)\}\}")
 
 GraderCalls = list[tuple[str, dict[str, Any]]]
@@ -35,6 +38,7 @@ class Fieldkit(Dialect):
 
     endings = (".json",)
     has_rows = False
+    types = "proctor.dialects.fieldkit.prompts:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises one JSON object whose `prompts` come with `suite`, or with a `check` for each."""
@@ -67,33 +71,17 @@ class Fieldkit(Dialect):
         fields.finish(SUITE_FIELDS)
         yield from notes.problems
         if isinstance(prompts, list):
-            yield from _read_prompts(prompts, source)
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return TYPES
-
-
-def _read_prompts(prompts: list[Any], source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
-    words = source.options.get("substitutions", {})
-    lines = getattr(prompts, "lines", [1] * len(prompts))
-    for place, row in enumerate(prompts):
-        notes = ProblemLog(source.path, lines[place], "Prompt", of_case=True)
-        if not isinstance(row, dict):
-            message = f"`prompts[{place}]` is {quote_value(row)}, {json_type(row)}; it must be an object."
-            notes.error("wrong-type", message, f"prompts[{place}]")
-            yield from notes.problems
-            continue
-        case = _parse_case(FieldReader(row, notes), notes, words if isinstance(words, Mapping) else {})
-        yield from notes.problems
-        if not notes.has_errors:
-            yield CaseAtLine(case, notes.line)
+            rows = list_objects(prompts, "prompts", source.path)
+            words = source.options.get("substitutions", {})
+            parse = partial(_parse_case, words if isinstance(words, Mapping) else {})
+            yield from read_cases(rows, source.path, parse, "Prompt")
 
 
 # --- one prompt --------------------------------------------------------------------------------------------
 
 
-def _parse_case(fields: FieldReader, notes: ProblemLog, words: Mapping[str, Any]) -> Case:
+def _parse_case(words: Mapping[str, Any], notes: ProblemLog, row: dict[str, Any], _place: int) -> CaseAtLine:
+    fields = FieldReader(row, notes)
     fields.drop_null("category", "conditional", "expect_tool_any", "note")
     case_id = fields.required_text("id")
     notes.case = case_id or None
@@ -109,7 +97,7 @@ def _parse_case(fields: FieldReader, notes: ProblemLog, words: Mapping[str, Any]
     ]
     lint: Any = fields.pop("lint")
     fields.finish(PROMPT_FIELDS)
-    return Case(
+    case = Case(
         id=case_id,
         input=(Message(role="user", content=prompt),),
         assertions=(*checks, *_make_tool_assertions(tools)),
@@ -117,6 +105,7 @@ def _parse_case(fields: FieldReader, notes: ProblemLog, words: Mapping[str, Any]
         category=category or None,
         metadata={name: value for name, value in (("note", note), ("lint", lint)) if value is not None},
     )
+    return CaseAtLine(case, notes.line)
 
 
 def _read_checks(fields: FieldReader) -> Iterator[FieldReader]:
@@ -226,10 +215,8 @@ def _parse_numeric(check: _CheckReader) -> GraderCalls:
     fields = check.fields
     if "value" not in fields:
         fields.report_missing("value", "the number that is expected")
-    value, tolerance = fields.number("value"), fields.number("tolerance") or 0
-    if tolerance < 0:
-        fields.error("bad-number", "tolerance", f"is {tolerance}; it must be 0 or more.")
-    return [("number", {"value": float(value or 0), "tolerance": float(tolerance), "which": "first"})]
+    value, tolerance = fields.number("value"), fields.limited_number("tolerance", _NOT_NEGATIVE)
+    return [("number", {"value": float(value or 0), "tolerance": tolerance or 0.0, "which": "first"})]
 
 
 def _number_parser(grader: str) -> Callable[[_CheckReader], GraderCalls]:
@@ -243,10 +230,8 @@ def _number_parser(grader: str) -> Callable[[_CheckReader], GraderCalls]:
         elif isinstance(value, bool) or not isinstance(value, str | int | float):
             fields.report_wrong_type("value", value, "text or a number")
         text = check.fill(value, "value") if isinstance(value, str) else repr(value)
-        tolerance = fields.number("rel_tolerance")
-        if tolerance is not None and tolerance < 0:
-            fields.error("bad-number", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
-        more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
+        tolerance = fields.limited_number("rel_tolerance", _NOT_NEGATIVE)
+        more = {} if tolerance is None else {"rel_tolerance": tolerance}
         return [(grader, {"value": text, **more})]
 
     return to_assertion

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from string import ascii_uppercase
 from typing import Any, Final
 
 from msgspec import Struct
 
+from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.csv_rows import read_table
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.signatures import get_row_field_names
@@ -70,16 +72,8 @@ class FieldkitQa(Dialect):
         else:
             return
         form = detect_form(first[2]) or GENERIC
-        for item in chain((first,), items):
-            if isinstance(item, Problem):
-                yield item
-                continue
-            line, number, row = item
-            notes = ProblemLog(source.path, line, "Row", of_case=True)
-            case = _parse_case(form, row, source, notes, number)
-            yield from notes.problems
-            if not notes.has_errors:
-                yield CaseAtLine(case, line)
+        parse = partial(_parse_case, form, source)
+        yield from read_cases(chain((first,), items), source.path, parse, "Row")
 
 
 # --- forms -------------------------------------------------------------------------------------------------
@@ -132,8 +126,8 @@ def detect_form(row: dict[str, Any]) -> QuestionForm | None:
 
 
 def _parse_case(
-    form: QuestionForm, raw: dict[str, Any], source: SuiteSource, notes: ProblemLog, number: int
-) -> Case:
+    form: QuestionForm, source: SuiteSource, notes: ProblemLog, raw: dict[str, Any], number: int
+) -> CaseAtLine:
     fields = FieldReader({name: value for name, value in raw.items() if value is not None}, notes)
     row = QuestionRow(fields=fields, notes=notes, source=source, document=raw.get("doc_name"))
     notes.case = case_id = _parse_id(form, fields, number)
@@ -144,7 +138,7 @@ def _parse_case(
     grader, params = ("", {}) if notes.has_errors else form.build_check(row)
     category = raw.get(form.category_field)
     tags = tuple(fields.texts("tags")) if isinstance(raw.get("tags"), list) else ()
-    return Case(
+    case = Case(
         id=case_id,
         input=(Message(role="user", content=prompt),),
         expected=row.expected,
@@ -153,6 +147,7 @@ def _parse_case(
         category=category if isinstance(category, str) else None,
         metadata={name: fields.pop(name) for name in fields.remaining_names() if name != "category"},
     )
+    return CaseAtLine(case, notes.line)
 
 
 def _parse_id(form: QuestionForm, fields: FieldReader, number: int) -> str:

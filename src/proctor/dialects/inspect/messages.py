@@ -48,7 +48,7 @@ def _parse_message(item: Any, place: str, fields: FieldReader, source: SuiteSour
         fields.report_wrong_type(place, item, "an object with `role` and `content`")
         return Message(role="user")
     row = FieldReader(item, fields.problem_log, f"{place}.")
-    row.drop_null(*row.remaining_names())
+    row.drop_null()
     if item.get("role") == "tool" or "tool_calls" in row:
         row.error("unsupported", "role", "belongs to calls of tools, which are not read; leave them out.")
         return Message(role="user")

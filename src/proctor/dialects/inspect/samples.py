@@ -17,6 +17,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.dialects.inspect.messages import parse_messages
+from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.csv_rows import read_table
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.report_once import report_once
@@ -70,20 +71,17 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
 
 def _read_cases(source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
     several: bool | None = None
-    for item in read_table(source):
-        if isinstance(item, Problem):
-            yield item
-            continue
-        line, number, row = item
-        notes = ProblemLog(source.path, line, of_case=True)
+
+    def parse(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
+        nonlocal several
         if row.get("choices") and several is None:
             several = _has_multiple_answers(source)
         elif not row.get("choices") and SCORER_OPTION not in source.options:
             notes.warn("default-scorer", _DEFAULT_SCORER_MESSAGE)
         case = _parse_case(FieldReader(row, notes), f"sample-{number}", source, several=several is True)
-        yield from notes.problems
-        if not notes.has_errors:
-            yield CaseAtLine(case, line, has_own_id=row.get("id") is not None)
+        return CaseAtLine(case, notes.line, has_own_id=row.get("id") is not None)
+
+    return read_cases(read_table(source), source.path, parse)
 
 
 def _has_multiple_answers(source: SuiteSource) -> bool:
@@ -96,7 +94,7 @@ def _has_multiple_answers(source: SuiteSource) -> bool:
 
 
 def _parse_case(fields: FieldReader, default_id: str, source: SuiteSource, *, several: bool) -> Case:
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     notes = fields.problem_log
     notes.case = case_id = _parse_id(fields, default_id)
     messages = parse_messages(fields, source)

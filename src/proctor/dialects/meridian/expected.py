@@ -1,4 +1,4 @@
-"""Parses an `expected` object of dialect meridian: a function for each type, and a table of them.
+"""Parses an `expected` object of dialect meridian: a table of its types, with a function for each.
 
 The types are the five that the format documents and the others that its own suites use. A type that no rule
 can check becomes the grader `unscored` with its reason; a field that a type does not have is an error.
@@ -47,14 +47,15 @@ class ExpectedReader:
     one.
     """
 
-    __slots__ = ("answer", "fields", "known_fields", "method", "notes")
+    __slots__ = ("answer", "fields", "kind", "known_fields", "method", "notes")
 
-    def __init__(self, fields: FieldReader, notes: ProblemLog, method: str | None) -> None:
+    def __init__(self, kind: str, fields: FieldReader, notes: ProblemLog, method: str | None) -> None:
+        self.kind = kind
         self.fields = fields
         self.notes = notes
         self.method = method
         self.answer: str | None = None
-        self.known_fields: tuple[str, ...] = ()
+        self.known_fields = _TYPES[kind][0]
 
     def text(self, name: str) -> str | None:
         """Returns a text. A number or boolean becomes text with a warning; a blank text is an error."""
@@ -80,10 +81,10 @@ class ExpectedReader:
             self.fields.error("missing-expected", name, "is empty or has a blank word, which checks nothing.")
         return valid_words
 
-    def numbers(self, **names_by_param: str) -> dict[str, Any]:
-        """Returns whole numbers by grader parameter, each from the given field, if present."""
-        limits = {param: self.fields.integer(name) for param, name in names_by_param.items()}
-        return {param: value for param, value in limits.items() if value is not None}
+    def limits(self, suffix: str = "") -> dict[str, Any]:
+        """Returns the whole numbers that are present by parameter: the field's name and a suffix."""
+        values = {name + suffix: self.fields.integer(name) for name in self.known_fields}
+        return {param: value for param, value in values.items() if value is not None}
 
     def tolerance(self, name: str) -> dict[str, Any]:
         """Returns a tolerance as a parameter of that name, if present; a negative one is an error."""
@@ -129,12 +130,11 @@ def parse_number(text: str) -> float | None:
 
 
 def _parse_contains(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("required_words", "value", "forbidden_words")
     required = expected.words("required_words")
     forbidden = expected.words("forbidden_words")
     value = expected.text("value")
     if required is None and forbidden is None and value is None:
-        expected.note_missing("required_words", "value", "forbidden_words")
+        expected.note_missing(*expected.known_fields)
     if required is not None:
         yield "required_words", {"words": required}
     if value is not None:
@@ -145,7 +145,6 @@ def _parse_contains(expected: ExpectedReader) -> Iterator[GraderCheck]:
 
 
 def _parse_exact(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("value",)
     expected.answer = value = expected.text("value")
     if value is None:
         expected.note_missing("value")
@@ -168,7 +167,6 @@ def make_exact_check(value: str, method: str | None, fields: FieldReader, name: 
 
 
 def _parse_regex(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("pattern", "value")
     pattern, value = expected.text("pattern"), expected.text("value")
     if pattern is not None and value is not None and pattern != value:
         expected.fields.error(
@@ -181,19 +179,16 @@ def _parse_regex(expected: ExpectedReader) -> Iterator[GraderCheck]:
         yield "regex", {"pattern": regex}
 
 
-def _limits_parser(**names_by_param: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
-    """Returns a parser for a type with limits on the length: the field for each parameter."""
+def _parse_length(expected: ExpectedReader) -> Iterator[GraderCheck]:
+    yield _make_length_check(expected, expected.limits())
 
-    def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
-        expected.known_fields = tuple(names_by_param.values())
-        yield _make_length_check(expected, expected.numbers(**names_by_param))
 
-    return lower
+def _parse_word_count(expected: ExpectedReader) -> Iterator[GraderCheck]:
+    yield _make_length_check(expected, expected.limits("_words"))
 
 
 def _parse_sentence_count(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("value",)
-    count = expected.numbers(value="value").get("value")
+    count = expected.limits().get("value")
     yield _make_length_check(
         expected, {} if count is None else {"min_sentences": count, "max_sentences": count}
     )
@@ -207,7 +202,6 @@ def _make_length_check(expected: ExpectedReader, limits: dict[str, Any]) -> Grad
 
 
 def _parse_json(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("schema", "required_keys")
     schema = expected.fields.pop("schema")
     keys = expected.words("required_keys")
     if isinstance(schema, dict):
@@ -221,28 +215,28 @@ def _parse_json(expected: ExpectedReader) -> Iterator[GraderCheck]:
 
 
 def _parse_json_array(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("min_items", "max_items")
-    yield "json_array", expected.numbers(min_items="min_items", max_items="max_items")
+    yield "json_array", expected.limits()
 
 
 def _parse_refusal(_expected: ExpectedReader) -> Iterator[GraderCheck]:
     yield "abstention", {}
 
 
-def _word_list_parser(name: str, grader: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
-    def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
-        expected.known_fields = (name,)
+def _word_list_parser(grader: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
+    """Returns a parser for a type whose one field is a list of words."""
+
+    def parse(expected: ExpectedReader) -> Iterator[GraderCheck]:
+        (name,) = expected.known_fields
         words = expected.words(name)
         if words is None:
             expected.note_missing(name)
         else:
             yield grader, {"words": words}
 
-    return lower
+    return parse
 
 
 def _parse_numeric(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("value", "tolerance")
     text: Any = None
     number: float | None = None
     if "value" in expected.fields:
@@ -259,62 +253,50 @@ def _parse_numeric(expected: ExpectedReader) -> Iterator[GraderCheck]:
         yield "number", {"value": number, **tolerance}
 
 
-def _numeric_text_parser(grader: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
-    """Returns a parser for a type that compares numbers with the grader of that name."""
-
-    def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
-        expected.known_fields = ("value", "rel_tolerance")
-        expected.answer = value = expected.text("value")
-        tolerance = expected.tolerance("rel_tolerance")
-        if value is None:
-            expected.note_missing("value")
-        else:
-            yield grader, {"value": value, **tolerance}
-
-    return lower
+def _parse_numeric_text(expected: ExpectedReader) -> Iterator[GraderCheck]:
+    expected.answer = value = expected.text("value")
+    tolerance = expected.tolerance("rel_tolerance")
+    if value is None:
+        expected.note_missing("value")
+    else:
+        yield expected.kind, {"value": value, **tolerance}
 
 
 def _parse_consistency(expected: ExpectedReader) -> Iterator[GraderCheck]:
-    expected.known_fields = ("value",)
     expected.answer = value = expected.text("value")
     yield "consistency", {} if value is None else {"expected": value}
 
 
-def _unscored_parser(reason: str, *known_fields: str) -> Callable[[ExpectedReader], Iterator[GraderCheck]]:
-    def lower(expected: ExpectedReader) -> Iterator[GraderCheck]:
-        expected.known_fields = known_fields
-        for name in known_fields:
-            expected.fields.text(name)
-        yield "unscored", {"reason": reason}
-
-    return lower
+def _parse_unscored(expected: ExpectedReader) -> Iterator[GraderCheck]:
+    for name in expected.known_fields:
+        expected.fields.text(name)
+    yield "unscored", {"reason": UNSCORED_TYPES[expected.kind]}
 
 
-_PARSERS: Final[dict[str, Callable[[ExpectedReader], Iterator[GraderCheck]]]] = {
-    "contains": _parse_contains,
-    "exact": _parse_exact,
-    "regex": _parse_regex,
-    "length": _limits_parser(**{name: name for name in LIMIT_FIELDS}),
-    "json_schema": _parse_json,
-    "json": _parse_json,
-    "json_array": _parse_json_array,
-    "format": _limits_parser(min_bullets="min_bullets", max_bullets="max_bullets"),
-    "word_count": _limits_parser(min_words="min", max_words="max"),
-    "sentence_count": _parse_sentence_count,
-    "refusal": _parse_refusal,
-    "forbidden": _word_list_parser("value", "forbidden_words"),
-    "forbidden_words": _word_list_parser("forbidden_words", "forbidden_words"),
-    "required_words": _word_list_parser("required_words", "required_words"),
-    "numeric": _parse_numeric,
-    **{name: _numeric_text_parser(name) for name in NUMERIC_TYPES},
-    "consistency": _parse_consistency,
-    **{
-        name: _unscored_parser(reason, *(("domain",) if name == "url_reachable" else ()))
-        for name, reason in UNSCORED_TYPES.items()
-    },
+_TYPES: Final[dict[str, tuple[tuple[str, ...], Callable[[ExpectedReader], Iterator[GraderCheck]]]]] = {
+    "contains": (("required_words", "value", "forbidden_words"), _parse_contains),
+    "exact": (("value",), _parse_exact),
+    "regex": (("pattern", "value"), _parse_regex),
+    "length": (LIMIT_FIELDS, _parse_length),
+    "json_schema": (("schema", "required_keys"), _parse_json),
+    "json": (("schema", "required_keys"), _parse_json),
+    "json_array": (("min_items", "max_items"), _parse_json_array),
+    "format": (("min_bullets", "max_bullets"), _parse_length),
+    "word_count": (("min", "max"), _parse_word_count),
+    "sentence_count": (("value",), _parse_sentence_count),
+    "refusal": ((), _parse_refusal),
+    "forbidden": (("value",), _word_list_parser("forbidden_words")),
+    "forbidden_words": (("forbidden_words",), _word_list_parser("forbidden_words")),
+    "required_words": (("required_words",), _word_list_parser("required_words")),
+    "numeric": (("value", "tolerance"), _parse_numeric),
+    **dict.fromkeys(NUMERIC_TYPES, (("value", "rel_tolerance"), _parse_numeric_text)),
+    "consistency": (("value",), _parse_consistency),
+    **dict.fromkeys(UNSCORED_TYPES, ((), _parse_unscored)),
+    "url_reachable": (("domain",), _parse_unscored),
 }
+"""The fields of each type, and how its checks are read."""
 
-TYPES: Final = tuple(_PARSERS)
+TYPES: Final = tuple(_TYPES)
 
 
 def parse_expected(
@@ -331,15 +313,15 @@ def parse_expected(
     kind = fields.required_text("type")
     if not kind:
         return "", [], None
-    if kind not in _PARSERS:
+    if kind not in _TYPES:
         notes.error(
             "unknown-type",
             f"Unknown expected type {quote_value(kind)}. {suggestion(kind[:60], TYPES)}",
             "expected.type",
         )
         return kind, [], None
-    expected = ExpectedReader(fields, notes, method)
-    checks = list(_PARSERS[kind](expected))
+    expected = ExpectedReader(kind, fields, notes, method)
+    checks = list(_TYPES[kind][1](expected))
     fields.finish(expected.known_fields)
     for place, (grader, params) in enumerate(checks):
         if grader == "unscored" and not notes.has_error_at("expected."):

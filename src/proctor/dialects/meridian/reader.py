@@ -9,11 +9,10 @@ and passes if all of its answers do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, Literal
 
-from proctor.dialects.meridian.csv import parse_csv_header, read_csv_rows
 from proctor.dialects.meridian.expected import (
     NUMERIC_TYPES,
     GraderCheck,
@@ -22,6 +21,8 @@ from proctor.dialects.meridian.expected import (
     parse_expected,
 )
 from proctor.dialects.meridian.expected import TYPES as EXPECTED_TYPES
+from proctor.dialects.shared.case_rows import read_cases
+from proctor.dialects.shared.csv_rows import detect_separator, parse_column_names, read_csv_rows
 from proctor.dialects.shared.jsonl import (
     HOLDOUT_FIELD,
     UTF_16_BOMS,
@@ -43,6 +44,7 @@ from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
 SCORERS: Final = ("exact", "contains", "regex", "llm_judge", "json_schema", *NUMERIC_TYPES)
+ASSERTION_TYPES: Final = (*SCORERS, *EXPECTED_TYPES)
 METHODS: Final[dict[str, str | None]] = {
     "exact_match": "exact",
     "numeric_match": "exact",
@@ -72,7 +74,8 @@ _HEADER_FIELDS: Final = (
 _SCORING_FIELDS: Final = ("method", "weight", "params")
 _OWN_FIELDS: Final = ("scorer", "expected", "answer", "rubric", "suite_name", "scoring", "prompt")
 _SHARED_FIELDS: Final = frozenset(("id", "input", "category", "metadata", "tags"))
-_SEMICOLONS_TO_COMMAS: Final = str.maketrans(";", ",")
+CSV_COLUMNS: Final = ("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "lint")
+_PROMPT_COLUMNS: Final = ("input", "prompt")
 
 
 class Meridian(Dialect):
@@ -82,6 +85,7 @@ class Meridian(Dialect):
     pass_rule = PassRule()
     renderer = "proctor.dialects.meridian.writer:render"
     output_format = "JSONL"
+    types = "proctor.dialects.meridian.reader:ASSERTION_TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises rows with a field that only this dialect has, or a CSV header that names the prompt."""
@@ -93,9 +97,9 @@ class Meridian(Dialect):
             return "its lines have `input` and no field that only another dialect has"
         first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
         if not names and not first.startswith(("{", "[")):
-            column_names = parse_csv_header(first)
+            column_names = _parse_csv_header(first)
             others = is_inspect(head) or is_deepeval(head)
-            own = [name for name in (_OWN_FIELDS if others else ("input", "prompt")) if name in column_names]
+            own = [name for name in (_OWN_FIELDS if others else _PROMPT_COLUMNS) if name in column_names]
             return f"its first line names the column `{own[0]}`" if own else None
         return None
 
@@ -104,28 +108,21 @@ class Meridian(Dialect):
         first, lines = peek(source.read_lines())
         if _is_csv(first, source.path):
             yield _make_suite(source.path)
-            for record in read_csv_rows(lines, source.path):
-                if isinstance(record, Problem):
-                    yield record
-                else:
-                    line, number, cells = record
-                    if "tags" in cells:
-                        cells["tags"] = cells["tags"].translate(_SEMICOLONS_TO_COMMAS)
-                    notes = ProblemLog(source.path, line, "Test", of_case=True)
-                    yield from _read_case(cells, notes, f"test_{number}")
+            rows = read_csv_rows(lines, source.path, CSV_COLUMNS, _PROMPT_COLUMNS)
+            yield from read_cases(rows, source.path, _parse_cells, "Test")
         else:
             yield from _read_json(lines, source.path)
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return (*SCORERS, *EXPECTED_TYPES)
 
 
 def _is_csv(first: bytes, path: str) -> bool:
     if first.startswith((b"{", b"[", *UTF_16_BOMS)):
         return False
-    question_columns = {"input", "prompt"}.intersection(parse_csv_header(first.decode("utf-8", "replace")))
-    return bool(question_columns) or path.lower().endswith((".csv", ".tsv"))
+    prompt_columns = set(_PROMPT_COLUMNS).intersection(_parse_csv_header(first.decode("utf-8", "replace")))
+    return bool(prompt_columns) or path.lower().endswith((".csv", ".tsv"))
+
+
+def _parse_csv_header(header: str) -> list[str]:
+    return parse_column_names(header, detect_separator(header, CSV_COLUMNS))
 
 
 def _make_suite(
@@ -150,16 +147,17 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | CaseAtLine
     else:
         yield _make_suite(path)
         items = items if first is None else chain((first,), items)
-    for item in items:
-        if isinstance(item, Problem):
-            yield item
-            continue
-        line, row = item
-        if _is_header(row):
-            message = "A header line (`suite_name` without a prompt) must be the first line; move it there."
-            yield Problem(code="late-header", message=message, path=path, line=line, field="suite_name")
-            continue
-        yield from _read_case(row, ProblemLog(path, line, "Test", of_case=True), f"test_{line}")
+    yield from read_cases((_refuse_header(item, path) for item in items), path, _parse_row, "Test")
+
+
+def _refuse_header(
+    item: tuple[int, dict[str, Any]] | Problem, path: str
+) -> tuple[int, dict[str, Any]] | Problem:
+    """Returns the row, or a problem if it is a header."""
+    if isinstance(item, Problem) or not _is_header(item[1]):
+        return item
+    message = "A header line (`suite_name` without a prompt) must be the first line; move it there."
+    return Problem(code="late-header", message=message, path=path, line=item[0], field="suite_name")
 
 
 def _is_header(row: dict[str, Any]) -> bool:
@@ -180,13 +178,22 @@ def _parse_header(fields: FieldReader, path: str) -> Suite:
 # --- one test ----------------------------------------------------------------------------------------------
 
 
-def _read_case(row: dict[str, Any], notes: ProblemLog, default_id: str) -> Iterator[CaseAtLine | Problem]:
+def _parse_cells(notes: ProblemLog, cells: dict[str, str], number: int) -> CaseAtLine:
+    """Reads a row of CSV, whose tags may have semicolons between them."""
+    for name in ("id", "scorer"):
+        if name in cells:
+            cells[name] = cells[name].strip()
+    if "tags" in cells:
+        cells["tags"] = cells["tags"].replace(";", ",")
+    return _parse_row(notes, cells, number)
+
+
+def _parse_row(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
+    default_id = f"test_{number}"
     case = _parse_case(FieldReader(_drop_nulls(row), notes), notes, default_id)
-    yield from notes.problems
-    if not notes.has_errors:
-        has_own_id = case.id != default_id or row.get("id") == default_id
-        rule: Literal["mean"] | None = "mean" if (case.repeats or 1) > 1 else None
-        yield CaseAtLine(case, notes.line, has_own_id=has_own_id, repeats_rule=rule)
+    has_own_id = case.id != default_id or row.get("id") == default_id
+    rule: Literal["mean"] | None = "mean" if (case.repeats or 1) > 1 else None
+    return CaseAtLine(case, notes.line, has_own_id=has_own_id, repeats_rule=rule)
 
 
 def _drop_nulls(row: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +211,7 @@ def _parse_case(fields: FieldReader, notes: ProblemLog, default_id: str) -> Case
     elif not isinstance(prompt, str):
         fields.report_wrong_type(name, prompt, "text")
         prompt = None
-    expected, assertions = _parse_grading(fields, notes)
+    expected, assertions = parse_grading(fields, notes)
     tags = _parse_tags(fields)
     category, repeats, metadata = _parse_details(fields)
     if repeats is None and any(assertion.grader == "consistency" for assertion in assertions):
@@ -269,12 +276,7 @@ def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[st
         return None, None, {}
     category = fields.text("category")
     repeats = fields.integer("num_runs", least=1)
-    own = fields.pop("metadata")
-    metadata: dict[str, Any] = {}
-    if isinstance(own, dict):
-        metadata.update(own)
-    elif own is not None:
-        fields.report_wrong_type("metadata", own, "an object")
+    metadata: dict[str, Any] = dict(fields.instance("metadata", dict) or {})
     for name in _METADATA_FIELDS:
         if name in fields:
             value = fields.pop(name)
@@ -287,7 +289,7 @@ def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[st
 # --- how it is graded --------------------------------------------------------------------------------------
 
 
-def _parse_grading(fields: FieldReader, notes: ProblemLog) -> tuple[Any, tuple[Assertion, ...]]:
+def parse_grading(fields: FieldReader, notes: ProblemLog) -> tuple[Any, tuple[Assertion, ...]]:
     """Returns the expected value and the assertions of a case; no assertions if there is an error."""
     expected, name = _take_either(fields, "expected", "answer")
     scorer = _parse_choice(fields, "scorer", SCORERS)

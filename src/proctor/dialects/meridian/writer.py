@@ -1,25 +1,45 @@
 """Writes dialect meridian as JSON Lines: simple tests where possible, else the full schema.
 
-The assertions of a case are looked up among the shapes that the format can express (`writer_expected.py`). A
-case with another shape, or with anything else that the format lacks, is noted.
+All rows that might express the assertions of a case are read again, and the best of those that are read as
+these assertions is written. What no row expresses is noted, and so is anything else that the format lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from proctor.dialects.meridian.writer_expected import UNSCORED_SHAPE, Shape, find_shape
+from msgspec import Struct
+
+from proctor.codec import encode
+from proctor.dialects.meridian.expected import NUMERIC_TYPES, TYPES, parse_number
+from proctor.dialects.meridian.reader import parse_grading
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
 from proctor.dialects.shared.losses import LossReport, note_suite_losses, unsupported_check_message
 from proctor.dialects.shared.output_files import to_json_line
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
 from proctor.protocols import RenderedFile
+from proctor.validation import FieldReader, ProblemLog
 
 _UNSUPPORTED_SUITE_FIELDS: Final = ("pass_rule", "notes")
 _UNSUPPORTED_CASE_FIELDS: Final = (
     *("criteria", "pass_rule", "target", "only_targets", "workspace", "form", "variables", "notes"),
 )
+
+
+class Shape(Struct, frozen=True):
+    """One way to write the checks of a case."""
+
+    row: dict[str, Any]
+    """The fields of the test."""
+    expected: Any
+    """The expected value that the test is read with."""
+    label: str | None
+    """The label that its assertions are read with."""
+
+
+UNSCORED_SHAPE: Final = Shape({"expected": {"type": "length"}}, None, "length")
+"""A test that explicitly checks nothing: a length without limits."""
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[RenderedFile | Problem]:
@@ -139,3 +159,144 @@ def _select_assertions(case: Case, unsaid: LossReport) -> tuple[list[Assertion],
         else:
             unsaid.note(f"assertions[{place}]", "it has no test with these checks together, in this order.")
     return fitting, best or UNSCORED_SHAPE
+
+
+def find_shape(assertions: Sequence[Assertion], expected: Any) -> Shape | None:
+    """Returns the best way to write these checks; None if there is none."""
+    candidates = _CANDIDATES.get(tuple(assertion.grader for assertion in assertions))
+    if candidates is None:
+        return None
+    rows = candidates(expected, *[assertion.params for assertion in assertions])
+    best, lowest = None, (True, True)
+    for row in rows:
+        shape = _read_back(row, assertions)
+        if shape is None:
+            continue
+        differences = (shape.expected != expected, shape.label != assertions[0].label)
+        if best is None or differences < lowest:  # of equals the first, which is the simplest
+            best, lowest = shape, differences
+        if not any(lowest):
+            break
+    return best
+
+
+def _read_back(row: dict[str, Any], assertions: Sequence[Assertion]) -> Shape | None:
+    """Returns the shape of a row; None if it is not read as these checks."""
+    notes = ProblemLog("", 1)
+    expected, checks = parse_grading(FieldReader(row, notes), notes)
+    same = [encode((check.grader, check.params)) for check in checks] == [
+        encode((assertion.grader, assertion.params)) for assertion in assertions
+    ]
+    return Shape(row, expected, checks[0].label) if same and not notes.has_errors else None
+
+
+# --- rows that may be read as certain checks ---------------------------------------------------------------
+
+_Rows = list[dict[str, Any]]
+
+
+def _typed_rows(fields: dict[str, Any], *types: str) -> _Rows:
+    """Returns a row of the full schema for each of the types."""
+    return [{"expected": {"type": kind, **fields}} for kind in types]
+
+
+def _scored_rows(scorer: str, value: Any) -> _Rows:
+    """Returns a simple test."""
+    return [{"expected": value, "scorer": scorer}]
+
+
+def _number_rows(expected: Any, params: dict[str, Any]) -> _Rows:
+    value = params.get("value")
+    text = expected if isinstance(expected, str) and parse_number(expected) == value else repr(value)
+    return [
+        *_typed_rows({**params, "value": text}, "numeric"),
+        {"expected": text, "scoring": "numeric_match"},
+    ]
+
+
+def _numeric_text_rows(kind: str) -> Callable[..., _Rows]:
+    return lambda _, params: [*_scored_rows(kind, params.get("value")), *_typed_rows(params, kind)]
+
+
+def _word_list_rows(*graders: str) -> Callable[..., _Rows]:
+    """Returns the rows of required words, a contained text and forbidden words, in this order."""
+
+    def rows(_expected: Any, *all_params: dict[str, Any]) -> _Rows:
+        fields = {
+            "value" if grader == "contains" else grader: params.get(
+                "value" if grader == "contains" else "words"
+            )
+            for grader, params in zip(graders, all_params, strict=True)
+        }
+        alone = _typed_rows(fields, *graders) if len(graders) == 1 else []
+        if graders == ("forbidden_words",):
+            alone += _typed_rows({"value": fields["forbidden_words"]}, "forbidden")
+        return [*_typed_rows(fields, "contains"), *alone]
+
+    return rows
+
+
+def _rubric_rows(expected: Any, params: dict[str, Any]) -> _Rows:
+    answer = {"expected": expected} if isinstance(expected, str) and expected.strip() else {}
+    return [{**answer, "scorer": "llm_judge", "rubric": params.get("rubric")}]
+
+
+def _length_rows(_expected: Any, limits: dict[str, Any]) -> _Rows:
+    return [
+        *_typed_rows(limits, "length", "format"),
+        *_typed_rows({name.removesuffix("_words"): limit for name, limit in limits.items()}, "word_count"),
+        *_typed_rows({"value": limits.get("min_sentences")}, "sentence_count"),
+    ]
+
+
+def _json_rows(_expected: Any, params: dict[str, Any], more: dict[str, Any] | None = None) -> _Rows:
+    """Returns the rows of a schema, of required keys, or of neither or both."""
+    schema = params.get("schema")
+    simple = _scored_rows("json_schema", schema) if isinstance(schema, dict) and more is None else []
+    fields = {"schema": schema, "required_keys": (more or params).get("keys")}
+    present = {name: value for name, value in fields.items() if value is not None}
+    return [*simple, *_typed_rows(present, "json_schema", "json")]
+
+
+def _unscored_rows(_expected: Any, params: dict[str, Any]) -> _Rows:
+    """Returns the rows of the types that the reason names."""
+    return _typed_rows({}, *(kind for kind in TYPES if repr(kind) in str(params.get("reason"))))
+
+
+_CANDIDATES: Final[dict[tuple[str, ...], Callable[..., _Rows]]] = {
+    ("exact",): lambda _, params: _scored_rows("exact", params.get("value")),
+    ("number",): _number_rows,
+    **{(kind,): _numeric_text_rows(kind) for kind in NUMERIC_TYPES},
+    ("contains",): lambda _, params: _scored_rows("contains", params.get("value")),
+    ("regex",): lambda _, params: [
+        *_scored_rows("regex", params.get("pattern")),
+        *_typed_rows(params, "regex"),
+    ],
+    ("rubric",): _rubric_rows,
+    ("length",): _length_rows,
+    ("json_schema",): _json_rows,
+    ("json_keys",): _json_rows,
+    ("json_schema", "json_keys"): _json_rows,
+    ("is_json",): _json_rows,
+    ("json_array",): lambda _, params: _typed_rows(params, "json_array"),
+    ("abstention",): lambda _, _params: _typed_rows({}, "refusal"),
+    ("consistency",): lambda _, params: _typed_rows(
+        {"value": params.get("expected")} if params else {}, "consistency"
+    ),
+    ("unscored",): _unscored_rows,
+    **{
+        graders: _word_list_rows(*graders)
+        for graders in (
+            ("required_words",),
+            ("forbidden_words",),
+            ("required_words", "contains"),
+            ("required_words", "forbidden_words"),
+            ("contains", "forbidden_words"),
+            ("required_words", "contains", "forbidden_words"),
+        )
+    },
+}
+"""Functions of the expected value and the parameters of each check, by the checks' graders.
+
+They need not look at what they are given: a row that is read as something else is not written.
+"""

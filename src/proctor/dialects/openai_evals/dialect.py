@@ -6,18 +6,17 @@ class of its eval.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-
 from proctor.dialects.shared.head import read_head
 from proctor.dialects.shared.signatures import YAML_ENDINGS, is_evals_registry, is_openai_evals
-from proctor.model import Problem, Suite
-from proctor.protocols import CaseAtLine, Dialect, DialectSetting, FileHead, SuiteSource
+from proctor.protocols import Dialect, DialectSetting, FileHead, SuiteSource
 
 
 class OpenAiEvals(Dialect):
     """Reads rows of OpenAI's evals, or a registry of them."""
 
     endings = (".jsonl", ".ndjson", ".json", *YAML_ENDINGS)
+    reader = "proctor.dialects.openai_evals.suite:parse_suite"
+    types = "proctor.dialects.openai_evals.classes:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises rows of `input` and `ideal` without pramana's fields, or a registry."""
@@ -27,22 +26,10 @@ class OpenAiEvals(Dialect):
             return "it has evals with `class` and `samples_jsonl`"
         return None
 
-    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
-        """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.openai_evals.suite import parse_suite  # most runs use another dialect
-
-        yield from parse_suite(source)
-
     def may_be_suite(self, source: SuiteSource) -> bool:
         """Returns False for YAML that is no registry."""
         is_yaml = source.path.lower().endswith(YAML_ENDINGS)
         return not is_yaml or is_evals_registry(read_head(source.path, source.read_lines()))
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        from proctor.dialects.openai_evals.classes import TYPES  # most runs use another dialect
-
-        return TYPES
 
     def settings(self) -> tuple[DialectSetting, ...]:
         """How rows are judged that no registry names."""

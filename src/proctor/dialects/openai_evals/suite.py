@@ -6,7 +6,8 @@ project must name the class: a wrong class would give wrong verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from posixpath import basename
@@ -24,6 +25,7 @@ from proctor.dialects.openai_evals.classes import (
 )
 from proctor.dialects.openai_evals.registry import Eval, find_data_file, find_evals, parse_evals
 from proctor.dialects.pramana.reader import parse_ideal, parse_input
+from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.jsonl import file_name, read_all, read_rows
 from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, parse_yaml
@@ -76,7 +78,8 @@ def _read_rows(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         layout = _read_layout(source, evaluation, inner := _start_log(source, evaluation))
         notes.problems += inner.problems
     yield from notes.problems
-    yield from _read_cases(source.read_lines(), source.path, layout, own=True)
+    rows = read_rows(source.read_lines(), source.path)
+    yield from read_cases(rows, source.path, partial(_parse_case, layout, None))
 
 
 def _read_registry(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
@@ -103,7 +106,8 @@ def _read_registry(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem
         yield from notes.problems
         if file is not None:
             path = display_path(source, file.path)
-            yield from _read_cases(BytesIO(file.data), path, layout)
+            rows = read_rows(BytesIO(file.data), path)
+            yield from read_cases(rows, path, partial(_parse_case, layout, path))
 
 
 def _report_failure(evaluation: Eval, notes: ProblemLog, file: SourceFile | None) -> Iterator[Problem]:
@@ -180,8 +184,7 @@ def _read_examples(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> 
         line, row = item
         inner = ProblemLog(path, line, "Example")
         messages += parse_input(FieldReader(row, inner), inner, "sample")
-        notes.problems += inner.problems
-        notes.has_errors |= inner.has_errors
+        notes.extend(inner)
     if len(items) < count:
         message = f"`num_few_shot` of {evaluation.name} is {count}, and {path} has {len(items)} examples."
         notes.warn("few-shot", message, "num_few_shot")
@@ -191,23 +194,10 @@ def _read_examples(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> 
 # --- one row -----------------------------------------------------------------------------------------------
 
 
-def _read_cases(
-    lines: Iterable[bytes], path: str, layout: Layout, *, own: bool = False
-) -> Iterator[CaseAtLine | Problem]:
-    """Yields the cases of a file of rows; `own` means the suite's own file."""
-    for item in read_rows(lines, path):
-        if isinstance(item, Problem):
-            yield item
-            continue
-        line, row = item
-        notes = ProblemLog(path, line, of_case=True)
-        case = _parse_case(row, notes, layout)
-        yield from notes.problems
-        if not notes.has_errors:
-            yield CaseAtLine(case, line, None if own else path)
-
-
-def _parse_case(row: dict[str, Any], notes: ProblemLog, layout: Layout) -> Case:
+def _parse_case(
+    layout: Layout, path: str | None, notes: ProblemLog, row: dict[str, Any], _line: int
+) -> CaseAtLine:
+    """Returns the case of a row; `path` is its file if it is not the suite's own."""
     fields = FieldReader(row, notes)
     fields.drop_null("id")
     case_id = fields.required_text("id") if "id" in fields else f"line-{notes.line}"
@@ -228,7 +218,7 @@ def _parse_case(row: dict[str, Any], notes: ProblemLog, layout: Layout) -> Case:
     for name in layout.grading.fields:
         if name not in fields:
             fields.report_missing(name, "there, as the prompt for the judge shows it")
-    return Case(
+    case = Case(
         id=case_id,
         input=messages,
         expected=ideal,
@@ -236,3 +226,4 @@ def _parse_case(row: dict[str, Any], notes: ProblemLog, layout: Layout) -> Case:
         category=layout.name,
         metadata={name: fields.pop(name) for name in fields.remaining_names()},
     )
+    return CaseAtLine(case, notes.line, path)

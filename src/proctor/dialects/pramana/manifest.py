@@ -9,18 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from datetime import date
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.model import Problem
-from proctor.validation import FieldReader, ProblemLog
+from proctor.model import Case, Problem
+from proctor.validation import FieldReader, FieldSpec, ProblemLog
 
-_ROOT_FIELDS: Final = ("suite", "tiers", "metadata")
-_SUITE_FIELDS: Final = ("version", "created", "description")
 _TIER_FIELDS: Final = ("file", "test_count", "estimated_cost_usd", "estimated_tokens", "hash", "description")
-_METADATA_FIELDS: Final = ("categories", "assertion_types", "cost_model")
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -85,36 +82,39 @@ def parse_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]
     return (None if notes.has_errors else manifest), problems
 
 
+def _parse_date(suite: FieldReader, name: str) -> str | None:
+    value = suite.pop(name)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, date):
+        return value.isoformat()
+    suite.report_wrong_type(name, value, "a date")
+    return None
+
+
+_SUITE_FIELDS: Final = (
+    FieldSpec("version", FieldReader.required_text, required=True),
+    FieldSpec("created", _parse_date),
+    FieldSpec("description", FieldReader.text),
+)
+_METADATA_FIELDS: Final = (
+    FieldSpec("categories", FieldReader.texts),
+    FieldSpec("assertion_types", FieldReader.texts),
+    FieldSpec("cost_model", FieldReader.text),
+)
+
+
 def _parse_fields(root: FieldReader) -> Manifest:
     suite, tiers, metadata = root.object("suite"), root.object("tiers"), root.object("metadata")
-    root.finish(_ROOT_FIELDS)
-    version = ""
-    created: str | None = None
-    description: str | None = None
+    root.finish(("suite", "tiers", "metadata"))
+    values: dict[str, Any] = {"version": ""}
     if suite is None:
         root.report_missing("suite", "a table with `version`")
-    else:
-        version = suite.required_text("version")
-        created = _parse_date(suite)
-        description = suite.text("description")
-        suite.finish(_SUITE_FIELDS)
-    categories: tuple[str, ...] | None = None
-    types: tuple[str, ...] | None = None
-    cost_model: str | None = None
-    if metadata is not None:
-        categories = metadata.texts("categories") if "categories" in metadata else None
-        types = metadata.texts("assertion_types") if "assertion_types" in metadata else None
-        cost_model = metadata.text("cost_model")
-        metadata.finish(_METADATA_FIELDS)
-    return Manifest(
-        version=version,
-        tiers=() if tiers is None else tuple(_parse_tiers(tiers)),
-        created=created,
-        description=description,
-        categories=categories,
-        assertion_types=types,
-        cost_model=cost_model,
-    )
+    for fields, table in ((suite, _SUITE_FIELDS), (metadata, _METADATA_FIELDS)):
+        if fields is not None:
+            values |= fields.values(table)
+            fields.finish([field.name for field in table])
+    return Manifest(tiers=() if tiers is None else tuple(_parse_tiers(tiers)), **values)
 
 
 def _parse_tiers(tiers: FieldReader) -> list[Tier]:
@@ -144,16 +144,6 @@ def _parse_tiers(tiers: FieldReader) -> list[Tier]:
     return tiers_read
 
 
-def _parse_date(suite: FieldReader) -> str | None:
-    value = suite.pop("created")
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, date):
-        return value.isoformat()
-    suite.report_wrong_type("created", value, "a date")
-    return None
-
-
 def _find_line(text: str, field: str | None) -> int:
     """Returns the first line with a field's name, or else its table's name; 1 if there is none."""
     lines = text.splitlines()
@@ -164,51 +154,53 @@ def _find_line(text: str, field: str | None) -> int:
     return start + 1
 
 
+class CaseTotals:
+    """Totals over the cases of a file, to compare with the manifest."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.tokens = 0
+        self.categories: set[str] = set()
+        self.types: set[str] = set()
+
+    def add(self, case: Case) -> None:
+        """Adds the next case."""
+        self.count += 1
+        self.tokens += case.metadata["tokens_est"]
+        self.categories.add(case.category or "")
+        self.types.update(assertion.label or "" for assertion in case.assertions)
+
+
 def check_tier(
-    manifest: Manifest,
-    file_name: str,
-    *,
-    count: int,
-    tokens: int,
-    categories: Collection[str],
-    assertion_types: Collection[str],
-    suite_hash: str | None,
-    path: str = "",
+    manifest: Manifest, tier: Tier, totals: CaseTotals, suite_hash: str | None, path: str
 ) -> list[Problem]:
-    """Returns the differences between a suite and its entry in the manifest; empty if it has no entry.
+    """Returns the differences between a suite and its entry in the manifest.
 
     A different sum of `tokens_est` is a warning, as both are estimates; all other differences are errors.
 
     Args:
         manifest: what was published.
-        file_name: the suite's file.
-        count: the number of its cases.
-        tokens: the sum of their `tokens_est`.
-        categories: those of its cases.
-        assertion_types: those of its cases.
+        tier: the suite's entry.
+        totals: those of its cases.
         suite_hash: its hash; None if the manifest has none.
-        path: its name in problems; empty for `file_name`.
+        path: the suite's file, for messages.
     """
-    tier = manifest.find_tier(file_name)
-    if tier is None:
-        return []
-    notes = ProblemLog(path or file_name, 1)
-    if count != tier.test_count:
-        notes.error("manifest-mismatch", f"The file has {count} cases; the manifest says {tier.test_count}.")
-    if tier.estimated_tokens is not None and tokens != tier.estimated_tokens:
-        notes.warn(
-            "manifest-estimate", f"`tokens_est` sums to {tokens}; the manifest says {tier.estimated_tokens}."
-        )
-    _note_unlisted(notes, "category", categories, manifest.categories)
-    _note_unlisted(notes, "assertion type", assertion_types, manifest.assertion_types)
+    notes = ProblemLog(path, 1)
+    if totals.count != tier.test_count:
+        message = f"The file has {totals.count} cases; the manifest says {tier.test_count}."
+        notes.error("manifest-mismatch", message)
+    if tier.estimated_tokens is not None and totals.tokens != tier.estimated_tokens:
+        message = f"`tokens_est` sums to {totals.tokens}; the manifest says {tier.estimated_tokens}."
+        notes.warn("manifest-estimate", message)
+    _note_unlisted(notes, "category", totals.categories, manifest.categories)
+    _note_unlisted(notes, "assertion type", totals.types, manifest.assertion_types)
     if tier.hash is None:
-        notes.warn(
-            "missing-hash", f"The manifest gives no hash for {file_name!r}, so a change would go unseen."
-        )
+        message = f"The manifest gives no hash for {tier.file!r}, so a change would go unseen."
+        notes.warn("missing-hash", message)
     elif suite_hash != tier.hash:
         notes.error(
             "hash-mismatch",
-            f"The file is not {file_name!r} as published in version {manifest.version}: its hash is "
+            f"The file is not {tier.file!r} as published in version {manifest.version}: its hash is "
             f"{suite_hash}, the manifest says {tier.hash}. A published suite never changes; "
             "give a changed one a new version.",
         )

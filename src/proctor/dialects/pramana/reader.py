@@ -7,11 +7,12 @@ that lists it. Graders are known here by name only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from proctor.codec import hash_rows, hash_text
-from proctor.dialects.pramana.manifest import Manifest, Tier, check_tier, parse_manifest
+from proctor.dialects.pramana.manifest import CaseTotals, Manifest, Tier, check_tier, parse_manifest
+from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.json_arrays import read_lines
 from proctor.dialects.shared.jsonl import file_name, read_rows
 from proctor.dialects.shared.signatures import is_openai_evals
@@ -46,6 +47,7 @@ class Pramana(Dialect):
     pass_rule = PassRule()
     renderer = "proctor.dialects.pramana.writer:render"
     output_format = "JSONL"
+    types = "proctor.dialects.pramana.reader:TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises rows with `assertion` or `ideal`, or with `input` and only common fields."""
@@ -67,66 +69,32 @@ class Pramana(Dialect):
         tier = None if manifest is None else manifest.find_tier(name.name)
         version = manifest.version if manifest is not None and tier is not None else None
         yield Suite(name=name.stem or "suite", dialect="pramana", declared_version=version)
-        tally = _CaseTotals()
+        totals = CaseTotals()
         failed = False
-        for item in read_rows(source.read_lines(), source.path):
+        rows = read_rows(source.read_lines(), source.path)
+        for item in read_cases(rows, source.path, _parse_row):
             if isinstance(item, Problem):
-                failed = True
-                yield item
-                continue
-            line, row = item
-            notes = ProblemLog(source.path, line, of_case=True)
-            case = _parse_case(FieldReader(row, notes), notes)
-            yield from notes.problems
-            if notes.has_errors:
-                failed = True
-                continue
-            if tier is not None:
-                tally.add(case)
-            yield CaseAtLine(case, line)
+                failed = failed or item.level == "error"
+            elif tier is not None:
+                totals.add(item.case)
+            yield item
         if manifest is not None and tier is not None and not failed:
-            yield from tally.check(manifest, tier, source)
+            yield from check_tier(manifest, tier, totals, _hash_tier(tier, source), source.path)
 
     def published_hash(self, source: SuiteSource) -> str:
         """Returns the hash of the sorted cases as written."""
         return hash_text(b"".join(read_lines(source)), source.path)
 
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        return TYPES
 
+def _hash_tier(tier: Tier, source: SuiteSource) -> str | None:
+    """Returns the hash of the file if the manifest has one.
 
-class _CaseTotals:
-    """Totals over the cases of a file, to compare with the manifest."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.tokens = 0
-        self.categories: set[str] = set()
-        self.types: set[str] = set()
-
-    def add(self, case: Case) -> None:
-        self.count += 1
-        self.tokens += case.metadata["tokens_est"]
-        self.categories.add(case.category or "")
-        self.types.update(assertion.label or "" for assertion in case.assertions)
-
-    def check(self, manifest: Manifest, tier: Tier, source: SuiteSource) -> list[Problem]:
-        actual_hash = None
-        if tier.hash is not None:
-            # read again rather than kept: only the text of each row is in memory while sorting
-            again = read_rows(source.read_lines(), source.path)
-            actual_hash = hash_rows(item[1] for item in again if not isinstance(item, Problem))
-        return check_tier(
-            manifest,
-            tier.file,
-            count=self.count,
-            tokens=self.tokens,
-            categories=self.categories,
-            assertion_types=self.types,
-            suite_hash=actual_hash,
-            path=source.path,
-        )
+    The file is read again: only the text of each row is in memory while sorting.
+    """
+    if tier.hash is None:
+        return None
+    rows = read_rows(source.read_lines(), source.path)
+    return hash_rows(item[1] for item in rows if not isinstance(item, Problem))
 
 
 def _load_manifest(source: SuiteSource) -> tuple[Manifest | None, list[Problem]]:
@@ -145,20 +113,21 @@ def _load_manifest(source: SuiteSource) -> tuple[Manifest | None, list[Problem]]
 # --- one row -----------------------------------------------------------------------------------------------
 
 
-def _parse_case(fields: FieldReader, notes: ProblemLog) -> Case:
+def _parse_row(notes: ProblemLog, row: dict[str, Any], _number: int) -> CaseAtLine:
+    fields = FieldReader(row, notes)
     case_id = fields.required_text("id")
     notes.case = case_id or None
     category = fields.choice("category", CATEGORIES)
     messages = parse_input(fields, notes)
     ideal = parse_ideal(fields)
     assertion = fields.required_object("assertion", "an object with `type`")
-    graded = Assertion(grader="") if assertion is None else _parse_assertion(assertion, ideal, notes)
+    graded = Assertion(grader="") if assertion is None else parse_assertion(assertion, ideal, notes)
     metadata = fields.required_object("metadata", "an object with `difficulty` and `tokens_est`")
     tags, facts = ((), {}) if metadata is None else _parse_metadata(metadata)
     if "lint" in fields:
         facts["lint"] = fields.pop("lint")
     fields.finish(_CASE_FIELDS)
-    return Case(
+    case = Case(
         id=case_id,
         input=messages,
         expected=ideal,
@@ -167,6 +136,7 @@ def _parse_case(fields: FieldReader, notes: ProblemLog) -> Case:
         category=category,
         metadata=facts,
     )
+    return CaseAtLine(case, notes.line)
 
 
 def parse_input(fields: FieldReader, notes: ProblemLog, name: str = "input") -> tuple[Message, ...]:
@@ -286,7 +256,8 @@ class _AssertionReader:
         return [""]
 
 
-def _parse_assertion(fields: FieldReader, ideal: Ideal, notes: ProblemLog) -> Assertion:
+def parse_assertion(fields: FieldReader, ideal: Ideal, notes: ProblemLog) -> Assertion:
+    """Returns the assertion of an `assertion` object that compares with an ideal."""
     reader = _AssertionReader(fields, ideal, notes)
     kind = reader.kind
     if reader.threshold is not None and kind != "semantic_similarity":

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from proctor.dialects.pramana.reader import CATEGORIES, DIFFICULTIES, LOSSES_FIELD, NUMERIC_TYPES, ROLES
+from proctor.codec import encode
+from proctor.dialects.pramana.reader import (
+    CATEGORIES,
+    DIFFICULTIES,
+    LOSSES_FIELD,
+    ROLES,
+    TYPES,
+    parse_assertion,
+)
 from proctor.dialects.shared.losses import LossReport, note_suite_losses, unsupported_check_message
 from proctor.dialects.shared.output_files import to_json_line
 from proctor.model import Assertion, Case, Problem, Suite
 from proctor.protocols import RenderedFile
+from proctor.validation import FieldReader, ProblemLog
 
 _UNSUPPORTED_SUITE_FIELDS: Final = ("description", "pass_rule", "repeats_rule", "notes")
 _UNSUPPORTED_CASE_FIELDS: Final = (
@@ -106,7 +115,7 @@ def _render_metadata(case: Case, unsaid: LossReport, above: dict[str, Any]) -> d
 def _render_grading(case: Case, unsaid: LossReport) -> tuple[dict[str, Any], Any]:
     """Returns the `assertion` and the `ideal` of a case; what they cannot express is noted."""
     ideal = case.expected
-    if not (ideal is None or isinstance(ideal, str) or _are_texts(ideal)):
+    if not _is_ideal(ideal):
         unsaid.note("expected", "its `ideal` is a text or a list of texts.")
         ideal = None
     check: dict[str, Any] | None = None
@@ -142,94 +151,39 @@ def _note_settings(assertion: Assertion, field: str, unsaid: LossReport) -> bool
 
 
 def _render_check(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None:
-    """Returns the `assertion` object for a check, and the `ideal` that it needs; None if there is none."""
-    params = dict(assertion.params)
-    kind = _RENDERERS.get(assertion.grader)
+    """Returns the `assertion` object for a check, and the `ideal` that it needs; None if there is none.
+
+    The fields are read again, with the case's ideal or else with what the check looks for.
+    """
+    params = assertion.params
+    kind = _TYPES_BY_GRADER.get(assertion.grader)
     if kind is None:
         return None
-    ignore_case = params.pop("ignore_case", False) if assertion.grader in _TEXT_GRADERS else False
-    if ignore_case is False and "ignore_case" in assertion.params:
-        return None
-    result = kind(params, ideal)
-    if result is None:
-        return None
-    fields, needed = result
-    return {**fields, **({"case_sensitive": False} if ignore_case is True else {})}, needed
+    fields = {"type": kind} | {
+        field: params[param] for param, field in _FIELDS_BY_PARAM.items() if param in params
+    }
+    if params.get("ignore_case") is True:
+        fields["case_sensitive"] = False
+    for needed in (ideal, params.get("values", params.get("value"))):
+        if _is_ideal(needed):
+            notes = ProblemLog("", 1)
+            check = parse_assertion(FieldReader(fields, notes), needed, notes)
+            if not notes.has_errors and encode(check.params) == encode(params):
+                return fields, needed
+    return None
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _is_ideal(value: Any) -> bool:
+    return value is None or all(isinstance(text, str) for text in (value if type(value) is list else [value]))
 
 
-def _is_non_blank(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _are_non_blank(values: Any) -> bool:
-    return isinstance(values, list) and bool(values) and all(map(_is_non_blank, values))
-
-
-_CheckAndIdeal = tuple[dict[str, Any], Any] | None
-
-
-def _single_value_renderer(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
-    def write(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
-        value = params.get("value")
-        if params.keys() != {"value"} or not _is_non_blank(value):
-            return None
-        first = ideal[0] if isinstance(ideal, list) and ideal else ideal
-        return {"type": kind}, ideal if first == value else value
-
-    return write
-
-
-def _render_contains_any(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
-    values = params.get("values")
-    if params.keys() != {"values"} or not _are_non_blank(values):
-        return None
-    ideals = [ideal] if isinstance(ideal, str) else ideal
-    return {"type": "contains_any"}, ideal if ideals == values else values
-
-
-def _number_renderer(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
-    def write(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
-        tolerance = params.get("rel_tolerance", 0.0)
-        if not params.keys() <= {"value", "rel_tolerance"} or type(tolerance) is not float or tolerance < 0:
-            return None
-        first = _single_value_renderer(kind)({"value": params.get("value")}, ideal)
-        more = {"rel_tolerance": tolerance} if "rel_tolerance" in params else {}
-        return None if first is None else ({**first[0], **more}, first[1])
-
-    return write
-
-
-def _render_is_json(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
-    return None if params else ({"type": "is_json"}, ideal)
-
-
-def _render_llm_judge(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
-    if params.keys() != {"prompt"} or not _is_non_blank(params["prompt"]):
-        return None
-    return {"type": "llm_judge", "judge_prompt": params["prompt"]}, ideal
-
-
-def _render_similarity(params: dict[str, Any], _ideal: Any) -> _CheckAndIdeal:
-    value, threshold = params.get("value"), params.get("threshold")
-    texts = [value] if isinstance(value, str) else value
-    if params.keys() != {"value", "threshold"} or type(threshold) is not float or not 0 <= threshold <= 1:
-        return None
-    if not _are_non_blank(texts):
-        return None
-    return {"type": "semantic_similarity", "threshold": threshold}, value
-
-
-_TEXT_GRADERS: Final = frozenset(("exact", "contains", "contains_any"))
-_RENDERERS: Final[dict[str, Callable[[dict[str, Any], Any], _CheckAndIdeal]]] = {
-    "exact": _single_value_renderer("exact_match"),
-    "contains": _single_value_renderer("contains"),
-    "contains_any": _render_contains_any,
-    **{kind: _number_renderer(kind) for kind in NUMERIC_TYPES},
-    "is_json": _render_is_json,
-    "llm_judge": _render_llm_judge,
-    "semantic_similarity": _render_similarity,
+_TYPES_BY_GRADER: Final = {
+    "exact": "exact_match",
+    **{name: name for name in TYPES if name != "exact_match"},
 }
+_FIELDS_BY_PARAM: Final = {
+    "threshold": "threshold",
+    "prompt": "judge_prompt",
+    "rel_tolerance": "rel_tolerance",
+}
+"""The fields of an `assertion` by the parameters that they set."""

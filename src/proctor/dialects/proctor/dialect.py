@@ -6,11 +6,12 @@ an unknown field or one of the wrong type is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Final
 
-from proctor.dialects.proctor.syntax import HEADER_KEY
-from proctor.model import Problem, Suite
-from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
+from proctor.protocols import Dialect, FileHead
+
+HEADER_KEY: Final = "proctor"
+"""The field that marks a header; its value is the version of the format."""
 
 
 class Proctor(Dialect):
@@ -19,16 +20,11 @@ class Proctor(Dialect):
     keeps_origin = True
     renderer = "proctor.dialects.proctor.writer:render"
     output_format = "JSONL"
+    reader = "proctor.dialects.proctor.reader:parse_suite"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises a first line with the key `proctor`."""
         return f"its first line has `{HEADER_KEY}`" if head.rows and HEADER_KEY in head.rows[0] else None
-
-    def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
-        """Yields the header, the cases in file order, and each problem where it occurs."""
-        from proctor.dialects.proctor.reader import parse_suite  # most runs use another dialect
-
-        return parse_suite(source)
 
 
 DIALECT = Proctor()

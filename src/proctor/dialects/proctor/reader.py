@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
 from msgspec import convert
 from msgspec.structs import replace
 
+from proctor.dialects.proctor.dialect import HEADER_KEY
 from proctor.dialects.proctor.schema import VERSION, check_case, check_header
-from proctor.dialects.proctor.syntax import HEADER_KEY
 from proctor.dialects.shared.attachments import build_attachment
+from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, read_rows, with_holdout
 from proctor.model import Attachment, Case, Problem, Suite
 from proctor.protocols import ORIGIN_NOTES, CaseAtLine, SuiteSource
@@ -38,17 +40,7 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         if not isinstance(first, Problem):
             yield Problem(code="missing-header", message=message, path=source.path, line=line)
         items = items if first is None else chain((first,), items)
-    for item in items:
-        if isinstance(item, Problem):
-            yield item
-            continue
-        line, row = item
-        notes = ProblemLog(source.path, line, of_case=True)
-        case = _parse_case(row, source, notes)
-        if case is None:
-            yield from notes.problems
-        else:
-            yield CaseAtLine(case, line)
+    yield from read_cases(items, source.path, partial(_parse_case, source))
 
 
 def _make_fallback_suite(source: SuiteSource) -> Suite:
@@ -79,7 +71,7 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     return with_holdout(convert(suite_fields, Suite), fields)
 
 
-def _parse_case(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> Case | None:
+def _parse_case(source: SuiteSource, notes: ProblemLog, row: dict[str, Any], _line: int) -> CaseAtLine | None:
     if HEADER_KEY in row:
         notes.error(
             "late-header", f"A header (`{HEADER_KEY}`) must be the first line; move it there.", HEADER_KEY
@@ -91,8 +83,10 @@ def _parse_case(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> 
     if notes.has_errors:
         return None
     case = _attach_files(convert(row, Case), row, source, notes)
-    if case is None or any(message.parts or message.content.strip() for message in case.input):
-        return case
+    if case is None:
+        return None
+    if any(message.parts or message.content.strip() for message in case.input):
+        return CaseAtLine(case, notes.line)
     notes.error("missing-prompt", "`input` is empty; write what is asked.", "input")
     return None
 

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import to_builtins
 
 from proctor.codec import encode_in_order
+from proctor.dialects.proctor.dialect import HEADER_KEY
 from proctor.dialects.proctor.schema import HEADER_FIELDS, VERSION
-from proctor.dialects.proctor.syntax import HEADER_KEY, ORIGIN_KEY
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
 from proctor.dialects.shared.output_files import to_json_line
 from proctor.model import Attachment, Case, Problem, Suite
@@ -29,7 +29,7 @@ def _render_header(suite: Suite) -> dict[str, Any]:
         {HOLDOUT_FIELD: 0} if suite.no_holdout else {}
     )
     if suite.dialect != "proctor":
-        return {HEADER_KEY: VERSION, **header, ORIGIN_KEY: suite.dialect}
+        return {HEADER_KEY: VERSION, **header, ORIGIN_NOTES[0]: suite.dialect}
     # Its origin is one of the notes, since it has no effect.
     notes = dict(suite.notes)
     extras = {name: notes.pop(name) for name in ORIGIN_NOTES if isinstance(notes.get(name), str)}

@@ -1,26 +1,35 @@
 """promptfoo's assertions to assertions: a table with one line for each type, and what all types share.
 
 `not-` before a type negates it. A type that runs code, calls a service or has no grader here is refused by
-name. Graders are known here by name only.
+name. The documented meaning counts: texts are compared as they are, with white space at the ends, and
+`icontains` ignores case. Graders are known here by name only.
 """
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from proctor.dialects.promptfoo import assertion_types as kinds
-from proctor.dialects.promptfoo.assertion_types import AssertionReader, GraderCall
+from msgspec import Struct
+
+from proctor.dialects.promptfoo.files import FILE_SCHEME, read_value
+from proctor.dialects.promptfoo.templates import BadTemplate, as_text, fill_template
+from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
+from proctor.dialects.shared.yaml_files import refuse_fields
 from proctor.errors import suggestion
 from proctor.model import Assertion
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
+from proctor.validation import FieldReader, NumberLimit, ProblemLog, quote_value
+from proctor.yaml12 import YamlError, load, map_strings, to_plain
 
 COMMON_FIELDS: Final = ("type", "value", "threshold", "weight", "metric")
 UNUSED_FIELDS: Final = ("provider", "rubricPrompt", "config")
 """Known fields that have no effect here."""
-CODE_FIELDS: Final = ("transform", "contextTransform")
-"""Fields with code."""
+_CODE_FIELDS: Final = dict.fromkeys(
+    ("transform", "contextTransform"), ("code", "is code, and no code of a suite is run. Remove it.")
+)
 CODE_TYPES: Final = ("javascript", "python", "ruby", "webhook")
 UNMEASURED_TYPES: Final = (
     *("answer-relevance", "bleu", "classifier", "contains-html", "contains-sql", "contains-xml"),
@@ -34,9 +43,22 @@ UNMEASURED_TYPES: Final = (
 )
 ASSERT_SET: Final = "assert-set"
 
+SHARE: Final[NumberLimit] = ("from 0 to 1", lambda value: 0 <= value <= 1)
+_NOT_NEGATIVE: Final[NumberLimit] = ("0 or more", lambda value: value >= 0)
 _NEGATION_PREFIX: Final = "not-"
 _TEMPLATE_PREFIX: Final = "#/assertionTemplates/"
 _RED_TEAM_PREFIX: Final = "promptfoo:redteam:"
+_RUBRIC_QUESTION: Final = "Does the answer do all that this rubric asks of it?\n\n"
+_CRITERION_QUESTION: Final = "Does the answer meet this criterion in full?\n\n"
+_FACTS_QUESTION: Final = (
+    "Does the answer agree with this reference in every fact that both of them state? It may say less or "
+    "more than the reference and use other words, but nothing in it may contradict the reference.\n\n"
+)
+_DEFAULT_SIMILARITY: Final = 0.75
+_DEFAULT_G_EVAL_THRESHOLD: Final = 0.7
+"""The lowest passing score of `g-eval`."""
+_MAX_SCORE: Final = 10
+"""The best score that a judge can give where a threshold applies."""
 
 
 class AssertionContext(NamedTuple):
@@ -54,8 +76,7 @@ def parse_assertions(items: Any, field: str, notes: ProblemLog, context: Asserti
     if items is None:
         return []
     if not isinstance(items, list):
-        message = f"`{field}` is {quote_value(items)}, {json_type(items)}; it must be a list of assertions."
-        notes.error("wrong-type", message, field)
+        notes.report_wrong_type(field, items, "a list of assertions")
         return []
     lines = getattr(items, "lines", [None] * len(items))
     assertions = (
@@ -72,17 +93,15 @@ def _parse_assertion(
     if row is None:
         return None
     fields = FieldReader(row, notes, field + ".")
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     type_name = fields.required_text("type")
     negated = type_name.startswith(_NEGATION_PREFIX)
     kind = type_name.removeprefix(_NEGATION_PREFIX)
     if not type_name or not _check_type(kind, negated, fields, inside=inside):
         return None
-    reader = AssertionReader(fields=fields, kind=kind, values=context.values, source=context.source)
-    call = _parse_assert_set(reader, context) if kind == ASSERT_SET else _PARSERS[kind](reader)
-    weight = fields.number("weight")
-    if weight is not None and weight < 0:
-        fields.error("bad-number", "weight", f"is {weight}; it must be 0 or more.")
+    reader = AssertionReader(fields, context)
+    call = _parse_assert_set(reader) if kind == ASSERT_SET else _PARSERS[kind](reader)
+    weight = fields.limited_number("weight", _NOT_NEGATIVE)
     metric = reader.fill("metric", fields.text("metric") or "")
     _finish_fields(fields, kind)
     # A set of weight 0 adds nothing to the score, but can still fail its test.
@@ -90,7 +109,7 @@ def _parse_assertion(
     return Assertion(
         grader=call.grader,
         params=call.params,
-        weight=1.0 if weight is None else float(weight),
+        weight=1.0 if weight is None else weight,
         required=gate if kind == ASSERT_SET and weight == 0 else None,
         negated=negated,
         pass_at=call.pass_at,
@@ -115,8 +134,7 @@ def _resolve_row(
             return None
     if isinstance(item, dict):
         return item
-    message = f"`{field}` is {quote_value(item)}, {json_type(item)}; it must be an object with `type`."
-    notes.error("wrong-type", message, field, line=line)
+    notes.report_wrong_type(field, item, "an object with `type`", line)
     return None
 
 
@@ -148,10 +166,7 @@ def _check_type(kind: str, negated: bool, fields: FieldReader, *, inside: bool) 
 
 def _finish_fields(fields: FieldReader, kind: str) -> None:
     """Reports the fields of an assertion that its type did not read."""
-    for name in CODE_FIELDS:
-        if name in fields:
-            fields.pop(name)
-            fields.error("code", name, "is code, and no code of a suite is run. Remove it.")
+    refuse_fields(fields, _CODE_FIELDS)
     for name in ("threshold", "value", *UNUSED_FIELDS):
         if name in fields:
             fields.pop(name)
@@ -159,7 +174,239 @@ def _finish_fields(fields: FieldReader, kind: str) -> None:
     fields.finish((*COMMON_FIELDS, *UNUSED_FIELDS))
 
 
-def _parse_assert_set(reader: AssertionReader, context: AssertionContext) -> GraderCall:
+class GraderCall(NamedTuple):
+    """A grader, its parameters, and the lowest passing score if the grader does not set it."""
+
+    grader: str
+    params: dict[str, Any]
+    pass_at: float | None = None
+
+
+class AssertionReader(Struct, frozen=True):
+    """Reads one assertion."""
+
+    fields: FieldReader
+    context: AssertionContext
+
+    def fill(self, name: str, text: str) -> str:
+        """Returns a text with its names filled in."""
+        try:
+            return fill_template(text, self.context.values)
+        except BadTemplate as error:
+            self.fields.error(error.code, name, str(error))
+            return text
+
+    def required_value(self, expected: str) -> Any:
+        """Returns the required `value`, filled in and read from its file; None and an error without it."""
+        value = self.optional_value()
+        if value is None and not self.fields.problem_log.has_error_at(self.fields.path_to("value")):
+            self.fields.report_missing("value", expected)
+        return value
+
+    def optional_value(self) -> Any:
+        """Returns `value`, filled in and read from its file, or None."""
+        fields = self.fields
+        line = fields.line_for("value")
+        value = map_strings(fields.pop("value"), lambda text, _name: self.fill("value", text))
+        if isinstance(value, str) and value.startswith(FILE_SCHEME):
+            source = self.context.source
+            value = read_value(value, source, fields.problem_log, fields.path_to("value"), line)
+        return to_plain(value)
+
+    def text(self, expected: str = "the text to look for") -> str:
+        """Returns `value` as a non-empty text."""
+        value = self.required_value(expected)
+        if isinstance(value, dict | list):
+            self.fields.report_wrong_type("value", value, "text")
+        elif value is not None and not as_text(value):
+            self.fields.error("empty-value", "value", f"is empty; it must be {expected}.")
+        elif value is not None:
+            return as_text(value)
+        return ""
+
+    def texts(self, value: Any, advice: str) -> list[str]:
+        """Returns the required `value` as texts: one, or those of a list. An empty one is an error."""
+        texts = [as_text(item) for item in (value if isinstance(value, list) else [value])]
+        if value is not None and not (texts and all(text.strip() for text in texts)):
+            self.fields.error("empty-value", "value", f"is empty, or has an empty text; {advice}.")
+        return texts
+
+    def share(self) -> float | None:
+        """Returns `threshold` as a number from 0 to 1, or None."""
+        return self.fields.limited_number("threshold", SHARE, "bad-threshold")
+
+
+# --- texts -------------------------------------------------------------------------------------------------
+
+
+def _parse_text(reader: AssertionReader, grader: str, **more: Any) -> GraderCall:
+    return GraderCall(grader, {"value": reader.text(), **more})
+
+
+def _parse_texts(reader: AssertionReader, grader: str, **more: Any) -> GraderCall:
+    """Parses a type that looks for several texts: a list, or a text with commas."""
+    value = reader.required_value("a list of texts")
+    if isinstance(value, str):
+        cells = next(csv.reader([value.replace("\n", " ")], skipinitialspace=True), [])
+        value = [cell.strip() for cell in cells]
+    if value is not None and not isinstance(value, list):
+        reader.fields.report_wrong_type("value", value, "a list of texts")
+    items = [as_text(item) for item in value] if isinstance(value, list) else []
+    if not all(items):
+        reader.fields.error("empty-value", "value", "has an empty text; remove it.")
+    elif value == []:
+        reader.fields.error("empty-value", "value", "is empty; give at least one text.")
+    return GraderCall(grader, {"values": items, **more})
+
+
+def _parse_equals(reader: AssertionReader) -> GraderCall:
+    """Parses `equals`: the text itself, or the same JSON."""
+    value = reader.required_value("what the answer must be")
+    if isinstance(value, dict | list):
+        return GraderCall("json_schema", {"schema": {"const": value}, "strip_fences": False})
+    return GraderCall("exact", {"value": as_text(value), "trim": False})
+
+
+def _parse_regex(reader: AssertionReader) -> GraderCall:
+    """Parses `regex`: a pattern of JavaScript's."""
+    regex_text = reader.text("a regular expression")
+    try:
+        pattern, _ = to_python(regex_text, "")
+        wrong = get_compile_error(pattern)
+    except BadPattern as error:
+        pattern, wrong = regex_text, str(error)
+    if wrong is not None:
+        message = f"is {quote_value(regex_text)}, no regular expression: {wrong}. Correct it."
+        reader.fields.error("bad-pattern", "value", message)
+    return GraderCall("regex", {"pattern": pattern})
+
+
+def _parse_number(reader: AssertionReader, grader: str) -> GraderCall:
+    """Parses a type that compares numbers; `threshold` is the relative tolerance."""
+    value, threshold = reader.text("the right answer, which has a number"), reader.share()
+    return GraderCall(grader, {"value": value} | ({} if threshold is None else {"rel_tolerance": threshold}))
+
+
+def _parse_word_count(reader: AssertionReader) -> GraderCall:
+    """Parses `word-count`: a number, or an object with `min` and `max`."""
+    expected = "words, or an object with `min` and `max`"
+    value = reader.required_value(f"a number of {expected}")
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    limits = value if isinstance(value, dict) else {"min": value, "max": value}
+    if value is None:
+        return GraderCall("length", {})
+    valid = all(type(limit) is int and limit >= 0 for limit in limits.values())
+    if not limits or not limits.keys() <= {"min", "max"} or not valid:
+        reader.fields.report_wrong_type("value", value, f"a whole number of {expected}")
+    return GraderCall("length", {f"{name}_words": limit for name, limit in limits.items()})
+
+
+# --- JSON --------------------------------------------------------------------------------------------------
+
+
+def _parse_is_json(reader: AssertionReader) -> GraderCall:
+    """Parses `is-json`: the whole answer is JSON, and matches the schema if there is one."""
+    params = _parse_schema(reader, strip_fences=False)
+    return GraderCall("json_schema" if "schema" in params else "is_json", params)
+
+
+def _parse_contains_json(reader: AssertionReader) -> GraderCall:
+    """Parses `contains-json`: the answer contains a JSON object, which matches the schema if there is one."""
+    return GraderCall("contains_json", _parse_schema(reader))
+
+
+def _parse_schema(reader: AssertionReader, **more: Any) -> dict[str, Any]:
+    """Returns parameters, with those for the schema in `value` if there is one: an object, JSON or YAML."""
+    schema = reader.optional_value()
+    if isinstance(schema, str) and schema.strip():
+        try:
+            schema = to_plain(load(schema))
+        except YamlError as error:
+            reader.fields.error("bad-schema", "value", f"is no JSON schema: {error}")
+            return more
+    if schema is None or schema == "":
+        return more
+    if not isinstance(schema, dict | bool):
+        reader.fields.report_wrong_type("value", schema, "a JSON schema")
+    return {"schema": schema, **more, **({"formats": True} if _has_formats(schema) else {})}
+
+
+def _has_formats(schema: Any) -> bool:
+    """Whether a schema uses formats, which must be turned on."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    own = isinstance(schema, dict) and isinstance(schema.get("format"), str)
+    return own or any(map(_has_formats, parts))
+
+
+# --- figures -----------------------------------------------------------------------------------------------
+
+
+def _parse_limit(reader: AssertionReader, grader: str, param: str, expected: str) -> GraderCall:
+    """Parses a type whose `threshold` is a maximum."""
+    fields = reader.fields
+    if "threshold" not in fields:
+        fields.report_missing("threshold", expected)
+    threshold = fields.limited_number("threshold", _NOT_NEGATIVE, "bad-threshold")
+    return GraderCall(grader, {param: threshold or 0.0})
+
+
+# --- meaning -----------------------------------------------------------------------------------------------
+
+
+def _parse_similar(reader: AssertionReader) -> GraderCall:
+    """Parses `similar`: close enough in meaning to one of the texts."""
+    value = reader.required_value("a text, or a list of texts")
+    threshold = reader.share()
+    if isinstance(value, dict):
+        reader.fields.report_wrong_type("value", value, "text or a list of texts")
+    references = reader.texts(value, "write what is meant")
+    reference: Any = references if isinstance(value, list) else references[0]
+    at = _DEFAULT_SIMILARITY if threshold is None else threshold
+    return GraderCall("semantic_similarity", {"value": reference, "threshold": at})
+
+
+def _parse_question(reader: AssertionReader, question: str) -> GraderCall:
+    """Parses a type that asks a judge for yes or no, with the question before the value."""
+    return GraderCall("llm_judge", {"prompt": question + reader.text("what the judge goes by")})
+
+
+def _parse_llm_rubric(reader: AssertionReader) -> GraderCall:
+    """Parses `llm-rubric`: yes or no, or a score if there is a threshold."""
+    threshold = reader.share()
+    if threshold is None:
+        return _parse_question(reader, _RUBRIC_QUESTION)
+    return GraderCall("rubric", _rubric_params(reader.text("the rubric"), threshold))
+
+
+def _parse_g_eval(reader: AssertionReader) -> GraderCall:
+    """Parses `g-eval`: a score for one criterion, or the mean score for several."""
+    share = reader.share()
+    threshold = _DEFAULT_G_EVAL_THRESHOLD if share is None else share
+    value = reader.required_value("a criterion, or a list of criteria")
+    criteria = reader.texts(value, "write a criterion")
+    checks = [{"grader": "rubric", "params": _rubric_params(text, threshold)} for text in criteria]
+    if len(checks) == 1:
+        return GraderCall("rubric", _rubric_params(criteria[0], threshold))
+    members = [{"name": str(number), "assertion": check} for number, check in enumerate(checks, 1)]
+    aggregator = {"type": "weighted_average"}
+    return GraderCall("composite", {"members": members, "aggregator": aggregator}, threshold)
+
+
+def _rubric_params(rubric: str, threshold: float) -> dict[str, Any]:
+    """Returns the parameters of a rubric whose score must reach a share of the scale."""
+    return {
+        "rubric": rubric,
+        "lowest": 0,
+        "highest": _MAX_SCORE,
+        "min_score": round(threshold * _MAX_SCORE, 9),
+    }
+
+
+# --- the types ----------------------------------------------------------------------------------------------
+
+
+def _parse_assert_set(reader: AssertionReader) -> GraderCall:
     """Combines several assertions: all must pass, or their weighted mean must reach the threshold."""
     fields = reader.fields
     place = fields.path_to("assert")
@@ -171,7 +418,7 @@ def _parse_assert_set(reader: AssertionReader, context: AssertionContext) -> Gra
     members: list[dict[str, Any]] = []
     for number, item in enumerate(items):
         assertion = _parse_assertion(
-            item, f"{place}[{number}]", lines[number], fields.problem_log, context, inside=True
+            item, f"{place}[{number}]", lines[number], fields.problem_log, reader.context, inside=True
         )
         if assertion is not None:
             members.append(_make_member(assertion, number + 1))
@@ -196,32 +443,42 @@ def _make_member(read_assertion: Assertion, number: int) -> dict[str, Any]:
 
 
 _PARSERS: Final[dict[str, Callable[[AssertionReader], GraderCall]]] = {
-    "contains": kinds.single_text_parser("contains"),
-    "contains-all": kinds.text_list_parser("contains_all"),
-    "contains-any": kinds.text_list_parser("contains_any"),
-    "contains-json": kinds.parse_contains_json,
-    "cost": kinds.limit_parser("cost", "budget_usd", "the most that an answer may cost, in US dollars"),
-    "ends-with": kinds.single_text_parser("ends_with", trim=False),
-    "equals": kinds.parse_equals,
-    "factuality": kinds.question_parser(kinds.FACTS_QUESTION),
-    "g-eval": kinds.parse_g_eval,
-    "icontains": kinds.single_text_parser("contains", ignore_case=True),
-    "icontains-all": kinds.text_list_parser("contains_all", ignore_case=True),
-    "icontains-any": kinds.text_list_parser("contains_any", ignore_case=True),
-    "is-json": kinds.parse_is_json,
-    "is-refusal": lambda _reader: GraderCall("refusal", {}),
-    "latency": kinds.limit_parser(
-        "latency", "threshold_ms", "the most that an answer may take, in milliseconds"
+    "contains": partial(_parse_text, grader="contains"),
+    "contains-all": partial(_parse_texts, grader="contains_all"),
+    "contains-any": partial(_parse_texts, grader="contains_any"),
+    "contains-json": _parse_contains_json,
+    "cost": partial(
+        _parse_limit,
+        grader="cost",
+        param="budget_usd",
+        expected="the most that an answer may cost, in US dollars",
     ),
-    "llm-rubric": kinds.parse_llm_rubric,
-    "model-graded-closedqa": kinds.question_parser(kinds.CRITERION_QUESTION),
-    "model-graded-factuality": kinds.question_parser(kinds.FACTS_QUESTION),
-    "numeric-equal": kinds.number_parser("numeric_equal"),
-    "numeric-match": kinds.number_parser("numeric_match"),
-    "regex": kinds.parse_regex,
-    "similar": kinds.parse_similar,
-    "similar:cosine": kinds.parse_similar,
-    "starts-with": kinds.single_text_parser("starts_with", trim=False),
-    "word-count": kinds.parse_word_count,
+    "ends-with": partial(_parse_text, grader="ends_with", trim=False),
+    "equals": _parse_equals,
+    "factuality": partial(_parse_question, question=_FACTS_QUESTION),
+    "g-eval": _parse_g_eval,
+    "icontains": partial(_parse_text, grader="contains", ignore_case=True),
+    "icontains-all": partial(_parse_texts, grader="contains_all", ignore_case=True),
+    "icontains-any": partial(_parse_texts, grader="contains_any", ignore_case=True),
+    "is-json": _parse_is_json,
+    "is-refusal": lambda _reader: GraderCall("refusal", {}),
+    "latency": partial(
+        _parse_limit,
+        grader="latency",
+        param="threshold_ms",
+        expected="the most that an answer may take, in milliseconds",
+    ),
+    "llm-rubric": _parse_llm_rubric,
+    "model-graded-closedqa": partial(_parse_question, question=_CRITERION_QUESTION),
+    "model-graded-factuality": partial(_parse_question, question=_FACTS_QUESTION),
+    "numeric-equal": partial(_parse_number, grader="numeric_equal"),
+    "numeric-match": partial(_parse_number, grader="numeric_match"),
+    "regex": _parse_regex,
+    "similar": _parse_similar,
+    "similar:cosine": _parse_similar,
+    "starts-with": partial(_parse_text, grader="starts_with", trim=False),
+    "word-count": _parse_word_count,
 }
 TYPES: Final = (*_PARSERS, ASSERT_SET)
+ASSERTION_TYPES: Final = (*TYPES, *(f"not-{name}" for name in TYPES))
+"""The types with their negations."""

@@ -11,32 +11,45 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.promptfoo.assertions import AssertionContext, parse_assertions
+from proctor.dialects.promptfoo.assertions import SHARE, AssertionContext, parse_assertions
 from proctor.dialects.promptfoo.files import FILE_SCHEME, expand_reference, read_value
 from proctor.dialects.promptfoo.prompts import PromptTemplate
 from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.dialects.promptfoo.templates import BadTemplate, as_text, resolve_values
 from proctor.dialects.promptfoo.test_files import RawPromptfooTest
-from proctor.dialects.shared.yaml_files import ignore_fields
+from proctor.dialects.shared.yaml_files import ignore_fields, refuse_fields
 from proctor.model import Assertion, Case, Message, PassRule, Problem
 from proctor.protocols import CaseAtLine, SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
+from proctor.validation import FieldReader, FieldSpec, ProblemLog, json_type, quote_value
 from proctor.yaml12 import to_plain
 
 TEST_FIELDS: Final = ("description", "vars", "assert", "threshold", "options", "metadata", "provider")
-OPTION_FIELDS: Final = ("prefix", "suffix", "disableVarExpansion", "disableDefaultAsserts")
+_OPTIONS: Final = (
+    FieldSpec("prefix", FieldReader.text),
+    FieldSpec("suffix", FieldReader.text),
+    FieldSpec("disableVarExpansion", FieldReader.boolean, False),
+    FieldSpec("disableDefaultAsserts", FieldReader.boolean, False),
+)
 UNUSED_OPTIONS: Final = ("provider", "rubricPrompt", "factuality", "runSerially", "disableConversationVar")
-REFUSED_OPTIONS: Final = {
+_REFUSED_OPTIONS: Final = {
     **dict.fromkeys(
-        ("transform", "postprocess", "transformVars"), "is code, and no code of a suite is run. Remove it."
+        ("transform", "postprocess", "transformVars"),
+        ("unsupported", "is code, and no code of a suite is run. Remove it."),
     ),
-    "storeOutputAs": "makes one test depend on another, and each case is asked alone. Write a conversation.",
+    "storeOutputAs": (
+        "unsupported",
+        "makes one test depend on another, and each case is asked alone. Write a conversation.",
+    ),
 }
-REFUSED_FIELDS: Final = {
-    "assertScoringFunction": "is code, and no code of a suite is run. Give `threshold` instead.",
-    "providerOutput": "is an answer that nobody gave, and is not read. Give answers with a `replay` target.",
-    "providers": "limits the test to some providers, which is not read. Remove it.",
-    "prompts": "limits the test to some prompts, which is not read. Give it a configuration of its own.",
+_REFUSED_FIELDS: Final = {
+    name: ("unsupported", why)
+    for name, why in {
+        "assertScoringFunction": "is code, and no code of a suite is run. Give `threshold` instead.",
+        "providerOutput": "is an answer that nobody gave, and is not read. Give answers with a `replay` "
+        "target.",
+        "providers": "limits the test to some providers, which is not read. Remove it.",
+        "prompts": "limits the test to some prompts, which is not read. Give it a configuration of its own.",
+    }.items()
 }
 MAX_CASES: Final = 10_000
 """The maximum number of cases of one test."""
@@ -83,7 +96,7 @@ def build_cases(
     """Yields the cases and the problems of a test."""
     notes = ProblemLog(raw.path or common.source.path, raw.line, "Test", of_case=True)
     fields = FieldReader(raw.row, notes)
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     description = fields.text("description")
     name = notes.case = _make_test_id(description, number, common.used_ids)
     test = parse_test(fields, common.source, common.default.options)
@@ -120,21 +133,13 @@ def parse_test(fields: FieldReader, source: SuiteSource, inherited: dict[str, An
     """Parses a test, without its description; `inherited` are the options of the default test."""
     options = _parse_options(fields)
     expand = not {**inherited, **options}.get("disableVarExpansion", False)
-    for name, why in REFUSED_FIELDS.items():
-        if name in fields:
-            fields.pop(name)
-            fields.error("unsupported", name, why)
-    threshold = fields.number("threshold")
-    if threshold is not None and not 0 <= threshold <= 1:
-        fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
-    metadata: Any = fields.pop("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        fields.report_wrong_type("metadata", metadata, "an object")
-        metadata = None
+    refuse_fields(fields, _REFUSED_FIELDS)
+    threshold = fields.limited_number("threshold", SHARE, "bad-threshold")
+    metadata: Any = fields.instance("metadata", dict)
     return ParsedTest(
         vars=_parse_vars(fields, source, expand=expand),
         assertions=fields.pop("assert"),
-        threshold=None if threshold is None else float(threshold),
+        threshold=threshold,
         options=options,
         metadata=to_plain(metadata or {}),
         target=_parse_target(fields),
@@ -145,17 +150,11 @@ def _parse_options(fields: FieldReader) -> dict[str, Any]:
     inner = fields.object("options")
     if inner is None:
         return {}
-    inner.drop_null(*inner.remaining_names())
-    for name, why in REFUSED_OPTIONS.items():
-        if name in inner:
-            inner.pop(name)
-            inner.error("unsupported", name, why)
+    inner.drop_null()
+    refuse_fields(inner, _REFUSED_OPTIONS)
     ignore_fields(inner, UNUSED_OPTIONS, {})
-    options: dict[str, Any] = {name: inner.text(name) for name in ("prefix", "suffix") if name in inner}
-    for name in ("disableVarExpansion", "disableDefaultAsserts"):
-        if name in inner:
-            options[name] = inner.boolean(name, False)
-    inner.finish((*OPTION_FIELDS, *UNUSED_OPTIONS))
+    options = inner.values(_OPTIONS)
+    inner.finish((*(option.name for option in _OPTIONS), *UNUSED_OPTIONS))
     return options
 
 
@@ -293,8 +292,7 @@ def _parse_all_assertions(
         own = ProblemLog(common.source.path, common.default_line, notes.subject)
         own.case, own.row = notes.case, notes.row
         shared = parse_assertions(common.default.assertions, "defaultTest.assert", own, context)
-        notes.problems += own.problems
-        notes.has_errors = notes.has_errors or own.has_errors
+        notes.extend(own)
     return shared + parse_assertions(test.assertions, "assert", notes, context)
 
 

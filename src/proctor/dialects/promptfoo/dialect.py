@@ -7,7 +7,7 @@ refused by name. Names in double braces are filled in; filters, loops and condit
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ class Promptfoo(Dialect):
 
     endings = (*YAML_ENDINGS, ".json")
     has_rows = False
+    types = "proctor.dialects.promptfoo.assertions:ASSERTION_TYPES"
 
     def recognises(self, head: FileHead) -> str | None:
         """Recognises promptfoo's file name, or the fields of a configuration."""
@@ -59,12 +60,6 @@ class Promptfoo(Dialect):
         """Returns False for YAML that is no configuration, which may belong to any program."""
         is_yaml = source.path.lower().endswith(YAML_ENDINGS)
         return not is_yaml or is_promptfoo(read_head(source.path, source.read_lines()))
-
-    def assertion_types(self) -> Collection[str]:
-        """Returns the types of the format's assertions."""
-        from proctor.dialects.promptfoo.assertions import TYPES  # most runs use another dialect
-
-        return (*TYPES, *(f"not-{name}" for name in TYPES))
 
 
 DIALECT = Promptfoo()

@@ -95,8 +95,7 @@ def read_data(file: SourceFile, source: SuiteSource, notes: ProblemLog) -> Any:
     inner.row = notes.row
     read = parse_json if file.path.lower().endswith(JSON_ENDINGS) else parse_yaml
     value = read(file.data, inner)
-    notes.problems += inner.problems
-    notes.has_errors = notes.has_errors or inner.has_errors
+    notes.extend(inner)
     return value
 
 

@@ -141,8 +141,7 @@ def _read_entry(
     elif isinstance(item, str | list):
         yield entry, item
     else:
-        message = f"`{entry.field}` is {quote_value(item)}, {json_type(item)}; it must be a prompt or a file."
-        notes.error("wrong-type", message, entry.field, line=entry.line)
+        notes.report_wrong_type(entry.field, item, "a prompt or a file", entry.line)
 
 
 def _is_path(text: str) -> bool:
@@ -234,8 +233,7 @@ def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog)
         except BadTemplate as error:
             further = error.line if entry.path and isinstance(raw, str) else 0
             own.error(error.code, f"`{entry.field}` {error}", entry.field, line=own.line + further)
-    notes.problems += own.problems
-    notes.has_errors = notes.has_errors or own.has_errors
+    notes.extend(own)
     if own.has_errors:
         return None
     return PromptTemplate(
@@ -261,8 +259,7 @@ def _parse_messages(text: str) -> list[Any] | None:
 def _parse_message(item: Any, field: str, place: int, notes: ProblemLog) -> Message:
     field = f"{field}[{place}]"
     if not isinstance(item, dict):
-        message = f"`{field}` is {quote_value(item)}, {json_type(item)}; it must be an object with `role`."
-        notes.error("wrong-type", message, field)
+        notes.report_wrong_type(field, item, "an object with `role`")
         return Message(role="user")
     fields = FieldReader(item, notes, field + ".")
     fields.drop_null("name")

@@ -12,7 +12,13 @@ from proctor.dialects.promptfoo.prompts import read_prompts
 from proctor.dialects.promptfoo.providers import parse_target_names
 from proctor.dialects.promptfoo.test_files import read_tests
 from proctor.dialects.shared.jsonl import file_name, read_all
-from proctor.dialects.shared.yaml_files import ignore_fields, parse_json, parse_yaml, require_object
+from proctor.dialects.shared.yaml_files import (
+    ignore_fields,
+    parse_json,
+    parse_yaml,
+    refuse_fields,
+    require_object,
+)
 from proctor.model import Problem, Suite, SuiteDefaults
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog
@@ -48,7 +54,7 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     row = require_object(read(read_all(source), notes), notes, "an object with `prompts` and `tests`")
     readable = not notes.has_errors
     fields = FieldReader(row, notes)
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     tests_line = fields.line_for("tests") or 1
     tests: Any = fields.pop("tests")
     suite, common = _parse_heading(fields, source, readable=readable)
@@ -68,17 +74,12 @@ def _parse_heading(
 ) -> tuple[Suite, ConfigurationLevel]:
     notes = fields.problem_log
     heading: dict[str, Any] = {}
-    for name, (code, why) in REFUSED_FIELDS.items():
-        if name in fields:
-            fields.pop(name)
-            fields.error(code, name, why)
+    refuse_fields(fields, REFUSED_FIELDS)
     line = fields.line_for("prompts")
     prompts = read_prompts(fields.pop("prompts"), source, notes, line) if readable else ()
     default_line = fields.line_for("defaultTest") or 1
     default = _parse_default_test(fields, source)
-    templates: Any = fields.pop("assertionTemplates")
-    if templates is not None and not isinstance(templates, dict):
-        fields.report_wrong_type("assertionTemplates", templates, "an object")
+    templates = fields.instance("assertionTemplates", dict)
     defaults, repeats = _parse_defaults(fields)
     suite = Suite(
         name=_get_suite_name(source),
@@ -94,7 +95,7 @@ def _parse_heading(
         prompts=prompts,
         default=default,
         default_line=default_line,
-        templates=templates if isinstance(templates, dict) else {},
+        templates=templates or {},
         repeats=repeats,
         source=source,
         used_ids=set(),
@@ -122,7 +123,7 @@ def _parse_default_test(fields: FieldReader, source: SuiteSource) -> ParsedTest:
     inner = FieldReader(
         default_test if isinstance(default_test, dict) else {}, fields.problem_log, "defaultTest."
     )
-    inner.drop_null(*inner.remaining_names())
+    inner.drop_null()
     inner.pop("description")
     test = parse_test(inner, source, {})
     inner.finish(("vars", "assert", "threshold", "options", "metadata", "provider"))
@@ -137,7 +138,7 @@ def _parse_defaults(fields: FieldReader) -> tuple[SuiteDefaults, int | None]:
     inner = fields.object("evaluateOptions")
     if inner is None:
         return SuiteDefaults(targets=targets), None
-    inner.drop_null(*inner.remaining_names())
+    inner.drop_null()
     concurrency, repeats = inner.integer("maxConcurrency", least=1), inner.integer("repeat", least=1)
     cache = inner.boolean("cache", True) if "cache" in inner else None
     ignore_fields(inner, UNUSED_EVALUATE_FIELDS, {})

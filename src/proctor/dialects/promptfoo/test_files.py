@@ -51,11 +51,8 @@ def read_tests(value: Any, line: int, source: SuiteSource) -> Iterator[RawPrompt
         for place, item in enumerate(value):
             yield from _read_item(item, f"tests[{place}]", lines[place], source)
     else:
-        message = (
-            f"`tests` is {quote_value(value)}, {json_type(value)}; it must be a list of tests, or a file."
-        )
         notes = ProblemLog(source.path, line)
-        notes.error("wrong-type", message, "tests")
+        notes.report_wrong_type("tests", value, "a list of tests, or a file")
         yield from notes.problems
 
 
@@ -69,10 +66,7 @@ def _read_item(item: Any, field: str, line: int, source: SuiteSource) -> Iterato
     if isinstance(item, str):
         yield from _read_reference(item, field, notes, source)
         return
-    message = (
-        f"`{field}` is {quote_value(item)}, {json_type(item)}; it must be a test, or the path of a file."
-    )
-    notes.error("wrong-type", message, field)
+    notes.report_wrong_type(field, item, "a test, or the path of a file")
     yield from notes.problems
 
 

@@ -7,12 +7,13 @@ text and stay as they are written.
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.dialects.shared.jsonl import BOM, UTF_16_BOMS, peek, read_rows
+from proctor.errors import suggestion
 from proctor.model import Problem, UnreadableRow
 from proctor.protocols import SuiteSource
 from proctor.validation import ProblemLog, quote_value
@@ -43,57 +44,85 @@ def parse_column_names(header: str, mark: str) -> list[str]:
 def read_table(source: SuiteSource) -> Iterator[tuple[int, int, dict[str, Any]] | Problem]:
     """Yields the line, number and fields of each row of JSON Lines or CSV, or a problem.
 
-    Rows of JSON Lines have the numbers of their lines. Rows of CSV are numbered from 1 and have no field for
-    a blank cell.
+    Rows of JSON Lines have the numbers of their lines.
     """
     first, lines = peek(source.read_lines())
     if first.startswith((b"{", b"[", *UTF_16_BOMS)) or source.path.lower().endswith(_JSON_ENDINGS):
         for item in read_rows(lines, source.path):
             yield item if isinstance(item, Problem) else (item[0], *item)
-        return
+    else:
+        yield from read_csv_rows(lines, source.path)
+
+
+def read_csv_rows(
+    lines: Iterable[bytes], path: str, columns: Sequence[str] = (), prompt_columns: Sequence[str] = ()
+) -> Iterator[tuple[int, int, dict[str, str]] | Problem]:
+    """Yields the line, number from 1 and cells by column of each row; a problem for each invalid row.
+
+    A row may span several lines. Rows without any text are skipped and not numbered; blank cells are left
+    out.
+
+    Args:
+        lines: of the file.
+        path: of the file.
+        columns: the only columns that a file may have; empty for any.
+        prompt_columns: the columns for the prompt, of which a file must have one.
+    """
+    first, lines = peek(lines)
     header: list[str] | None = None
     number = 0
-    for record in read_records(lines, source.path, detect_separator(first.decode("utf-8", "replace"))):
+    for record in read_records(lines, path, detect_separator(first.decode("utf-8", "replace"), columns)):
         if isinstance(record, Problem):
             yield record
             continue
-        notes = ProblemLog(source.path, record[0], "Row", of_case=header is not None)
+        notes = ProblemLog(path, record[0], of_case=header is not None)
         if header is None:
-            header = _read_header(record[1], notes)
-        else:
-            number += 1
-            row = _read_row(header, record[1], notes)
-            if not notes.has_errors:
-                yield notes.line, number, row
+            header = _read_header(record[1], notes, columns, prompt_columns)
+            yield from notes.problems
+            if prompt_columns and set(prompt_columns).isdisjoint(header):
+                return
+            continue
+        number += 1
+        row = _read_row(header, record[1], notes, columns)
+        if not notes.has_errors:
+            yield notes.line, number, row
         yield from notes.problems
 
 
-def _read_header(cells: list[str], notes: ProblemLog) -> list[str]:
+def _read_header(
+    cells: list[str], notes: ProblemLog, columns: Sequence[str], prompt_columns: Sequence[str]
+) -> list[str]:
     names = [cell.strip().lower() for cell in cells]
     for place, name in enumerate(names):
-        if name and name in names[:place]:
+        if name and columns and name not in columns:
+            hint = suggestion(name[:60], columns)
+            notes.error("unknown-field", f"Unknown column {quote_value(name)}. {hint}", name)
+        elif name and name in names[:place]:
             notes.error("duplicate-key", f"The column {name!r} is there twice; keep one of them.", name)
+    if prompt_columns and set(prompt_columns).isdisjoint(names):
+        either = " or ".join(f"`{name}`" for name in prompt_columns)
+        message = f"The first line names no column {either}; name the columns there."
+        notes.error("missing-prompt", message)
     return names
 
 
-def _read_row(header: list[str], cells: list[str], notes: ProblemLog) -> dict[str, Any]:
-    row: dict[str, Any] = {}
+def _read_row(
+    header: list[str], cells: list[str], notes: ProblemLog, columns: Sequence[str]
+) -> dict[str, str]:
+    row: dict[str, str] = {}
     for place, cell in enumerate(cells):
         if not cell or cell.isspace():
             continue
-        if place < len(header) and header[place]:
-            row[header[place]] = cell
-        else:
-            notes.error("extra-cell", extra_cell_message(cell, place))
+        name = header[place] if place < len(header) else ""
+        if not name:
+            message = (
+                f"The cell {quote_value(cell)} stands in column {place + 1}, which has no name. "
+                "Quote cells that contain the separator, or name the column."
+            )
+            notes.error("extra-cell", message)
+        elif not columns or name in columns:  # a column with an unknown name was reported at the header
+            row[name] = cell
     return row
-
-
-def extra_cell_message(cell: str, place: int) -> str:
-    """Returns the message for a cell in a column without a name."""
-    return (
-        f"The cell {quote_value(cell)} stands in column {place + 1}, which has no name. "
-        "Quote cells that contain the separator, or name the column."
-    )
 
 
 class _DecodedLines:

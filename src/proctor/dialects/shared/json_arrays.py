@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.shared.jsonl import BOM, peek, read_all
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.model import Problem, Suite, UnreadableRow
 from proctor.protocols import CaseAtLine, Dialect, SuiteSource
 
-_YAML_ENDINGS: Final = (".yaml", ".yml")
 _ARRAY_START: Final = re.compile(r"[ \t\r\n]*\[[ \t\r\n]*(?=\{)")
 _WHITESPACE: Final = re.compile(r"[ \t\r\n]*")
 _PATH_STEP: Final = re.compile(r"[^.\[\]]+")
@@ -118,7 +118,7 @@ class _JsonArray(Struct, frozen=True, kw_only=True):
 
 def _read_array(source: SuiteSource) -> _JsonArray | None:
     """Reads a file that is an array of objects; returns None for any other file."""
-    if source.is_folder or source.path.lower().endswith(_YAML_ENDINGS):
+    if source.is_folder or source.path.lower().endswith(YAML_ENDINGS):
         return None
     first, lines = peek(source.read_lines())
     if not first.startswith(b"["):

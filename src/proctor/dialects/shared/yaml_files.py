@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from posixpath import join, normpath
 from typing import Any, Final
 
@@ -105,3 +105,11 @@ def ignore_fields(
         if name in fields:
             ignored[prefix + name] = to_plain(fields.pop(name))
             fields.warn("no-effect", name, "has no effect here.")
+
+
+def refuse_fields(fields: FieldReader, refused: Mapping[str, tuple[str, str]]) -> None:
+    """Removes fields that are not supported, and adds an error for each: a code and a message by name."""
+    for name, (code, why) in refused.items():
+        if name in fields:
+            fields.pop(name)
+            fields.error(code, name, why)

@@ -130,41 +130,78 @@ class Bench:
             ValueError: `on_error` or `workers` is invalid.
             OSError: `partial` cannot be written.
         """
+        tasks = (CallTask(item, dict(tag_fn(item) or {}) if tag_fn is not None else {}) for item in inputs)
+        total = len(inputs) if isinstance(inputs, Sized) else None
+        with _progress_bar(self.name, total, is_visible=progress) as advance:
+            self._measure(fn, tasks, self._make_call, on_error=on_error, workers=workers, on_call=advance)
+        return self
+
+    def _measure(
+        self,
+        fn: Callable[[Input], Any],
+        tasks: Iterable[CallTask[Input]],
+        make_call: Callable[[CallTask[Input], CallOutcome[Any]], tuple[BenchCall, Exception | None]],
+        *,
+        on_error: OnError,
+        workers: int,
+        should_stop: Callable[[], bool] | None = None,
+        on_call: Callable[[], None],
+    ) -> None:
+        """Calls a function on the input of each task, and adds each call when it ends, in order of the tasks.
+
+        `make_call` returns the call, and the exception that `raise` raises; `on_call` is called when it is
+        added, both in its thread. Once `should_stop` returns true no task is started.
+        """
+        from bisect import bisect
+        from operator import itemgetter
+
         from proctor.eval.parallel import map_ordered, should_record
 
         records = should_record(on_error)
-        tasks = (
-            _Task(place, item, dict(tag_fn(item) or {}) if tag_fn is not None else {})
-            for place, item in enumerate(inputs)
-        )
-        total = len(inputs) if isinstance(inputs, Sized) else None
-        ordered_calls = OrderedCalls(self)
-        with _progress_bar(self.name, total, is_visible=progress) as advance:
+        added: list[tuple[int, BenchCall]] = []
+        errors: dict[int, Exception] = {}
+        is_closed = False
 
-            def keep(outcome: CallOutcome[_Task[Input], Any]) -> None:
-                if outcome.error is not None and not records:
+        def add(outcome: CallOutcome[tuple[int, CallTask[Input]]]) -> None:
+            place, task = outcome.item
+            call, error = make_call(task, outcome)
+            if error is not None and not records:
+                errors[place] = error
+                return
+            with self._lock:
+                if is_closed:
                     return
-                if ordered_calls.add(outcome.item.place, self._make_call(outcome)):
-                    advance()
+                rank = bisect(added, place, key=itemgetter(0))
+                self._insert(call, added[rank][1] if rank < len(added) else None)
+                added.insert(rank, (place, call))
+            on_call()
 
-            outcomes = map_ordered(lambda task: fn(task.input), tasks, workers=workers, on_outcome=keep)
-            try:
-                with closing(outcomes):
-                    for outcome in outcomes:
-                        if not records:
-                            outcome.result()
-            finally:
-                ordered_calls.close()
-        return self
+        outcomes = map_ordered(
+            lambda item: fn(item[1].input),
+            enumerate(tasks),
+            workers=workers,
+            should_stop=should_stop,
+            on_outcome=add,
+        )
+        try:
+            with closing(outcomes):
+                for outcome in outcomes:
+                    if outcome.item[0] in errors:
+                        raise errors[outcome.item[0]]
+        finally:
+            with self._lock:
+                is_closed = True
 
-    def _make_call(self, outcome: CallOutcome[_Task[Input], Any]) -> BenchCall:
-        task, output, error = outcome.item, outcome.value, outcome.error
+    def _make_call(
+        self, task: CallTask[Any], outcome: CallOutcome[Any]
+    ) -> tuple[BenchCall, Exception | None]:
+        output, error = outcome.value, outcome.error
         latency_ms = round(outcome.seconds * 1000, 2)
         if error is not None:
             message = f"{type(error).__name__}: {error}"
-            return BenchCall(task.input, None, latency_ms, False, message, {}, task.tags)
+            return BenchCall(task.input, None, latency_ms, False, message, {}, task.tags), error
         metrics = _extract_metrics(output, self.metrics, self.metrics_key)
-        return BenchCall(task.input, output, latency_ms, metrics=metrics, tags=task.tags)
+        return BenchCall(task.input, output, latency_ms, metrics=metrics, tags=task.tags), None
 
     def record(
         self,
@@ -280,6 +317,7 @@ class Bench:
             TypeError: a declared metric was recorded with a value that is not a number.
             ValueError: no call has the tag `by`.
         """
+        from proctor.eval.tables import markdown_table
         from proctor.safe_text import markdown_text
 
         summary = self.summary()
@@ -290,11 +328,11 @@ class Bench:
             )
         if "wall_seconds" in summary:
             lines.append(f"- wall: {summary['wall_seconds']}s")
-        lines += ["", f"| metric | {' | '.join(_COLUMNS)} |", "|---|---:|---:|---:|---:|"]
+        rows = []
         for name in ("latency_ms", *self.metrics):
             cells = summary.get(name, {})
-            values = [str(cells.get(column, "—")) for column in _COLUMNS]
-            lines.append(f"| {' | '.join([markdown_text(name), *values])} |")
+            rows.append([name, *(str(cells.get(column, "—")) for column in _COLUMNS)])
+        lines += ["", *markdown_table(("metric", *_COLUMNS), rows)]
         if by is not None or not statistics:  # else the table below has it
             shares = [share for share in self.statistics().values() if share.unit == "share" and share.n]
             lines += [""] * bool(shares) + [f"- {markdown_text(share.summary_line())}" for share in shares]
@@ -437,40 +475,11 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task(Generic[Input]):
-    """An input with its place and tags."""
+class CallTask(Generic[Input]):
+    """An input with the tags of its call."""
 
-    place: int
     input: Input
     tags: dict[str, Any]
-
-
-class OrderedCalls:
-    """Adds calls to a bench when they end, in the order of their inputs. Safe to use from several threads."""
-
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
-        self._places: list[int] = []
-        self._calls: list[BenchCall] = []
-        self._closed = False
-
-    def add(self, place: int, call: BenchCall) -> bool:
-        """Adds the call; returns whether it was added. After `close` none is."""
-        from bisect import bisect
-
-        with self._bench._lock:
-            if self._closed:
-                return False
-            rank = bisect(self._places, place)
-            self._bench._insert(call, self._calls[rank] if rank < len(self._calls) else None)
-            self._places.insert(rank, place)
-            self._calls.insert(rank, call)
-            return True
-
-    def close(self) -> None:
-        """Adds no more calls."""
-        with self._bench._lock:
-            self._closed = True
 
 
 def _call_to_dict(call: BenchCall, *, include_outputs: bool) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum, isfinite
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 from proctor import stats
 from proctor.eval.bench.calls import BenchCall, finite_number
 from proctor.eval.json_files import to_plain, to_text
+
+Value = TypeVar("Value")
 
 LATENCY = "latency_ms"
 
@@ -98,7 +100,7 @@ class Statistic:
         return f"<Statistic {self.name!r:.60}{self.summary_line().removeprefix(self.name)}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        from proctor.eval.tables import html_table
 
         rows = {
             name.replace("interval", "95 % interval").replace("_", " "): getattr(self, name)
@@ -163,57 +165,54 @@ def _compute_statistic(name: str, calls: Sequence[BenchCall], metrics_key: str |
     failed = len(calls) - len(successful)
     unit = _detect_unit(name, values, metrics_key)
     with_failures = [] if name == LATENCY else [0.0] * failed + values
-    count = len(values)
-
-    def at(share: float) -> float | None:
-        return _finite_or_none(stats.quantile(values, share))
-
     return Statistic(
         name=name,
         unit=unit,
-        n=count,
-        missing=len(successful) - count,
+        n=len(values),
+        missing=len(successful) - len(values),
         failed=failed,
-        mean=_mean(values),
         interval=_interval(values, unit),
-        median=at(0.5),
-        stdev=_deviation(values),
-        min=at(0),
-        p5=at(0.05),
-        p25=at(0.25),
-        p75=at(0.75),
-        p90=at(0.9),
-        p95=at(0.95),
-        p99=at(0.99),
-        max=at(1),
+        **describe(values),
         mean_failed_as_0=_mean(with_failures),
         interval_failed_as_0=_interval(with_failures, unit or _detect_unit(name, with_failures, metrics_key)),
     )
 
 
-def _finite_or_none(value: float | None) -> float | None:
-    return value if value is not None and isfinite(value) else None
+_PERCENTILES = (
+    *(("p5", 0.05), ("p25", 0.25), ("median", 0.5)),
+    *(("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)),
+)
+
+
+def describe(values: Sequence[float]) -> dict[str, float | None]:
+    """Returns mean, stdev, min, max, median and percentiles of sorted finite numbers, by these names.
+
+    They are None where there are too few numbers, and beyond what a float can hold.
+    """
+    quantiles = [(name, stats.quantile(values, share)) for name, share in _PERCENTILES]
+    return {
+        "mean": _mean(values),
+        "stdev": _unless_too_large(stats.deviation, values),
+        "min": values[0] if values else None,
+        "max": values[-1] if values else None,
+        **{name: value if value is None or isfinite(value) else None for name, value in quantiles},
+    }
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    try:
-        return fsum(values) / len(values) if values else None
-    except OverflowError:
-        return None
-
-
-def _deviation(values: Sequence[float]) -> float | None:
-    try:
-        return stats.deviation(values)
-    except OverflowError:
-        return None
+    return _unless_too_large(lambda numbers: fsum(numbers) / len(numbers), values) if values else None
 
 
 def _interval(values: Sequence[float], unit: str) -> tuple[float, float] | None:
     if unit == "share":
         return stats.wilson(sum(values), len(values))
+    return _unless_too_large(stats.mean_interval, values)
+
+
+def _unless_too_large(statistic: Callable[[Sequence[float]], Value], values: Sequence[float]) -> Value | None:
+    """Returns a statistic; None if it is beyond what a float can hold."""
     try:
-        return stats.mean_interval(values)
+        return statistic(values)
     except OverflowError:
         return None
 

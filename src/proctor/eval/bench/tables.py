@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from proctor.eval.bench.statistics import LATENCY, Statistic
-from proctor.eval.notebook import format_number
-from proctor.safe_text import markdown_text
+from proctor.eval.tables import NO_VALUE, format_number, markdown_table
 
 if TYPE_CHECKING:
     from proctor.charts import Bar, Chart, Scale
@@ -27,7 +26,7 @@ def column_names(labelled: LabelledStatistics) -> list[str]:
 def format_cells(statistic: Statistic, labelled: LabelledStatistics) -> list[str]:
     """Returns the numbers of one statistic as short texts, in the order of `column_names`."""
     interval = (
-        "–"
+        NO_VALUE
         if statistic.interval is None
         else f"{format_number(statistic.interval[0])} – {format_number(statistic.interval[1])}"
     )
@@ -41,13 +40,13 @@ def format_cells(statistic: Statistic, labelled: LabelledStatistics) -> list[str
 def markdown_lines(labelled: LabelledStatistics, by: str | None) -> Iterator[str]:
     """Yields a Markdown table: a row for each metric, and within it for each value of the tag `by`."""
     texts = ["metric"] if by is None else ["metric", by]
-    numbers = column_names(labelled)
-    yield _table_row([*texts, *numbers])
-    yield "|" + "---|" * len(texts) + "---:|" * len(numbers)
-    for name in list_metrics(labelled):
-        for label, statistics in labelled:
-            if name in statistics:
-                yield _table_row([name, label][: len(texts)] + format_cells(statistics[name], labelled))
+    rows = (
+        [*[name, label][: len(texts)], *format_cells(statistics[name], labelled)]
+        for name in list_metrics(labelled)
+        for label, statistics in labelled
+        if name in statistics
+    )
+    return markdown_table([*texts, *column_names(labelled)], rows, texts=len(texts))
 
 
 def list_metrics(labelled: LabelledStatistics) -> list[str]:
@@ -87,10 +86,6 @@ def draw_chart(labelled: LabelledStatistics, metrics: Sequence[str], *, title: s
 
 def _has_failures(labelled: LabelledStatistics) -> bool:
     return any(statistic.failed for _, statistics in labelled for statistic in statistics.values())
-
-
-def _table_row(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(map(markdown_text, texts))} |"
 
 
 def _percentile_bars(labelled: LabelledStatistics) -> list[Bar]:

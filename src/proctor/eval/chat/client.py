@@ -75,19 +75,15 @@ class ChatClient:
         max_tokens: int | None = None,
         temperature: float | None = None,
     ) -> Self:
-        """Makes a client of any target of Proctor; the parameters are those of the class.
+        """Makes a client of any target of Proctor.
+
+        The target is a word as for `--target` ("local", "openai:gpt-5.2", "scripted:FILE", a name of
+        targets.yaml), a `TargetSpec`, or an object with `async answer(prompt)`, which is called unchanged,
+        ignores `max_tokens`, and stays open. The other parameters are those of the class, but a temperature
+        of None leaves it to the target.
 
         A script (`scripted:FILE`) answers by the text of the last message of the user: its keys are globs
         of that text. A local model is loaded once for each value of `max_tokens`.
-
-        Args:
-            target: a word as for `--target` ("local", "openai:gpt-5.2", "scripted:FILE", a name of
-                targets.yaml), a `TargetSpec`, or an object with `async answer(prompt)`, which is called
-                unchanged, ignores `max_tokens`, and stays open.
-            timeout_s: time limit of one attempt, in seconds.
-            retries: how often a call that failed temporarily is repeated.
-            max_tokens: the longest answer, if a call does not set it; None leaves it to the target.
-            temperature: if a call does not set it; None leaves it to the target.
 
         Raises:
             UsageError: there is no target of that name.
@@ -157,12 +153,20 @@ class ChatClient:
             UsageError: the target cannot be opened, or the client is closed.
             TypeError: a message is invalid.
         """
-        prompt = self._build_prompt(messages, response_format, case_id, repeat)
-        prompt = _with_temperature(prompt, self._temperature if temperature is None else temperature)
+        prompt = self._build_prompt(
+            messages,
+            response_format,
+            case_id,
+            repeat,
+            self._temperature if temperature is None else temperature,
+        )
+
+        async def request_answer() -> Output:
+            target = await self._source.open_target(self._max_tokens if max_tokens is None else max_tokens)
+            return await target.answer(prompt)
+
         try:
-            output = self._loop_thread.wait(
-                _request_answer(self._source, prompt, self._max_tokens if max_tokens is None else max_tokens)
-            )
+            output = self._loop_thread.wait(request_answer())
         except ProctorError as error:
             self._add_totals({"failed": 1})
             if isinstance(error, TargetTimeout):
@@ -170,7 +174,16 @@ class ChatClient:
                     f"No answer within {self._timeout_s:g} s. Give the client a larger timeout_s."
                 ) from error
             raise
-        self._add_totals(_usage_totals(output))
+        usage = output.usage
+        self._add_totals(
+            {
+                "calls": 1,
+                "input_tokens": 0 if usage is None else usage.input_tokens,
+                "output_tokens": 0 if usage is None else usage.output_tokens,
+                "cost_usd": output.cost_usd or 0.0,
+                "without_cost": output.cost_usd is None,
+            }
+        )
         return _to_completion(output, self._source.name)
 
     def __call__(self, prompt: str) -> str:
@@ -208,6 +221,7 @@ class ChatClient:
         response_format: Mapping[str, Any] | None,
         case_id: str | None,
         repeat: int | None,
+        temperature: float | None,
     ) -> Prompt:
         from proctor.model import Prompt
 
@@ -229,6 +243,7 @@ class ChatClient:
             repeat=repeat,
             json_answer=json_answer,
             response_schema=schema,
+            temperature=temperature,
         )
 
     def _add_totals(self, amounts: Mapping[str, float]) -> None:
@@ -246,10 +261,6 @@ def _close_quietly(loop_thread: LoopThread) -> None:
     """Ends the loop of a client that was not closed; ignores errors, as Python may be shutting down."""
     with suppress(Exception):
         loop_thread.close()
-
-
-async def _request_answer(source: TargetSource, prompt: Prompt, max_tokens: int | None) -> Output:
-    return await (await source.open_target(max_tokens)).answer(prompt)
 
 
 # --- prompts -----------------------------------------------------------------------------------------------
@@ -295,21 +306,22 @@ def _parse_response_format(response_format: Mapping[str, Any] | None) -> tuple[b
     return True, dict(schema)
 
 
-def _with_temperature(prompt: Prompt, temperature: float | None) -> Prompt:
-    if temperature is None:
-        return prompt
-    from msgspec.structs import replace
-
-    return replace(prompt, temperature=temperature)
-
-
 # --- answers -----------------------------------------------------------------------------------------------
 
 
 def _to_completion(output: Output, name: str) -> dict[str, Any]:
+    from proctor.codec import encode
+
     message: dict[str, Any] = {"role": "assistant", "content": output.text}
     if output.tool_calls:
-        message["tool_calls"] = [_to_tool_call(call) for call in output.tool_calls]
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": encode(call.arguments).decode("utf-8")},
+            }
+            for call in output.tool_calls
+        ]
     usage = output.usage
     return {
         "object": "chat.completion",
@@ -327,22 +339,4 @@ def _to_completion(output: Output, name: str) -> dict[str, Any]:
             "cost_usd": output.cost_usd,
             "refused_params": list(output.refused_params),
         },
-    }
-
-
-def _to_tool_call(call: Any) -> dict[str, Any]:
-    from proctor.codec import encode
-
-    arguments = encode(call.arguments).decode("utf-8")
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _usage_totals(output: Output) -> dict[str, float]:
-    usage = output.usage
-    return {
-        "calls": 1,
-        "input_tokens": 0 if usage is None else usage.input_tokens,
-        "output_tokens": 0 if usage is None else usage.output_tokens,
-        "cost_usd": output.cost_usd or 0.0,
-        "without_cost": output.cost_usd is None,
     }

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -30,24 +30,6 @@ _KEY_VARIABLE = "PROCTOR_CHAT_CLIENT_KEY"
 _PROJECT_FOLDER = Path(".proctor")
 
 
-class TargetSource(Protocol):
-    """Answers the prompts of a client; used in one event loop only."""
-
-    @property
-    def name(self) -> str:
-        """The model name of replies that have none."""
-
-    @property
-    def reads_case_ids(self) -> bool:
-        """Whether it may answer by the id of a case instead of the prompt."""
-
-    async def open_target(self, max_tokens: int | None) -> Answerer:
-        """Returns the target for answers of at most that length; None leaves it to the target."""
-
-    async def aclose(self) -> None:
-        """Closes what was opened."""
-
-
 class SpecSource:
     """A target by its specification; opened at first use, once for each `max_tokens`."""
 
@@ -60,16 +42,16 @@ class SpecSource:
 
     @property
     def name(self) -> str:
-        """The model, else the name in the specification."""
+        """The model name of replies that have none: the model, else the name in the specification."""
         return self._spec.model or self._spec.name
 
     @property
     def reads_case_ids(self) -> bool:
-        """Whether a script may answer."""
+        """Whether it may answer by the id of a case instead of the prompt, as a script does."""
         return any(get_kind(spec).reads_case_ids for spec in (self._spec, *self._spec.fallbacks))
 
     async def open_target(self, max_tokens: int | None) -> Answerer:
-        """Returns the target; opens it at first use.
+        """Returns the target for answers of at most that length; opens it at first use.
 
         Raises:
             UsageError: the target cannot be opened, or the user's prices cannot be read.
@@ -106,6 +88,10 @@ class ObjectSource:
 
     async def aclose(self) -> None:
         """Does nothing."""
+
+
+TargetSource: TypeAlias = SpecSource | ObjectSource
+"""Answers the prompts of a client; used in one event loop only."""
 
 
 def endpoint_source(

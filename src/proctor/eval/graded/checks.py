@@ -1,5 +1,8 @@
 """Checks of one answer: whether it passes, and why.
 
+Objects, numbers, hedges and patterns are found by the functions of `proctor.graders`; the reasons are the
+words of fieldkit.eval, which the graders do not have.
+
 Every record is frozen and every function pure, so any number of threads may use them.
 """
 
@@ -11,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Literal, get_args
 
+from proctor.eval.jsonl_rows import parse_number
 from proctor.graders.lexicons.hedging import HEDGE_PHRASES, find_hedge
 from proctor.graders.numbers.numerals import find_first_digits, is_near
 
@@ -18,6 +22,8 @@ CheckKind = Literal["substring", "json_keys", "regex", "honesty", "numeric"]
 CHECK_KINDS: tuple[str, ...] = get_args(CheckKind)
 """The kinds of check."""
 
+_TEXT_FIELDS = ("any", "all", "keys")
+"""The fields of a check that are lists of texts."""
 _PLACEHOLDER = re.compile(r"\{\{([^{}\n]{1,200})\}\}")
 _FLAT_OBJECT = re.compile(r"\{[^{}]*\}")
 _TAIL_LENGTHS = (100_000, 4_000)
@@ -60,23 +66,25 @@ class CheckSpec:
         """
         if not isinstance(d.get("kind"), str):
             raise ValueError(f"check.kind must be a string, got {d.get('kind')!r}.")
-        any_texts, all_texts, keys = (
-            parse_texts(d.get(name), f"check.{name}") for name in ("any", "all", "keys")
-        )
-        return cls(
-            d["kind"], any_texts, all_texts, keys, d.get("value"), _parse_tolerance(d.get("tolerance"))
-        )
+        texts = {name: parse_texts(d.get(name), f"check.{name}") for name in _TEXT_FIELDS}
+        tolerance = 0.0 if d.get("tolerance") is None else parse_number(d["tolerance"], float)
+        if tolerance is None or not isfinite(tolerance):
+            raise ValueError(f"check.tolerance must be a finite number, not {d['tolerance']!r}.")
+        return cls(d["kind"], **texts, value=d.get("value"), tolerance=tolerance)
 
     def with_substitutions(self, substitutions: Mapping[str, Any]) -> CheckSpec:
         """Returns the check with `{{name}}` replaced in `any`, `all` and `keys`, one name after the other.
 
         A name that has no substitution stays as it is; see `placeholders`.
         """
-        any_texts, all_texts, keys = (
-            tuple(_substitute(text, substitutions) for text in texts)
-            for texts in (self.any, self.all, self.keys)
-        )
-        return replace(self, any=any_texts, all=all_texts, keys=keys)
+
+        def substitute(text: str) -> str:
+            for name, value in substitutions.items():
+                text = text.replace("{{" + name + "}}", str(value))
+            return text
+
+        texts: dict[str, Any] = {name: tuple(map(substitute, getattr(self, name))) for name in _TEXT_FIELDS}
+        return replace(self, **texts)
 
     def placeholders(self) -> tuple[str, ...]:
         """Returns the names that still stand as `{{name}}` in `any`, `all` or `keys`, each once."""
@@ -286,19 +294,3 @@ def parse_texts(value: Any, name: str) -> tuple[str, ...]:
 def to_phrases(value: Iterable[str]) -> tuple[str, ...]:
     """Returns texts as a tuple; a single text becomes a tuple of one, not of its letters."""
     return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _parse_tolerance(value: Any) -> float:
-    try:
-        tolerance = 0.0 if value is None else float(value)
-    except (TypeError, ValueError, OverflowError):
-        tolerance = float("nan")
-    if not isfinite(tolerance):
-        raise ValueError(f"check.tolerance must be a finite number, not {value!r}.")
-    return tolerance
-
-
-def _substitute(text: str, substitutions: Mapping[str, Any]) -> str:
-    for name, value in substitutions.items():
-        text = text.replace("{{" + name + "}}", str(value))
-    return text

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from proctor.eval.graded.checks import CheckSpec, Rubric, parse_texts, score_answer, to_phrases
 from proctor.eval.json_files import to_plain
+from proctor.eval.tables import NO_VALUE, html_table
 from proctor.graders.lexicons.hedging import HEDGE_PHRASES
 from proctor.safe_text import markdown_code, markdown_text
 
@@ -67,16 +68,22 @@ class SuiteScore:
         return f"<SuiteScore {self.name!r:.60}: {self.passed} of {self.total} passed>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        shares = [
+            (name, f"{row['passed']}/{row['n']}", _format_share(row)) for name, row in self._share_rows()
+        ]
+        html = html_table(self.name, ["category", "passed", "share (95 %)"], shares)
+        failures = self._failures()
+        return html + (html_table("Not passed", ["prompt", "reason"], failures) if failures else "")
 
+    def _share_rows(self) -> list[tuple[str, dict[str, Any]]]:
+        """Returns the counts of each category, and of all."""
         rows = [*self.by_category().items(), ("all", _count_passed(self.results))]
-        shares = [(name or "–", f"{row['passed']}/{row['n']}", _format_share(row)) for name, row in rows]
-        failed = [(result.id, result.why) for result in self.results if not result.passed]
-        failed += [(prompt_id, "there is no such prompt") for prompt_id in self.unknown]
-        tables = [html_table(self.name, ["category", "passed", "share (95 %)"], shares)]
-        return "".join(
-            [*tables, *([html_table("Not passed", ["prompt", "reason"], failed)] if failed else [])]
-        )
+        return [(name or NO_VALUE, row) for name, row in rows]
+
+    def _failures(self) -> list[tuple[str, str]]:
+        """Returns the ids that did not pass, each with its reason."""
+        failures = [(result.id, result.why) for result in self.results if not result.passed]
+        return failures + [(prompt_id, "there is no such prompt") for prompt_id in self.unknown]
 
     @property
     def total(self) -> int:
@@ -119,20 +126,14 @@ class SuiteScore:
 
     def report(self) -> str:
         """Returns Markdown: a table of the categories, and each prompt that did not pass with its reason."""
-        rows = [*self.by_category().items(), ("all", _count_passed(self.results))]
         lines = ["| category | passed | share (95 %) |", "|---|---:|---|"]
         lines += [
-            f"| {markdown_text(name or '–')} | {row['passed']}/{row['n']} | {_format_share(row)} |"
-            for name, row in rows
+            f"| {markdown_text(name)} | {row['passed']}/{row['n']} | {_format_share(row)} |"
+            for name, row in self._share_rows()
         ]
-        failed = [
-            f"- {markdown_code(result.id)}: {markdown_text(result.why)}"
-            for result in self.results
-            if not result.passed
-        ]
-        failed += [f"- {markdown_code(prompt_id)}: there is no such prompt" for prompt_id in self.unknown]
+        failures = [f"- {markdown_code(name)}: {markdown_text(reason)}" for name, reason in self._failures()]
         return "\n".join(
-            [f"# {markdown_text(self.name)}", "", *lines, *(["", *failed] if failed else []), ""]
+            [f"# {markdown_text(self.name)}", "", *lines, *([""] * bool(failures)), *failures, ""]
         )
 
     def chart(self) -> Chart:
@@ -143,10 +144,9 @@ class SuiteScore:
         """
         from proctor.charts import Bar, bars
 
-        rows = [*self.by_category().items(), ("all", _count_passed(self.results))]
         share_bars = [
-            Bar(f"{name or '–'} ({row['passed']}/{row['n']})", row["share"], *row["ci95"])
-            for name, row in rows
+            Bar(f"{name} ({row['passed']}/{row['n']})", row["share"], *row["ci95"])
+            for name, row in self._share_rows()
             if row["n"]
         ]
         return bars(share_bars, title=self.name, unit="share of the prompts that pass", scale="share")
@@ -192,11 +192,9 @@ class GradedPromptSuite:
     def select(
         self, *, core_only: bool = False, available_conditions: Iterable[str] = ()
     ) -> tuple[GradedPrompt, ...]:
-        """Returns the prompts that should run, in order.
+        """Returns the prompts that should run, in order: with `core_only` only those that are `core`.
 
-        Args:
-            core_only: leave out those that are not `core`.
-            available_conditions: the conditions that hold; a prompt with another `conditional` is left out.
+        A prompt whose `conditional` is not among the `available_conditions` is left out.
         """
         conditions = to_phrases(available_conditions)
         return tuple(
@@ -302,7 +300,7 @@ def _count_passed(results: Iterable[PromptResult]) -> dict[str, Any]:
 
 def _format_share(row: Mapping[str, Any]) -> str:
     if row["share"] is None:
-        return "–"
+        return NO_VALUE
     low, high = row["ci95"]
     return f"{row['share']:.0%} ({low:.0%} to {high:.0%})"
 

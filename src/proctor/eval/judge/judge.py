@@ -184,7 +184,7 @@ class Judge:
         return f"<Judge {self._client_name()}: {counts}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        from proctor.eval.tables import html_table
 
         rows = {
             "asks": self._client_name(),
@@ -319,13 +319,10 @@ class Judge:
             map_ordered(lambda request: self.grade(**request[1]), requests, workers=workers)
         ) as outcomes:
             for outcome in outcomes:
-                answer_id = outcome.item[0]
-                if outcome.error is None:
-                    judged_answers.append(JudgedAnswer(answer_id, outcome.value))
-                elif isinstance(outcome.error, JudgeError):
-                    judged_answers.append(JudgedAnswer(answer_id, None, str(outcome.error)))
-                else:
+                if not isinstance(outcome.error, JudgeError | None):
                     raise outcome.error
+                error = None if outcome.error is None else str(outcome.error)
+                judged_answers.append(JudgedAnswer(outcome.item[0], outcome.value, error))
         return JudgedAnswers(tuple(judged_answers), self.score_range)
 
     def counts(self) -> dict[str, int]:
@@ -393,11 +390,7 @@ def _parse_answer(answer: Mapping[str, Any], place: int) -> tuple[str, dict[str,
 def _build_messages(
     rubric: str, prediction: str, question: str | None, reference: str | None, context: str | None
 ) -> list[dict[str, str]]:
-    lines = (
-        ("Question: ", question),
-        ("Reference answer: ", reference),
-        ("Context passages:\n\n", context),
-    )
+    lines = (("Question: ", question), ("Reference answer: ", reference), ("Context passages:\n\n", context))
     sections = [f"{label}{text}" for label, text in lines if text is not None]
     return [
         {"role": "system", "content": str(rubric)},

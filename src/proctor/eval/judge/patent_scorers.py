@@ -45,18 +45,8 @@ def office_action_argument(
 ) -> float:
     """Returns how good a response to an office action is, from 0 to 1: the mean of four dimensions.
 
-    A reply without a score counts 0.0 and is in `judge.unscored`.
-
-    Args:
-        predicted: the response.
-        expected: a good response for comparison; empty for none.
-        judge: one with `rubric=RUBRIC_OFFICE_ACTION_ARGUMENT`, or with a rubric of yours on the same scale.
-        rubric: hints for the judge on this row, such as `rejection_type`, `required_citations`,
-            `claim_count` or `relies_on_official_notice`.
-
-    Raises:
-        JudgeError: the call to the judge failed.
-        ValueError: the judge has another of Proctor's rubrics, or another scale.
+    Arguments and errors are those of `patent_claim_validity`, with `RUBRIC_OFFICE_ACTION_ARGUMENT` and hints
+    such as `rejection_type`, `required_citations`, `claim_count` or `relies_on_official_notice`.
     """
     _check_judge(judge, RUBRIC_OFFICE_ACTION_ARGUMENT, "RUBRIC_OFFICE_ACTION_ARGUMENT")
     return _judge_score(judge, predicted, expected, rubric)

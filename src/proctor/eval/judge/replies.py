@@ -1,5 +1,6 @@
 """Reads the score and its reason in a judge's reply, whatever thinking, prose and fences are around. Pure.
 
+The graders of suites take only the JSON that they asked for; judges of fieldkit.eval may reply in prose too.
 If a reply has different scores, none counts, as the judge may quote one from the answer. An uncertain score
 counts as missing: a missing score is noticed, a wrong one is not.
 """

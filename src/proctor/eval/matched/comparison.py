@@ -1,15 +1,22 @@
-"""Two rollouts of the same tasks, side by side: a baseline and a candidate, with report and chart."""
+"""Two rollouts of the same tasks, side by side: a baseline and a candidate, with report and chart.
+
+Counts and rounded differences are those of fieldkit.eval, where what is missing is 0; tasks that are joined
+by id are tested as in `proctor.comparison`, by `proctor.stats`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from proctor.eval.jsonl_rows import DroppedRow
-from proctor.eval.matched.paired import NO_VALUE, PairedTasks, format_ids, format_row_count, pair_outcomes
+from proctor.eval.matched.paired import PairedTasks, format_ids, pair_outcomes
 from proctor.eval.matched.rows import RowSource, TaskOutcome, read_outcomes
+from proctor.eval.tables import NO_VALUE, html_table, markdown_table
+from proctor.plurals import pluralize
 from proctor.safe_text import markdown_text
 from proctor.stats import wilson
 
@@ -18,7 +25,6 @@ if TYPE_CHECKING:
 
 _MAX_DROPPED = 5
 """How many dropped rows of each side are written out."""
-_GROUP_KEYS = ("n", "passed", "n_assertions_passed", "n_assertions_total")
 
 
 def extract_persona(task_id: str) -> str:
@@ -103,17 +109,9 @@ class MatchedBaseComparisonResult:
         )
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
-
         old, new, delta = self.baseline, self.candidate, self.overall_delta
         overall = [
-            ("tasks passed", _format_tasks(old), _format_tasks(new), f"{delta['delta_task_pp']:+.1f} pp"),
-            (
-                "assertions passed",
-                _format_assertions(old),
-                _format_assertions(new),
-                f"{delta['delta_assertion_pp']:+.1f} pp",
-            ),
+            *_overall_rows(self, "tasks passed", "assertions passed"),
             ("mean turns", old.mean_turns, new.mean_turns, delta["delta_mean_turns"]),
             ("mean seconds", old.mean_wall, new.mean_wall, delta["delta_mean_wall"]),
         ]
@@ -150,15 +148,17 @@ class MatchedBaseComparisonResult:
 
     def report(self) -> str:
         """Returns Markdown: tables of the totals, groups and kinds; then pairs, intervals and notes."""
-        lines = list(_table_lines(self))
-        if lines[-1]:
-            lines.append("")
-        lines += self.paired().report_lines()
-        lines += ["", *_interval_lines(self)]
-        notes = list(_note_lines(self))
-        if notes:
-            lines += ["", "**Notes**", "", *(f"- {note}" for note in notes)]
-        return "\n".join(lines)
+        intervals = markdown_table(
+            ["", "baseline", "95 % interval", "candidate", "95 % interval"], _interval_rows(self)
+        )
+        sections = [
+            *_share_sections(self),
+            self.paired().report(),
+            "**Each share with its 95 % interval over tasks**",
+            "\n".join(intervals),
+        ]
+        notes = [f"- {note}" for note in _describe_gaps(self)]
+        return "\n\n".join([*sections, *(["**Notes**", "\n".join(notes)] if notes else [])])
 
     def chart(self, *, top_n: int = 20) -> Chart:
         """Draws the share of tasks that passed, of all and by group, as bars with 95 % Wilson intervals.
@@ -179,7 +179,7 @@ class MatchedBaseComparisonResult:
         for row in groups:
             label = f"{row['group'] or '(empty)'} (n = {row['n']})"
             for name, side in sides:
-                counts = side.by_group.get(row["group"], {"passed": 0, "n": 0})
+                counts = side.by_group.get(row["group"], _NO_COUNTS)
                 values += _share_bars(label, counts["passed"], counts["n"], name)
         title = "Tasks that passed, with 95 % intervals"
         if len(groups) < len(self.per_group):
@@ -202,9 +202,6 @@ class MatchedBaseComparison:
     def stats(self, rows: RowSource) -> GroupStats:
         """Counts the tasks and assertions of one rollout.
 
-        Args:
-            rows: rows, or the path of a file of JSON Lines.
-
         Raises:
             OSError: the file cannot be read.
             TypeError: `rows` is a single row, or no rows at all.
@@ -213,10 +210,6 @@ class MatchedBaseComparison:
 
     def compare(self, baseline: RowSource, candidate: RowSource) -> MatchedBaseComparisonResult:
         """Compares two rollouts; differences are candidate minus baseline.
-
-        Args:
-            baseline: rows, or the path of a file of JSON Lines.
-            candidate: as the baseline.
 
         Raises:
             OSError: a file cannot be read.
@@ -245,16 +238,20 @@ class MatchedBaseComparison:
         outcomes = tuple(read_outcomes(rows, dropped))
         by_group: dict[str, dict[str, int]] = {}
         by_kind: dict[str, dict[str, int]] = {}
-        stops: dict[str, int] = {}
         for outcome in outcomes:
-            stops[outcome.stopped] = stops.get(outcome.stopped, 0) + 1
             if self.group_extractor is not None:
-                group = str(self.group_extractor(outcome.task_id))
-                counts = by_group.setdefault(group, dict.fromkeys(_GROUP_KEYS, 0))
-                numbers = (1, outcome.passed, outcome.n_passed, outcome.n_total)
-                _add_counts(counts, zip(_GROUP_KEYS, numbers, strict=True))
+                counts = by_group.setdefault(
+                    str(self.group_extractor(outcome.task_id)),
+                    {"n": 0, "passed": 0, "n_assertions_passed": 0, "n_assertions_total": 0},
+                )
+                counts["n"] += 1
+                counts["passed"] += outcome.passed
+                counts["n_assertions_passed"] += outcome.n_passed
+                counts["n_assertions_total"] += outcome.n_total
             for kind, passed in outcome.kinds:
-                _add_counts(by_kind.setdefault(kind, {"n": 0, "passed": 0}), (("n", 1), ("passed", passed)))
+                counts = by_kind.setdefault(kind, {"n": 0, "passed": 0})
+                counts["n"] += 1
+                counts["passed"] += passed
         stats = GroupStats(
             n=len(outcomes),
             n_passed=sum(outcome.passed for outcome in outcomes),
@@ -262,7 +259,7 @@ class MatchedBaseComparison:
             n_assertions_total=sum(outcome.n_total for outcome in outcomes),
             by_group=by_group,
             by_kind=by_kind,
-            stops=stops,
+            stops=dict(Counter(outcome.stopped for outcome in outcomes)),
             mean_turns=_mean(outcome.n_turns for outcome in outcomes),
             mean_wall=_mean(outcome.wall_seconds for outcome in outcomes),
             dropped=tuple(dropped),
@@ -270,40 +267,36 @@ class MatchedBaseComparison:
         return stats, outcomes
 
 
-def _add_counts(counts: dict[str, int], more: Iterable[tuple[str, int]]) -> None:
-    for name, amount in more:
-        counts[name] += int(amount)
+_NO_COUNTS: Mapping[str, int] = Counter()
+"""The counts of a group or kind that a side does not have."""
 
 
 def _group_row(group: str, old: GroupStats, new: GroupStats) -> dict[str, Any]:
-    no_counts = dict.fromkeys(_GROUP_KEYS, 0)
-    before, after = old.by_group.get(group, no_counts), new.by_group.get(group, no_counts)
-    tasks = [_per_cent(side["passed"], side["n"]) for side in (before, after)]
-    assertions = [
-        _per_cent(side["n_assertions_passed"], side["n_assertions_total"]) for side in (before, after)
-    ]
+    before, after = old.by_group.get(group, _NO_COUNTS), new.by_group.get(group, _NO_COUNTS)
+    assertions = ("n_assertions_passed", "n_assertions_total")
     return {
         "group": group,
         "n": max(before["n"], after["n"]),
-        "baseline_task_pct": round(tasks[0], 2),
-        "candidate_task_pct": round(tasks[1], 2),
-        "delta_task_pp": round(tasks[1] - tasks[0], 2),
-        "baseline_assertion_pct": round(assertions[0], 2),
-        "candidate_assertion_pct": round(assertions[1], 2),
-        "delta_assertion_pp": round(assertions[1] - assertions[0], 2),
+        **_compare_shares(before, after, "passed", "n", "task_"),
+        **_compare_shares(before, after, *assertions, "assertion_"),
     }
 
 
 def _kind_row(kind: str, old: GroupStats, new: GroupStats) -> dict[str, Any]:
-    no_counts = {"n": 0, "passed": 0}
-    before, after = old.by_kind.get(kind, no_counts), new.by_kind.get(kind, no_counts)
-    shares = [_per_cent(side["passed"], side["n"]) for side in (before, after)]
+    before, after = old.by_kind.get(kind, _NO_COUNTS), new.by_kind.get(kind, _NO_COUNTS)
+    shares = _compare_shares(before, after, "passed", "n")
+    return {"kind": kind, **shares, "n": max(before["n"], after["n"])}
+
+
+def _compare_shares(
+    before: Mapping[str, int], after: Mapping[str, int], passed: str, total: str, prefix: str = ""
+) -> dict[str, float]:
+    """Returns both sides' shares in per cent and their difference, under names with this prefix."""
+    old, new = (_per_cent(counts[passed], counts[total]) for counts in (before, after))
     return {
-        "kind": kind,
-        "baseline_pct": round(shares[0], 2),
-        "candidate_pct": round(shares[1], 2),
-        "delta_pp": round(shares[1] - shares[0], 2),
-        "n": max(before["n"], after["n"]),
+        f"baseline_{prefix}pct": round(old, 2),
+        f"candidate_{prefix}pct": round(new, 2),
+        f"delta_{prefix}pp": round(new - old, 2),
     }
 
 
@@ -322,83 +315,87 @@ def _mean(amounts: Iterable[float | None]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _table_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
+# --- the report --------------------------------------------------------------------------------------------
+
+
+def _share_sections(result: MatchedBaseComparisonResult) -> Iterator[str]:
     old, new, delta = result.baseline, result.candidate, result.overall_delta
+    overall = [
+        *_overall_rows(result, "task pass", "per-assertion"),
+        ("mean turns", f"{old.mean_turns:.2f}", f"{new.mean_turns:.2f}", f"{delta['delta_mean_turns']:+.2f}"),
+        ("mean wall (s)", f"{old.mean_wall:.2f}", f"{new.mean_wall:.2f}", f"{delta['delta_mean_wall']:+.2f}"),
+    ]
     yield "### Matched-base comparison"
-    yield ""
-    yield "| metric | baseline | candidate | Δ |"
-    yield "|---|---:|---:|---:|"
-    yield f"| task pass | {_format_tasks(old)} | {_format_tasks(new)} | {delta['delta_task_pp']:+.1f} pp |"
-    assertion_delta = f"{delta['delta_assertion_pp']:+.1f} pp"
-    yield f"| per-assertion | {_format_assertions(old)} | {_format_assertions(new)} | {assertion_delta} |"
-    yield f"| mean turns | {old.mean_turns:.2f} | {new.mean_turns:.2f} | {delta['delta_mean_turns']:+.2f} |"
-    yield f"| mean wall (s) | {old.mean_wall:.2f} | {new.mean_wall:.2f} | {delta['delta_mean_wall']:+.2f} |"
-    yield ""
+    yield "\n".join(markdown_table(["metric", "baseline", "candidate", "Δ"], overall))
     if result.per_group:
-        yield from ("**Per group**", "")
-        yield "| group | base task% | cand task% | Δ pp | base asrt% | cand asrt% | Δ pp |"
-        yield "|---|---:|---:|---:|---:|---:|---:|"
-        for row in result.per_group:
-            tasks = f"{row['baseline_task_pct']:.1f}% | {row['candidate_task_pct']:.1f}%"
-            assertions = f"{row['baseline_assertion_pct']:.1f}% | {row['candidate_assertion_pct']:.1f}%"
-            yield (
-                f"| {markdown_text(row['group'])} | {tasks} | {row['delta_task_pp']:+.1f} | "
-                f"{assertions} | {row['delta_assertion_pp']:+.1f} |"
-            )
-        yield ""
+        yield "**Per group**"
+        columns = ["group", "base task%", "cand task%", "Δ pp", "base asrt%", "cand asrt%", "Δ pp"]
+        rows = ((row["group"], *_share_cells(row, "task_", "assertion_")) for row in result.per_group)
+        yield "\n".join(markdown_table(columns, rows))
     if result.per_kind:
-        yield from ("**Per assertion kind**", "")
-        yield "| kind | base | candidate | Δ pp |"
-        yield "|---|---:|---:|---:|"
-        for row in result.per_kind:
-            yield (
-                f"| {markdown_text(row['kind'])} | {row['baseline_pct']:.1f}% | "
-                f"{row['candidate_pct']:.1f}% | {row['delta_pp']:+.1f} |"
-            )
+        yield "**Per assertion kind**"
+        kinds = ((row["kind"], *_share_cells(row, "")) for row in result.per_kind)
+        yield "\n".join(markdown_table(["kind", "base", "candidate", "Δ pp"], kinds))
 
 
-def _format_tasks(side: GroupStats) -> str:
-    return f"{side.n_passed}/{side.n} ({side.task_pass_pct():.1f}%)"
+def _overall_rows(
+    result: MatchedBaseComparisonResult, tasks: str, assertions: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the rows of the tasks and of the assertions that passed, under these names."""
+    sides = (result.baseline, result.candidate)
+    return (
+        (
+            tasks,
+            *(f"{side.n_passed}/{side.n} ({side.task_pass_pct():.1f}%)" for side in sides),
+            f"{result.overall_delta['delta_task_pp']:+.1f} pp",
+        ),
+        (
+            assertions,
+            *(
+                f"{side.n_assertions_passed}/{side.n_assertions_total} ({side.assertion_pass_pct():.1f}%)"
+                for side in sides
+            ),
+            f"{result.overall_delta['delta_assertion_pp']:+.1f} pp",
+        ),
+    )
 
 
-def _format_assertions(side: GroupStats) -> str:
-    return f"{side.n_assertions_passed}/{side.n_assertions_total} ({side.assertion_pass_pct():.1f}%)"
+def _share_cells(row: Mapping[str, Any], *prefixes: str) -> Iterator[str]:
+    for prefix in prefixes:
+        yield f"{row[f'baseline_{prefix}pct']:.1f}%"
+        yield f"{row[f'candidate_{prefix}pct']:.1f}%"
+        yield f"{row[f'delta_{prefix}pp']:+.1f}"
 
 
-def _interval_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
-    """Yields the section with the interval of each share in the tables.
+def _interval_rows(result: MatchedBaseComparisonResult) -> Iterator[list[str]]:
+    """Yields each share of the tables with its interval.
 
     The assertions of a task depend on one another, so a share of assertions is treated as one over tasks.
     """
-    yield from ("**Each share with its 95 % interval over tasks**", "")
-    yield "| | baseline | 95 % interval | candidate | 95 % interval |"
-    yield "|---|---:|---:|---:|---:|"
     sides = (result.baseline, result.candidate)
     yield _interval_row("task pass", [(side.n_passed, side.n, side.n) for side in sides])
     assertions = [(side.n_assertions_passed, side.n_assertions_total, side.n) for side in sides]
     yield _interval_row("per-assertion", assertions)
     for row in result.per_group:
-        group_counts = [side.by_group.get(row["group"], dict.fromkeys(_GROUP_KEYS, 0)) for side in sides]
-        tasks = [(counts["passed"], counts["n"], counts["n"]) for counts in group_counts]
+        groups = [side.by_group.get(row["group"], _NO_COUNTS) for side in sides]
+        tasks = [(counts["passed"], counts["n"], counts["n"]) for counts in groups]
         yield _interval_row(f"{row['group']}, tasks", tasks)
         assertions = [
-            (counts["n_assertions_passed"], counts["n_assertions_total"], counts["n"])
-            for counts in group_counts
+            (counts["n_assertions_passed"], counts["n_assertions_total"], counts["n"]) for counts in groups
         ]
         yield _interval_row(f"{row['group']}, assertions", assertions)
     for row in result.per_kind:
-        kind = row["kind"]
-        cells = []
+        kind, cells = row["kind"], []
         for side, outcomes in zip(sides, (result.baseline_outcomes, result.candidate_outcomes), strict=True):
-            counts = side.by_kind.get(kind, {"n": 0, "passed": 0})
+            counts = side.by_kind.get(kind, _NO_COUNTS)
             tasks_with_kind = sum(any(name == kind for name, _ in outcome.kinds) for outcome in outcomes)
             cells.append((counts["passed"], counts["n"], tasks_with_kind))
         yield _interval_row(kind, cells)
 
 
-def _interval_row(name: str, sides: Iterable[tuple[int, int, int]]) -> str:
-    """Returns a table row; each side is (passed, total, number of tasks)."""
-    cells = [markdown_text(name)]
+def _interval_row(name: str, sides: Iterable[tuple[int, int, int]]) -> list[str]:
+    """Returns the cells of a row; each side is (passed, total, number of tasks)."""
+    cells = [name]
     for passed, total, tasks in sides:
         cells.append(f"{passed}/{total}" if total else NO_VALUE)
         bounds = None
@@ -406,17 +403,24 @@ def _interval_row(name: str, sides: Iterable[tuple[int, int, int]]) -> str:
             tasks = min(tasks, total)
             bounds = wilson(min(passed / total * tasks, tasks), tasks)
         cells.append(NO_VALUE if bounds is None else f"{100 * bounds[0]:.1f} – {100 * bounds[1]:.1f}%")
-    return f"| {' | '.join(cells)} |"
+    return cells
 
 
-def _note_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
+def _describe_gaps(result: MatchedBaseComparisonResult) -> Iterator[str]:
+    """Yields a sentence for what each side lacks: rows, groups, kinds and measures."""
     sides = (
         ("baseline", result.baseline, result.candidate, result.baseline_outcomes),
         ("candidate", result.candidate, result.baseline, result.candidate_outcomes),
     )
     for name, side, other, outcomes in sides:
         if side.dropped:
-            yield _dropped_note(name, side.dropped)
+            reasons = [f"{row.line}: {markdown_text(row.reason)}" for row in side.dropped[:_MAX_DROPPED]]
+            more = len(side.dropped) - _MAX_DROPPED
+            yield (
+                f"{pluralize(len(side.dropped), 'row')} of the {name} could not be used and "
+                f"{'is' if len(side.dropped) == 1 else 'are'} left out. "
+                f"{' '.join(reasons)}{f' And {more} more.' if more > 0 else ''}"
+            )
         for noun, own_counts, other_counts in (
             ("group", side.by_group, other.by_group),
             ("kind", side.by_kind, other.by_kind),
@@ -425,31 +429,13 @@ def _note_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
             if absent:
                 ids = format_ids(absent)
                 yield f"The {name} has nothing of the {noun} {ids}: its 0.0% there measures nothing."
-        yield from _missing_measure_notes(name, outcomes)
-
-
-def _dropped_note(name: str, dropped: Sequence[DroppedRow]) -> str:
-    reasons = " ".join(f"{row.line}: {markdown_text(row.reason)}" for row in dropped[:_MAX_DROPPED])
-    more = len(dropped) - _MAX_DROPPED
-    ending = f" And {more} more." if more > 0 else ""
-    verb = "is" if len(dropped) == 1 else "are"
-    return (
-        f"{format_row_count(len(dropped))} of the {name} could not be used and {verb} left out. "
-        f"{reasons}{ending}"
-    )
-
-
-def _missing_measure_notes(name: str, outcomes: Sequence[TaskOutcome]) -> Iterator[str]:
-    counts = (
-        ("n_turns", sum(outcome.n_turns is None for outcome in outcomes)),
-        ("wall_seconds", sum(outcome.wall_seconds is None for outcome in outcomes)),
-    )
-    for measure, count in counts:
-        if count:
-            verb = "counts" if count == 1 else "count"
-            yield (
-                f"{format_row_count(count)} of the {name} without a finite {measure} {verb} as 0 in its mean."
-            )
+        for measure in ("n_turns", "wall_seconds"):
+            count = sum(getattr(outcome, measure) is None for outcome in outcomes)
+            if count:
+                yield (
+                    f"{pluralize(count, 'row')} of the {name} without a finite {measure} "
+                    f"{'counts' if count == 1 else 'count'} as 0 in its mean."
+                )
 
 
 def _share_bars(label: str, passed: int, total: int, series: str) -> list[Bar]:

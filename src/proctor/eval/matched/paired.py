@@ -10,10 +10,10 @@ from typing import Any
 from proctor import stats
 from proctor.eval.json_files import to_plain
 from proctor.eval.matched.rows import TaskOutcome
+from proctor.eval.tables import NO_VALUE, markdown_table
+from proctor.plurals import join_names, pluralize
 from proctor.safe_text import markdown_text
 
-NO_VALUE = "–"
-"""A cell without a number."""
 _MAX_IDS = 10
 """How many ids of a list are written out."""
 OutcomePair = tuple[TaskOutcome, TaskOutcome]
@@ -109,31 +109,33 @@ class PairedTasks:
 
     def report(self) -> str:
         """Returns Markdown, also if nothing could be paired."""
-        return "\n".join(self.report_lines())
-
-    def report_lines(self) -> Iterator[str]:
-        """Yields the lines of the report."""
-        yield from ("**Paired by task id**", "")
+        unpaired = list(self._describe_unpaired())
         if not self.n:
-            yield "No task is on both sides, so nothing is paired: the tables above compare different tasks."
-            yield from self._unpaired_lines()
-            return
-        yield f"{_describe_task_count(self.n)} on both sides. {' '.join(self._unpaired_lines())}".rstrip()
-        yield ""
-        yield "| | candidate passes | candidate fails |"
-        yield "|---|---:|---:|"
-        yield f"| baseline passes | {self.both} | {len(self.lost)} |"
-        yield f"| baseline fails | {len(self.gained)} | {self.neither} |"
-        yield ""
-        yield from self._change_lines()
-        yield ""
-        yield "| candidate − baseline | pairs | mean | 95 % interval | median |"
-        yield "|---|---:|---:|---:|---:|"
-        yield _delta_row("turns", self.turns, 2)
-        yield _delta_row("wall (s)", self.wall_seconds, 2)
-        yield _delta_row("assertions passed (pp)", self.assertion_pp, 1)
+            none = "No task is on both sides, so nothing is paired: the tables above compare different tasks."
+            return "\n".join(["**Paired by task id**", "", none, *unpaired])
+        outcomes = [
+            ["baseline passes", f"{self.both}", f"{len(self.lost)}"],
+            ["baseline fails", f"{len(self.gained)}", f"{self.neither}"],
+        ]
+        changes = (("candidate", self.gained), ("baseline", self.lost))
+        deltas = [
+            _delta_row("turns", self.turns, 2),
+            _delta_row("wall (s)", self.wall_seconds, 2),
+            _delta_row("assertions passed (pp)", self.assertion_pp, 1),
+        ]
+        columns = ["candidate − baseline", "pairs", "mean", "95 % interval", "median"]
+        return "\n\n".join(
+            [
+                "**Paired by task id**",
+                " ".join([f"{_describe_task_count(self.n)} on both sides.", *unpaired]),
+                "\n".join(markdown_table(["", "candidate passes", "candidate fails"], outcomes)),
+                self._describe_change(),
+                "\n".join(f"- Only the {side} passes: {format_ids(ids)}" for side, ids in changes),
+                "\n".join(markdown_table(columns, deltas)),
+            ]
+        )
 
-    def _unpaired_lines(self) -> Iterator[str]:
+    def _describe_unpaired(self) -> Iterator[str]:
         for side, ids in (("baseline", self.only_in_baseline), ("candidate", self.only_in_candidate)):
             if ids:
                 yield f"{_describe_task_count(len(ids))} only in the {side}: {format_ids(ids)}."
@@ -146,21 +148,18 @@ class PairedTasks:
         counts = (("baseline", self.without_id_in_baseline), ("candidate", self.without_id_in_candidate))
         for side, count in counts:
             if count:
-                yield f"{format_row_count(count)} of the {side} {'has' if count == 1 else 'have'} no id."
+                yield f"{pluralize(count, 'row')} of the {side} {'has' if count == 1 else 'have'} no id."
 
-    def _change_lines(self) -> Iterator[str]:
+    def _describe_change(self) -> str:
         delta, bounds, p_value = self.delta_task_pp(), self.interval_pp(), self.p_value()
         assert delta is not None
         assert bounds is not None
         assert p_value is not None
         p_text = "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.4f}"
-        yield (
+        return (
             f"Task pass: {delta:+.1f} pp (95 % interval {bounds[0]:+.1f} to {bounds[1]:+.1f} pp; "
             f"McNemar's exact test {p_text})."
         )
-        yield ""
-        yield f"- Only the candidate passes: {format_ids(self.gained)}"
-        yield f"- Only the baseline passes: {format_ids(self.lost)}"
 
 
 def pair_outcomes(baseline: Sequence[TaskOutcome], candidate: Sequence[TaskOutcome]) -> PairedTasks:
@@ -213,27 +212,18 @@ def _paired_delta(
     return PairedDelta(n=len(deltas), mean=mean, interval=interval, median=median)
 
 
-def _delta_row(name: str, delta: PairedDelta, digits: int) -> str:
+def _delta_row(name: str, delta: PairedDelta, digits: int) -> list[str]:
     def figure(value: float | None) -> str:
         return NO_VALUE if value is None else f"{value:+.{digits}f}"
 
-    interval = NO_VALUE
-    if delta.interval is not None:
-        interval = f"{figure(delta.interval[0])} to {figure(delta.interval[1])}"
-    return f"| {name} | {delta.n} | {figure(delta.mean)} | {interval} | {figure(delta.median)} |"
-
-
-def format_row_count(count: int) -> str:
-    """Returns such as "1 row" or "2 rows"."""
-    return f"{count} row{'s' * (count != 1)}"
+    interval = NO_VALUE if delta.interval is None else " to ".join(map(figure, delta.interval))
+    return [name, f"{delta.n}", figure(delta.mean), interval, figure(delta.median)]
 
 
 def _describe_task_count(count: int) -> str:
-    return "1 task is" if count == 1 else f"{count} tasks are"
+    return f"{pluralize(count, 'task')} {'is' if count == 1 else 'are'}"
 
 
 def format_ids(names: Iterable[str]) -> str:
     """Returns the first names joined by commas, with how many more there are."""
-    texts = [markdown_text(name) or "(empty)" for name in names]
-    more = len(texts) - _MAX_IDS
-    return ", ".join(texts[:_MAX_IDS]) + (f" and {more} more" if more > 0 else "") or "none"
+    return join_names([markdown_text(name) or "(empty)" for name in names], _MAX_IDS) or "none"

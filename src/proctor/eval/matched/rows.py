@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from proctor.eval.jsonl_rows import DroppedRow, describe_value, read_object_rows
+from proctor.eval.jsonl_rows import DroppedRow, describe_value, parse_number, read_object_rows
 
 RowSource = Iterable[dict[str, Any]] | str | Path
 """Rows, or a file of them as JSON Lines."""
@@ -116,11 +116,8 @@ def _parse_passed(graded: Mapping[str, Any], where: str) -> bool:
 
 def _parse_count(grade: Mapping[str, Any], name: str) -> int:
     value = grade.get(name) or 0
-    try:
-        count = int(value)
-    except (TypeError, ValueError, OverflowError):
-        count = -1
-    if not 0 <= count <= _MAX_COUNT or (isinstance(value, float) and value != count):
+    count = parse_number(value, int)
+    if count is None or not 0 <= count <= _MAX_COUNT or (isinstance(value, float) and value != count):
         raise ValueError(f"'final_grade.{name}' is {describe_value(value)}, which is no count.")
     return count
 
@@ -129,8 +126,7 @@ def _parse_amount(row: Mapping[str, Any], name: str) -> float | None:
     value = row.get(name)
     if value is None:
         return None
-    try:
-        amount = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.") from None
+    amount = parse_number(value, float)
+    if amount is None:
+        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.")
     return amount if isfinite(amount) else None

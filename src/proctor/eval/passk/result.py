@@ -10,6 +10,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from proctor.eval.json_files import to_plain
+from proctor.eval.jsonl_rows import parse_number
 from proctor.stats import bootstrap, mean_interval, pass_at_k, pass_hat_k, wilson
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class PassAtKResult:
         return f"<PassAtKResult: {self._describe_size()}{'; ' if shares else ''}{shares}>"
 
     def _repr_html_(self) -> str:
-        from proctor.eval.notebook import html_table
+        from proctor.eval.tables import html_table
 
         rows = [
             (k, self.estimate(k), self.interval(k), self.pass_hat(k), self.pass_hat_interval(k))
@@ -136,9 +137,13 @@ class PassAtKResult:
             "answers": {"total": sum(sizes), "min": min(sizes, default=0), "max": max(sizes, default=0)},
             "ungraded": len(self.ungraded),
             "ungraded_tasks": list(ungraded_tasks),
-            "pass_at": {f"pass@{k}": _estimate_row(self.estimate(k), self.interval(k)) for k in self._ks()},
+            "pass_at": {
+                f"pass@{k}": {"value": self.estimate(k), "ci95": to_plain(self.interval(k))}
+                for k in self._ks()
+            },
             "pass_hat": {
-                f"pass^{k}": _estimate_row(self.pass_hat(k), self.pass_hat_interval(k)) for k in self._ks()
+                f"pass^{k}": {"value": self.pass_hat(k), "ci95": to_plain(self.pass_hat_interval(k))}
+                for k in self._ks()
             },
         }
 
@@ -289,10 +294,6 @@ def _interval(values: tuple[float, ...]) -> tuple[float, float] | None:
     return max(0.0, low), min(1.0, high)
 
 
-def _estimate_row(value: float | None, bounds: tuple[float, float] | None) -> dict[str, Any]:
-    return {"value": value, "ci95": to_plain(bounds)}
-
-
 def to_whole_numbers(n: int, c: int, k: int) -> tuple[int, int, int]:
     """Returns the numbers as Python's own; raises TypeError for others, such as 2.0."""
     try:
@@ -317,11 +318,7 @@ def parse_count(row: Mapping[str, Any], place: int = 1) -> TaskCount:
 
 def _parse_number(row: Mapping[str, Any], name: str, place: int) -> int:
     value: Any = row.get(name)
-    number: int | None
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = None
+    number = parse_number(value, int)
     if number is None or (isinstance(value, float) and number != value):
         raise ValueError(f"Row {place} has {name}={value!r}. It must be a whole number.")
     return number

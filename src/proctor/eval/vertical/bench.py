@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from proctor.eval.bench.bench import OrderedCalls
+from proctor.eval.bench.bench import CallTask
 from proctor.eval.bench.calls import BenchCall
 from proctor.eval.jsonl_rows import DroppedRow
 from proctor.eval.judge.patent_scorers import office_action_argument, patent_claim_validity
-from proctor.eval.parallel import OnError, map_ordered, should_record
+from proctor.eval.parallel import CallOutcome, OnError
 from proctor.eval.patents import irac_structure, prior_art_relevance
 from proctor.eval.scorers import exact_match, mcq_letter, numeric_match
 from proctor.eval.vertical.rows import HintedQA, VerticalQA, check_limit, read_questions
@@ -156,28 +154,73 @@ class VerticalBench:
             TypeError: the scorer does not take `scorer_kwargs`, or needs more; no question has been sent.
             OSError: `partial` cannot be written.
         """
-        records = should_record(on_error)
-        if workers < 1:
-            raise ValueError(f"workers must be at least 1, not {workers}.")
+        from functools import partial
+        from threading import RLock
+
+        from proctor.eval.refusals import is_refusal  # 90 ms, and only runs need it
+
         questions = self.questions[: check_limit(limit)]
-        tasks = self._plan(questions, dict(extra_tags or {}))
-        result = VerticalRun(
-            self.name, metrics=["accuracy", "refusal"], partial=self.partial, planned=len(questions)
+        takes_rubric = _takes_rubric(self.scorer, self.scorer_kwargs)
+        extra = dict(extra_tags or {})
+        run = VerticalRun(
+            self.name, metrics=[ACCURACY, "refusal"], partial=self.partial, planned=len(questions)
         )
-        runner = _QuestionRunner(result, model_fn, self.scorer, records=records, on_row=on_row)
+        lock = RLock()
 
         def should_stop() -> bool:
-            result.aborted = should_abort is not None and bool(should_abort())
-            return result.aborted
+            run.aborted = should_abort is not None and bool(should_abort())
+            return run.aborted
 
-        outcomes = map_ordered(runner, tasks, workers=workers, should_stop=should_stop)
-        with result, closing(outcomes):
+        def report_row() -> None:
+            with lock:
+                if on_row is not None:
+                    on_row()
+
+        with run:
+            run._measure(
+                lambda question: model_fn(question.question),
+                (
+                    CallTask(question, {"qid": question.qid, **question.tags, **extra})
+                    for question in questions
+                ),
+                partial(self._score, is_refusal=is_refusal, takes_rubric=takes_rubric),
+                on_error=on_error,
+                workers=workers,
+                should_stop=should_stop,
+                on_call=report_row,
+            )
+        return run
+
+    def _score(
+        self,
+        task: CallTask[VerticalQA],
+        outcome: CallOutcome[Any],
+        *,
+        is_refusal: Callable[[str], bool],
+        takes_rubric: bool,
+    ) -> tuple[BenchCall, Exception | None]:
+        """Returns the scored call of an answer, and the exception if there is no answer or no score."""
+        question, output, error, where = task.input, outcome.value, outcome.error, ""
+        call = BenchCall(question.question, output, round(outcome.seconds * 1000, 2), tags=task.tags)
+        if error is None and not isinstance(output, str):
+            error = TypeError(f"The model gave {type(output).__name__}, and only text can be scored.")
+        if error is None:
+            scorer_kwargs = self.scorer_kwargs
+            if takes_rubric and isinstance(question, HintedQA):
+                hints = {**(scorer_kwargs.get("rubric") or {}), **question.rubric}
+                scorer_kwargs = scorer_kwargs | {"rubric": hints}
+            judge = _RecordingJudge(scorer_kwargs.get("judge"))
+            if callable(getattr(scorer_kwargs.get("judge"), "grade", None)):
+                scorer_kwargs = scorer_kwargs | {"judge": judge}
             try:
-                for outcome in outcomes:
-                    outcome.result()
-            finally:
-                runner.close()
-        return result
+                score = _require_finite(self.scorer(output, question.expected, **scorer_kwargs))
+                call.metrics = {ACCURACY: score, "refusal": float(is_refusal(output))}
+                call.tags |= {UNSCORED: True} if judge.is_silent else {}
+            except Exception as scorer_error:  # noqa: BLE001  # recorded, or raised again
+                error, where = scorer_error, f" (from the scorer {_scorer_name(self.scorer)})"
+        if error is not None:
+            call.success, call.error = False, f"{type(error).__name__}: {error}{where}"
+        return call, error
 
     def summary(self) -> dict[str, Any]:
         """Returns what a run will measure: name, n, scorer (its name or `custom`) and sorted tag_keys."""
@@ -187,19 +230,6 @@ class VerticalBench:
             "scorer": _scorer_name(self.scorer),
             "tag_keys": sorted({str(key) for question in self.questions for key in question.tags}),
         }
-
-    def _plan(self, questions: list[VerticalQA], extra: dict[str, Any]) -> Iterator[_QuestionTask]:
-        """Returns a task for each question; checks the scorer's arguments at once."""
-        takes_rubric = _takes_rubric(self.scorer, self.scorer_kwargs)
-        return (
-            _QuestionTask(
-                place,
-                question,
-                _add_hints(self.scorer_kwargs, question) if takes_rubric else self.scorer_kwargs,
-                {"qid": question.qid, **question.tags, **extra},
-            )
-            for place, question in enumerate(questions)
-        )
 
 
 def _takes_rubric(scorer: Scorer, scorer_kwargs: Mapping[str, Any]) -> bool:
@@ -224,129 +254,9 @@ def _takes_rubric(scorer: Scorer, scorer_kwargs: Mapping[str, Any]) -> bool:
     return "rubric" in scorer_signature.parameters
 
 
-def _add_hints(scorer_kwargs: dict[str, Any], question: VerticalQA) -> dict[str, Any]:
-    """Returns the scorer's arguments with the question's own hints, which replace those for all."""
-    if not isinstance(question, HintedQA):
-        return scorer_kwargs
-    return scorer_kwargs | {"rubric": {**(scorer_kwargs.get("rubric") or {}), **question.rubric}}
-
-
-@dataclass(frozen=True, slots=True)
-class _QuestionTask:
-    """A question with its place in the run, the scorer's arguments and the tags of its call."""
-
-    place: int
-    question: VerticalQA
-    scorer_kwargs: dict[str, Any]
-    tags: dict[str, Any]
-
-
-class _QuestionRunner:
-    """Runs and scores questions, and adds each call to the run when it ends, in order of the questions.
-
-    It may be called in any thread, and returns an awaitable if the model does.
-    """
-
-    def __init__(
-        self,
-        run: VerticalRun,
-        model_fn: Model,
-        scorer: Scorer,
-        *,
-        records: bool,
-        on_row: Callable[[], None] | None,
-    ) -> None:
-        from threading import RLock
-
-        from proctor.eval.refusals import is_refusal  # 90 ms, and only runs need it
-
-        self._is_refusal = is_refusal
-        self._run = run
-        self._model_fn = model_fn
-        self._scorer = scorer
-        self._records = records
-        self._on_row = on_row
-        self._lock = RLock()
-        self._ordered_calls = OrderedCalls(run)
-
-    def __call__(self, task: _QuestionTask) -> Awaitable[None] | None:
-        """Runs one question, and adds its call."""
-        from inspect import isawaitable
-
-        start = perf_counter()
-        try:
-            output = self._model_fn(task.question.question)
-        except Exception as error:  # noqa: BLE001  # recorded, or raised again
-            self._add_failure(task, _elapsed_ms(start), None, error)
-            return None
-        if isawaitable(output):
-            return self._await_answer(task, output)
-        self._score(task, _elapsed_ms(start), output)
-        return None
-
-    async def _await_answer(self, task: _QuestionTask, awaitable: Awaitable[str]) -> None:
-        from asyncio import CancelledError, current_task, to_thread
-
-        start = perf_counter()
-        try:
-            output = await awaitable
-        except (Exception, CancelledError) as error:
-            async_task = current_task()
-            if isinstance(error, CancelledError) and async_task is not None and async_task.cancelling():
-                raise  # the run has ended, and this question was not answered
-            self._add_failure(task, _elapsed_ms(start), None, error)
-            return
-        latency_ms = _elapsed_ms(start)
-        await to_thread(self._score, task, latency_ms, output)  # a judge may take its time
-
-    def _score(self, task: _QuestionTask, latency_ms: float, output: Any) -> None:
-        if not isinstance(output, str):
-            error = TypeError(f"The model gave {type(output).__name__}, and only text can be scored.")
-            self._add_failure(task, latency_ms, output, error)
-            return
-        scorer_kwargs = task.scorer_kwargs
-        judge = None
-        if callable(getattr(scorer_kwargs.get("judge"), "grade", None)):
-            judge = _RecordingJudge(scorer_kwargs["judge"])
-            scorer_kwargs = scorer_kwargs | {"judge": judge}
-        try:
-            score = _require_finite(self._scorer(output, task.question.expected, **scorer_kwargs))
-            metrics = {ACCURACY: score, "refusal": float(self._is_refusal(output))}
-        except Exception as error:  # noqa: BLE001  # recorded, or raised again
-            self._add_failure(
-                task, latency_ms, output, error, f" (from the scorer {_scorer_name(self._scorer)})"
-            )
-            return
-        tags = task.tags | ({UNSCORED: True} if judge is not None and judge.is_silent else {})
-        call = BenchCall(task.question.question, output, latency_ms, metrics=dict(metrics), tags=tags)
-        self._add(task.place, call)
-
-    def _add_failure(
-        self, task: _QuestionTask, latency_ms: float, output: Any, error: BaseException, where: str = ""
-    ) -> None:
-        if not self._records:
-            raise error
-        message = f"{type(error).__name__}: {error}{where}"
-        call = BenchCall(task.question.question, output, latency_ms, False, message, {}, task.tags)
-        self._add(task.place, call)
-
-    def _add(self, place: int, call: BenchCall) -> None:
-        with self._lock:
-            if self._ordered_calls.add(place, call) and self._on_row is not None:
-                self._on_row()
-
-    def close(self) -> None:
-        """Adds no more calls."""
-        self._ordered_calls.close()
-
-
 def _scorer_name(scorer: Scorer) -> str:
     """Returns the name of a scorer; `custom` for one without a name."""
     return str(getattr(scorer, "__name__", "custom"))
-
-
-def _elapsed_ms(start: float) -> float:
-    return round((perf_counter() - start) * 1000, 2)
 
 
 def _require_finite(score: Any) -> float:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
@@ -78,14 +80,7 @@ def read_questions(
     open_book: bool | None,
     subset: str | None,
 ) -> QuestionFile:
-    """Reads a file until there are `limit` questions.
-
-    Args:
-        path: JSON Lines or one JSON list, in UTF-8.
-        format: one of `FORMATS`, or `auto`: that of the first row that has a question with an answer.
-        limit: how many questions at most; None for all.
-        open_book: whether questions of FinanceBench follow their evidence; None: yes.
-        subset: the `question_type` of the FinanceBench rows to keep; None for all.
+    """Reads a file until there are `limit` questions; the parameters are those of `VerticalBench.from_jsonl`.
 
     Raises:
         OSError: the file cannot be read.
@@ -101,7 +96,6 @@ def read_questions(
     if format == "auto":
         format, rows = _detect_format(rows)  # noqa: A001
     file = QuestionFile(format, dropped=dropped)
-    reader = _QuestionReader(format, open_book=open_book is not False)
     while max_questions is None or len(file.questions) < max_questions:
         line, row = next(rows, (0, None))
         if row is None:
@@ -109,11 +103,10 @@ def read_questions(
         if subset is not None and format == "financebench" and row.get("question_type") != subset:
             file.not_in_subset += 1
             continue
-        question = reader.read(line, row)
-        if isinstance(question, DroppedRow):
-            dropped.append(question)
-        else:
-            file.questions.append(question)
+        try:
+            file.questions.append(_parse_question(line, row, format, open_book=open_book is not False))
+        except ValueError as error:
+            dropped.append(DroppedRow(line, str(error)))
     return file
 
 
@@ -135,9 +128,10 @@ def _detect_format(
     before = []
     for line, row in rows:
         before.append((line, row))
-        name = _guess_format(row)
-        if isinstance(_QuestionReader(name, open_book=False).read(line, row), VerticalQA):
-            return name, chain(before, rows)
+        format = _guess_format(row)  # noqa: A001
+        with suppress(ValueError):
+            _parse_question(line, row, format, open_book=False)
+            return format, chain(before, rows)
     return _guess_format(before[0][1]) if before else "generic", iter(before)
 
 
@@ -150,6 +144,7 @@ def _guess_format(row: dict[str, Any]) -> str:
     return next(matches, "generic")
 
 
+@cache
 def _get_form(name: str) -> QuestionForm:
     from proctor.dialects.fieldkit import questions as fieldkit_qa  # 60 ms, and only files need it
 
@@ -157,69 +152,53 @@ def _get_form(name: str) -> QuestionForm:
     return dict(zip(FORMATS, forms, strict=True))[name]
 
 
-class _QuestionReader:
-    """Parses rows of one form as questions."""
+def _parse_question(line: int, row: dict[str, Any], format: str, *, open_book: bool) -> VerticalQA:  # noqa: A002
+    """Returns the question of a row.
 
-    def __init__(self, format: str, *, open_book: bool) -> None:  # noqa: A002
-        self._format = format
-        self._form = _get_form(format)
-        self._open_book = open_book
+    Raises:
+        ValueError: the row has no question or no right answer, or too many options.
+    """
+    form = _get_form(format)
+    name, question = _first_value(row, form.question_fields)
+    if isinstance(question, list | dict):
+        raise ValueError(f"The question in `{name}` is a list or an object, and must be text.")
+    if question is None:
+        raise ValueError(f"The row has no question: {_describe_fields(form.question_fields)}.")
+    _, expected = _first_value(row, form.expected_fields)
+    if expected is None:
+        raise ValueError(f"The row has no right answer: {_describe_fields(form.expected_fields)}.")
+    options = row.get("options")
+    if format == "patent-strategist" and isinstance(options, list) and len(options) > len(ascii_uppercase):
+        raise ValueError(f"The row has {len(options)} options, and there are {len(ascii_uppercase)} letters.")
+    _, row_id = _first_value(row, (*form.id_fields, *_EXTRA_ID_FIELDS.get(format, ())))
+    # ids that are made up have always counted lines from 0
+    qid = f"{form.id_prefix}{line - 1}" if row_id is None else _to_text(row_id)
+    prompt = _build_prompt(row, _to_text(question), format, open_book=open_book)
+    tags, rubric = _get_tags(row, format), row.get("rubric")
+    if isinstance(rubric, dict) and rubric:
+        return HintedQA(qid, prompt, _to_text(expected), tags, rubric)
+    return VerticalQA(qid, prompt, _to_text(expected), tags)
 
-    def read(self, line: int, row: dict[str, Any]) -> VerticalQA | DroppedRow:
-        """Returns the question of a row, or why it has none."""
-        name, question = _first_value(row, self._form.question_fields)
-        if isinstance(question, list | dict):
-            return DroppedRow(line, f"The question in `{name}` is a list or an object, and must be text.")
-        if question is None:
-            return DroppedRow(
-                line, f"The row has no question: {_describe_fields(self._form.question_fields)}."
-            )
-        _, expected = _first_value(row, self._form.expected_fields)
-        if expected is None:
-            return DroppedRow(
-                line, f"The row has no right answer: {_describe_fields(self._form.expected_fields)}."
-            )
-        options = row.get("options")
-        if (
-            self._format == "patent-strategist"
-            and isinstance(options, list)
-            and len(options) > len(ascii_uppercase)
-        ):
-            return DroppedRow(
-                line, f"The row has {len(options)} options, and there are {len(ascii_uppercase)} letters."
-            )
-        _, row_id = _first_value(row, (*self._form.id_fields, *_EXTRA_ID_FIELDS.get(self._format, ())))
-        # ids that are made up have always counted lines from 0
-        qid = f"{self._form.id_prefix}{line - 1}" if row_id is None else _to_text(row_id)
-        prompt, tags = self._build_prompt(row, _to_text(question)), self._get_tags(row)
-        rubric = row.get("rubric")
-        if isinstance(rubric, dict) and rubric:
-            return HintedQA(qid, prompt, _to_text(expected), tags, rubric)
-        return VerticalQA(qid, prompt, _to_text(expected), tags)
 
-    def _build_prompt(self, row: dict[str, Any], question: str) -> str:
-        from proctor.dialects.fieldkit import questions as fieldkit_qa
+def _build_prompt(row: dict[str, Any], question: str, format: str, *, open_book: bool) -> str:  # noqa: A002
+    from proctor.dialects.fieldkit import questions as fieldkit_qa
 
-        if self._format == "financebench" and self._open_book:
-            return fieldkit_qa.with_evidence(
-                question, _evidence_texts(row.get("evidence")), row.get("doc_name")
-            )
-        if self._format == "patent-strategist":
-            return fieldkit_qa.with_options(
-                fieldkit_qa.with_context(question, _get_context(row)), _options_by_letter(row)
-            )
-        return question
+    if format == "financebench" and open_book:
+        return fieldkit_qa.with_evidence(question, _evidence_texts(row.get("evidence")), row.get("doc_name"))
+    if format == "patent-strategist":
+        return fieldkit_qa.with_options(
+            fieldkit_qa.with_context(question, _get_context(row)), _options_by_letter(row)
+        )
+    return question
 
-    def _get_tags(self, row: dict[str, Any]) -> dict[str, Any]:
-        tags = {name: row[name] for name in _TAGS[self._format] if row.get(name) is not None}
-        if self._format == "patent-strategist":
-            row_tags = row.get("tags")
-            tags |= {
-                "scoring_mode": row.get("scoring_mode") or "closed",
-                "reviewed": bool(row.get("reviewed")),
-            }
-            tags |= row_tags if isinstance(row_tags, dict) else {}
-        return tags
+
+def _get_tags(row: dict[str, Any], format: str) -> dict[str, Any]:  # noqa: A002
+    tags = {name: row[name] for name in _TAGS[format] if row.get(name) is not None}
+    if format == "patent-strategist":
+        row_tags = row.get("tags")
+        tags |= {"scoring_mode": row.get("scoring_mode") or "closed", "reviewed": bool(row.get("reviewed"))}
+        tags |= row_tags if isinstance(row_tags, dict) else {}
+    return tags
 
 
 def _first_value(row: dict[str, Any], names: Iterable[str]) -> tuple[str, Any]:

@@ -12,7 +12,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
-from proctor.graders.judged.judge_call import DEFAULT_PASS_AT, JudgeRequest, call_judges, get_pass_at
+from proctor.graders.judged.judge_call import (
+    DEFAULT_PASS_AT,
+    JudgeRequest,
+    call_judges,
+    get_pass_at,
+    object_schema,
+)
 from proctor.graders.judged.prompt_sections import SUITE_SYSTEM_PROMPT, build_sections
 from proctor.graders.judged.reply_parser import NO_QUOTES, UnreadableReply, get_text, parse_json_object
 from proctor.graders.judged.score import fill_prompt
@@ -75,21 +81,14 @@ class Classification(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
         Raises:
             CannotScore: there is no judge, or no majority of judges with readable replies.
         """
-        pieces, data = (
-            build_sections(grading_input.case, grading_input.output),
-            {"metadata": grading_input.case.metadata},
-        )
+        pieces = build_sections(grading_input.case, grading_input.output)
+        data = {"metadata": grading_input.case.metadata}
         choices = list(self.choices)
         request = JudgeRequest(
             material=fill_prompt(self.prompt, pieces, data),
             heading="",
             form=_FORM.format(choices=json.dumps(choices, ensure_ascii=False)),
-            schema={
-                "type": "object",
-                "properties": {"reason": {"type": "string"}, "choice": {"type": "string", "enum": choices}},
-                "required": ["reason", "choice"],
-                "additionalProperties": False,
-            },
+            schema=object_schema(reason={"type": "string"}, choice={"type": "string", "enum": choices}),
             read=partial(read_choice, choices=self.choices, pass_at=get_pass_at(grading_input)),
             system=SUITE_SYSTEM_PROMPT,
             template=self.prompt,

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from proctor.errors import CannotScore
-from proctor.graders.judged.judge_call import JudgeRequest, call_judges, check_judge
+from proctor.graders.judged.judge_call import JudgeRequest, call_judges, check_judge, object_schema
 from proctor.graders.judged.prompt_sections import (
     CRITERIA_SYSTEM_PROMPT,
     SUITE_SYSTEM_PROMPT,
@@ -45,12 +45,7 @@ Reply with one JSON object and nothing else, in this form:
 `pass` is true for an answer that passes and false for one that fails. `feedback` may be empty for an answer
 that passes."""
 
-_SCHEMA = {
-    "type": "object",
-    "properties": {"pass": {"type": "boolean"}, "feedback": {"type": "string"}},
-    "required": ["pass", "feedback"],
-    "additionalProperties": False,
-}
+_SCHEMA = object_schema(**{"pass": {"type": "boolean"}, "feedback": {"type": "string"}})
 
 SectionsByName = Mapping[str, tuple[PromptSection, ...]]
 """The sections of the prompt, by name."""
@@ -138,9 +133,10 @@ class Instructions(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
     def _evaluator_request(self, evaluator: Evaluator, pieces: SectionsByName) -> JudgeRequest:
         """Builds the request for a suite's own prompt; variables that it does not use are appended."""
         used_names: set[str] = set()
+        supporting = (*pieces["file_changes"], *pieces["tool_calls"])
         referenced = {
             "instructions": pieces["criteria"],
-            "answer": (*pieces["output"], *_supporting_sections(pieces)),
+            "answer": (*pieces["output"], *(piece for piece in supporting if piece.text.strip())),
             "input": pieces["input"],
         }
 
@@ -181,11 +177,6 @@ def _sections_for(case: Case, output: Output) -> SectionsByName:
         if all(call.output is None for call in output.tool_calls):
             pieces["tool_calls"] = ()  # they would only repeat the answer
     return pieces
-
-
-def _supporting_sections(pieces: SectionsByName) -> tuple[PromptSection, ...]:
-    """Returns the sections of an answer besides its text."""
-    return tuple(piece for piece in (*pieces["file_changes"], *pieces["tool_calls"]) if piece.text.strip())
 
 
 def read_pass(reply: str) -> JudgeReading | None:

@@ -95,6 +95,16 @@ class JudgeRequest(Struct, frozen=True, kw_only=True):
         return codec.prompt_digest("\n\n".join(filter(None, fixed)))
 
 
+def object_schema(**properties: Any) -> dict[str, Any]:
+    """Returns the JSON Schema of an object that has all of these properties and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 def get_judges(grading_input: GradingInput, name: str | None) -> tuple[JudgeTarget, ...]:
     """Returns the judge of that name if there is one, else the judges of the run."""
     return (
@@ -225,7 +235,7 @@ async def _call_judge(
 ) -> Vote:
     """Calls one judge, and again with its earlier replies while they are unreadable."""
     judgments: list[Judgment] = []
-    caller = _describe_judge(judge, request)
+    caller = f"The judge {judge.name!r}" + (f" by {request.evaluator!r}" if request.evaluator else "")
     wrong = ""
     for _ in range(1 + MAX_REPAIRS):
         try:
@@ -233,7 +243,16 @@ async def _call_judge(
         except TargetError as error:
             return _make_vote(judge, request, judgments, None, f"{caller} did not answer: {error}")
         reading, wrong = await _read_isolated(request, reply.text, grading_input)
-        judgments.append(_with_reading(_make_judgment(judge, request, reply), reading))
+        judgment = Judgment(
+            judge=judge.name,
+            prompt_digest=request.digest,
+            evaluator=request.evaluator,
+            raw=reply.text,
+            usage=reply.usage,
+            cost_usd=reply.cost_usd,
+            cached=reply.cached,
+        )
+        judgments.append(_with_reading(judgment, reading))
         if reading is not None:
             return _make_vote(judge, request, judgments, reading)
         again = (
@@ -247,10 +266,6 @@ async def _call_judge(
         f"of the last: {wrong}" if wrong else f"the last is {clip(judgments[-1].raw, 60)!r}."
     )
     return _make_vote(judge, request, judgments, None, problem)
-
-
-def _describe_judge(judge: JudgeTarget, request: JudgeRequest) -> str:
-    return f"The judge {judge.name!r}" + (f" by {request.evaluator!r}" if request.evaluator else "")
 
 
 def _make_vote(
@@ -327,18 +342,6 @@ def _read_text(request: JudgeRequest, reply: str, pass_at: float | None) -> tupl
     if pass_at is None:
         return reading, ""
     return replace(reading, passed=reading.gate is None and reaches(reading.value, pass_at)), ""
-
-
-def _make_judgment(judge: JudgeTarget, request: JudgeRequest, reply: Output) -> Judgment:
-    return Judgment(
-        judge=judge.name,
-        prompt_digest=request.digest,
-        evaluator=request.evaluator,
-        raw=reply.text,
-        usage=reply.usage,
-        cost_usd=reply.cost_usd,
-        cached=reply.cached,
-    )
 
 
 def _with_reading(judgment: Judgment, reading: JudgeReading | None) -> Judgment:

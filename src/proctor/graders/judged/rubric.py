@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from proctor.graders.json_structure import NotJson
-from proctor.graders.judged.judge_call import JudgeRequest, call_judges
+from proctor.graders.judged.judge_call import JudgeRequest, call_judges, object_schema
 from proctor.graders.judged.reply_parser import (
     NO_QUOTES,
     UnreadableReply,
@@ -78,12 +78,7 @@ class RubricGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
             heading="The rubric by which you are to score the assistant's answer:",
             question=self.rubric,
             form=_FORM.format(lowest=self.lowest, highest=self.highest),
-            schema={
-                "type": "object",
-                "properties": {"score": score, "reason": {"type": "string"}},
-                "required": ["score", "reason"],
-                "additionalProperties": False,
-            },
+            schema=object_schema(score=score, reason={"type": "string"}),
             read=partial(read_score, rubric=self),
         )
         return await call_judges(grading_input, request)

@@ -19,6 +19,7 @@ from proctor.graders.judged.judge_call import (
     call_judges,
     check_judge,
     get_pass_at,
+    object_schema,
 )
 from proctor.graders.judged.prompt_sections import (
     CRITERIA_SYSTEM_PROMPT,
@@ -186,7 +187,9 @@ class Rubrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
             CannotScore: there is no judge, or no majority of judges with readable replies; a reply that
                 leaves an item out is unreadable.
         """
-        kind = ("score", "integer") if self.has_scores else ("satisfied", "boolean")
+        verdict = {"score": {"type": "integer"}} if self.has_scores else {"satisfied": {"type": "boolean"}}
+        ids = [item.id for item in self.items]
+        check = object_schema(id={"type": "string", "enum": ids}, **verdict, reasoning={"type": "string"})
         form = _SCORED_FORM if self.has_scores else _MET_FORM
         if any(item.operator == "contradiction" for item in self.items):
             form += _CONTRADICTION_FORM
@@ -201,7 +204,9 @@ class Rubrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
             ),
             heading=_HEADING,
             form=form.replace("ID", json.dumps(self.items[0].id, ensure_ascii=False), 1),
-            schema=_build_schema([item.id for item in self.items], *kind),
+            schema=object_schema(
+                checks={"type": "array", "items": check}, overall_reasoning={"type": "string"}
+            ),
             read=partial(read_checks, rubrics=self, pass_at=get_pass_at(grading_input)),
             system=CRITERIA_SYSTEM_PROMPT,
             judge=self.judge,
@@ -220,25 +225,6 @@ def format_items(items: Sequence[RubricItem]) -> str:
             for score_range in item.score_ranges
         ]
     return "\n".join(lines)
-
-
-def _build_schema(ids: list[str], verdict: str, kind: str) -> dict[str, Any]:
-    check = {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string", "enum": ids},
-            verdict: {"type": kind},
-            "reasoning": {"type": "string"},
-        },
-        "required": ["id", verdict, "reasoning"],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {"checks": {"type": "array", "items": check}, "overall_reasoning": {"type": "string"}},
-        "required": ["checks", "overall_reasoning"],
-        "additionalProperties": False,
-    }
 
 
 # --- the reply ---------------------------------------------------------------------------------------------

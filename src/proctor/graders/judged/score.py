@@ -19,6 +19,7 @@ from proctor.graders.judged.judge_call import (
     call_judges,
     check_judge,
     get_pass_at,
+    object_schema,
 )
 from proctor.graders.judged.prompt_sections import (
     CRITERIA_SYSTEM_PROMPT,
@@ -43,18 +44,10 @@ _VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)((?:\.[\w-]+)*)\s*\}\}")
 _OLD_NAMES = {"input_text": "input", "output_text": "output", "expected_output_text": "expected_output"}
 _CONFIG = "config"
 _CASE_VARIABLES = frozenset(
-    {
-        "input",
-        "output",
-        "expected_output",
-        "criteria",
-        "file_changes",
-        "metadata",
-        "metadata_json",
-        "tool_calls",
-        "rubrics",
-        "rubrics_json",
-    }
+    (
+        *("input", "output", "expected_output", "criteria", "file_changes"),
+        *("metadata", "metadata_json", "tool_calls", "rubrics", "rubrics_json"),
+    )
 )
 VARIABLES = frozenset({*_CASE_VARIABLES, *_OLD_NAMES, _CONFIG})
 """The variables of a prompt."""
@@ -71,26 +64,14 @@ Reply with one JSON object and nothing else, in this form:
 The score is a number from 0, for an answer that does nothing of what is asked, to 1, for one that does all
 of it. Give at most 8 assertions."""
 
-_ASSERTION_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "text": {"type": "string"},
-        "passed": {"type": "boolean"},
-        "evidence": {"type": "string"},
-    },
-    "required": ["text", "passed", "evidence"],
-    "additionalProperties": False,
-}
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "score": {"type": "number", "minimum": 0, "maximum": 1},
-        "assertions": {"type": "array", "items": _ASSERTION_SCHEMA},
-        "reasoning": {"type": "string"},
-    },
-    "required": ["score", "assertions", "reasoning"],
-    "additionalProperties": False,
-}
+_ASSERTION_SCHEMA = object_schema(
+    text={"type": "string"}, passed={"type": "boolean"}, evidence={"type": "string"}
+)
+_SCHEMA = object_schema(
+    score={"type": "number", "minimum": 0, "maximum": 1},
+    assertions={"type": "array", "items": _ASSERTION_SCHEMA},
+    reasoning={"type": "string"},
+)
 
 
 class LlmGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):

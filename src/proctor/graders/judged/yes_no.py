@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from proctor.graders.json_structure import NotJson
-from proctor.graders.judged.judge_call import JudgeRequest, call_judges
+from proctor.graders.judged.judge_call import JudgeRequest, call_judges, object_schema
 from proctor.graders.judged.reply_parser import get_text, parse_json_value
 from proctor.graders.judged.voting import JudgeReading
 from proctor.model import GraderResult
@@ -20,12 +20,7 @@ not, or only in part."""
 
 _MARKS = " \t\r\n*_`"
 
-_SCHEMA = {
-    "type": "object",
-    "properties": {"verdict": {"type": "string", "enum": ["YES", "NO"]}, "reason": {"type": "string"}},
-    "required": ["verdict", "reason"],
-    "additionalProperties": False,
-}
+_SCHEMA = object_schema(verdict={"type": "string", "enum": ["YES", "NO"]}, reason={"type": "string"})
 
 
 class LlmJudge(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):

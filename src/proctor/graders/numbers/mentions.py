@@ -179,7 +179,8 @@ class _Context:
     def read_mention(self) -> NumberMention | None:
         """Returns the number with its sign, unit and bound; None if it cannot be an answer."""
         value = self._read_value()
-        if value is None or self._is_joined() or self._is_a_decade():
+        is_decade = _is_year(self.numeral["digits"]) and self.text.startswith("s", self.numeral.end())
+        if value is None or self._is_joined() or is_decade:
             return None
         parenthesis = _OPEN_PARENTHESIS.search(self.before) if self.before.rstrip(" ").endswith("(") else None
         unit_words = self._take_words(parenthesis)
@@ -339,9 +340,6 @@ class _Context:
     def _looks_like_a_year(self, value: tuple[int, int]) -> bool:
         digits = self.numeral["digits"]
         return value[1] == 1 and 1900 <= value[0] <= 2099 and len(digits) == 4 and not self.negative
-
-    def _is_a_decade(self) -> bool:
-        return _is_year(self.numeral["digits"]) and self.text.startswith("s", self.numeral.end())
 
     def _is_a_year(self) -> bool:
         last, other = self._word(1), self._word(2)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import unicodedata
 from math import ceil
-from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
-from proctor.safe_text import markdown_text, one_line, truncate
+from proctor.reports.document import Image
+from proctor.safe_text import one_line, truncate
 
 _FONT_PX = 11
 _GAP = 7
@@ -107,24 +107,14 @@ def fill_for_rate(rate: float | None) -> str:
     return next(fill for bar, fill in _FILLS if rate >= bar)
 
 
-def render_badge_markdown(badge: Badge, path: str) -> str:
-    """Returns the badge as a Markdown image with a link; links inside the SVG do not work there.
+def badge_image(badge: Badge, path: str) -> Image:
+    """Returns the badge for a document, with a link; links inside the SVG do not work there.
 
     Args:
         badge: the badge.
-        path: the path of its SVG, relative to the Markdown file.
+        path: the path of its SVG, relative to the document.
     """
-    image = f"![{escape_markdown(badge.title or badge.message)}]({_address(path)})"
-    return image if badge.link is None else f"[{image}]({_address(badge.link)})"
-
-
-def escape_markdown(text: str) -> str:
-    """Returns text on one line, without invisible characters, that Markdown shows literally."""
-    return markdown_text(one_line(text))
-
-
-def _address(address: str) -> str:
-    return quote(one_line(address), safe="/:?#@!$&*+,;=%~")
+    return Image(badge.title or badge.message, path, badge.link)
 
 
 def text_width(text: str) -> float:

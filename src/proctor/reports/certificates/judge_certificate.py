@@ -1,4 +1,4 @@
-"""Renders calibrations of judges as text, JSON, Markdown and a chart, and as notes on a run. Pure."""
+"""Renders calibrations of judges as documents, plain data and charts, and as notes on a run. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ from proctor.calibration import (
 from proctor.charts import Bar, Chart, forest
 from proctor.model import Calibration, Run, VerdictShift
 from proctor.plurals import pluralize
+from proctor.reports.document import Block, Code, Column, Facts, Heading, Paragraph, Rate, Table
 from proctor.reports.formatting import (
-    AXIS_HEAD,
-    draw_interval,
     format_utc,
     interval,
     percent,
@@ -38,7 +37,7 @@ from proctor.reports.formatting import (
     probability,
     round_interval,
 )
-from proctor.safe_text import markdown_text, one_line
+from proctor.safe_text import one_line
 from proctor.verdicts import Tally
 
 MIN_LABELS = 20
@@ -196,21 +195,19 @@ def _unchanged_share(shift: VerdictShift | None) -> Proportion:
     return Proportion(change_share.total - change_share.hits, change_share.total)
 
 
-def render_text(calibration: Calibration) -> Iterator[str]:
-    """Yields the lines that a terminal shows."""
-    shares = named_shares(calibration)
-    width = max((len(name) for name, _ in shares), default=0)
-    yield one_line(f"The judge {calibration.name} beside the labels of people, {calibration.at:%Y-%m-%d}")
-    yield ""
-    yield f"{'':<{width}}  answers    rate  {AXIS_HEAD}"
-    for name, share in shares:
-        cell = f"{share.hits:,}/{share.total:,}"
-        yield (
-            f"{name:<{width}}  {cell:>7}  {percent(share.value):>6}  "
-            f"{draw_interval(share.value, share.ci95)}  {interval(share.ci95)}"
-        )
-    yield ""
-    yield from describe_calibration(calibration)
+def document_for(calibration: Calibration) -> Iterator[Block]:
+    """Yields every measured share with its interval, and the measures as sentences."""
+    yield Heading(f"The judge {calibration.name} beside the labels of people, {calibration.at:%Y-%m-%d}")
+    digests = {"judge": calibration.judge, "labels": calibration.labels}
+    yield Facts([(name, (Code(digest),)) for name, digest in digests.items()], only="markdown")
+    yield Table(
+        columns=(Column(), Column("answers", "number", 7), Column("rate", "rate")),
+        rows=[
+            (name, f"{share.hits:,}/{share.total:,}", Rate(share.value, share.ci95, share.total))
+            for name, share in named_shares(calibration)
+        ],
+    )
+    yield from map(Paragraph, describe_calibration(calibration))
 
 
 def describe_calibration(calibration: Calibration) -> Iterator[str]:
@@ -284,7 +281,7 @@ def describe_caveats(calibration: Calibration) -> Iterator[str]:
         yield "Note: it is not shown to be better than a coin, so no pass rate can be corrected by it."
 
 
-# --- data, Markdown, chart ---------------------------------------------------------------------------------
+# --- data, chart -------------------------------------------------------------------------------------------
 
 
 def calibration_row(calibration: Calibration) -> dict[str, Any]:
@@ -333,22 +330,6 @@ def _estimate_row(estimate: IntervalEstimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
     return {"rate": estimate.value, "ci95": round_interval(estimate[1:])}
-
-
-def render_markdown(calibration: Calibration) -> str:
-    """Returns the calibration as Markdown."""
-    parts = [
-        f"# The judge {markdown_text(calibration.name)} beside the labels of people\n",
-        f"{calibration.at:%Y-%m-%d}, judge `{calibration.judge}`, labels `{calibration.labels}`.\n",
-        "| | Answers | Of | Rate | 95 % interval |\n|---|--:|--:|--:|---|",
-        *(
-            f"| {name} | {share.hits} | {share.total} | {percent(share.value)} | {interval(share.ci95)} |"
-            for name, share in named_shares(calibration)
-        ),
-        "",
-        *(f"{markdown_text(line)}\n" for line in describe_calibration(calibration)),
-    ]
-    return "\n".join(parts)
 
 
 def draw_chart(calibration: Calibration) -> Chart:

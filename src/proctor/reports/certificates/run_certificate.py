@@ -1,9 +1,9 @@
-"""Renders the certificate of a run as text, plain data, Markdown and a badge. Pure."""
+"""Renders the certificate of a run as a document, plain data and a badge. Pure."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -11,10 +11,23 @@ from msgspec import Struct, to_builtins
 from proctor.certification import Condition, HeadlineScope, Objection, TrustLevel
 from proctor.model import SignatureStatus
 from proctor.proof.statement import Claim, Statement
-from proctor.reports.certificates.badge import Badge, escape_markdown
+from proctor.reports.certificates.badge import Badge
 from proctor.reports.certificates.judge_certificate import RunJudge, judge_lines, judge_row
-from proctor.reports.formatting import AXIS_HEAD, draw_interval, format_utc, interval, percent
-from proctor.safe_text import one_line, truncate
+from proctor.reports.document import (
+    RATE_COLUMNS,
+    Block,
+    Bullets,
+    Code,
+    Column,
+    Facts,
+    Heading,
+    Image,
+    Paragraph,
+    Strong,
+    Table,
+)
+from proctor.reports.formatting import format_utc, interval, percent
+from proctor.safe_text import truncate
 
 VERSION = 1
 """The version of the fields of `to_dict`."""
@@ -56,38 +69,55 @@ class RunCertificate(Struct, frozen=True, kw_only=True):
         return self.statement.claim
 
 
-def render_text(certificate: RunCertificate) -> Iterator[str]:
-    """Yields the lines that a terminal shows."""
-    claim, part = certificate.claim, certificate.scope.part
-    yield one_line(f"{_title(certificate)} on {certificate.statement.target.name}")
-    yield ""
-    yield f"{'':<8}  passed  total    rate  {AXIS_HEAD}"
-    yield (
-        f"{part:<8}  {claim.passed:>6}  {claim.total:>5}  {percent(claim.pass_rate):>6}  "
-        f"{draw_interval(claim.pass_rate, claim.ci95)}  {interval(claim.ci95)}"
-    )
-    yield ""
-    yield from map(one_line, _describe(certificate, lambda name: f"trusted, {name}"))
-    if certificate.bundle is None:
-        yield "The bundle was not kept. With -o FILE it is, beside the certificate, for others to check."
-    else:
-        yield one_line(f"Bundle {certificate.bundle}, envelope SHA-256 {certificate.envelope}")
-
-
-def _describe(certificate: RunCertificate, describe_key: Callable[[str], str]) -> Iterator[str]:
-    """Yields one sentence for each fact that supports or limits the number.
+def document_for(
+    certificate: RunCertificate,
+    badge: Image | None = None,
+    bundle: str | None = None,
+    *,
+    has_key_names: bool = False,
+) -> Iterator[Block]:
+    """Yields the pass rate, and every fact that supports or limits it.
 
     Args:
         certificate: the certificate.
-        describe_key: describes a trusted key, given its local name.
+        badge: its badge, if there is one.
+        bundle: the path of its bundle, relative to the document; None if it was not kept.
+        has_key_names: show the local names of trusted keys, which mean nothing to others.
     """
+    statement, claim, part = certificate.statement, certificate.claim, certificate.scope.part
+    yield Heading(f"{_title(certificate)} on {statement.target.name}")
+    if badge is not None:
+        yield badge
+    row = (part, claim.passed, claim.total, claim)
+    yield Table((Column(width=8), *RATE_COLUMNS), [row], only="terminal")
+    what = "trials" if part == "all" else f"{part} trials"
+    passed = Strong(f"{claim.passed:,} of {claim.total:,} {what} passed")
+    rate = f"{percent(claim.pass_rate)}, 95 % interval {interval(claim.ci95)} over {claim.cases:,} cases"
+    rest = f"{claim.failed:,} failed, {claim.errors:,} errors, {claim.unscored:,} unscored"
+    yield Paragraph((passed, f": {rate}; {rest}."), only="markdown")
+    yield Bullets(list(_describe(certificate, has_key_names=has_key_names)))
+    digests = {
+        "suite": statement.suite.digest,
+        "target": statement.target.digest,
+        "envelope": f"sha256:{certificate.envelope}",
+    }
+    yield Facts([(name, (Code(digest),)) for name, digest in digests.items()], only="markdown")
+    if bundle is not None:
+        yield Paragraph(("Check it: ", Code(f"proctor verify {shlex.quote(bundle)}")), only="markdown")
+    not_kept = "The bundle was not kept. With -o FILE it is, beside the certificate, for others to check."
+    kept = f"Bundle {certificate.bundle}, envelope SHA-256 {certificate.envelope}"
+    yield Paragraph(not_kept if certificate.bundle is None else kept, only="terminal")
+
+
+def _describe(certificate: RunCertificate, *, has_key_names: bool) -> Iterator[str]:
+    """Yields one sentence for each fact that supports or limits the number."""
     statement = certificate.statement
     derivation = f"{certificate.graded_again:,} scores were graded again from the answers"
     if certificate.recounted:
         parts = ", ".join(f"{count:,} of {name}" for name, count in certificate.recounted.items())
         derivation += f", and {parts} were counted as they stand"
     yield f"{certificate.trust_level.capitalize()}: {derivation}."
-    yield _signature_text(certificate, describe_key)
+    yield _signature_text(certificate, has_key_names=has_key_names)
     if certificate.imported is not None:
         yield f"Its answers were imported from a bundle that was {_SIGNATURE_TEXTS[certificate.imported]}."
     yield from (condition.sentence for condition in certificate.conditions)
@@ -108,12 +138,13 @@ _SIGNATURE_TEXTS = {
 }
 
 
-def _signature_text(certificate: RunCertificate, describe_key: Callable[[str], str]) -> str:
+def _signature_text(certificate: RunCertificate, *, has_key_names: bool) -> str:
     if not certificate.signers:
         return "Nobody signed it, so anyone could have made it."
-    keys = (
-        f"{key} ({'unknown' if name is None else describe_key(name)})" for key, name in certificate.signers
-    )
+    keys = []
+    for key, name in certificate.signers:
+        trusted = f"trusted, {name}" if has_key_names else "trusted by whoever wrote this"
+        keys.append(f"{key} ({'unknown' if name is None else trusted})")
     return f"Signed by {', '.join(keys)}."
 
 
@@ -167,35 +198,6 @@ def to_dict(certificate: RunCertificate) -> dict[str, Any]:
     }
 
 
-def render_markdown(certificate: RunCertificate, badge: str | None, bundle: str | None) -> Iterator[str]:
-    """Yields a section for a README.
-
-    Args:
-        certificate: the certificate.
-        badge: the Markdown of its badge, if there is one.
-        bundle: the path of its bundle, relative to the Markdown file.
-    """
-    statement, claim = certificate.statement, certificate.claim
-    yield f"# {escape_markdown(_title(certificate))} on {escape_markdown(statement.target.name)}\n\n"
-    if badge is not None:
-        yield f"{badge}\n\n"
-    part = "" if certificate.scope.part == "all" else f" {certificate.scope.part}"
-    yield (
-        f"**{claim.passed:,} of {claim.total:,}{part} trials passed**: {percent(claim.pass_rate)}, 95 % "
-        f"interval {interval(claim.ci95)} over {claim.cases:,} cases; {claim.failed:,} failed, "
-        f"{claim.errors:,} errors, {claim.unscored:,} unscored.\n\n"
-    )
-    # The local name of a trusted key means nothing to others.
-    for sentence in _describe(certificate, lambda _name: "trusted by whoever wrote this"):
-        yield f"- {escape_markdown(sentence)}\n"
-    yield (
-        f"\n| | |\n|---|---|\n| suite | `{statement.suite.digest}` |\n"
-        f"| target | `{statement.target.digest}` |\n| envelope | `sha256:{certificate.envelope}` |\n"
-    )
-    if bundle is not None:
-        yield f"\nCheck it: `proctor verify {_code(shlex.quote(bundle))}`\n"
-
-
 def make_badge(certificate: RunCertificate, link: str | None) -> Badge:
     """Returns a badge with the pass rate, how far it is verified, the number of cases and the interval."""
     message = badge_message(certificate)
@@ -239,8 +241,3 @@ def badge_message(certificate: RunCertificate) -> str:
 def _title(certificate: RunCertificate) -> str:
     suite = certificate.statement.suite
     return suite.name if suite.version is None else f"{suite.name} {suite.version}"
-
-
-def _code(text: str) -> str:
-    """Replaces backticks, which would end a code span."""
-    return one_line(text).replace("`", "'")

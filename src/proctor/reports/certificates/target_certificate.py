@@ -1,4 +1,4 @@
-"""Renders the results of a target's 14 checks as text, plain data, Markdown and a badge. Pure."""
+"""Renders the results of a target's 14 checks as a document, plain data and a badge. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from msgspec import Struct
 from proctor.codec import target_digest
 from proctor.conformance import MIN_PASS_SHARE, CheckOutcome, CheckVerdict, Conformance, Question, Reply
 from proctor.model import TargetSpec
-from proctor.reports.certificates.badge import Badge, escape_markdown
-from proctor.reports.formatting import cost, format_utc, interval, milliseconds, percent
-from proctor.safe_text import one_line, truncate
+from proctor.reports.certificates.badge import Badge
+from proctor.reports.document import Block, Column, Heading, Image, Paragraph, Table
+from proctor.reports.formatting import cost, format_utc, interval, percent
+from proctor.safe_text import truncate
 
 VERSION = 1
 """The version of the fields of `to_dict`."""
@@ -46,21 +47,33 @@ class TargetReport(Struct, frozen=True, kw_only=True):
         return None if None in costs else sum(filter(None, costs))
 
 
-def render_text(report: TargetReport) -> Iterator[str]:
-    """Yields the lines that a terminal shows."""
+def document_for(report: TargetReport, badge: Image | None = None) -> Iterator[Block]:
+    """Yields the result of each check, and whether the target is certified."""
     other_models = ", ".join(set(report.models) - {report.target.model})
-    yield one_line(report.target.name + (f" ({other_models})" if other_models else ""))
-    yield ""
-    yield f"{'verdict':<12}  {'check':<14}  {'latency':>8}  reason"
-    for result in report.conformance.outcomes:
-        reason = truncate(result.reason, _MAX_REASON_LENGTH)
-        verdict = result.verdict.value.upper()
-        latency = milliseconds(result.latency_ms)
-        yield f"{verdict:<12}  {result.check.name:<14}  {latency:>8}  {reason}".rstrip()
-    yield ""
-    yield _verdict_sentence(report.conformance)
+    yield Heading(report.target.name + (f" ({other_models})" if other_models else ""))
+    if badge is not None:
+        yield badge
+    yield Table(
+        columns=(
+            Column("verdict", "verdict", 12),
+            Column("check", width=14),
+            Column("latency", "milliseconds", 8),
+            Column("reason"),
+        ),
+        rows=[
+            (
+                result.verdict.value,
+                result.check.name,
+                result.latency_ms,
+                truncate(result.reason, _MAX_REASON_LENGTH),
+            )
+            for result in report.conformance.outcomes
+        ],
+    )
+    yield Paragraph(_verdict_sentence(report.conformance))
     calls = sum(1 for _ in _replies(report.conformance))
-    yield f"{calls} questions with seed {report.seed} · cost {cost(report.cost_usd)}"
+    asked = f"{calls} questions with seed {report.seed} on {report.at:%Y-%m-%d}"
+    yield Paragraph(f"{asked} · cost {cost(report.cost_usd)}")
 
 
 def _verdict_sentence(conformance: Conformance) -> str:
@@ -127,29 +140,6 @@ def _question_data(question: Question, reply: Reply) -> dict[str, Any]:
         "latency_ms": None if reply.text is None else reply.latency_ms,
         "cost_usd": reply.cost_usd,
     }
-
-
-def render_markdown(report: TargetReport, badge: str | None) -> Iterator[str]:
-    """Yields a section for a README.
-
-    Args:
-        report: the target with its checks.
-        badge: the Markdown of its badge, if there is one.
-    """
-    conformance = report.conformance
-    yield f"# {escape_markdown(report.target.name)}: {conformance.passed} of {conformance.total} checks\n\n"
-    if badge is not None:
-        yield f"{badge}\n\n"
-    yield f"{_verdict_sentence(conformance)} Asked on {report.at:%Y-%m-%d} with seed {report.seed}.\n\n"
-    yield "| Check | Verdict | Latency | Reason |\n|---|---|--:|---|\n"
-    for result in conformance.outcomes:
-        cells = (
-            result.check.name,
-            result.verdict.value,
-            milliseconds(result.latency_ms),
-            escape_markdown(result.reason),
-        )
-        yield f"| {' | '.join(cells)} |\n"
 
 
 def make_badge(report: TargetReport, link: str | None) -> Badge:

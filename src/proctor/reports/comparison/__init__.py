@@ -1,4 +1,5 @@
-"""Comparisons of runs as text, Markdown, JSON and a chart.
+"""Comparisons of runs as documents, JSON and a chart.
 
-In: a `Comparison`. Out: text. `sentences.py` has the words that all forms share; start with `text.py`.
+In: a `Comparison`. Out: blocks or text. `sentences.py` has the words that all forms share; start with
+`report.py`.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proctor.charts import Bar, Chart, forest
-from proctor.reports.comparison.text import ComparisonReport
+from proctor.reports.comparison.report import ComparisonReport
 from proctor.safe_text import one_line
 
 _MAX_PARTS = 40

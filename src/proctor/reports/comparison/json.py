@@ -13,7 +13,7 @@ from proctor.comparison.differences import Interval, MetricDifference, PassRateD
 from proctor.comparison.gate import gate_exit_code
 from proctor.model import Run
 from proctor.reports.comparison import sentences as words
-from proctor.reports.comparison.text import ComparisonReport
+from proctor.reports.comparison.report import ComparisonReport
 from proctor.reports.formatting import format_utc, to_json
 from proctor.reports.runs.serialize import counts_row
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proctor.comparison.compare import Comparison, UnmeasuredOutcome, VerdictFlip
-from proctor.comparison.differences import Interval
 from proctor.comparison.gate import GateRule, gate_exit_code
 from proctor.comparison.pairing import PairedRuns
 from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize, trial_name
-from proctor.reports.formatting import NONE, interval, percent, percentage_points, probability
+from proctor.reports.formatting import difference_interval, interval, percent, probability
 from proctor.reports.runs.command_line import selection_flags
 from proctor.safe_text import one_line
 
@@ -85,13 +84,6 @@ def _range_text(low: float, high: float) -> str:
     return f"{low * 100:.1f} to {high * 100:.1f}"
 
 
-def interval_text(bounds: Interval | None) -> str:
-    """Formats an interval in percentage points, as `+2.1 to +18.0pp`."""
-    return (
-        NONE if bounds is None else f"{percentage_points(bounds[0])[:-2]} to {percentage_points(bounds[1])}"
-    )
-
-
 # --- gates -------------------------------------------------------------------------------------------------
 
 
@@ -104,7 +96,7 @@ def gate_sentence(comparison: Comparison, rule: GateRule) -> str:
         return f"The gate did not hold: {'; '.join(_gate_objections(comparison, rule))}."
     margin = _pp(rule.max_regression)
     regression = f"a regression of more than {margin}" if rule.max_regression else "a regression"
-    interval = f"the 95 % interval is {interval_text(ci95)}"
+    interval = f"the 95 % interval is {difference_interval(ci95)}"
     if rule.strict:
         if code is ExitCode.OK:
             return f"The gate held: {regression} is ruled out, as {interval}."

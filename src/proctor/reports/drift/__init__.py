@@ -1,4 +1,4 @@
-"""Drift of a target over time as text, Markdown, JSON and a chart.
+"""Drift of a target over time as a document, JSON and a chart.
 
-In: the result of the drift detector. Out: text. Start with `text.py`.
+In: the result of the drift detector. Out: blocks or text. Start with `report.py`.
 """

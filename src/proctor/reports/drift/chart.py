@@ -9,7 +9,7 @@ from typing import Any
 from proctor.charts import WIDTH, Chart, layered
 from proctor.drift.detector import Drift, SeriesPoint
 from proctor.drift.identical_answers import STABLE_SHARE, WATCH_SHARE
-from proctor.reports.drift.text import DriftReport, describe_change, format_moments
+from proctor.reports.drift.report import DriftReport, describe_change, format_moments
 from proctor.safe_text import one_line
 
 _PASSED, _FIRST, _BEFORE = (

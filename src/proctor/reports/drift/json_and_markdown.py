@@ -1,17 +1,15 @@
-"""Renders the drift of a target as JSON and Markdown. Pure."""
+"""Renders the drift of a target as JSON. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from proctor.codec import target_digest
 from proctor.drift.detector import Drift, SeriesPoint
 from proctor.drift.flips import CaseFlips
 from proctor.drift.identical_answers import IdenticalShare
-from proctor.reports.drift.text import COLUMNS, DriftReport, describe_drift, table_rows
+from proctor.reports.drift.report import DriftReport, describe_drift
 from proctor.reports.formatting import format_utc
-from proctor.safe_text import markdown_text
 
 
 def to_dict(report: DriftReport) -> dict[str, Any]:
@@ -113,16 +111,3 @@ def _change_point_row(drift: Drift) -> dict[str, Any] | None:
         "cases": turning.split.cases,
         "p_value": turning.p_value,
     }
-
-
-def render_markdown(report: DriftReport) -> Iterator[str]:
-    """Yields a section with the sentences as a list and a table of the runs."""
-    run = report.last_run
-    yield f"# {markdown_text(run.suite.title)} on {markdown_text(run.target.name)}\n\n"
-    first, *other_sentences = describe_drift(report)
-    yield f"**{markdown_text(first)}**\n\n"
-    for sentence in other_sentences:
-        yield f"* {markdown_text(sentence)}\n"
-    yield f"\n| {' | '.join(COLUMNS)} |\n|---|---|{'--:|' * (len(COLUMNS) - 2)}\n"
-    for row in table_rows(report.drift):
-        yield f"| {' | '.join(map(markdown_text, row))} |\n"

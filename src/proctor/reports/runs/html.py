@@ -10,24 +10,21 @@ from functools import cached_property
 from proctor.charts import Chart
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
-from proctor.reports.formatting import NONE, costs, milliseconds, seconds
+from proctor.reports.document import RATE_COLUMNS, Column, Facts, Paragraph, Table
+from proctor.reports.formatting import NONE, milliseconds, seconds
 from proctor.reports.runs import histogram
+from proctor.reports.runs.blocks import cost_text, count_notes, count_row, group_tables
 from proctor.reports.runs.command_line import rerun_command
 from proctor.reports.runs.serialize import (
     RunReport,
     TrialResult,
     access_note,
     counts_by_tag,
-    gate_note,
-    interval_note,
     judge_notes,
-    missing_note,
-    repeats_note,
     reuse_notes,
 )
 from proctor.reports.runs.settings import describe_settings
 from proctor.reports.runs.splits import split_notes
-from proctor.verdicts import Counts
 
 MAX_DETAILED_TRIALS = 300
 """At most this many failed trials are shown with prompt, answer and scores."""
@@ -50,10 +47,27 @@ def render(runs: Sequence[RunReport]) -> Iterator[str]:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = templates.get_template("report.html").generate(
         runs=[RunSection(report, number) for number, report in enumerate(runs, start=1)],
+        overview=_overview(runs),
         style_digest=digest,
         longest=MAX_TEXT_LENGTH,
     )
     yield from map(str, page)
+
+
+def _overview(runs: Sequence[RunReport]) -> Table:
+    return Table(
+        columns=(Column("run"), *RATE_COLUMNS, Column("median latency", "milliseconds"), Column("cost")),
+        rows=[
+            (
+                *count_row(
+                    f"{report.run.suite.title} on {report.run.target.name}", report.tally.result_counts
+                ),
+                report.tally.latency_ms()["p50"],
+                cost_text(report.tally),
+            )
+            for report in runs
+        ],
+    )
 
 
 class RunSection:
@@ -62,6 +76,7 @@ class RunSection:
     def __init__(self, report: RunReport, number: int) -> None:
         self.report, self.run, self.tally = report, report.run, report.tally
         self.anchor = f"run-{number}"
+        self.link = f"#{self.anchor}"
         self.counts = report.tally.result_counts
         self.trials = TrialListing(report)
 
@@ -71,38 +86,24 @@ class RunSection:
         return f"{self.run.suite.title} on {self.run.target.name}"
 
     @property
-    def latency(self) -> dict[str, float | None]:
-        """As `Tally.latency_ms`."""
-        return self.tally.latency_ms()
+    def notes(self) -> Iterator[Paragraph]:
+        """Warnings about the numbers, and sentences that explain them."""
+        for warning in (*split_notes(self.tally.splits), *self.run.warnings):
+            yield Paragraph(warning, style="warning")
+        for note in (*count_notes(self.report), access_note(self.report), *judge_notes(self.report)):
+            if note is not None:
+                yield Paragraph(note, style="note")
 
     @property
-    def cost(self) -> str:
-        """The cost of target and judges."""
-        judging = self.tally.judge_usage
-        return costs(self.tally.target_cost_usd, judging.cost_usd, judging.calls)
-
-    @property
-    def notes(self) -> list[str]:
-        """Sentences that explain the numbers."""
-        note_functions = (repeats_note, interval_note, missing_note, gate_note, access_note)
-        lines = [line for line in (get_note(self.report) for get_note in note_functions) if line is not None]
-        return [*lines, *judge_notes(self.report)]
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings about the numbers."""
-        return [*split_notes(self.tally.splits), *self.run.warnings]
-
-    @property
-    def parts(self) -> Iterator[tuple[str, list[tuple[str, Counts]], int]]:
-        """The tables of parts: heading, parts with their counts, and the number of parts left out."""
+    def parts(self) -> Iterator[Table]:
+        """The tables of the splits, categories and tags."""
         tally = self.tally
-        tags = counts_by_tag(tally)
-        for what, groups in (("Split", tally.splits), ("Category", tally.categories), ("Tag", tags)):
-            if groups:
-                names = sorted(groups)
-                rows = [(name, groups[name]) for name in names[:MAX_GROUPS]]
-                yield what, rows, len(names) - len(rows)
+        for name, groups in (
+            ("split", tally.splits),
+            ("category", tally.categories),
+            ("tag", counts_by_tag(tally)),
+        ):
+            yield from group_tables(name, groups, MAX_GROUPS)
 
     @cached_property
     def charts(self) -> tuple[list[tuple[str, str, str]], str]:
@@ -118,9 +119,9 @@ class RunSection:
             return [], str(error)
 
     @property
-    def facts(self) -> list[tuple[str, str]]:
+    def facts(self) -> Facts:
         """Settings, versions and duration of the run."""
-        return [(name, value) for name, value in _facts(self.run, self.report) if value]
+        return Facts([(name, value) for name, value in _facts(self.run, self.report) if value])
 
     @property
     def command(self) -> str:
@@ -162,9 +163,8 @@ def _image(chart: Chart, *, dark: bool) -> str:
 
 def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     tally, params = report.tally, run.target.params
-    usage, judging = tally.target_usage, tally.judge_usage
-    latency = tally.latency_ms()
-    yield "Cost", costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
+    usage, latency = tally.target_usage, tally.latency_ms()
+    yield "Cost", cost_text(tally)
     yield "Latency", f"median {milliseconds(latency['p50'])}, 95 % under {milliseconds(latency['p95'])}"
     yield "Tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
     yield "Taken over", ", ".join(reuse_notes(tally))

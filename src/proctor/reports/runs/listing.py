@@ -8,15 +8,20 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.model import Run
-from proctor.reports.formatting import NONE, format_utc, interval, percent, to_json
+from proctor.reports.document import Column, Table
+from proctor.reports.formatting import format_utc, interval, to_json
 from proctor.reports.runs.serialize import counts_row
-from proctor.safe_text import one_line
 from proctor.verdicts import Counts
 
-_COLUMNS = ("passed", "rate", "95% interval", "errors", "measured", "rate", "95% interval")
-_WIDTHS = (13, 6, 12, 6, 13, 6, 12)
-HEAD = f"{'run':<22}  {'status':<11}  {'  '.join(map(str.rjust, _COLUMNS, _WIDTHS))}  suite on target"
-"""The heading of the list."""
+_RATE = (Column("rate", "percent", 6), Column("95% interval", "number", 12))
+_COLUMNS = (
+    Column("run", "run", 22),
+    Column("status", width=11),
+    *(Column("passed", "number", 13), *_RATE),
+    Column("errors", "count", 6),
+    *(Column("measured", "number", 13), *_RATE),
+    Column("suite on target"),
+)
 _RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measured")
 
 
@@ -34,37 +39,24 @@ class RunListEntry(Struct, frozen=True, kw_only=True):
         return self.run.settings.selection.split == "holdout"
 
 
-def entry_line(listed_run: RunListEntry) -> str:
-    """Returns the line of a run."""
+def list_table(runs: Sequence[RunListEntry], notes: Sequence[str] = ()) -> Table:
+    """Returns a row for each run."""
+    return Table(_COLUMNS, list(map(_table_row, runs)), notes=notes)
+
+
+def _table_row(listed_run: RunListEntry) -> tuple[object, ...]:
     run, counts = listed_run.run, listed_run.counts
-    if listed_run.is_sealed:
-        no_counts = Counts()
-        cells = (*_rate(f"sealed/{counts.total:,}", no_counts), NONE, *_rate(NONE, no_counts))
-    else:
-        measured_counts = counts.measured_counts
-        cells = (
-            *_rate(_share(counts), counts),
-            f"{counts.errors:,}",
-            *_rate(_share(measured_counts), measured_counts),
-        )
-    missing = (
-        f" ({run.planned - listed_run.verdict_count:,} missing)"
-        if listed_run.verdict_count < run.planned
-        else ""
-    )
-    tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
-    return (
-        f"{run.id:<22}  {run.status:<11}  {'  '.join(map(str.rjust, cells, _WIDTHS))}  "
-        f"{one_line(f'{run.suite.title} on {run.target.name}')}{missing}{tags}"
-    )
+    numbers: tuple[object, ...] = (f"sealed/{counts.total:,}", *[None] * 6)
+    if not listed_run.is_sealed:
+        numbers = (*_rate_cells(counts), counts.errors, *_rate_cells(counts.measured_counts))
+    missing = run.planned - listed_run.verdict_count
+    name = f"{run.suite.title} on {run.target.name}" + (f" ({missing:,} missing)" if missing > 0 else "")
+    tags = f" [{', '.join(run.tags)}]" if run.tags else ""
+    return run.id, run.status, *numbers, f"{name}{tags}"
 
 
-def _share(counts: Counts) -> str:
-    return f"{counts.passed:,}/{counts.total:,}"
-
-
-def _rate(share: str, counts: Counts) -> tuple[str, str, str]:
-    return share, percent(counts.pass_rate), interval(counts.ci95)
+def _rate_cells(counts: Counts) -> tuple[object, ...]:
+    return f"{counts.passed:,}/{counts.total:,}", counts.pass_rate, interval(counts.ci95)
 
 
 def entry_row(listed_run: RunListEntry) -> dict[str, Any]:

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.formatting import costs, interval, milliseconds, percent, truncate_with_count
+from proctor.reports.document import (
+    RATE_COLUMNS,
+    Block,
+    Code,
+    Column,
+    Heading,
+    Paragraph,
+    Strong,
+    Table,
+    render_markdown,
+)
+from proctor.reports.formatting import interval, milliseconds, percent, truncate_with_count
+from proctor.reports.runs.blocks import cost_text, count_notes, count_row, group_tables
 from proctor.reports.runs.serialize import (
     CaseResult,
     RunReport,
     access_note,
     case_results,
     counts_by_tag,
-    gate_note,
-    interval_note,
     judge_notes,
-    missing_note,
     question_text,
-    repeats_note,
     reuse_notes,
 )
 from proctor.reports.runs.splits import split_notes
-from proctor.safe_text import markdown_block, markdown_html, markdown_text, truncate
-from proctor.verdicts import Counts
+from proctor.safe_text import markdown_block, markdown_html, truncate
 
 MAX_LENGTH = 65_000
 """Maximum length of a report; a comment on GitHub may have 65,536 characters."""
@@ -46,7 +53,7 @@ def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """
     room = MAX_LENGTH - _RESERVED_LENGTH
     if len(runs) > 1:
-        overview = "".join(_overview(runs))
+        overview = _to_markdown(_overview(runs))
         yield overview
         room -= _utf16_length(overview)
     sections = _fit_sections(runs, room)
@@ -69,64 +76,47 @@ def _utf16_length(text: str) -> int:
 def _fit_sections(runs: Sequence[RunReport], room: int) -> list[str]:
     """Returns the numbers of each run, without tables of parts if there is no room; empty if none fit."""
     for with_parts in (True, False):
-        sections = ["".join(_numbers(report, with_parts=with_parts)) for report in runs]
+        sections = [_to_markdown(_numbers(report, with_parts=with_parts)) for report in runs]
         if sum(map(_utf16_length, sections)) + _RESERVED_LENGTH * len(runs) <= room:
             return sections
     return []
 
 
-def _overview(runs: Sequence[RunReport]) -> Iterator[str]:
-    yield "| Run | Suite and target | Passed | Total | Rate | 95 % interval |\n|---|---|--:|--:|--:|---|\n"
+def _overview(runs: Sequence[RunReport]) -> Iterator[Block]:
+    more = len(runs) - _MAX_RUNS
+    rows = []
     for report in runs[:_MAX_RUNS]:
-        run, counts = report.run, report.tally.result_counts
-        name = markdown_text(truncate(f"{run.suite.title} on {run.target.name}", 120))
-        yield (
-            f"| `{run.id}` | {name} | {counts.passed} | {counts.total} | {percent(counts.pass_rate)} "
-            f"| {interval(counts.ci95)} |\n"
-        )
-    yield f"\n…and {len(runs) - _MAX_RUNS} more runs.\n\n" if len(runs) > _MAX_RUNS else "\n"
+        name = f"{report.run.suite.title} on {report.run.target.name}"
+        rows.append((report.run.id, *count_row(name, report.tally.result_counts)))
+    yield Table(
+        columns=(Column("run", "run"), Column("suite and target"), *RATE_COLUMNS),
+        rows=rows,
+        notes=[f"…and {more} more runs."] if more > 0 else (),
+    )
 
 
-def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[str]:
+def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     run, tally = report.run, report.tally
-    counts, judging = tally.result_counts, tally.judge_usage
-    money = costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
-    yield (
-        f"# {markdown_text(truncate(run.suite.title, 200))} on "
-        f"{markdown_text(truncate(run.target.name, 200))}\n\n"
-    )
-    yield (
-        f"**{counts.passed} of {counts.total} passed** ({percent(counts.pass_rate)}, "
-        f"95 % interval {interval(counts.ci95)}): {counts.failed} failed, {counts.errors} errors, "
-        f"{counts.unscored} unscored. Median latency {milliseconds(tally.latency_ms()['p50'])}, "
-        f"{', '.join((f'cost {money}', *reuse_notes(tally)))}. "
-        f"Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
-    )
-    for line in (repeats_note(report), interval_note(report), missing_note(report), gate_note(report)):
-        if line is not None:
-            yield f"**{line}**\n\n"
-    for line in judge_notes(report):
-        yield f"{markdown_text(line)}\n\n"
-    yield from _table("Split", tally.splits)
-    for line in (*split_notes(tally.splits), access_note(report)):
-        if line is not None:
-            yield f"{line}\n\n"
+    counts = tally.result_counts
+    yield Heading(f"{truncate(run.suite.title, 200)} on {truncate(run.target.name, 200)}")
+    passed = Strong(f"{counts.passed} of {counts.total} passed")
+    rate = f"{percent(counts.pass_rate)}, 95 % interval {interval(counts.ci95)}"
+    others = f"{counts.failed} failed, {counts.errors} errors, {counts.unscored} unscored"
+    latency = milliseconds(tally.latency_ms()["p50"])
+    cost = ", ".join((f"cost {cost_text(tally)}", *reuse_notes(tally)))
+    sentences = f" ({rate}): {others}. Median latency {latency}, {cost}. Run "
+    yield Paragraph((passed, sentences, Code(run.id), ", suite ", Code(run.suite.digest), "."))
+    yield from (Paragraph(note, style="strong") for note in count_notes(report))
+    yield from map(Paragraph, judge_notes(report))
+    yield from group_tables("split", tally.splits, _MAX_GROUPS)
+    yield from map(Paragraph, filter(None, (*split_notes(tally.splits), access_note(report))))
     if with_parts:
-        yield from _table("Category", tally.categories)
-        yield from _table("Tag", counts_by_tag(tally))
+        yield from group_tables("category", tally.categories, _MAX_GROUPS)
+        yield from group_tables("tag", counts_by_tag(tally), _MAX_GROUPS)
 
 
-def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:
-    if not groups:
-        return
-    yield f"| {name} | Passed | Total | Rate | 95 % interval |\n|---|--:|--:|--:|---|\n"
-    for group in sorted(groups)[:_MAX_GROUPS]:
-        counts = groups[group]
-        yield (
-            f"| {markdown_text(truncate(group, 120))} | {counts.passed} | {counts.total} "
-            f"| {percent(counts.pass_rate)} | {interval(counts.ci95)} |\n"
-        )
-    yield f"\n…and {len(groups) - _MAX_GROUPS:,} more.\n\n" if len(groups) > _MAX_GROUPS else "\n"
+def _to_markdown(blocks: Iterable[Block]) -> str:
+    return "".join(render_markdown(blocks)) + "\n"
 
 
 def _failures(report: RunReport, room: int) -> Iterator[str]:

@@ -17,6 +17,7 @@ from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.model import Calibration, Case, Message, Run, Score, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
+from proctor.protocols import CaseHead
 from proctor.reports.formatting import format_utc, round_interval
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
@@ -63,6 +64,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     exit_code: ExitCode
     rows: Callable[[], Iterator[TrialResult]]
     """Reads its trials in suite order; held-out trials are hidden unless revealed."""
+    first_failures: Callable[[], Iterator[TrialResult]] | None = None
+    """Reads the trials of the first cases that did not pass, as far as `tally` remembers them."""
     looks: int | None = None
     """The number of accesses to this version's holdout, this one included; None without a holdout."""
     bundle: str | None = None
@@ -103,12 +106,22 @@ class CaseResult(Struct, frozen=True, kw_only=True):
 
 def case_results(report: RunReport) -> Iterator[CaseResult]:
     """Yields the units of a run's counts in suite order, without cases that lack trials."""
-    run, repeats_rule = report.run, report.run.suite.repeats_rule
+    return _group_results(report.run, report.rows())
+
+
+def first_failures(report: RunReport) -> Iterator[CaseResult]:
+    """Yields the first units of a run's counts that did not pass: `MAX_FIRST_FAILURES`, or all if fewer."""
+    rows = report.rows() if report.first_failures is None else report.first_failures()
+    return (result for result in _group_results(report.run, rows) if result.verdict is not Verdict.PASS)
+
+
+def _group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[CaseResult]:
+    repeats_rule = run.suite.repeats_rule
     if repeats_rule == "each":
-        yield from (CaseResult(rows=(row,), verdict=row.verdict) for row in report.rows())
+        yield from (CaseResult(rows=(row,), verdict=row.verdict) for row in trial_rows)
         return
     rules = pass_rules_for(run)
-    for _, group in groupby(report.rows(), key=lambda row: row.trial.position):
+    for _, group in groupby(trial_rows, key=lambda row: row.trial.position):
         rows = tuple(group)
         case = rows[0].case
         if len(rows) < count_repeats(case, run.settings.repeats):
@@ -333,7 +346,7 @@ def score_row(score: Score) -> dict[str, Any]:
     }
 
 
-def question_text(case: Case) -> str:
+def question_text(case: Case | CaseHead) -> str:
     """Returns the messages of a case as one text, with roles unless it is a single user message."""
     if len(case.input) == 1 and case.input[0].role == "user":
         return _message_text(case.input[0])

@@ -11,7 +11,7 @@ from proctor.comparison.ranking import rank_runs
 from proctor.errors import UsageError
 from proctor.model import Case, Run, Suite
 from proctor.protocols import Store
-from proctor.reports.comparison.text import ComparisonReport
+from proctor.reports.comparison.report import ComparisonReport
 from proctor.safe_text import one_line
 from proctor.services.runs.reading.report import find_calibrations, read_trial_rows, record_holdout_access
 from proctor.suite_diff import diff_suites

@@ -17,7 +17,7 @@ from proctor.errors import NothingSelected, UnknownName, UsageError
 from proctor.model import Case, Params, Run, TargetSpec
 from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.reports.drift.text import DriftReport
+from proctor.reports.drift.report import DriftReport
 from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
 from proctor.services.runs.planning.target_names import TargetNames

@@ -14,9 +14,6 @@ from proctor.store_protocol import Progress
 from proctor.stores.location import SalvageResult, StoreReport, UnusedFile
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
-    from proctor.stores.catalogue.database import Catalogue
     from proctor.stores.sqlite.store import SqliteStore
 
 
@@ -34,8 +31,6 @@ class SqliteLocation:
         self.address = path
         self.folder = Path(path).parent
         self._path = Path(path)
-        self._temporary_folder: TemporaryDirectory[str] | None = None
-        """The folder of the catalogue of a store that cannot be written."""
 
     @property
     def files(self) -> SqliteLocation:
@@ -72,19 +67,6 @@ class SqliteLocation:
         """Returns the location of the store of deleted versions, a file beside this one."""
         return SqliteLocation(f"{self.address}-trash")
 
-    def open_catalogue(self) -> Catalogue:
-        """Opens the catalogue beside the store, or in a temporary folder if the store cannot be written."""
-        from tempfile import TemporaryDirectory
-
-        from proctor.stores.catalogue.database import Catalogue
-        from proctor.stores.sqlite.connection import is_writable
-
-        if is_writable(self.address):
-            return Catalogue(f"{self.address}-catalogue")
-        if self._temporary_folder is None:
-            self._temporary_folder = TemporaryDirectory(prefix="proctor-catalogue-")
-        return Catalogue(str(Path(self._temporary_folder.name) / "catalogue"))
-
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache in the store's folder, which other stores there share."""
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
@@ -114,7 +96,7 @@ class SqliteLocation:
         return salvage_store(self._path, to, on_progress)
 
     def find_unused(self, is_unused: Callable[[Path], bool]) -> Iterator[UnusedFile]:
-        """Yields damaged caches, and the cache and the catalogue if they are no longer used."""
+        """Yields damaged caches, and the cache and the catalogue of an older Proctor if they are not used."""
         from proctor.stores.sqlite.answer_cache import CACHE_NAME
         from proctor.stores.sqlite.file_copy import remove_database
 

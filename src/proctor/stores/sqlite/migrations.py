@@ -5,6 +5,7 @@ A row has a few columns to find it by, and the canonical JSON of its record. `tr
 version, and `versions.turn` grows with each save under a name. `origins.path` is relative to the store's
 folder, so that a project can be moved and copied with its store. Of `labels`, the newest row for a person and
 an answer counts; earlier rows stay and count again when it is removed, and none is deleted with its run.
+`totals.body` is a cache, too: the transaction that writes trials of a run empties it.
 """
 
 from __future__ import annotations
@@ -136,6 +137,12 @@ def _v6(db: Connection) -> None:
             run INTEGER NOT NULL, name TEXT NOT NULL, digest BLOB NOT NULL,
             PRIMARY KEY (run, name)) WITHOUT ROWID"""
     )
+
+
+@MIGRATIONS.append
+def _v7(db: Connection) -> None:
+    """Adds the totals of runs; writing trials of a run empties `body` and adds 1 to `changes`."""
+    db.execute("CREATE TABLE totals (run INTEGER PRIMARY KEY, changes INTEGER NOT NULL DEFAULT 0, body BLOB)")
 
 
 class _Versions:

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
-from proctor.model import Case, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 from proctor.protocols import (
     AnswerCache,
+    CaseHead,
+    CaseInRun,
     PriorAnswer,
+    SameCaseRun,
     SavedSuite,
     StoredCase,
+    StoredLabel,
+    StoredTotals,
     StoredTrial,
     StoreHealth,
     TrialUpdate,
 )
-from proctor.stores.sqlite.annotations import AnnotationTables
-from proctor.stores.sqlite.connection import as_store_errors, connect, open_database
+from proctor.stores.sqlite.connection import as_store_errors, connect, is_read_only, open_database
 from proctor.stores.sqlite.file_identity import FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait
-from proctor.stores.sqlite.new_trials import count_and_last_turn, iter_new_trials
-from proctor.stores.sqlite.prior_answers import find_prior_answers
 from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.suite_writer import SqliteSuiteWriter
 from proctor.stores.sqlite.transactions import decode_row, fetch_page, transaction
@@ -38,14 +44,46 @@ T = TypeVar("T")
 
 _PAGE_ROWS = 256
 """Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
+_MAX_TURNS = 100_000
+"""At most this many turns are read at once, from the index alone, which is not ordered by turn."""
+_MAX_PLACES = 500
+"""At most this many positions of a case in other runs are read, newest first."""
+_CASES = """SELECT cases.body, sent FROM contents
+    JOIN suite_cases ON suite_cases.suite = contents.key
+    JOIN cases ON cases.digest = suite_cases.digest
+    WHERE contents.content = ? AND position >= ? AND position < ? ORDER BY position"""
 _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
     WHERE value = ?) ORDER BY key DESC LIMIT 1"""
 """The newest run with a tag; damaged rows have none."""
+_SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE key = ?
+    ON CONFLICT (run) DO UPDATE SET body = excluded.body WHERE changes = ?"""
+_PRIOR_PLACES = """SELECT runs.key, runs.id, suite_cases.position, suite_cases.digest
+    FROM suite_cases JOIN contents ON contents.key = suite_cases.suite
+    JOIN runs ON runs.content = contents.content AND runs.target = ?
+    WHERE suite_cases.sent = ? AND (? IS NULL OR runs.id = ?)
+    ORDER BY runs.key DESC, suite_cases.position"""
+_SAME_SENT_IN_RUNS = """SELECT runs.key, runs.body, suite_cases.position FROM suite_cases
+    JOIN contents ON contents.key = suite_cases.suite
+    JOIN runs ON runs.content = contents.content
+    WHERE suite_cases.sent = ? AND runs.id <> ? ORDER BY runs.key DESC, suite_cases.position LIMIT ?"""
+_SAME_SENT_IN_SUITE = """SELECT suite_cases.position, cases.body FROM suite_cases
+    JOIN contents ON contents.key = suite_cases.suite
+    JOIN cases ON cases.digest = suite_cases.digest
+    WHERE suite_cases.sent = ? AND contents.content = ? ORDER BY suite_cases.position LIMIT 100"""
+_TRIALS_AT = "SELECT body, verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
+_TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
+_TRIALS_BY_TURN = """SELECT trials.rowid, trials.verdict, trials.body, cases.body
+    FROM json_each(?) AS wanted JOIN trials ON trials.rowid = wanted.value
+    LEFT JOIN suite_cases ON suite_cases.suite = ? AND suite_cases.position = trials.position
+    LEFT JOIN cases ON cases.digest = suite_cases.digest
+    WHERE trials.run = ? AND (trials.rowid > ? OR trials.verdict IS NOT NULL) ORDER BY trials.rowid"""
+_COUNTING_LABELS = "SELECT max(number) FROM labels {} GROUP BY run, case_id, repeat, by"
+"""The numbers of the labels that count: the newest label of each person for each answer."""
 
 
-class SqliteStore(AnnotationTables):
-    """Implements `Store` in one file; `proctor.stores.sqlite.migrations` has its tables."""
+class SqliteStore:
+    """Implements `Store`, which says what its methods do; `migrations.py` has its tables."""
 
     is_durable = True
 
@@ -66,7 +104,8 @@ class SqliteStore(AnnotationTables):
             writer: writes trials to it.
             run_locks: the locks of its runs.
         """
-        super().__init__(path, db)
+        self.path = path
+        self._db = db
         self._lock_wait = lock_wait
         self._writer = writer
         self._run_locks = run_locks
@@ -86,9 +125,7 @@ class SqliteStore(AnnotationTables):
             StoreError: the file is not a store, is damaged or was written by a newer version; it is not
                 changed.
         """
-        path = str(
-            Path(path).absolute()
-        )  # absolute, so that a later change of the working directory does not matter
+        path = str(Path(path).absolute())  # as the working directory may change
         lock_wait = LockWait()
         db = open_database(path, lock_wait, notify)
         writer = WriterThread(
@@ -101,15 +138,7 @@ class SqliteStore(AnnotationTables):
     def open_suite_writer(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
     ) -> SqliteSuiteWriter:
-        """Starts to save a suite; nothing of it is visible before `commit`.
-
-        Args:
-            aside: an existing version keeps its content, and the version last saved under the name stays the
-                current one; the new content is stored for a run that is added next.
-            again: restores a deleted version, with its number and its place among the others; an existing
-                version stays as it is.
-            name: chooses the name while no other process can save; None leaves it as it is.
-        """
+        """Starts to save a suite; nothing of it is visible before `commit`."""
         return SqliteSuiteWriter(
             self.path, self._db, self._versions, self._run_locks, aside=aside, again=again, name=name
         )
@@ -117,13 +146,8 @@ class SqliteStore(AnnotationTables):
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """Returns the suite of that name, or None.
 
-        Args:
-            name: its name.
-            version: `v2`, or a digest or at least 6 digits of its beginning, with or without `sha256:`; None
-                for the version last saved.
-
-                es:
-                StoreError: several versions have a digest that begins like that.
+        Raises:
+            StoreError: several versions have a digest that begins like `version`.
         """
         return self._versions.find(name, version)
 
@@ -153,20 +177,54 @@ class SqliteStore(AnnotationTables):
 
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """Yields the cases of a suite's content from a position on, in order, without holding them all."""
-        while True:
-            with as_store_errors(self.path):
-                rows = self._db.execute(
-                    "SELECT cases.body, sent FROM contents "
-                    "JOIN suite_cases ON suite_cases.suite = contents.key "
-                    "JOIN cases ON cases.digest = suite_cases.digest WHERE contents.content = ? "
-                    "AND position >= ? AND position < ? ORDER BY position",
-                    (content, start, start + _PAGE_ROWS),
-                ).fetchall()
-            if not rows:
-                return
-            for body, sent_digest in rows:
-                yield self._read(partial(_decode_case, body, sent_digest))
+        for body, sent_digest in self._case_rows(content, start):
+            yield self._read(partial(_decode_case, body, sent_digest))
+
+    def case_heads(self, content: str) -> Iterator[CaseHead]:
+        """Yields all cases of a suite's content as `cases` does, but reads only what lists show of them."""
+        for body, _ in self._case_rows(content):
+            yield self._read(partial(decode, body, CaseHead))
+
+    def _case_rows(self, content: str, start: int = 0) -> Iterator[tuple[bytes, bytes]]:
+        while rows := self._select(_CASES, content, start, start + _PAGE_ROWS):
+            yield from rows
             start += _PAGE_ROWS
+
+    def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
+        """Returns the case at a position of a run's suite, with its trials; None past the end."""
+        cases = self._select(_CASES, run.suite.content, position, position + 1)
+        if not cases:
+            return None
+        trials = self._select(_TRIALS_AT, self._key(run.id), position)
+        return CaseInRun(
+            case=self._read(partial(_decode_case, *cases[0])),
+            trials=tuple([self._read(partial(_decode_trial, *row)) for row in trials]),
+        )
+
+    def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
+        """Returns the position of the case with that digest in the suite of a run, or None."""
+        rows = self._select(_SAME_SENT_IN_SUITE, bytes.fromhex(sent_digest[7:]), run.suite.content)
+        if len(rows) > 1:
+            for position, body in rows:
+                if self._read(partial(decode, body, Case)).id == case_id:
+                    return int(position)
+        return int(rows[0][0]) if rows else None
+
+    def find_same_case(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseRun]:
+        """Returns the newest other runs of a suite of the same name that sent the same; at most `limit`."""
+        matches: list[SameCaseRun] = []
+        sent = bytes.fromhex(sent_digest[7:])
+        for key, body, position in self._select(_SAME_SENT_IN_RUNS, sent, run.id, _MAX_PLACES):
+            other = self._read(partial(decode, body, Run))
+            if other.suite.name != run.suite.name:
+                continue
+            words = [word for _, word in self._select(_TRIALS_AT, key, position)]
+            if words:
+                verdicts = tuple([self._read(partial(_decode_verdict, word)) for word in words])
+                matches.append(SameCaseRun(run=other, position=position, verdicts=verdicts))
+            if len(matches) == limit:
+                break
+        return matches
 
     # --- runs ---
 
@@ -191,7 +249,7 @@ class SqliteStore(AnnotationTables):
                     run.suite.digest,
                     run.suite.content,
                     target_digest(run.target),
-                    _trials_settings_digest(run),
+                    settings_digest((run.settings.selection, run.settings.repeats)),
                     run.status,
                     encode(run),
                 ),
@@ -208,31 +266,21 @@ class SqliteStore(AnnotationTables):
                     "or stop it, or begin a new run."
                 )
 
-    def update_run(self, run: Run, *, wait: bool = True) -> None:
-        """Saves the current state of a run, after all trials so far.
-
-        Args:
-            run: the run.
-            wait: whether to return only when it is durable; otherwise call `flush`.
-        """
-        self._writer.put_state(RunState(self._key(run.id), run.status, encode(run)))
+    def update_run(self, run: Run, *, wait: bool = True, totals: bytes | None = None) -> None:
+        """Saves the current state of a run, after all trials so far."""
+        self._writer.put_state(RunState(self._key(run.id), run.status, encode(run), totals))
         if wait:
             self._writer.flush()
 
     def runs(self) -> Iterator[Run]:
         """Yields every run, newest first."""
-        with as_store_errors(self.path):
-            keys = self._db.execute("SELECT key FROM runs ORDER BY key DESC").fetchall()
-        for (key,) in keys:
+        for (key,) in self._select("SELECT key FROM runs ORDER BY key DESC"):
             row = self._fetch_one("SELECT body FROM runs WHERE key = ?", key)
             if row is not None:
                 yield self._read(partial(decode, row[0], Run))
 
     def run(self, word: str) -> Run:
         """Returns the run that a word names.
-
-        The word is, in this order, an id, `last` for the newest run, a tag, which stands for its newest run,
-        or the beginning of an id.
 
         Raises:
             StoreError: there is none, or more than one.
@@ -248,13 +296,12 @@ class SqliteStore(AnnotationTables):
             )
         return self._read(partial(decode, body[0], Run))
 
-    def _find_by_prefix(self, word: str) -> tuple[bytes, ...] | None:
+    def _find_by_prefix(self, word: str) -> Any:
         """Returns the only run whose id begins with the word; None if there is none."""
-        with as_store_errors(self.path):
-            rows = self._db.execute(
-                "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? AND ? <> '' ORDER BY key DESC LIMIT 3",
-                (len(word), word, word),
-            ).fetchall()
+        rows = self._select(
+            "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? AND ? <> '' ORDER BY key DESC LIMIT 3",
+            *(len(word), word, word),
+        )
         if len(rows) > 1:
             ids = ", ".join(row[1] for row in rows)
             raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
@@ -262,11 +309,10 @@ class SqliteStore(AnnotationTables):
 
     def find_equivalent_runs(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
         """Returns the runs with the same suite, target and settings, newest first."""
-        with as_store_errors(self.path):
-            rows = self._db.execute(
-                "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? ORDER BY key DESC",
-                (suite_digest, target_digest, settings_digest),
-            ).fetchall()
+        rows = self._select(
+            "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? ORDER BY key DESC",
+            *(suite_digest, target_digest, settings_digest),
+        )
         return [self._read(partial(decode, body, Run)) for (body,) in rows]
 
     def find_prior_answers(
@@ -274,10 +320,20 @@ class SqliteStore(AnnotationTables):
     ) -> Iterator[PriorAnswer]:
         """Yields trials with an output for the same request to the same target, newest run first.
 
-        Does not hold them all. With `run_id` only trials of that run are yielded. Trials that are not durable
-        yet are not found.
+        Trials that are not durable yet are not found. One run is read at a time.
         """
-        return find_prior_answers(self.path, self._db, sent_digest, target_digest, run_id)
+        sent = bytes.fromhex(sent_digest[7:])
+        places = self._select(_PRIOR_PLACES, target_digest, sent, run_id, run_id)
+        for key, name, position, digest in places:
+            rows = self._select(_TRIALS_AT, key, position)
+            if not rows:
+                continue
+            body = self._fetch_one("SELECT body FROM cases WHERE digest = ?", digest)
+            case = self._read(partial(_decode_case_of_trial, body and body[0]))
+            for row in rows:
+                stored = self._read(partial(_decode_trial, *row))
+                if stored.trial.output is not None:
+                    yield PriorAnswer(run=name, trial=stored.trial, verdict=stored.verdict, case=case)
 
     def delete_run(self, run_id: str) -> None:
         """Deletes a run and its trials; the version of the suite and the labels of its answers stay."""
@@ -285,9 +341,8 @@ class SqliteStore(AnnotationTables):
         key = self._key(run_id)
         self._writer.flush()
         with as_store_errors(self.path), transaction(self._db):
-            self._db.execute("DELETE FROM trials WHERE run = ?", (key,))
-            self._db.execute("DELETE FROM secrets WHERE run = ?", (key,))
-            self._db.execute("DELETE FROM variables WHERE run = ?", (key,))
+            for table in ("trials", "secrets", "variables", "totals"):
+                self._db.execute(f"DELETE FROM {table} WHERE run = ?", (key,))  # noqa: S608  # names of ours
             self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
             delete_unused_contents(self._db)
         self._keys.pop(run_id, None)
@@ -300,8 +355,7 @@ class SqliteStore(AnnotationTables):
             with as_store_errors(self.path):
                 self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
             row = self._fetch_one(select, key)
-        assert row is not None
-        return row[0]
+        return bytes(row[0])
 
     def save_variable_digests(self, run_id: str, digests: Mapping[str, bytes]) -> None:
         """Saves keyed digests of the values of a run's environment variables, by their names."""
@@ -311,9 +365,7 @@ class SqliteStore(AnnotationTables):
 
     def variable_digests(self, run_id: str) -> dict[str, bytes]:
         """Returns what `save_variable_digests` saved for a run; empty for a run of an older Proctor."""
-        with as_store_errors(self.path):
-            rows = self._db.execute("SELECT name, digest FROM variables WHERE run = ?", (self._key(run_id),))
-            return dict(rows.fetchall())
+        return dict(self._select("SELECT name, digest FROM variables WHERE run = ?", self._key(run_id)))
 
     # --- trials ---
 
@@ -326,22 +378,33 @@ class SqliteStore(AnnotationTables):
         key = self._keys.get(run_id) or self._key(run_id)
         self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
 
+    def totals(self, run_id: str) -> StoredTotals:
+        """Returns the stored totals of a run."""
+        self._writer.flush()
+        key = self._key(run_id)
+        body, changes = self._fetch_one("SELECT body, changes FROM totals WHERE run = ?", key) or (None, 0)
+        return StoredTotals(body, key, changes)
+
+    def save_totals(self, run_id: str, totals: StoredTotals) -> None:
+        """Saves the totals of a run if it has not changed since and the store can be written right now."""
+        key = self._key(run_id)
+        with suppress(sqlite3.OperationalError):  # read-only, locked or full: they are counted again
+            sqlite3.Connection.execute(self._db, _SAVE_TOTALS, (totals.body, key, totals.changes))
+
     def count_verdicts(self, run_id: str) -> dict[Verdict | None, int]:
         """Returns the number of a run's trials by stored verdict; None for trials without one."""
-        with as_store_errors(self.path):
-            rows = self._db.execute(
-                "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", (self._key(run_id),)
-            ).fetchall()
+        rows = self._select(
+            "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", self._key(run_id)
+        )
         return self._read(lambda: {_decode_verdict(verdict): count for verdict, count in rows})
 
     def count_finished_cases(self, run_id: str) -> int:
         """Returns how many cases of a run have a trial with a stored verdict, whatever their repeats."""
-        with as_store_errors(self.path):
-            row = self._db.execute(
-                "SELECT count(DISTINCT position) FROM trials WHERE run = ? AND verdict IS NOT NULL",
-                (self._key(run_id),),
-            ).fetchone()
-        return int(row[0])
+        ((count,),) = self._select(
+            "SELECT count(DISTINCT position) FROM trials WHERE run = ? AND verdict IS NOT NULL",
+            self._key(run_id),
+        )
+        return int(count)
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """Yields a run's trials in suite order, without holding them all."""
@@ -362,25 +425,66 @@ class SqliteStore(AnnotationTables):
                 yield self._read(partial(_decode_trial, body, verdict))
             position, repeat = rows[-1][:2]
 
+    def trial_places(
+        self,
+        run_id: str,
+        verdicts: Collection[str] = (),
+        after: tuple[int, int] | None = None,
+        limit: int = 50,
+        *,
+        back: bool = False,
+    ) -> list[tuple[int, int]]:
+        """Returns the positions and repeats of some finished trials of a run, in suite order."""
+        self._writer.flush()
+        is_selected = f"verdict IN ({', '.join('?' * len(verdicts))})" if verdicts else "verdict IS NOT NULL"
+        is_after = "" if after is None else f"AND (position, repeat) {'<' if back else '>'} (?, ?)"
+        order = "position DESC, repeat DESC" if back else "position, repeat"
+        statement = (
+            f"SELECT position, repeat FROM trials WHERE run = ? AND {is_selected} {is_after} "  # noqa: S608  # marks
+            f"ORDER BY {order} LIMIT ?"
+        )
+        return self._select(statement, self._key(run_id), *verdicts, *(after or ()), limit)
+
     # --- following a run ---
 
     def get_progress(self, run_id: str) -> tuple[int, int]:
         """Returns the number of stored trials of a run and the turn of the last, or 0. Fast for any run."""
         self._writer.flush()
-        return count_and_last_turn(self.path, self._db, self._key(run_id))
+        select = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
+        ((count, last),) = self._select(select, self._key(run_id))
+        return int(count), int(last)
 
     def trials_since(
         self, run_id: str, after: int = 0, waiting: Collection[int] = ()
     ) -> Iterator[TrialUpdate]:
-        """Yields a run's trials in the order in which they were first stored, without holding them all.
-
-        Args:
-            run_id: the run, which may still be running in another process.
-            after: yields only trials with a later turn.
-            waiting: turns of earlier trials without a verdict; those that have one now are yielded again.
-        """
+        """Yields a run's trials in the order in which they were first stored, without holding them all."""
         self._writer.flush()
-        return iter_new_trials(self.path, self._db, self._key(run_id), after, waiting)
+        return self._iter_new_trials(self._key(run_id), after, waiting)
+
+    def _iter_new_trials(self, key: int, after: int, waiting: Collection[int]) -> Iterator[TrialUpdate]:
+        suite = self._fetch_one(
+            "SELECT contents.key FROM runs JOIN contents ON contents.content = runs.content "
+            "WHERE runs.key = ?",
+            key,
+        )
+        turns = self._iter_turns(key, after, waiting)
+        while some := list(islice(turns, _PAGE_ROWS)):
+            while some:
+                with as_store_errors(self.path):
+                    cursor = self._db.execute(
+                        _TRIALS_BY_TURN, (json.dumps(some), suite and suite[0], key, after)
+                    )
+                    rows = fetch_page(cursor, 2)
+                    cursor.close()
+                for row in rows:
+                    yield self._read(partial(_decode_update, *row))
+                some = [turn for turn in some if rows and turn > rows[-1][0]]
+
+    def _iter_turns(self, key: int, after: int, waiting: Collection[int]) -> Iterator[int]:
+        yield from sorted(waiting)
+        while turns := self._select(_TURNS, key, after, _MAX_TURNS):
+            yield from (turn for (turn,) in turns)
+            after = turns[-1][0]
 
     def is_run_locked(self, run_id: str) -> bool:
         """Returns whether any process has locked the run; True if the system cannot tell."""
@@ -395,6 +499,77 @@ class SqliteStore(AnnotationTables):
         """
         with as_store_errors(self.path):
             return self._run_locks.find_owner(self._key(run_id))
+
+    # --- calibrations, accesses and labels, which outlive the runs ---
+
+    def add_calibration(self, calibration: Calibration) -> None:
+        """Saves the calibration of a judge."""
+        with as_store_errors(self.path):
+            self._db.execute(
+                "INSERT INTO calibrations (judge, body) VALUES (?, ?)",
+                (calibration.judge, encode(calibration)),
+            )
+
+    def calibrations(self, judge: str) -> list[Calibration]:
+        """Returns the calibrations of the judge with that target digest, oldest first."""
+        rows = self._select("SELECT body FROM calibrations WHERE judge = ? ORDER BY key", judge)
+        return [self._read(partial(decode, body, Calibration)) for (body,) in rows]
+
+    def check_can_record_access(self) -> None:
+        """Raises StoreError if no holdout access can be saved."""
+        if is_read_only(self._db):
+            raise StoreError(
+                f"This shows held-out cases, and each such access is counted in the store; {self.path} is "
+                "read-only, so nothing is shown. Copy the store to a folder that you can write to, and name "
+                "the copy with --store."
+            )
+
+    def add_holdout_access(self, access: HoldoutAccess) -> None:
+        """Saves an access to a holdout."""
+        self.check_can_record_access()
+        with as_store_errors(self.path):
+            self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (access.suite, encode(access)))
+
+    def holdout_accesses(self, suite_digest: str) -> list[HoldoutAccess]:
+        """Returns the accesses to the holdout of a suite, oldest first, including those of deleted runs."""
+        rows = self._select("SELECT body FROM looks WHERE suite = ? ORDER BY key", suite_digest)
+        return [self._read(partial(decode, body, HoldoutAccess)) for (body,) in rows]
+
+    def add_label(self, label: Label, *, held_out: bool = False) -> StoredLabel:
+        """Saves a label of a run's answer; it replaces the same person's earlier label."""
+        at = datetime.now(UTC)
+        row = (label.run, label.case_id, label.repeat, label.by, held_out, at.isoformat(), encode(label))
+        with as_store_errors(self.path):
+            cursor = self._db.execute(
+                "INSERT INTO labels (run, case_id, repeat, by, held_out, at, body) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+        assert cursor.lastrowid is not None
+        return StoredLabel(number=cursor.lastrowid, label=label, held_out=held_out, at=at)
+
+    def remove_label(self, number: int) -> bool:
+        """Removes a label, so that the one before it counts again; returns False if it is already removed."""
+        with as_store_errors(self.path):
+            return self._db.execute("DELETE FROM labels WHERE number = ?", (number,)).rowcount > 0
+
+    def labels(self, run_id: str | None = None) -> list[StoredLabel]:
+        """Returns the labels that count, of one run or of all, oldest first."""
+        one_run, values = ("WHERE run = ?", (run_id,)) if run_id is not None else ("", ())
+        rows = self._select(
+            "SELECT number, held_out, at, body FROM labels "  # noqa: S608  # a constant
+            f"WHERE number IN ({_COUNTING_LABELS.format(one_run)}) ORDER BY number",
+            *values,
+        )
+        return [self._read(partial(_decode_label, *row)) for row in rows]
+
+    def count_labelled_answers(self) -> dict[str, int]:
+        """Returns the number of labelled answers by run id, including deleted runs."""
+        return dict(
+            self._select(
+                "SELECT run, count(*) FROM (SELECT DISTINCT run, case_id, repeat FROM labels) GROUP BY run"
+            )
+        )
 
     # --- the file ---
 
@@ -428,11 +603,7 @@ class SqliteStore(AnnotationTables):
         return self._writer.flush(timeout_s)
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
-        """Opens the answer cache of this store; close it after use.
-
-        Args:
-            notify: called with a sentence if the cache is damaged or cannot be used; no run stops for that.
-        """
+        """Opens the answer cache of this store; close it after use."""
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
 
         return SqliteAnswerCache(Path(self.path).with_name(CACHE_NAME), notify)
@@ -474,10 +645,13 @@ class SqliteStore(AnnotationTables):
     def _read(self, make: Callable[[], T]) -> T:
         return decode_row(self.path, make)
 
-    def _fetch_one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
+    def _select(self, statement: str, *values: object) -> list[Any]:
         with as_store_errors(self.path):
-            row: tuple[bytes, ...] | None = self._db.execute(statement, values).fetchone()
-        return row
+            return self._db.execute(statement, values).fetchall()
+
+    def _fetch_one(self, statement: str, *values: object) -> Any:
+        with as_store_errors(self.path):
+            return self._db.execute(statement, values).fetchone()
 
 
 def _decode_case(body: bytes, sent_digest: bytes) -> StoredCase:
@@ -488,9 +662,21 @@ def _decode_trial(body: bytes, verdict: str | None) -> StoredTrial:
     return StoredTrial(decode(body, Trial), _decode_verdict(verdict))
 
 
+def _decode_update(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> TrialUpdate:
+    stored = _decode_trial(body, verdict)
+    return TrialUpdate(turn, stored.trial, stored.verdict, _decode_case_of_trial(case))
+
+
+def _decode_case_of_trial(body: bytes | None) -> Case:
+    if body is None:
+        raise ValueError("a case is missing")
+    return decode(body, Case)
+
+
+def _decode_label(number: int, held_out: int, at: str, body: bytes) -> StoredLabel:
+    label = decode(body, Label)
+    return StoredLabel(number=number, label=label, held_out=bool(held_out), at=datetime.fromisoformat(at))
+
+
 def _decode_verdict(word: str | None) -> Verdict | None:
     return None if word is None else Verdict(word)
-
-
-def _trials_settings_digest(run: Run) -> str:
-    return settings_digest((run.settings.selection, run.settings.repeats))

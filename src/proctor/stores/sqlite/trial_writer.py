@@ -35,6 +35,8 @@ class RunState(Struct, frozen=True, gc=False):
     key: int
     status: str
     body: bytes
+    totals: bytes | None = None
+    """The totals of all of its trials, if they are known."""
 
 
 MAX_WAITING_ROWS = 4096
@@ -64,6 +66,10 @@ _INSERT_STATEMENTS = {rows: _insert_statement(rows) for rows in _CHUNKS}
 
 
 _UPDATE_RUN = "UPDATE runs SET status = ?, body = ? WHERE key = ?"
+_EMPTY_TOTALS = """INSERT INTO totals (run, changes) SELECT key, 1 FROM runs WHERE key = ?
+    ON CONFLICT (run) DO UPDATE SET changes = changes + 1, body = NULL"""
+_SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE key = ?
+    ON CONFLICT (run) DO UPDATE SET body = excluded.body"""
 
 
 class WriterThread:
@@ -319,8 +325,12 @@ class WriterThread:
         self._begin(db)
         try:
             _insert_rows(db, rows)
+            for key in {row[0] for row in rows}:
+                db.execute(_EMPTY_TOTALS, (key,))
             for state in states:
                 db.execute(_UPDATE_RUN, (state.status, state.body, state.key))
+                if state.totals is not None:
+                    db.execute(_SAVE_TOTALS, (state.totals, state.key))
             db.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):  # SQLite may have rolled back itself, such as on a full disk

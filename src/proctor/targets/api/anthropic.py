@@ -13,20 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
-from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.messages import (
-    encode_base64,
-    format_attachment,
-    format_message,
-    get_system_message,
-    with_system_message,
-)
-from proctor.targets.api.openai import call_ids, require_model
+from proctor.model import Attachment, Message, Output, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.pricing import read_usage
+from proctor.targets.api.messages import call_ids, encode_base64, format_attachment, format_message
+from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.http import JsonEndpoint
+    from proctor.targets.api.http import Body
     from proctor.targets.context import TargetContext
 
 ANTHROPIC_VERSION = "2023-06-01"
@@ -34,7 +28,6 @@ DEFAULT_MAX_TOKENS = 4096
 """The limit if the user sets none, as the API requires one."""
 
 _REPLY_TOOL = "reply"
-_OPTIONAL_PARAMS = ("temperature", "tool_choice", "tools")
 
 
 class _MessagesRequest(Struct, omit_defaults=True):
@@ -62,31 +55,15 @@ class _MessagesReply(Struct):
     usage: Any = None
 
 
-_ENCODER = msgspec.json.Encoder()
 _REPLY_DECODER = msgspec.json.Decoder(_MessagesReply)
 
 
-class AnthropicTarget:
+class AnthropicTarget(ApiTarget):
     """A Claude model."""
 
-    def __init__(self, model: str, params: Params, post: JsonEndpoint, system: Message | None = None) -> None:
-        self._model = model
-        self._params = params
-        self._endpoint = post
-        self._system = system
+    optional_params = ("temperature", "tool_choice", "tools")
 
-    async def answer(self, prompt: Prompt) -> Output:
-        """Returns the model's answer.
-
-        Raises:
-            TargetError: there is none.
-        """
-        prompt = with_system_message(prompt, self._system)
-
-        def encode_without(refused_names: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._build_request(prompt, refused_names))
-
-        data, latency_ms = await self._endpoint.send(encode_without, _OPTIONAL_PARAMS)
+    def _parse_reply(self, data: Body, latency_ms: float, prompt: Prompt) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
@@ -94,8 +71,8 @@ class AnthropicTarget:
             reply_call = next((call for call in calls if call.name == _REPLY_TOOL), None)
             if reply_call is not None:
                 calls.remove(reply_call)
-                text = _ENCODER.encode(reply_call.input).decode()
-        output = Output(
+                text = ENCODER.encode(reply_call.input).decode()
+        return Output(
             text=text,
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.input, id=call.id) for call in calls),
             usage=_parse_usage(reply.usage),
@@ -104,10 +81,6 @@ class AnthropicTarget:
             model=reply.model,
             refused_params=self._unapplied_params(prompt),
         )
-        return self._endpoint.redact_keys(output)
-
-    async def aclose(self) -> None:
-        """Does nothing: the session belongs to the context that the target was opened with."""
 
     def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _MessagesRequest:
         system = "\n\n".join(format_message(m) for m in prompt.messages if m.role in {"system", "developer"})
@@ -127,9 +100,6 @@ class AnthropicTarget:
             request.tools = [tool]
             request.tool_choice = {"type": "tool", "name": _REPLY_TOOL}
         return request
-
-    def _temperature(self, prompt: Prompt) -> float | None:
-        return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
         refused_names = self._endpoint.refused_names
@@ -151,16 +121,13 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> AnthropicTarg
     """
     from yarl import URL
 
-    from proctor.targets.api.http import JsonEndpoint, address_for, key_for_target
+    from proctor.targets.api.http import address_for, key_for_target
 
     endpoint = address_for(spec).rstrip("/").removesuffix("/v1")
-    headers = {"anthropic-version": ANTHROPIC_VERSION}
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
-    if key:
-        headers["x-api-key"] = key
-    post = JsonEndpoint(context, URL(endpoint + "/v1/messages"), headers)
-    return AnthropicTarget(model, spec.params, post, get_system_message(spec, context.environ))
+    headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
+    return AnthropicTarget.from_spec(model, spec, context, URL(endpoint + "/v1/messages"), headers)
 
 
 ANTHROPIC = TargetKind(
@@ -241,13 +208,6 @@ def _to_content_block(part: str | Attachment) -> dict[str, Any]:
 
 def _parse_usage(counts: Any) -> Usage | None:
     """Parses token counts; the API reports cached tokens separately, and here they are added to the input."""
-    if counts is None:
-        return None
-    if not isinstance(counts, dict):
-        return UNREADABLE_USAGE
-    cached = counts.get("cache_read_input_tokens")
-    return read_usage(
-        (counts.get("input_tokens"), cached, counts.get("cache_creation_input_tokens")),
-        (counts.get("output_tokens"),),
-        cached,
-    )
+    cached = "cache_read_input_tokens"
+    inputs = ("input_tokens", cached, "cache_creation_input_tokens")
+    return read_usage(counts, inputs, ("output_tokens",), cached)

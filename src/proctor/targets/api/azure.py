@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
-from proctor.targets.api.messages import get_system_message
-from proctor.targets.api.openai import OpenAiTarget, require_model
+from proctor.targets.api.openai import OpenAiTarget
+from proctor.targets.api.target import require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
@@ -33,7 +33,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     """
     from yarl import URL
 
-    from proctor.targets.api.http import JsonEndpoint, key_for_target
+    from proctor.targets.api.http import key_for_target
 
     deployment = require_model(spec)
     if spec.endpoint is None:
@@ -44,8 +44,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     # The names are data: a slash or a question mark in them must not reach another address.
     path = f"/openai/deployments/{quote(deployment, safe='')}/chat/completions"
     url = URL(f"{endpoint}{path}?api-version={quote(version, safe='')}", encoded=True)
-    post = JsonEndpoint(context, url, {"api-key": key} if key else {})
-    return OpenAiTarget(deployment, spec.params, post, get_system_message(spec, context.environ))
+    return OpenAiTarget.from_spec(deployment, spec, context, url, {"api-key": key} if key else {})
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:

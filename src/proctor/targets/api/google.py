@@ -13,20 +13,14 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from proctor.errors import TargetError
-from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
-from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.messages import (
-    encode_base64,
-    format_attachment,
-    format_message,
-    get_system_message,
-    with_system_message,
-)
-from proctor.targets.api.openai import require_model
+from proctor.model import Attachment, Message, Output, Prompt, TargetSpec, Tool, ToolCall
+from proctor.pricing import read_usage
+from proctor.targets.api.messages import encode_base64, format_attachment, format_message
+from proctor.targets.api.target import ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.http import JsonEndpoint
+    from proctor.targets.api.http import Body
     from proctor.targets.context import TargetContext
 
 # Google's names of optional parameters, with ours. The last two appear in its errors for models that do not
@@ -89,31 +83,15 @@ class _GenerateReply(Struct, rename="camel"):
     model_version: str | None = None
 
 
-_ENCODER = msgspec.json.Encoder()
 _REPLY_DECODER = msgspec.json.Decoder(_GenerateReply)
 
 
-class GoogleTarget:
+class GoogleTarget(ApiTarget):
     """A Gemini model."""
 
-    def __init__(self, model: str, params: Params, post: JsonEndpoint, system: Message | None = None) -> None:
-        self._model = model
-        self._params = params
-        self._endpoint = post
-        self._system = system
+    optional_params = tuple(_OPTIONAL_PARAMS)
 
-    async def answer(self, prompt: Prompt) -> Output:
-        """Returns the model's answer.
-
-        Raises:
-            TargetError: there is none; of kind `refused` where the prompt was blocked.
-        """
-        prompt = with_system_message(prompt, self._system)
-
-        def encode_without(refused_names: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._build_request(prompt, refused_names))
-
-        data, latency_ms = await self._endpoint.send(encode_without, tuple(_OPTIONAL_PARAMS))
+    def _parse_reply(self, data: Body, latency_ms: float, prompt: Prompt) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
         if not reply.candidates:
             reason = reply.prompt_feedback.block_reason if reply.prompt_feedback else None
@@ -123,19 +101,20 @@ class GoogleTarget:
         candidate = reply.candidates[0]
         parts = candidate.content.parts
         calls = [part.function_call for part in parts if part.function_call]
-        output = Output(
+        return Output(
             text="".join(part.text for part in parts if not part.thought),
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.args, id=call.id) for call in calls),
-            usage=_parse_usage(reply.usage_metadata),
+            usage=read_usage(
+                reply.usage_metadata,
+                ("promptTokenCount",),
+                ("candidatesTokenCount", "thoughtsTokenCount"),
+                "cachedContentTokenCount",
+            ),
             latency_ms=latency_ms,
             finish_reason=candidate.finish_reason,
             model=reply.model_version,
             refused_params=self._unapplied_params(prompt),
         )
-        return self._endpoint.redact_keys(output)
-
-    async def aclose(self) -> None:
-        """Does nothing: the session belongs to the context that the target was opened with."""
 
     def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _GenerateRequest:
         config = _GenerationConfig(max_output_tokens=self._params.max_tokens)
@@ -157,9 +136,6 @@ class GoogleTarget:
             tools=[{"functionDeclarations": list(map(_describe_tool, tools))}] if tools else UNSET,
         )
 
-    def _temperature(self, prompt: Prompt) -> float | None:
-        return self._params.temperature if prompt.temperature is None else prompt.temperature
-
     def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
         refused_names = _to_parameter_names(self._endpoint.refused_names)
         not_applied = {
@@ -180,15 +156,14 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> GoogleTarget:
     """
     from yarl import URL
 
-    from proctor.targets.api.http import JsonEndpoint, address_for, key_for_target
+    from proctor.targets.api.http import address_for, key_for_target
 
     endpoint = address_for(spec).rstrip("/").removesuffix("/v1beta")
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
     # The name is data: a slash or a question mark in it must not reach another address.
     url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
-    post = JsonEndpoint(context, url, {"x-goog-api-key": key} if key else {})
-    return GoogleTarget(model, spec.params, post, get_system_message(spec, context.environ))
+    return GoogleTarget.from_spec(model, spec, context, url, {"x-goog-api-key": key} if key else {})
 
 
 GOOGLE = TargetKind(
@@ -248,15 +223,3 @@ def _to_part(part: str | Attachment) -> dict[str, Any]:
     if part.text is not None:
         return {"text": format_attachment(part)}
     return {"inlineData": {"mimeType": part.media_type, "data": encode_base64(part)}}
-
-
-def _parse_usage(counts: Any) -> Usage | None:
-    if counts is None:
-        return None
-    if not isinstance(counts, dict):
-        return UNREADABLE_USAGE
-    return read_usage(
-        (counts.get("promptTokenCount"),),
-        (counts.get("candidatesTokenCount"), counts.get("thoughtsTokenCount")),
-        counts.get("cachedContentTokenCount"),
-    )

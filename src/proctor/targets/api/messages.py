@@ -65,6 +65,11 @@ def format_file_reference(kind: str, path: str) -> str:
     return f'<{kind}: path="{escape(path)}">'
 
 
+def call_ids(messages: Sequence[Message]) -> Mapping[str, str]:
+    """Returns the id of each tool's last call by the tool's name, which also replaces a missing id."""
+    return {call.name: call.id or call.name for message in messages for call in message.tool_calls}
+
+
 def get_form(prompt: Prompt) -> dict[str, Any]:
     """Returns the requested answer format and tools for programs and functions, without unset ones."""
     tools = [

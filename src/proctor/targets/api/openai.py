@@ -12,25 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from proctor.errors import TargetError, UsageError
-from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
-from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.messages import (
-    data_uri,
-    format_attachment,
-    format_message,
-    get_system_message,
-    with_system_message,
-)
+from proctor.errors import TargetError
+from proctor.model import Attachment, Message, Output, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.pricing import read_usage
+from proctor.targets.api.messages import call_ids, data_uri, format_attachment, format_message
+from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
     from proctor.targets.api.http import Body, JsonEndpoint
     from proctor.targets.context import TargetContext
-
-# `max_tokens` is sent again under its newer name, so it is never left out altogether.
-_OPTIONAL_PARAMS = ("temperature", "seed", "response_format", "max_tokens", "tools")
-
 
 # --- the wire ----------------------------------------------------------------------------------------------
 
@@ -93,7 +84,6 @@ class _EmbeddingsReply(Struct):
     data: list[_Embedding]
 
 
-_ENCODER = msgspec.json.Encoder()
 _REPLY_DECODER = msgspec.json.Decoder(_ChatReply)
 _EMBEDDINGS_DECODER = msgspec.json.Decoder(_EmbeddingsReply)
 
@@ -101,34 +91,23 @@ _EMBEDDINGS_DECODER = msgspec.json.Decoder(_EmbeddingsReply)
 # --- the target --------------------------------------------------------------------------------------------
 
 
-class OpenAiTarget:
+class OpenAiTarget(ApiTarget):
     """A model behind a chat-completions endpoint."""
 
-    def __init__(self, model: str, params: Params, post: JsonEndpoint, system: Message | None = None) -> None:
-        self._model = model
-        self._params = params
-        self._endpoint = post
-        self._system = system
+    # `max_tokens` is sent again under its newer name, so it is never left out altogether.
+    optional_params = ("temperature", "seed", "response_format", "max_tokens", "tools")
 
-    async def answer(self, prompt: Prompt) -> Output:
-        """Returns the model's answer.
-
-        Raises:
-            TargetError: there is none.
-        """
-        prompt = with_system_message(prompt, self._system)
-
-        def encode_without(refused_names: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._build_request(prompt, refused_names))
-
-        data, latency_ms = await self._endpoint.send(encode_without, _OPTIONAL_PARAMS)
+    def _parse_reply(self, data: Body, latency_ms: float, prompt: Prompt) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
         if reply.error or not reply.choices:
             raise self._no_answer_error(reply, data)
         choice = reply.choices[0]
         message = choice.message
-        output = Output(
-            text=_join_text(message.content) or message.refusal or "",
+        content = message.content
+        if isinstance(content, list):
+            content = "".join(str(part.get("text", "")) for part in content)
+        return Output(
+            text=content or message.refusal or "",
             tool_calls=tuple(_parse_tool_call(call) for call in message.tool_calls or ()),
             usage=_parse_usage(reply.usage),
             latency_ms=latency_ms,
@@ -137,10 +116,6 @@ class OpenAiTarget:
             fingerprint=reply.system_fingerprint,
             refused_params=self._unapplied_params(prompt) if self._endpoint.refused_names else (),
         )
-        return self._endpoint.redact_keys(output)
-
-    async def aclose(self) -> None:
-        """Does nothing: the session belongs to the context that the target was opened with."""
 
     def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _ChatRequest:
         params = self._params
@@ -158,9 +133,6 @@ class OpenAiTarget:
         if prompt.tools and "tools" not in refused_names:
             request.tools = [{"type": "function", "function": _describe_tool(tool)} for tool in prompt.tools]
         return request
-
-    def _temperature(self, prompt: Prompt) -> float | None:
-        return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
         values = {
@@ -197,7 +169,7 @@ class OpenAiEmbeddings:
         """
         if not texts:
             return []
-        body = _ENCODER.encode({"model": self.name, "input": list(texts)})
+        body = ENCODER.encode({"model": self.name, "input": list(texts)})
         data, _ = await self._endpoint.send(lambda _names: body, ())
         rows = sorted(self._endpoint.decode(_EMBEDDINGS_DECODER, data).data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(len(texts))):
@@ -213,23 +185,15 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     Raises:
         UsageError: the specification has no model, or the service's key is not set.
     """
+    from yarl import URL
+
     from proctor.targets.api.http import address_for, key_for_target
 
     endpoint = address_for(spec)
     model = require_model(spec)
-    post = open_endpoint(endpoint, context, key_for_target(spec, endpoint, context))
-    return OpenAiTarget(model, spec.params, post, get_system_message(spec, context.environ))
-
-
-def open_endpoint(
-    endpoint: str, context: TargetContext, key: str | None = None, path: str = "/chat/completions"
-) -> JsonEndpoint:
-    """Returns the endpoint at a path below a base URL."""
-    from yarl import URL
-
-    from proctor.targets.api.http import JsonEndpoint
-
-    return JsonEndpoint(context, URL(endpoint.rstrip("/") + path), bearer_header(key))
+    key = key_for_target(spec, endpoint, context)
+    url = URL(endpoint.rstrip("/") + "/chat/completions")
+    return OpenAiTarget.from_spec(model, spec, context, url, _bearer_header(key))
 
 
 def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbeddings:
@@ -238,11 +202,18 @@ def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbedding
     Raises:
         UsageError: the specification has no model, or the service's key is not set.
     """
-    from proctor.targets.api.http import address_for, key_for_endpoint
+    from yarl import URL
+
+    from proctor.targets.api.http import JsonEndpoint, address_for, key_for_endpoint
 
     endpoint = address_for(spec)
     key = key_for_endpoint(endpoint, context, f"Embedding model {spec.name!r}")
-    return OpenAiEmbeddings(require_model(spec), open_endpoint(endpoint, context, key, "/embeddings"))
+    url = URL(endpoint.rstrip("/") + "/embeddings")
+    return OpenAiEmbeddings(require_model(spec), JsonEndpoint(context, url, _bearer_header(key)))
+
+
+def _bearer_header(key: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 OPENAI = TargetKind(
@@ -261,28 +232,7 @@ OPENAI = TargetKind(
 )
 
 
-def require_model(spec: TargetSpec) -> str:
-    """Returns the model of a specification.
-
-    Raises:
-        UsageError: it has none.
-    """
-    if not spec.model:
-        raise UsageError(f"Target {spec.name!r} names no model. Write {spec.kind}:MODEL.")
-    return spec.model
-
-
-def bearer_header(key: str | None) -> dict[str, str]:
-    """Returns the header with a key; empty without one."""
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
 # --- nouns and the wire ------------------------------------------------------------------------------------
-
-
-def call_ids(messages: Sequence[Message]) -> Mapping[str, str]:
-    """Returns the id of each tool's last call by the tool's name, which also replaces a missing id."""
-    return {call.name: call.id or call.name for message in messages for call in message.tool_calls}
 
 
 def _response_format(prompt: Prompt) -> dict[str, Any] | None:
@@ -331,9 +281,7 @@ def _to_tool_message(message: Message, ids: Mapping[str, str]) -> _ChatMessage:
         name = message.name or ""
         return _ChatMessage("tool", format_message(message), tool_call_id=ids.get(name, name))
     calls = [
-        _ChatToolCall(
-            _ChatFunction(call.name, _ENCODER.encode(call.arguments).decode()), call.id or call.name
-        )
+        _ChatToolCall(_ChatFunction(call.name, ENCODER.encode(call.arguments).decode()), call.id or call.name)
         for call in message.tool_calls
     ]
     content = _to_content_blocks(message) if message.parts else message.content
@@ -355,12 +303,6 @@ def _to_attachment_block(attachment: Attachment) -> dict[str, Any]:
     return {"type": "file", "file": {"filename": attachment.path, "file_data": data_uri(attachment)}}
 
 
-def _join_text(content: str | list[dict[str, Any]] | None) -> str:
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content)
-    return content or ""
-
-
 def _parse_tool_call(call: _ChatToolCall) -> ToolCall:
     """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
     raw_arguments = call.function.arguments
@@ -376,14 +318,8 @@ def _parse_tool_call(call: _ChatToolCall) -> ToolCall:
 
 
 def _parse_usage(counts: Any) -> Usage | None:
-    if counts is None:
-        return None
-    if not isinstance(counts, dict):
-        return UNREADABLE_USAGE
-    details = counts.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else details
-    return read_usage(
-        (counts.get("prompt_tokens"),),
-        (counts.get("completion_tokens"),),
-        cached or counts.get("prompt_cache_hit_tokens"),
-    )
+    if isinstance(counts, dict):
+        details = counts.get("prompt_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else details
+        counts = {**counts, "cached": cached or counts.get("prompt_cache_hit_tokens")}
+    return read_usage(counts, ("prompt_tokens",), ("completion_tokens",), "cached")

@@ -32,33 +32,23 @@ def openai_service(name: str, address: str, key_variable: str, summary: str) -> 
     )
 
 
-def _stored_as_openai(kind: TargetKind) -> TargetKind:
-    """Returns the kind with `openai` as its stored kind, which older stored runs have for these services."""
-    return replace(kind, stored_kind="openai")
+def _older_service(name: str, address: str, key_variable: str, summary: str) -> TargetKind:
+    """Returns the kind of a service that older stored runs have under the kind `openai`."""
+    return replace(openai_service(name, address, key_variable, summary), stored_kind="openai")
 
 
 DEEPSEEK = replace(
-    _stored_as_openai(
-        openai_service(
-            "deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "DeepSeek; alias deepseek_chat"
-        )
+    _older_service(
+        "deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "DeepSeek; alias deepseek_chat"
     ),
     aliases={"deepseek_chat": "deepseek-chat"},
 )
-GROQ = _stored_as_openai(openai_service("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "Groq"))
-MISTRAL = _stored_as_openai(
-    openai_service("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "Mistral")
-)
-TOGETHER = _stored_as_openai(
-    openai_service("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", "Together")
-)
-NVIDIA = _stored_as_openai(
-    openai_service("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "NVIDIA NIM")
-)
+GROQ = _older_service("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "Groq")
+MISTRAL = _older_service("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "Mistral")
+TOGETHER = _older_service("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", "Together")
+NVIDIA = _older_service("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "NVIDIA NIM")
 OPENROUTER = replace(
-    _stored_as_openai(
-        openai_service("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "OpenRouter")
-    ),
+    _older_service("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "OpenRouter"),
     has_list_prices=False,
 )
 
@@ -73,11 +63,7 @@ def _parse_ollama_host(host: str) -> str:
 
 
 OLLAMA = replace(
-    _stored_as_openai(
-        openai_service(
-            "ollama", "http://127.0.0.1:11434/v1", "", "Ollama on this machine, or at $OLLAMA_HOST"
-        )
-    ),
+    _older_service("ollama", "http://127.0.0.1:11434/v1", "", "Ollama on this machine, or at $OLLAMA_HOST"),
     address_variable="OLLAMA_HOST",
     parse_address=_parse_ollama_host,
     has_list_prices=False,

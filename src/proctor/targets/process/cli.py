@@ -33,6 +33,7 @@ from proctor.targets.process.command_template import (
     BATCH_PLACEHOLDERS,
     FILE_PLACEHOLDERS,
     FOLDER_VARIABLE,
+    PLACEHOLDERS,
     CommandTemplate,
     quote_word,
     shell_argv,
@@ -306,13 +307,20 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> CliTarget:
     variables = options.get("env", {})
     shell = _ShellRunner(
         name=spec.name,
-        environ={**clean_environ(environ), **_folder_variable(options), **substitute(variables, environ)},
+        environ={
+            **clean_environ(environ),
+            **({FOLDER_VARIABLE: options["folder"]} if "folder" in options else {}),
+            **substitute(variables, environ),
+        },
         secrets=names_in(variables),
         full_environ=environ,
         max_answer_bytes=context.max_answer_bytes,
     )
     try:
-        target = _create_target(substitute(spec.model, environ), shell, options, context.timeout_s)
+        line, is_batch = substitute(spec.model, environ), options.get("provider_batching")
+        template = CommandTemplate(line, BATCH_PLACEHOLDERS if is_batch else PLACEHOLDERS)
+        kind = BatchCliTarget if is_batch else CliTarget
+        target = kind(template, shell, options, context.timeout_s)
     except ValueError as error:
         raise UsageError(f"The command line of target {spec.name!r} {error}") from None
     if "healthcheck" in options:
@@ -321,16 +329,6 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> CliTarget:
         target.kept_folder = tempfile.mkdtemp(prefix="proctor-kept-")
         context.notify(f"Target {spec.name!r} keeps its files in {target.kept_folder}.")
     return target
-
-
-def _create_target(line: str, shell: _ShellRunner, options: Mapping[str, Any], timeout_s: float) -> CliTarget:
-    if not options.get("provider_batching"):
-        return CliTarget(CommandTemplate(line), shell, options, timeout_s)
-    return BatchCliTarget(CommandTemplate(line, BATCH_PLACEHOLDERS), shell, options, timeout_s)
-
-
-def _folder_variable(options: Mapping[str, Any]) -> dict[str, str]:
-    return {FOLDER_VARIABLE: options["folder"]} if "folder" in options else {}
 
 
 async def _check_health(

@@ -74,9 +74,9 @@ def _split_template(template: str, placeholders: Collection[str]) -> list[str]:
             continue
         name, first, end = place[1], place.start(), place.end()
         if name not in placeholders:
-            raise ValueError(
-                f"has the placeholder {place[0]!r}, which is not known. {_suggest(name, placeholders)}"
-            )
+            known = [f"{{{placeholder}}}" for placeholder in placeholders]
+            advice = suggestion(f"{{{name}}}", known)
+            raise ValueError(f"has the placeholder {place[0]!r}, which is not known. {advice}")
         quote = state.quote
         if quote and template[first - 1] == template[end : end + 1] == quote:
             first, end = first - 1, end + 1
@@ -89,10 +89,6 @@ def _split_template(template: str, placeholders: Collection[str]) -> list[str]:
         pieces += [template[begin:first], name]
         begin = at = end
     return [*pieces, template[begin:]]
-
-
-def _suggest(name: str, placeholders: Collection[str]) -> str:
-    return suggestion(f"{{{name}}}", [f"{{{placeholder}}}" for placeholder in placeholders])
 
 
 class _ShellState:

@@ -19,7 +19,7 @@ from proctor.codec import encode
 from proctor.env_substitution import stream_end
 from proctor.errors import AnswerTooLarge, TargetError
 from proctor.model import Message, Output, ToolCall, Usage
-from proctor.pricing import UNREADABLE_USAGE, is_valid_cost, read_usage
+from proctor.pricing import is_valid_cost, read_usage
 from proctor.protocols import CompletedProgram
 
 _MAX_ERROR = 500
@@ -51,13 +51,14 @@ def parse_output(data: bytes, latency_ms: float, *, from_file: bool = False) -> 
         return Output(text=text_answer, latency_ms=latency_ms)
     messages = [_parse_message(item, place) for place, item in enumerate(_get_messages(report) or ())]
     texts = [message.content for message in messages if message.role == "assistant" and message.content]
-    text = report.get("text")
+    text, cost = report.get("text"), report.get("cost_usd")
     output = Output(
         text=texts[-1] if texts else text if isinstance(text, str) else "",
         messages=tuple(messages),
         tool_calls=tuple(call for message in messages for call in message.tool_calls),
         usage=_parse_usage(report.get("token_usage")),
-        cost_usd=_parse_cost(report.get("cost_usd")),
+        # -1, which is never valid, for anything that is not a cost
+        cost_usd=cost if cost is None or is_valid_cost(cost) else -1.0,
         duration_ms=_parse_duration(report.get("duration_ms")),
         latency_ms=latency_ms,
     )
@@ -153,21 +154,9 @@ def _duration_from_times(call: dict[str, Any]) -> float | None:
 
 
 def _parse_usage(counts: Any) -> Usage | None:
-    if counts is None:
+    if isinstance(counts, dict) and counts.get("input") is None and counts.get("output") is None:
         return None
-    if not isinstance(counts, dict):
-        return UNREADABLE_USAGE
-    input_count, output_count, cached_count = (counts.get(name) for name in ("input", "output", "cached"))
-    return (
-        None
-        if input_count is None and output_count is None
-        else read_usage((input_count,), (output_count,), cached_count)
-    )
-
-
-def _parse_cost(value: Any) -> float | None:
-    """Returns a reported cost; -1, which is never valid, for anything that is not a cost."""
-    return value if value is None or is_valid_cost(value) else -1.0
+    return read_usage(counts, ("input",), ("output",), "cached")
 
 
 def _parse_duration(value: Any) -> float | None:

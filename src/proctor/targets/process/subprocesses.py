@@ -86,7 +86,8 @@ async def run_process(
     collector = _OutputCollector(asyncio.get_running_loop(), output_limit)
     try:
         environ = {**environ, MARK: GUARD.new_mark()}
-        transport = await _start(collector, argv, stdin, environ, cwd)
+        starting = asyncio.ensure_future(_start_program(collector, argv, stdin, environ, cwd))
+        transport = await _wait_for_start(starting, environ)
     except (OSError, ValueError) as error:
         raise TargetError(f"{name} could not be started: {error}.", kind="program") from error
     with GUARD.watch(transport.get_pid()):
@@ -112,19 +113,14 @@ async def run_process(
     return CompletedProgram(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
 
 
-async def _start(
-    collector: _OutputCollector,
-    argv: Sequence[str],
-    stdin: bytes,
-    environ: Mapping[str, str],
-    cwd: str | None,
+async def _wait_for_start(
+    starting: asyncio.Future[asyncio.SubprocessTransport], environ: Mapping[str, str]
 ) -> asyncio.SubprocessTransport:
-    """Starts the program; raises OSError or ValueError if it cannot be started.
+    """Returns the started program; raises OSError or ValueError if it cannot be started.
 
     If cancelled, it lets asyncio finish the start and then kills the program and its descendants. asyncio
     would kill only the program, and wait forever if another process keeps its pipes open.
     """
-    starting = asyncio.ensure_future(_start_program(collector, argv, stdin, environ, cwd))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -152,6 +148,9 @@ async def _start_program(
     """Starts the program without protection against cancellation."""
     from tempfile import TemporaryFile  # with seven other modules, not needed by runs without programs
 
+    options: dict[str, Any] = {"start_new_session": True}
+    if sys.platform == "win32":
+        options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     # A file, not a pipe: nothing has to feed it, and the program may open /dev/stdin by name.
     with TemporaryFile() as stdin_file:
         stdin_file.write(stdin)
@@ -164,7 +163,7 @@ async def _start_program(
             stderr=subprocess.PIPE,
             env=dict(environ),
             cwd=cwd,
-            **_process_group_options(),
+            **options,
         )
     return transport
 
@@ -222,12 +221,6 @@ def kill_group(pid: int) -> None:
         # macOS raises PermissionError if only zombies are left.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-
-
-def _process_group_options() -> dict[str, Any]:
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    return {"start_new_session": True}
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

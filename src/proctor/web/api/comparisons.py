@@ -14,7 +14,7 @@ from proctor.comparison.outcomes import SplitName
 from proctor.errors import UsageError
 from proctor.protocols import Store
 from proctor.reports.comparison.json import render
-from proctor.reports.comparison.text import ComparisonReport
+from proctor.reports.comparison.report import ComparisonReport
 from proctor.services.analysis import compare as comparing
 from proctor.web.api.models import comparisons as models
 from proctor.web.api.responses import json_response

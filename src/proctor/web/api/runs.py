@@ -14,9 +14,9 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.formatting import format_utc
 from proctor.reports.runs import listing
-from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.listing import RunFilter, find_runs, summarize_run
 from proctor.services.runs.reading.report import has_holdout
+from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.web.api.models import runs as models
 from proctor.web.api.problems import Conflict
 from proctor.web.api.requests import REQUIRES_JSON, EmptyRequest, RunId
@@ -58,7 +58,7 @@ def get_run(request: Request, run_id: RunId) -> Response:
     project = get_project(request)
     with project.open_store() as store:
         run = load_run(store, run_id)
-        summary = project.cataloguer.refresh_in(store, run, _TIMEOUT_S).summary
+        summary = project.summaries.refresh_in(store, run, _TIMEOUT_S).summary
         if "holdout" in summary["splits"]:
             get_session(request).record_access(store, run)
             summary = {**summary, "looks": len(store.holdout_accesses(run.suite.digest))}
@@ -72,7 +72,7 @@ def get_progress(request: Request, run_id: RunId) -> Response:
     with project.open_store() as store:
         run = load_run(store, run_id)
         return json_response(
-            _progress(store, run, project.cataloguer.refresh_in(store, run, _PROGRESS_TIMEOUT_S))
+            _progress(store, run, project.summaries.refresh_in(store, run, _PROGRESS_TIMEOUT_S))
         )
 
 

@@ -14,7 +14,7 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import trial_row
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
-from proctor.stores.catalogue.records import TrialFilter
+from proctor.services.runs.reading.trial_table import TrialFilter
 from proctor.web.api.models import runs as models
 from proctor.web.api.requests import Position, Repeat, RunId
 from proctor.web.api.responses import json_response
@@ -49,15 +49,15 @@ def list_trials(
     )
     with project.open_store() as store:
         run = load_run(store, run_id)
-        run_summary = project.cataloguer.refresh_in(store, run, _TIMEOUT_S)
+        run_summary = project.summaries.refresh_in(store, run, _TIMEOUT_S)
         if "holdout" in run_summary.summary["splits"]:
             session.record_access(store, run)
         revealed = run.id in session.revealed
-        page = project.catalogue.page(
-            run.id, trial_filter, query.sort, query.after, query.limit, revealed=revealed
+        page = project.trials.page(
+            store, run_summary, trial_filter, query.sort, query.after, query.limit, revealed=revealed
         )
         load_case = cache(lambda position: _load_case(store, run, position, reveal=revealed))
-        rows = [_row(load_case(line.position), line.repeat) for line in page.lines]
+        rows = [_row(load_case(position), repeat) for position, repeat in page.places]
     body = {"trials": rows, "total": page.total, "whole": run_summary.whole}
     return json_response({**body, "next": page.next, "previous": page.previous})
 

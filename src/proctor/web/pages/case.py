@@ -13,10 +13,12 @@ from starlette.responses import Response
 
 from proctor.errors import NothingSelected
 from proctor.model import Attachment, Message
+from proctor.protocols import Store
 from proctor.reports.formatting import cost, format_utc, milliseconds, to_json
 from proctor.reports.runs.one_line import summarize_verdict
 from proctor.reports.runs.serialize import TrialResult, trial_row
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
+from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.verdicts import trial_score
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
@@ -51,8 +53,9 @@ def show_case(request: Request, run_id: str, position: int, repeat: int | None =
     """Shows a case of a run, with one of its repeats."""
     detail = _load_case(request, run_id, position, history=True)
     row = detail.rows[0] if repeat is None else _select_row(detail, repeat)
-    run_summary = get_project(request).cataloguer.refresh(run_id, _TIMEOUT_S)
-    before, after = _neighbours(request, detail, row)
+    with get_project(request).open_store() as store:
+        run_summary = get_project(request).summaries.refresh_in(store, detail.run, _TIMEOUT_S)
+        before, after = _neighbours(request, store, run_summary, detail, row)
     visible_row, thinking = _without_thinking(row)
     return render_page(
         request,
@@ -190,11 +193,14 @@ def _encode_utf8(text: str) -> bytes:
 # --- neighbours --------------------------------------------------------------------------------------------
 
 
-def _neighbours(request: Request, detail: CaseDetail, row: TrialResult) -> tuple[str | None, str | None]:
+def _neighbours(
+    request: Request, store: Store, run_summary: RunSummary, detail: CaseDetail, row: TrialResult
+) -> tuple[str | None, str | None]:
     """Returns the addresses of the trials before and after this one within the current filter."""
     project, run = get_project(request), detail.run
-    before, after = project.catalogue.neighbours(
-        run.id,
+    before, after = project.trials.neighbours(
+        store,
+        run_summary,
         parse_filter(request),
         parse_sort(request),
         (row.trial.position, row.trial.repeat),

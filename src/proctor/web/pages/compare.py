@@ -15,18 +15,24 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from proctor.comparison.compare import Comparison, GroupBy, UnmeasuredOutcome, VerdictFlip
-from proctor.comparison.differences import PassRateDifference
 from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.reports.comparison import markdown, sentences
-from proctor.reports.comparison.text import ADJUSTMENT_NOTE, ComparisonReport, measure_texts, ranking_notes
+from proctor.reports.comparison import sentences
+from proctor.reports.comparison.report import (
+    ComparisonReport,
+    difference_table,
+    document_for,
+    measure_facts,
+    ranking_notes,
+)
+from proctor.reports.document import render_markdown
 from proctor.reports.runs.listing import RunListEntry
 from proctor.services.analysis import compare as comparing
 from proctor.services.analysis.compare import DifferentSuites
-from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.listing import RunFilter, find_runs, summarize_run
+from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.web.browser_sessions import get_session
 from proctor.web.comparison_tasks import ComparisonQuery, ComparisonResult, select_flips, submit_comparison
 from proctor.web.pages import compare_answers
@@ -166,7 +172,7 @@ def _choose_page(
             suite, error = selected[0].suite.name, ""  # one run is chosen, the other is missing
         suite_name = suite or _default_suite(runs)
         candidates = list(islice(find_runs(store, RunFilter(suite=suite_name)), _MAX_CANDIDATES))
-        run_summaries = project.cataloguer.summarize(store, candidates)
+        run_summaries = project.summaries.summarize(store, candidates)
         rows = [_list_entry(store, run, run_summaries.get(run.id)) for run in candidates]
     tags = sorted({tag for run in runs for tag in run.tags})
     return render_page(
@@ -214,7 +220,7 @@ def _comparison_page(
         "query": query,
         "compared": report,
         "command": _command(query),
-        "markdown": "".join(markdown.render(report)),
+        "markdown": "".join(render_markdown(document_for(report))),
         "look": list(sentences.access_notes(report.looks)),
         "choose": _choose_url(list(query.runs)),
         "words": sentences,
@@ -226,7 +232,6 @@ def _comparison_page(
             **values,
             verdict=sentences.ranking_sentence(report.ranking),
             remarks=list(ranking_notes(report.ranking)),
-            ends=_axis_values([comparison.whole for comparison in report.comparisons]),
         )
     swapped = url("/compare", run=ids[::-1], **state)
     return render_page(request, "compare.html", **values, **_pair_values(result, flips), swapped=swapped)
@@ -235,25 +240,18 @@ def _comparison_page(
 def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
     """Returns what is shown only for two runs."""
     comparison = result.report.comparisons[0]
-    differences = [section.difference for section in (*comparison.splits, *comparison.parts)]
     return {
         "found": comparison,
         "verdict": sentences.verdict_sentence(comparison),
         "smallest": sentences.smallest_difference(comparison)
         if comparison.whole.direction in ("better", "worse")
         else "",
-        "measures": list(measure_texts(comparison)),
+        "differences": difference_table(comparison) if comparison.whole.cases else None,
+        "measures": measure_facts(comparison),
         "remarks": list(sentences.remarks(comparison)),
         "kinds": _flip_tables(comparison, flips),
         "positions": result.positions,
-        "adjusted": ADJUSTMENT_NOTE,
-        "ends": _axis_values([comparison.whole, *differences]),
     }
-
-
-def _axis_values(differences: Sequence[PassRateDifference]) -> list[float | None]:
-    """Returns every number that the common axis of all differences must include."""
-    return [value for difference in differences for value in (difference.value, *(difference.ci95 or ()))]
 
 
 def _record_accesses(request: Request, result: ComparisonResult) -> ComparisonReport:

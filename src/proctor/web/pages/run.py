@@ -17,9 +17,9 @@ from proctor.protocols import Store
 from proctor.reports import REPORTS
 from proctor.reports.formatting import interval, percent
 from proctor.reports.runs.command_line import rerun_command
-from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.report import build_report, record_report_access
-from proctor.stores.catalogue.records import VERDICTS
+from proctor.services.runs.reading.run_summaries import RunSummary
+from proctor.services.runs.reading.trial_table import VERDICTS, read_table_rows
 from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import get_project
 from proctor.web.runs.charts import CHARTS, list_drawings, render_svg
@@ -59,10 +59,13 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
     project, session = get_project(request), get_session(request)
     with project.open_store() as store:
         run_summary = _load_summary(request, store, load_run(store, run_id), session)
-    stored_run, revealed = run_summary.run, run_id in session.revealed
+        stored_run, revealed = run_summary.run, run_id in session.revealed
+        sort = parse_sort(request)
+        trials = project.trials.page(
+            store, run_summary, parse_filter(request), sort, after, _PAGE_SIZE, revealed=revealed
+        )
+        trial_rows = list(read_table_rows(store, stored_run, trials.places, revealed=revealed))
     query, address = filter_query(request), f"/runs/{run_id}"
-    sort = parse_sort(request)
-    trials = project.catalogue.page(run_id, parse_filter(request), sort, after, _PAGE_SIZE, revealed=revealed)
     return render_page(
         request,
         "run.html",
@@ -71,11 +74,12 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
         row=run_summary.summary,
         answer=headline(run_summary, revealed=revealed),
         parts_of=_group_rows(run_summary.summary),
-        drawings=list_drawings(project, run_summary) if run_summary.whole and run_summary.done else [],
+        drawings=list_drawings(run_summary) if run_summary.whole and run_summary.done else [],
         facts=list_facts(run_summary),
         revealed=revealed,
         command=rerun_command(stored_run),
         trials=trials,
+        trial_rows=trial_rows,
         verdicts=[verdict.value for verdict in VERDICTS],
         asked=parse_filter(request),
         sort=sort,
@@ -90,12 +94,12 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
 
 def _load_summary(request: Request, store: Store, run: Run, session: BrowserSession) -> RunSummary:
     """Returns the numbers of a run, and records the holdout access if it has a holdout."""
-    cataloguer = get_project(request).cataloguer
-    run_summary = cataloguer.refresh_in(store, run)
+    summaries = get_project(request).summaries
+    run_summary = summaries.refresh_in(store, run)
     if not _shows_holdout_rate(run_summary):
         return run_summary
     session.record_access(store, run)
-    return cataloguer.refresh_in(store, run, 0.05)
+    return summaries.refresh_in(store, run, 0.05)
 
 
 def _shows_holdout_rate(run_summary: RunSummary) -> bool:
@@ -156,8 +160,8 @@ def send_chart(request: Request, run_id: str, name: str, dark: bool = False) -> 
         raise PageNotFound("There is no such chart.")
     project = get_project(request)
     with project.open_store() as store:
-        run_summary = project.cataloguer.refresh_in(store, load_run(store, run_id))
-    svg = render_svg(project, run_summary, name, dark=dark)
+        run_summary = project.summaries.refresh_in(store, load_run(store, run_id))
+    svg = render_svg(run_summary, name, dark=dark)
     if svg is None:
         raise PageNotFound("There is nothing to draw: no answer of this run has such a number.")
     return Response(svg, media_type="image/svg+xml", headers={"cache-control": "private, max-age=60"})

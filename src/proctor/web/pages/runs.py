@@ -1,4 +1,4 @@
-"""The list of runs: filtered, sorted and paged, from the catalogue."""
+"""The list of runs: filtered, sorted and paged."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import costs
 from proctor.reports.runs.serialize import counts_row
-from proctor.services.runs.reading.catalogue_sync import RunSummary
 from proctor.services.runs.reading.listing import summarize_run
+from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import render_page, url
 from proctor.web.trial_filters import FilterChip, toggle_sort
@@ -86,14 +86,11 @@ def list_runs(request: Request) -> Response:
         )
     with project.open_store() as store:
         all_runs = list(store.runs())
-        project.cataloguer.prune([run.id for run in all_runs])
         alive = {run.id for run in all_runs if run.status == "running" and store.is_run_locked(run.id)}
         matching = [run for run in all_runs if _matches(run, query, alive)]
         summaries = _sort_runs(project, store, matching, query.sort)
         page_runs, following, before = _slice_page(matching, query.after)
-        summaries |= project.cataloguer.summarize(
-            store, [run for run in page_runs if run.id not in summaries]
-        )
+        summaries |= project.summaries.summarize(store, [run for run in page_runs if run.id not in summaries])
         entries = [_make_entry(store, run, summaries.get(run.id), alive) for run in page_runs]
     return render_page(
         request,
@@ -179,7 +176,7 @@ def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -
     elif key is not None:
         matching.sort(key=key, reverse=descending)
     else:
-        summaries = project.cataloguer.summarize(store, matching)
+        summaries = project.summaries.summarize(store, matching)
         matching.sort(key=lambda run: _by_rate(summaries.get(run.id)), reverse=descending)
     return summaries
 
@@ -237,7 +234,7 @@ def _command(query: RunListQuery) -> str:
 
 def _make_entry(store: Store, run: Run, run_summary: RunSummary | None, alive: set[str]) -> RunEntry:
     is_sealed = run.settings.selection.split == "holdout"
-    if run_summary is None:  # not in the catalogue yet
+    if run_summary is None:  # not counted yet
         listed_run = summarize_run(store, run)
         counts, done_count, cost = listed_run.counts, listed_run.verdict_count, ""
     else:

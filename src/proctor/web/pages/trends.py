@@ -18,7 +18,7 @@ from proctor.errors import NothingSelected, ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.drift.chart import draw_chart
-from proctor.reports.drift.text import COLUMNS, DriftReport, describe_drift, table_rows
+from proctor.reports.drift.report import DriftReport, describe_drift, run_table
 from proctor.services.analysis.drift import (
     DriftQuery,
     DriftRequest,
@@ -188,14 +188,14 @@ def _trend_page(request: Request, trend: Trend, selection: RunSelection, query: 
             get_session(request).record_access(store, holdout_run)
             report = replace(report, looks=len(store.holdout_accesses(holdout_run.suite.digest)))
     answer, *other_sentences = describe_drift(report)
+    table = run_table(report.drift)
     return render_page(
         request,
         "trends.html",
         run=report.last_run,
         answer=answer,
         sentences=other_sentences,
-        columns=COLUMNS,
-        rows=list(table_rows(report.drift))[::-1],
+        table=replace(table, rows=table.rows[::-1], caption="Each run, the newest first"),
         size=trend.size,
         query=query,
         runs=selection.runs,

@@ -9,10 +9,7 @@ from msgspec import Struct
 
 from proctor.reports.runs import histogram
 from proctor.reports.runs.histogram import HEIGHT, WIDTH, Bin, format_ms, format_usd
-from proctor.services.runs.reading.catalogue_sync import RunSummary
-from proctor.stores.catalogue.database import Catalogue
-from proctor.stores.catalogue.records import Sort
-from proctor.web.project import Project
+from proctor.services.runs.reading.run_summaries import RunSummary
 
 _CACHE_SIZE = 128
 
@@ -20,15 +17,14 @@ _CACHE_SIZE = 128
 class ChartKind(Struct, frozen=True):
     """What one kind of chart shows."""
 
-    column: Sort
     title: str
     unit: str
     write: Callable[[float], str]
 
 
 CHARTS = {
-    "latency": ChartKind("latency", "How long answers took", "latency", format_ms),
-    "cost": ChartKind("cost", "What answers cost", "cost of an answer", format_usd),
+    "latency": ChartKind("How long answers took", "latency", format_ms),
+    "cost": ChartKind("What answers cost", "cost of an answer", format_usd),
 }
 """Charts by their name in an address."""
 
@@ -44,31 +40,25 @@ class Drawing(Struct, frozen=True, kw_only=True):
     height: int = HEIGHT
 
 
-def list_drawings(project: Project, run_summary: RunSummary) -> list[Drawing]:
+def list_drawings(run_summary: RunSummary) -> list[Drawing]:
     """Returns the charts for which a run has numbers."""
     drawings = []
     for name, kind in CHARTS.items():
-        classes = _load_bins(project.catalogue, run_summary.run.id, run_summary.done, kind.column)
+        classes = run_summary.totals.bins(name)
         if sum(bucket.count for bucket in classes) > 1:
             rows = tuple([(bucket.label(kind.write), bucket.count) for bucket in classes])
             drawings.append(Drawing(name=name, title=kind.title, rows=rows))
     return drawings
 
 
-def render_svg(project: Project, run_summary: RunSummary, name: str, *, dark: bool) -> str | None:
+def render_svg(run_summary: RunSummary, name: str, *, dark: bool) -> str | None:
     """Returns a chart as SVG; None if there is nothing to draw.
 
     Raises:
         UsageError: the package that draws is not installed.
     """
-    classes = _load_bins(project.catalogue, run_summary.run.id, run_summary.done, CHARTS[name].column)
+    classes = tuple(run_summary.totals.bins(name))
     return _render_chart(name, classes, dark=dark) if classes else None
-
-
-@lru_cache(_CACHE_SIZE)
-def _load_bins(catalogue: Catalogue, run_id: str, _done_count: int, column: Sort) -> tuple[Bin, ...]:
-    """Returns the histogram classes of a run's numbers; cached per number of finished trials."""
-    return tuple(histogram.make_bins(catalogue.column_values(run_id, column)))
 
 
 @lru_cache(_CACHE_SIZE)

@@ -8,7 +8,7 @@ from typing import Any
 from proctor.model import Run
 from proctor.reports.formatting import costs, milliseconds, seconds
 from proctor.reports.runs.settings import describe_settings
-from proctor.services.runs.reading.catalogue_sync import RunSummary
+from proctor.services.runs.reading.run_summaries import RunSummary
 
 
 def list_facts(run_summary: RunSummary) -> list[tuple[str, str]]:

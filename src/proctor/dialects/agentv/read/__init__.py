@@ -1,6 +1,6 @@
 """AgentV files to suites.
 
 In: YAML or JSON Lines as parsed nodes with line numbers. Out: a `Suite`.
-`document.py` reads a file, `suite.py` its header, `tests.py` one test, `assertions.py` and `graders.py` what
-grades it; `v5.py` first translates files of AgentV 5 to AgentV 4.
+`suite.py` reads a file, `tests.py` one test, `assertions.py` what grades it; `v5.py` first translates files
+of AgentV 5 to AgentV 4.
 """

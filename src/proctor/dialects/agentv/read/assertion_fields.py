@@ -6,7 +6,7 @@ that are sent, judged or run keep it as written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -14,11 +14,8 @@ from proctor.dialects.agentv.shared import finish, parse_scalar
 from proctor.env_substitution import substitute
 from proctor.errors import UsageError
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, ProblemLog
+from proctor.validation import FieldReader, FieldSpec, NumberLimit, ProblemLog
 from proctor.yaml12 import to_plain
-
-NumberLimit = tuple[str, Callable[[float], bool]]
-"""The allowed range, as the end of an error message, and the predicate that checks it."""
 
 NOT_NEGATIVE: Final[NumberLimit] = ("at least 0", lambda value: value >= 0)
 POSITIVE: Final[NumberLimit] = ("more than 0", lambda value: value > 0)
@@ -55,7 +52,7 @@ class AssertionFields(FieldReader):
     the verdict.
     """
 
-    __slots__ = ("_line", "allowed_names", "negated", "source")
+    __slots__ = ("allowed_names", "negated", "source")
 
     def __init__(
         self,
@@ -66,7 +63,6 @@ class AssertionFields(FieldReader):
         allowed: Collection[str],
     ) -> None:
         super().__init__(row, notes, prefix)
-        self._line: int | None = getattr(row, "line", None)
         self.allowed_names = allowed
         self.negated = False
         self.source = source
@@ -89,18 +85,16 @@ class AssertionFields(FieldReader):
             self.error("unset-variable", name, f"is {text!r}. {error}")
             return None
 
-    def line_for(self, name: str) -> int | None:
-        """Returns the line of a field, or the line of the object if the field is missing."""
-        return super().line_for(name) or self._line
-
     def close(self) -> None:
         """Notes every field that was not read as unknown."""
         if self._remaining:
             finish(self, tuple(self.allowed_names))
 
-    def peek(self, name: str) -> Any:
-        """Returns a value without removing it; None if the field is absent."""
-        return self._remaining.get(name)
+    def all_values(self, table: Iterable[FieldSpec]) -> dict[str, Any]:
+        """Returns the values of a table, as `values` does; every other field is unknown."""
+        values = self.values(table)
+        self.close()
+        return values
 
     def rename(self, old: str, new: str) -> None:
         """Renames a field, unless the new name is there too."""
@@ -108,27 +102,14 @@ class AssertionFields(FieldReader):
 
     # --- values --------------------------------------------------------------------------------------------
 
-    def limited_number(self, name: str, limit: NumberLimit) -> float | None:
-        """Returns a number within the limit, or None if the field is absent."""
-        value = self.number(name)
-        if value is None or limit[1](value):
-            return value
-        self.error("bad-number", name, f"is {value}; it must be {limit[0]}.")
-        return None
-
-    def non_blank_text(self, name: str) -> str | None:
-        """Returns a text that is not blank, or None if the field is absent."""
-        return self.required_text(name) or None if name in self else None
-
     def child(self, name: str, allowed: Collection[str]) -> AssertionFields | None:
         """Returns the fields of a nested object, or None if the field is absent."""
-        if name not in self:
-            return None
-        value = self.pop(name)
-        if isinstance(value, dict):
-            return AssertionFields(value, self.problem_log, self.path_to(name) + ".", self.source, allowed)
-        self.report_wrong_type(name, value, "an object")
-        return None
+        value: Any = self.instance(name, dict)
+        return None if value is None else self.within(name, value, allowed)
+
+    def within(self, place: str, row: dict[str, Any], allowed: Collection[str]) -> AssertionFields:
+        """Returns the fields of an object that stands at a place inside this one."""
+        return AssertionFields(row, self.problem_log, f"{self.path_to(place)}.", self.source, allowed)
 
     def rows(self, name: str, expected: str) -> list[tuple[str, Any]]:
         """Returns the items of a required, non-empty list, each with its name for messages."""
@@ -145,16 +126,19 @@ class AssertionFields(FieldReader):
         return []
 
     def children(self, name: str, expected: str, allowed: Collection[str]) -> list[AssertionFields]:
-        """Returns the objects of a required, non-empty list."""
+        """Returns the fields of the objects in a required, non-empty list."""
         members: list[AssertionFields] = []
         for place, item in self.rows(name, expected):
             if isinstance(item, dict):
-                members.append(
-                    AssertionFields(item, self.problem_log, self.path_to(place) + ".", self.source, allowed)
-                )
+                members.append(self.within(place, item, allowed))
             else:
                 self.report_wrong_type(place, item, "an object")
         return members
+
+    def objects(self, name: str, expected: str, table: Sequence[FieldSpec]) -> list[dict[str, Any]]:
+        """Returns the values of each object in a required, non-empty list, by the table of its fields."""
+        names = [field.name for field in table]
+        return [inner.all_values(table) for inner in self.children(name, expected, names)]
 
     # --- problems ------------------------------------------------------------------------------------------
 
@@ -171,9 +155,9 @@ class AssertionFields(FieldReader):
             self.error("unknown-field", wrong, f"is not known; the field is called `{right}`.")
             self.rename(wrong, right)
 
-    def config(self) -> dict[str, Any]:
+    def config(self, field: str) -> dict[str, Any] | None:
         """Returns the remaining fields and those of `config`, which only the grader understands."""
-        inner = self.child("config", ())
+        inner = self.child(field, ())
         others: dict[str, Any] = {}
         for name in self.remaining_names():
             near = get_close_matches(
@@ -184,4 +168,4 @@ class AssertionFields(FieldReader):
             others[name] = to_plain(self.pop(name))
         if inner is not None:
             others |= {name: to_plain(inner.pop(name)) for name in inner.remaining_names()}
-        return others
+        return others or None

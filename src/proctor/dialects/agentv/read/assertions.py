@@ -1,4 +1,4 @@
-"""AgentV's `assertions` to assertions: a table with one line for each type, and what all types share.
+"""AgentV's `assertions` to assertions: what all types share, how each is read, and the table of all types.
 
 Types are written with hyphens or underscores. Texts in the list become one rubric. Problems are noted with
 the path of their field; nothing is dropped silently. Graders are known here by name only.
@@ -6,32 +6,66 @@ the path of their field; nothing is dropped silently. Graders are known here by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from proctor.dialects.agentv.read import graders as graders
-from proctor.dialects.agentv.read import v5_assertions as v5
-from proctor.dialects.agentv.read.assertion_fields import GATE, NOT_NEGATIVE, AssertionFields, as_text
-from proctor.dialects.agentv.read.composite import MEMBER_LIST_NAMES, parse_composite
-from proctor.dialects.agentv.read.graders import OLD_TYPES, GraderSpec
+from proctor.dialects.agentv.read.assertion_fields import (
+    GATE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    AssertionFields,
+    as_text,
+)
 from proctor.dialects.agentv.read.includes import expand_includes
-from proctor.dialects.agentv.read.rubrics import DEFAULT_PASS_AT, make_rubrics_assertion, make_text_item
-from proctor.dialects.agentv.read.rubrics import parse_test_rubrics as parse_test_rubrics
+from proctor.dialects.agentv.read.rubrics import (
+    DEFAULT_PASS_AT,
+    make_rubrics_assertion,
+    make_text_item,
+    parse_rubric_items,
+)
 from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
 from proctor.errors import UsageError, suggestion
 from proctor.model import Assertion
 from proctor.protocols import SuiteSource
-from proctor.validation import ProblemLog, quote_value
+from proctor.validation import FieldReader, FieldSpec, NumberLimit, ProblemLog, quote_value
+from proctor.yaml12 import to_plain
 
 DEFAULT_ASSERTION: Final = Assertion(grader="llm_grader", pass_at=DEFAULT_PASS_AT, label="llm-grader")
 """Grades a test that has no assertion."""
 DEFAULT_GATE: Final = 0.8
 """The gate that `required: true` stands for."""
+MEMBER_LIST_NAMES: Final = ("assertions", "assert", "evaluators")
+"""The names that the list of a composite's members may have."""
 
 _COMMON_FIELDS: Final = ("type", "name", "weight", "required", "min_score", "negate")
 _CRITERIA_GRADERS: Final = frozenset(("llm_grader", "rubrics", "program"))
-_MAX_PATTERN_NAME_LENGTH: Final = 30
+_NEGATION_PREFIX: Final = "not-"
+"""The prefix of a negated assertion's type."""
+_OLD_TYPES: Final = {"code-judge": "code-grader", "llm-judge": "llm-grader"}
+"""Types that were renamed, with their new names."""
+_PROGRAM_ADVICE: Final = "Put the check into a program and name it as `script`."
+REFUSED_TYPES: Final = {
+    **dict.fromkeys(("javascript", "python", "webhook"), _PROGRAM_ADVICE),
+    "similar": "Write what the answer must say as a text, which a judge decides.",
+    "trajectory:step-count": "Write `execution-metrics` with `max_tool_calls`.",
+    "trajectory:goal-success": "Write the goal as a text, which a judge decides.",
+}
+"""Types of AgentV 5 that are not supported, each with what to write instead."""
+_REFUSED_FIELDS: Final = {
+    "transform": "Let the target answer in that form, or check the answer with a `script`.",
+    "provider": "Write `target` with the name of a judge.",
+}
+"""Fields of AgentV 5 that would change what an assertion means, each with what to write instead."""
+
+GraderSpec = tuple[str, dict[str, Any], str]
+"""A grader's name, its parameters, and a suffix for the assertion's default name."""
+
+
+# --- lists -------------------------------------------------------------------------------------------------
 
 
 def parse_assertions(items: Any, field: str, notes: ProblemLog, source: SuiteSource) -> tuple[Assertion, ...]:
@@ -82,12 +116,20 @@ _NAME_ALIASES: Final = (("metric", "name"), ("id", "name"))
 """Other names of `name`, for types that pass no field on to a grader."""
 
 
-class _AssertionType(NamedTuple):
-    """How an assertion type is parsed into a grader and its parameters."""
+class AssertionType(NamedTuple):
+    """How the assertions of one type are read, and what they are written from."""
 
-    parse: Callable[[AssertionFields], GraderSpec]
-    own_fields: tuple[str, ...] = ()
-    """The fields of this type, besides those that all types share."""
+    grader: str
+    fields: tuple[FieldSpec, ...] = ()
+    """Its own fields, which give the grader's parameters."""
+    constants: Mapping[str, Any] = {}
+    """Parameters that the type alone sets."""
+    label_param: str | None = None
+    """The parameter by which an assertion without a name is called, besides its type."""
+    parse: Callable[[AssertionFields], GraderSpec] | None = None
+    """Reads the fields of the type if the table cannot say how."""
+    names: tuple[str, ...] = ()
+    """Its own fields if `parse` reads more than those of the table."""
     unused_fields: tuple[str, ...] = ()
     """Known fields that have no effect."""
     misspellings: tuple[tuple[str, str], ...] = ()
@@ -100,12 +142,21 @@ class _AssertionType(NamedTuple):
     @property
     def field_names(self) -> tuple[str, ...]:
         """All fields that the type may have."""
-        return (*_COMMON_FIELDS, *self.own_fields, *self.unused_fields)
+        names = self.names or [field.name for field in self.fields]
+        return (*_COMMON_FIELDS, *names, *self.unused_fields)
+
+    def read(self, fields: AssertionFields) -> GraderSpec:
+        """Returns the grader, its parameters and a suffix for the default name."""
+        if self.parse is not None:
+            return self.parse(fields)
+        params = {**fields.values(self.fields), **self.constants}
+        value = params.get(self.label_param or "", "")
+        return self.grader, params, str(len(value)) if isinstance(value, list) else value
 
 
 def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source: SuiteSource) -> Assertion:
     type_name = row.get("type")
-    plain = type_name.removeprefix(v5.NEGATION_PREFIX) if isinstance(type_name, str) else ""
+    plain = type_name.removeprefix(_NEGATION_PREFIX) if isinstance(type_name, str) else ""
     entry = _TYPES_BY_SPELLING.get(plain) or _find_own_grader(row, prefix, notes, source)
     if entry is None:
         return Assertion(grader="")
@@ -116,7 +167,9 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
         if other in fields:
             fields.rename(other, replacement)
     if kind.aliases:
-        v5.refuse_fields(fields)
+        for refused, instead in _REFUSED_FIELDS.items():
+            if refused in fields and refused not in names:
+                _refuse(fields, refused, instead)
     name = fields.non_blank_text("name")
     weight = fields.limited_number("weight", NOT_NEGATIVE)
     required, least = _parse_gate(fields)
@@ -125,7 +178,7 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
         fields.correct_name(wrong, right)
     if kind.unused_fields:
         fields.ignore_fields(kind.unused_fields)
-    grader, params, suffix = kind.parse(fields)
+    grader, params, suffix = kind.read(fields)
     fields.close()
     if least is None:
         # A composite with a threshold decides itself when it passes.
@@ -134,7 +187,7 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
     return Assertion(
         grader=grader,
         params=params,
-        weight=1.0 if weight is None else float(weight),
+        weight=1.0 if weight is None else weight,
         required=required,
         negated=fields.negated,
         pass_at=least,
@@ -145,7 +198,6 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
 def _parse_gate(fields: AssertionFields) -> tuple[float | None, float | None]:
     """Returns the gate and the lowest passing score, each None if it is not set."""
     least = fields.limited_number("min_score", GATE)
-    least = None if least is None else float(least)
     if "required" not in fields:
         return None, least
     if isinstance(fields.peek("required"), bool):
@@ -157,14 +209,18 @@ def _parse_gate(fields: AssertionFields) -> tuple[float | None, float | None]:
             "required", fields.pop("required"), "true, false, or a number above 0 and at most 1"
         )
         gate = None
-    if gate is None:
-        return None, least
-    return (float(gate) if least is None else least), least
+    return (None if gate is None else gate if least is None else least), least
+
+
+def _refuse(fields: AssertionFields, name: str, instead: str) -> None:
+    """Removes a field that only AgentV 5 supports, or supports with this value, and notes an error."""
+    fields.pop(name)
+    fields.error("not-supported", name, f"is of AgentV 5 and is not read here. {instead}")
 
 
 def _find_own_grader(
     row: dict[str, Any], prefix: str, notes: ProblemLog, source: SuiteSource
-) -> tuple[_AssertionType, tuple[str, ...]] | None:
+) -> tuple[AssertionType, tuple[str, ...]] | None:
     """Returns the type of a custom grader, or None and an error if there is no such grader."""
     fields = AssertionFields(row, notes, prefix, source, ())
     type_name = fields.required_text("type")
@@ -178,95 +234,79 @@ def _find_own_grader(
             fields.error("unknown-type", "type", f"is {quote_value(type_name)}. {error}")
             return None
         if command is not None:
-            parse, own_fields = _own_program_parser(command), ("timeout_seconds", "config")
-            kind = _AssertionType(parse, own_fields, pass_at=DEFAULT_PASS_AT, aliases=())
+            kind = AssertionType(
+                "program",
+                (_TIMEOUT, _CONFIG),
+                parse=partial(_parse_own_program, command),
+                pass_at=DEFAULT_PASS_AT,
+                aliases=(),
+            )
             return kind, kind.field_names
-    if kebab.removeprefix(v5.NEGATION_PREFIX) in v5.REFUSED_TYPES:
-        instead = v5.REFUSED_TYPES[kebab.removeprefix(v5.NEGATION_PREFIX)]
+    refused = kebab.removeprefix(_NEGATION_PREFIX)
+    if refused in REFUSED_TYPES:
+        message = f"is {type_name!r}, a type of AgentV 5 that is not read. {REFUSED_TYPES[refused]}"
+        fields.error("not-supported", "type", message)
+    elif kebab in _OLD_TYPES:
+        fields.error("old-type", "type", f"is {type_name!r}, an old word; write {_OLD_TYPES[kebab]!r}.")
+    else:
         fields.error(
-            "not-supported", "type", f"is {type_name!r}, a type of AgentV 5 that is not read. {instead}"
+            "unknown-type",
+            "type",
+            f"is {quote_value(type_name)}, which is not known. {suggestion(type_name[:60], TYPES)} "
+            "A grader of your own goes into a file such as "
+            f"`.proctor/assertions/{repr(type_name[:60])[1:-1]}.py`.",
         )
-        return None
-    if kebab in OLD_TYPES:
-        fields.error("old-type", "type", f"is {type_name!r}, an old word; write {OLD_TYPES[kebab]!r}.")
-        return None
-    fields.error(
-        "unknown-type",
-        "type",
-        f"is {quote_value(type_name)}, which is not known. {suggestion(type_name[:60], TYPES)} "
-        "A grader of your own goes into a file such as "
-        f"`.proctor/assertions/{repr(type_name[:60])[1:-1]}.py`.",
-    )
     return None
-
-
-def _own_program_parser(command: Sequence[str]) -> Callable[[AssertionFields], GraderSpec]:
-    def read(fields: AssertionFields) -> GraderSpec:
-        params: dict[str, Any] = {"command": list(command)}
-        graders.parse_timeout(fields, params)
-        config = fields.config()
-        return "program", params | {"config": config} if config else params, ""
-
-    return read
 
 
 # --- types that look at the text ---------------------------------------------------------------------------
 
+_MAX_PATTERN_NAME_LENGTH: Final = 30
 
-def _parse_value(fields: AssertionFields) -> str:
-    """Returns the text in `value`; an empty or missing text is an error."""
-    if "value" not in fields:
-        fields.report_missing("value", "the text to look for")
+
+def _read_text(fields: AssertionFields, name: str) -> str:
+    """Returns the text to look for; an empty or missing text is an error."""
+    if name not in fields:
+        fields.report_missing(name, "the text to look for")
         return ""
-    value = fields.pop("value")
+    value = fields.pop(name)
     text = as_text(value)
     if text:
         return text
     if text is not None:
-        fields.error("empty-value", "value", "is empty; write the text to look for.")
+        fields.error("empty-value", name, "is empty; write the text to look for.")
     elif isinstance(value, list):
         fields.report_wrong_type(
-            "value", value, "one text; for several use a type that ends in `-any` or `-all`"
+            name, value, "one text; for several use a type that ends in `-any` or `-all`"
         )
     else:
-        fields.report_wrong_type("value", value, "text")
+        fields.report_wrong_type(name, value, "text")
     return ""
 
 
-def _single_text_parser(
-    grader: str, *, trimmed: bool = False, **more: Any
-) -> Callable[[AssertionFields], GraderSpec]:
-    def read(fields: AssertionFields) -> GraderSpec:
-        value = _parse_value(fields)
-        if trimmed and value and not value.strip():
-            fields.error("empty-value", "value", "is blank; write the text to look for.")
-        return grader, {"value": value, **more}, value
-
-    return read
+def _read_visible_text(fields: AssertionFields, name: str) -> str:
+    """Returns the text to look for, for graders that strip it."""
+    value = _read_text(fields, name)
+    if value and not value.strip():
+        fields.error("empty-value", name, "is blank; write the text to look for.")
+    return value
 
 
-def _text_list_parser(grader: str, **more: Any) -> Callable[[AssertionFields], GraderSpec]:
-    def read(fields: AssertionFields) -> GraderSpec:
-        values: list[str] = []
-        for place, item in fields.rows("value", "a list of texts"):
-            text = as_text(item)
-            if text is None:
-                fields.report_wrong_type(place, item, "text")
-            elif not text:
-                fields.error("empty-value", place, "is empty; write the text to look for.")
-            values.append(text or "")
-        return grader, {"values": values, **more}, str(len(values))
-
-    return read
-
-
-def _text_type(read: Callable[[AssertionFields], GraderSpec]) -> _AssertionType:
-    return _AssertionType(read, ("value",), unused_fields=("flags",))
+def _read_text_list(fields: AssertionFields, name: str) -> list[str]:
+    values: list[str] = []
+    for place, item in fields.rows(name, "a list of texts"):
+        text = as_text(item)
+        if text is None:
+            fields.report_wrong_type(place, item, "text")
+        elif not text:
+            fields.error("empty-value", place, "is empty; write the text to look for.")
+        values.append(text or "")
+    return values
 
 
 def _parse_regex(fields: AssertionFields) -> GraderSpec:
     flags = fields.text("flags") or ""
-    value = _parse_value(fields)
+    value = _read_text(fields, "value")
     pattern, wrong = value, None
     try:
         pattern, flags = to_python(value, flags)
@@ -284,109 +324,694 @@ def _parse_regex(fields: AssertionFields) -> GraderSpec:
     return "regex", params, value[:_MAX_PATTERN_NAME_LENGTH]
 
 
-def _number_parser(grader: str) -> Callable[[AssertionFields], GraderSpec]:
-    def read(fields: AssertionFields) -> GraderSpec:
-        value = _parse_value(fields)
-        tolerance = fields.limited_number("rel_tolerance", NOT_NEGATIVE)
-        more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
-        return grader, {"value": value, **more}, value
+# --- judges ------------------------------------------------------------------------------------------------
 
-    return read
+PROMPT_VARIABLES: Final = frozenset(
+    {
+        *("input", "output", "expected_output", "criteria", "file_changes", "tool_calls", "config"),
+        *("metadata", "metadata_json", "rubrics", "rubrics_json", "EVALUATOR_RESULTS_JSON"),
+        *("input_text", "output_text", "expected_output_text"),
+    }
+)
+"""The variables that a prompt may use; the last one is for judges of composites."""
+_TEMPERATURE: Final[NumberLimit] = ("from 0 to 2", lambda value: 0 <= value <= 2)
+_PROMPT_PATH: Final = re.compile(
+    r"\S+\.(md|markdown|txt|text|prompt|tmpl|tpl|j2|jinja2?|hbs|mustache|liquid|html?|xml|json|ya?ml)"
+    r"|\.{1,2}/\S+",
+    re.IGNORECASE,
+)
+_REFERENCE: Final = re.compile(r"\$\{\{[^}]*\}\}")
+_PLACEHOLDER: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
+_MAX_PATH_LENGTH: Final = 300
 
 
-_JUDGE_FIELDS: Final = ("target", "temperature")
-_UNUSED_JUDGE_FIELDS: Final = ("model", "max_steps", "preprocessors")
-_PROGRAM_FIELDS: Final = ("command", "cwd", "timeout_seconds", "config")
-_RUBRICS_TYPE: Final = _AssertionType(
-    graders.parse_rubrics,
-    ("criteria", "rubrics", *_JUDGE_FIELDS),
-    _UNUSED_JUDGE_FIELDS,
-    pass_at=DEFAULT_PASS_AT,
+def _read_prompt(fields: AssertionFields, name: str) -> str | None:
+    """Returns the prompt: the text of the file that it names, or the field itself; None without one.
+
+    `file://` marks a file. Any other single line is looked up as well, as most suites refer to their prompts
+    that way. What looks like a path and does not exist is an error, never a prompt.
+    """
+    if isinstance(fields.peek(name), dict):
+        fields.pop(name)
+        message = "is made by a program, which is not supported; write its text or a path."
+        fields.error("not-supported", name, message)
+        return None
+    value = fields.non_blank_text(name)
+    if value is None or "\n" in value.strip() or len(value) > _MAX_PATH_LENGTH:
+        return None if value is None else _check_placeholders(fields, name, value)
+    reference = value.strip().removeprefix("file://")
+    is_file = reference != value.strip() or _PROMPT_PATH.fullmatch(_REFERENCE.sub("x", reference)) is not None
+    path: str | None = reference
+    if "${{" in reference:
+        if not is_file:
+            return _check_placeholders(fields, name, value)
+        path = fields.fill(name, reference)
+    file = fields.source.find_file(path) if path else None
+    if file is not None:
+        return _check_placeholders(fields, name, _decode_prompt(fields, name, reference, file.data))
+    if path is not None and is_file:
+        fields.error(
+            "missing-prompt-file",
+            name,
+            f"names the file {reference!r}, which is neither in the suite's folder nor in one above it. "
+            "Correct the path, or write the prompt itself.",
+        )
+    return _check_placeholders(fields, name, value)
+
+
+def _check_placeholders(fields: AssertionFields, name: str, text: str) -> str:
+    """Returns the text, and warns about each `{{ variable }}` in it that has no value."""
+    unknown = [
+        variable
+        for variable in sorted(set(_PLACEHOLDER.findall(text)))
+        if not _is_known_variable(variable, fields)
+    ]
+    if unknown:
+        why = suggestion(unknown[0][:60], sorted(PROMPT_VARIABLES))
+        if "." in unknown[0]:
+            why = "A dot is for fields of `metadata` and of the grader's own `config` alone."
+        fields.warn("unknown-variable", name, f"has {{{{ {unknown[0]} }}}}, which stays as it is. {why}")
+    return text
+
+
+def _is_known_variable(name: str, fields: AssertionFields) -> bool:
+    """Whether a name has a value. Any field of metadata may, as each test has its own."""
+    first, _, path = name.partition(".")
+    field, config = path.partition(".")[0], fields.peek("config")
+    in_config = fields.peek(field) is not None or (isinstance(config, dict) and field in config)
+    return (
+        name in PROMPT_VARIABLES or (first == "metadata" and path != "") or (first == "config" and in_config)
+    )
+
+
+def _decode_prompt(fields: AssertionFields, name: str, path: str, data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        message = f"names {path!r}, whose byte {error.start + 1} is not UTF-8; save it so."
+        fields.error("bad-encoding", name, message)
+        return ""
+    if not text.strip():
+        message = f"names the file {path!r}, which is empty; write the prompt in it."
+        fields.error("empty-value", name, message)
+    return text
+
+
+_CONFIG: Final = FieldSpec("config", AssertionFields.config, required=True)
+"""Takes all fields that are left, so it is the last one of a table."""
+_JUDGE: Final = FieldSpec("target", FieldReader.non_blank_text, to="judge")
+_JUDGE_FIELDS: Final = (_JUDGE, FieldSpec("temperature", FieldReader.limited_number, _TEMPERATURE))
+_LLM_GRADER_FIELDS: Final = (FieldSpec("prompt", _read_prompt), *_JUDGE_FIELDS, _CONFIG)
+
+
+def _parse_llm_grader(fields: AssertionFields) -> GraderSpec:
+    """Parses `llm-grader`: a judge with a prompt; with `rubrics` it is a checklist."""
+    if "rubrics" in fields:
+        fields.ignore_fields(("prompt", "config"), "has no effect beside `rubrics`; remove one of them.")
+        return _parse_rubrics(fields)
+    return "llm_grader", fields.values(_LLM_GRADER_FIELDS), ""
+
+
+def _parse_rubrics(fields: AssertionFields) -> GraderSpec:
+    """Parses `rubrics`: a checklist in `criteria`, or in `rubrics` in older files."""
+    name = "criteria" if "criteria" in fields or "rubrics" not in fields else "rubrics"
+    if name == "criteria" and "rubrics" in fields:
+        fields.pop("rubrics")
+        fields.error("conflicting-fields", "rubrics", "and `criteria` mean the same; keep one of them.")
+    return "rubrics", {"items": parse_rubric_items(fields, name), **fields.values(_JUDGE_FIELDS)}, ""
+
+
+def _parse_llm_rubric(fields: AssertionFields) -> GraderSpec:
+    """Parses `llm-rubric`: a checklist or one text in `value`, or a judge with its own prompt."""
+    threshold = fields.limited_number("threshold", SHARE)
+    if threshold is not None:
+        fields.warn("no-effect", "threshold", "has no effect here: a test passes by its weighted mean.")
+    if "value" not in fields:
+        return _parse_llm_grader(fields)
+    if "prompt" in fields:
+        _refuse(fields, "prompt", "Beside `value` write none, or write the items of `value` into the prompt.")
+    value = fields.peek("value")
+    if isinstance(value, str):
+        fields.pop("value")
+        if not value.strip():
+            fields.error("empty-value", "value", "is blank; write what the answer must do.")
+        items = [make_text_item(1, value)]
+    else:
+        items = parse_rubric_items(fields, "value")
+    return "rubrics", {"items": items, **fields.values((_JUDGE,))}, ""
+
+
+# --- programs ----------------------------------------------------------------------------------------------
+
+DEFAULT_MAX_CALLS: Final = 50
+"""How many times a program may call a judge, unless the suite says otherwise."""
+_TIMEOUT: Final = FieldSpec("timeout_seconds", FieldReader.limited_number, POSITIVE, to="timeout_s")
+
+
+def _read_command(fields: AssertionFields, name: str) -> list[str]:
+    expected = "a list of texts, or one text for the shell"
+    if isinstance(fields.peek(name), str):
+        return ["sh", "-c", fields.required_text(name)]
+    words: list[str] = []
+    for place, item in fields.rows(name, expected):
+        word = as_text(item)
+        if word is None:
+            fields.report_wrong_type(place, item, "text")
+        words.append(word or "")
+    if words and not words[0].strip():
+        fields.error("missing-field", f"{name}[0]", "is blank; it must be the program.")
+    return words
+
+
+def _read_judge_access(fields: AssertionFields) -> dict[str, Any]:
+    """Returns the parameters of a program that may call a judge: how often, and which one."""
+    if isinstance(fields.peek("target"), dict):
+        inner = fields.child("target", ("max_calls", "judge"))
+        assert inner is not None
+        return {"max_calls": DEFAULT_MAX_CALLS, **inner.all_values(_JUDGE_ACCESS_FIELDS)}
+    value = fields.pop("target") if "target" in fields else False
+    if value is True:
+        return {"max_calls": DEFAULT_MAX_CALLS}
+    if value is not False:
+        fields.report_wrong_type("target", value, "true, false, or an object with `max_calls`")
+    return {}
+
+
+_JUDGE_ACCESS_FIELDS: Final = (
+    FieldSpec("max_calls", FieldReader.integer, 1),
+    FieldSpec("judge", FieldReader.non_blank_text),
+)
+_PLACE_FIELDS: Final = (FieldSpec("cwd", FieldReader.non_blank_text), _TIMEOUT)
+_PROGRAM_FIELDS: Final = (FieldSpec("command", _read_command, required=True), *_PLACE_FIELDS)
+
+
+def _parse_code_grader(fields: AssertionFields) -> GraderSpec:
+    """Parses `code-grader`: a program that reads and writes JSON."""
+    if "command" in fields:
+        fields.ignore_fields(("script",), "has no effect beside `command`; remove it.")
+    elif "script" in fields:
+        fields.warn("deprecated", "script", "is an older spelling; write `command`.")
+        fields.rename("script", "command")
+    params = fields.values(_PROGRAM_FIELDS)
+    params |= _read_judge_access(fields) | fields.values((_CONFIG,))
+    return "program", params, ""
+
+
+def _parse_script(fields: AssertionFields) -> GraderSpec:
+    """Parses `script`: a program like `code-grader`, which gets the answer as `output`."""
+    grader, params, suffix = _parse_code_grader(fields)
+    return grader, params | {"output": "text"}, suffix
+
+
+def _parse_own_program(command: Sequence[str], fields: AssertionFields) -> GraderSpec:
+    return "program", {"command": list(command), **fields.values((_TIMEOUT, _CONFIG))}, ""
+
+
+# --- several as one ----------------------------------------------------------------------------------------
+
+_UNUSED_MEMBER_MESSAGE: Final = (
+    "has no effect on a member of a composite; put it into the aggregator's `weights`."
 )
 
-_VERSION_4_TYPES: Final[dict[str, _AssertionType]] = {
-    "contains": _text_type(_single_text_parser("contains")),
-    "contains-any": _text_type(_text_list_parser("contains_any")),
-    "contains-all": _text_type(_text_list_parser("contains_all")),
-    "icontains": _text_type(_single_text_parser("contains", ignore_case=True)),
-    "icontains-any": _text_type(_text_list_parser("contains_any", ignore_case=True)),
-    "icontains-all": _text_type(_text_list_parser("contains_all", ignore_case=True)),
-    "starts-with": _text_type(_single_text_parser("starts_with", trimmed=True)),
-    "ends-with": _text_type(_single_text_parser("ends_with", trimmed=True)),
-    "equals": _text_type(_single_text_parser("exact", trimmed=True)),
-    "regex": _AssertionType(_parse_regex, ("value", "flags")),
-    "numeric-match": _AssertionType(_number_parser("numeric_match"), ("value", "rel_tolerance")),
-    "numeric-equal": _AssertionType(_number_parser("numeric_equal"), ("value", "rel_tolerance")),
-    "is-json": _AssertionType(
-        lambda _fields: ("is_json", {"strip_fences": False}, ""), unused_fields=("value", "flags")
-    ),
-    "llm-grader": _AssertionType(
-        graders.parse_llm_grader,
-        ("prompt", "rubrics", "config", *_JUDGE_FIELDS),
-        _UNUSED_JUDGE_FIELDS,
-        pass_at=DEFAULT_PASS_AT,
-        aliases=(),
-    ),
-    "rubrics": _RUBRICS_TYPE,
-    "rubric": _RUBRICS_TYPE,
-    "code-grader": _AssertionType(
-        graders.parse_code_grader,
-        (*_PROGRAM_FIELDS, "script", "target"),
-        ("preprocessors",),
-        pass_at=DEFAULT_PASS_AT,
-        aliases=(),
-    ),
-    "composite": _AssertionType(
-        partial(parse_composite, lower_one=_parse_assertion),
-        (*MEMBER_LIST_NAMES, "aggregator"),
-        pass_at=DEFAULT_PASS_AT,
-    ),
-    "tool-trajectory": _AssertionType(
-        graders.parse_tool_trajectory,
-        ("mode", "minimums", "expected", "args_match", "partial_credit"),
-        pass_at=DEFAULT_PASS_AT,
-    ),
-    "field-accuracy": _AssertionType(
-        graders.parse_field_accuracy, ("fields", "aggregation"), pass_at=DEFAULT_PASS_AT
-    ),
-    "latency": _AssertionType(graders.parse_latency, ("threshold",), misspellings=(("max_ms", "threshold"),)),
-    "cost": _AssertionType(graders.parse_cost, ("budget",), misspellings=(("max_usd", "budget"),)),
-    "token-usage": _AssertionType(
-        graders.parse_token_usage,
-        graders.TOKEN_LIMITS,
-        misspellings=tuple((f"{limit}_tokens", limit) for limit in graders.TOKEN_LIMITS),
-    ),
-    "execution-metrics": _AssertionType(
-        graders.parse_execution_metrics,
-        (*graders.METRIC_LIMITS, "exploration_tolerance"),
-        pass_at=DEFAULT_PASS_AT,
-    ),
-    "skill-trigger": _AssertionType(graders.parse_skill_trigger, ("skill", "should_trigger")),
+
+def _parse_composite(fields: AssertionFields) -> GraderSpec:
+    """Parses `composite`: several graders combined into one score."""
+    spellings = [name for name in MEMBER_LIST_NAMES if name in fields] or [MEMBER_LIST_NAMES[0]]
+    for name in spellings[1:]:
+        fields.pop(name)
+        fields.error("conflicting-fields", name, f"and `{spellings[0]}` mean the same; keep one of them.")
+    members: list[dict[str, Any]] = []
+    for place, row in fields.rows(spellings[0], "a list of assertions, each with a `name`"):
+        if isinstance(row, dict):
+            members.append(_parse_member(fields, place, row))
+        else:
+            fields.report_wrong_type(place, row, "an object with `name` and `type`")
+    names = [member["name"] for member in members]
+    for number, name in enumerate(names):
+        if name and name in names[:number]:
+            fields.error(
+                "duplicate-name",
+                f"{spellings[0]}[{number}]",
+                f"has the name {name!r}, as a member before it; give each a name of its own.",
+            )
+    return "composite", {"members": members, "aggregator": _parse_aggregator(fields, names)}, ""
+
+
+def _parse_member(fields: AssertionFields, place: str, row: dict[str, Any]) -> dict[str, Any]:
+    outer = fields.within(place, row, ())
+    outer.ignore_fields(("weight",), _UNUSED_MEMBER_MESSAGE)
+    if "name" not in outer:
+        outer.report_missing("name", "a text that no other member has")
+    row = copy(row)  # with its line numbers
+    row.pop("weight", None)
+    assertion = _parse_assertion(row, outer.path_to(""), fields.problem_log, fields.source)
+    return {"name": assertion.label or "", "assertion": _to_member_row(assertion)}
+
+
+def _to_member_row(assertion: Assertion) -> dict[str, Any]:
+    """Returns a member's assertion as the grader takes it, without fields at their defaults."""
+    row: dict[str, Any] = {"grader": assertion.grader, "params": assertion.params}
+    for name in ("required", "negated", "pass_at"):
+        value = getattr(assertion, name)
+        if value is not None and value is not False:
+            row[name] = value
+    return row
+
+
+_AGGREGATOR_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "weighted_average": ("type", "weights"),
+    "threshold": ("type", "threshold"),
+    "code-grader": ("type", "path", "command", "cwd", "timeout_seconds"),
+    "llm-grader": ("type", "prompt", "target", "model"),
 }
-_VERSION_5_TYPES: Final[dict[str, _AssertionType]] = {
-    "llm-rubric": _AssertionType(
-        v5.parse_llm_rubric,
-        ("value", "prompt", "config", "threshold", *_JUDGE_FIELDS),
-        _UNUSED_JUDGE_FIELDS,
-        pass_at=DEFAULT_PASS_AT,
+
+
+def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
+    known = ", ".join(_AGGREGATOR_FIELDS)
+    if "aggregator" not in fields:
+        fields.report_missing("aggregator", f"an object whose `type` is one of {known}")
+        return {}
+    row = fields.peek("aggregator")
+    type_name = row.get("type") if isinstance(row, dict) else None
+    kind = type_name.replace("_", "-") if isinstance(type_name, str) else ""
+    if kind == "weighted-average":
+        kind = "weighted_average"
+    inner = fields.child("aggregator", _AGGREGATOR_FIELDS.get(kind, ("type",)))
+    if inner is None:
+        return {}
+    if kind in _AGGREGATOR_FIELDS:
+        inner.pop("type")
+        aggregator = _parse_aggregator_params(kind, inner, names)
+        inner.close()
+        return aggregator
+    if kind in _OLD_TYPES:
+        inner.error("old-type", "type", f"is {type_name!r}, an old word; write {_OLD_TYPES[kind]!r}.")
+    elif isinstance(type_name, str):
+        message = f"is {quote_value(type_name)}. {suggestion(type_name, tuple(_AGGREGATOR_FIELDS))}"
+        inner.error("unknown-type", "type", message)
+    else:
+        inner.error("missing-field", "type", f"is no text; it must be one of {known}.")
+    return {}
+
+
+def _parse_aggregator_params(kind: str, inner: AssertionFields, names: list[str]) -> dict[str, Any]:
+    if kind == "weighted_average":
+        weights = _parse_weights(inner, names)
+        return {"type": kind, "weights": weights} if weights else {"type": kind}
+    if kind == "threshold":
+        share = _read_required_number(
+            inner, "threshold", SHARE, "the share of members that must pass, from 0 to 1"
+        )
+        return {"type": kind, "threshold": share}
+    if kind == "code-grader":
+        command = _read_command(inner, "path" if "path" in inner else "command")
+        return {"type": "program", "command": command, **inner.values(_PLACE_FIELDS)}
+    inner.ignore_fields(("model",))
+    if "prompt" not in inner:
+        inner.report_missing("prompt", "what the judge is asked, or a file with it")
+    prompt = _read_prompt(inner, "prompt") or ""
+    return {"type": "llm_grader", "prompt": prompt, **inner.values((_JUDGE,))}
+
+
+def _parse_weights(inner: AssertionFields, names: list[str]) -> dict[str, float]:
+    weight_fields = inner.child("weights", names)
+    if weight_fields is None:
+        return {}
+    weights = weight_fields.all_values(
+        [FieldSpec(name, FieldReader.limited_number, NOT_NEGATIVE) for name in names]
+    )
+    if names and len(weights) == len(set(names)) and not any(weights.values()):
+        inner.error("bad-number", "weights", "are all 0; give one member a weight.")
+    return weights
+
+
+def _parse_assert_set(fields: AssertionFields) -> GraderSpec:
+    """Parses `assert-set`: the weighted mean of its members."""
+    if "config" in fields:
+        _refuse(fields, "config", "Write it into each of the assertions that need it.")
+    value = fields.peek("assert")
+    if not isinstance(value, list) or not value:
+        fields.rows("assert", "a list of assertions")
+        return "composite", {"members": [], "aggregator": {"type": "weighted_average"}}, ""
+    place = fields.path_to("assert")
+    members: dict[str, Assertion] = {}
+    assertions = parse_assertions(fields.pop("assert"), place, fields.problem_log, fields.source)
+    for number, assertion in enumerate(assertions, 1):
+        name = assertion.label or assertion.grader
+        members[f"{name}-{number}" if name in members else name] = assertion
+    weights = {name: assertion.weight for name, assertion in members.items()}
+    if not any(weights.values()) and not fields.problem_log.has_error_at(place):
+        fields.error("bad-number", "assert", "has only members of weight 0; give one of them a weight.")
+    aggregator: dict[str, Any] = {"type": "weighted_average"}
+    if any(weight != 1 for weight in weights.values()):
+        aggregator["weights"] = weights
+    rows = [{"name": name, "assertion": _to_member_row(assertion)} for name, assertion in members.items()]
+    return "composite", {"members": rows, "aggregator": aggregator}, ""
+
+
+# --- what an agent did -------------------------------------------------------------------------------------
+
+_TRAJECTORY_MODES: Final = ("any_order", "in_order", "exact", "superset", "subset")
+_ARGS_MATCHES: Final = ("exact", "ignore", "superset", "subset")
+_PATTERN_CHARACTERS: Final = frozenset("*?")
+
+
+def _read_args_match(fields: AssertionFields, name: str) -> str | list[str]:
+    if isinstance(fields.peek(name), list):
+        return list(fields.texts(name))
+    return fields.choice(name, _ARGS_MATCHES)
+
+
+def _read_args(fields: AssertionFields, name: str) -> dict[str, Any] | None:
+    args: Any = fields.pop(name)
+    if isinstance(args, dict):
+        return dict(to_plain(args))
+    if args != "any":
+        fields.report_wrong_type(name, args, "an object, or `any`")
+    return None
+
+
+_TRAJECTORY_FIELDS: Final = (
+    FieldSpec("mode", FieldReader.choice, _TRAJECTORY_MODES, required=True),
+    FieldSpec("partial_credit", FieldReader.boolean, True, default=True),
+    FieldSpec("args_match", _read_args_match),
+)
+_CALL_FIELDS: Final = (
+    FieldSpec("tool", FieldReader.required_text, required=True),
+    FieldSpec("args", _read_args),
+    FieldSpec("args_match", _read_args_match),
+    FieldSpec("max_duration_ms", FieldReader.limited_number, NOT_NEGATIVE),
+)
+
+
+def _parse_tool_trajectory(fields: AssertionFields) -> GraderSpec:
+    """Parses `tool-trajectory`: which tools were called."""
+    params = fields.values(_TRAJECTORY_FIELDS)
+    mode = params["mode"]
+    if not mode:
+        fields.ignore_fields(("minimums", "expected"))
+    elif mode == "any_order":
+        fields.ignore_fields(("expected",), "has no effect in mode any_order; use `minimums`.")
+        params["minimums"] = _parse_minimums(fields)
+    else:
+        fields.ignore_fields(("minimums",), f"has no effect in mode {mode}; use `expected`.")
+        if fields.peek("expected") == [] and mode in ("exact", "subset"):
+            params["expected"] = fields.pop("expected")  # no tool may be called
+        else:
+            params["expected"] = fields.objects("expected", "a list of objects with `tool`", _CALL_FIELDS)
+    return "tool_trajectory", params, ""
+
+
+def _parse_minimums(fields: AssertionFields) -> dict[str, int]:
+    expected = "an object that says how often each tool must be called"
+    if "minimums" not in fields:
+        fields.report_missing("minimums", expected)
+    inner = fields.child("minimums", ())
+    if inner is None:
+        return {}
+    minimums = {name: inner.integer(name, 1) or 1 for name in inner.remaining_names()}
+    if not minimums:
+        fields.error("empty-list", "minimums", f"is empty; it must be {expected}.")
+    return minimums
+
+
+def _parse_tool_used(fields: AssertionFields) -> GraderSpec:
+    """Parses `trajectory:tool-used`: names of tools, or one tool with `min`."""
+    value = fields.peek("value")
+    minimums: dict[str, int] = {}
+    if isinstance(value, dict):
+        inner = fields.child("value", ("name", "min"))
+        assert inner is not None
+        name = _parse_tool(inner)
+        if "max" in inner:
+            _refuse(inner, "max", "Leave it out, or count the calls with a `script`.")
+        minimums[name] = inner.integer("min", 1) or 1
+        inner.close()
+    elif isinstance(value, str):
+        minimums[_check_tool_name(fields, "value", fields.required_text("value"))] = 1
+    else:
+        for place, item in fields.rows("value", "the name of a tool, a list of names, or an object"):
+            if isinstance(item, str) and item.strip():
+                minimums[_check_tool_name(fields, place, item)] = 1
+            else:
+                fields.report_wrong_type(place, item, "the name of a tool")
+        if len(minimums) > 1 and fields.negated:
+            _refuse(fields, "value", "Where several tools are forbidden, write an assertion for each.")
+    return _make_trajectory(mode="any_order", minimums=minimums)
+
+
+def _parse_tool_sequence(fields: AssertionFields) -> GraderSpec:
+    """Parses `trajectory:tool-sequence`: tools in order, with or without others between them."""
+    outer: AssertionFields | None
+    if isinstance(fields.peek("value"), list):
+        steps = {"steps": fields.pop("value")}
+        outer = AssertionFields(steps, fields.problem_log, fields.path_to(""), fields.source, ())
+    else:
+        outer = fields.child("value", ("mode", "steps"))
+    if outer is None:
+        fields.report_missing("value", "a list of tools, or an object with `steps`")
+        return _make_trajectory(mode="in_order", expected=[])
+    mode = outer.choice("mode", ("in_order", "exact")) if "mode" in outer else "in_order"
+    expected: list[dict[str, Any]] = []
+    for place, item in outer.rows("steps", "a list of tools"):
+        if isinstance(item, dict):
+            step = outer.within(place, item, ("name",))
+            expected.append({"tool": _parse_tool(step)})
+            step.close()
+        elif isinstance(item, str) and item.strip():
+            expected.append({"tool": _check_tool_name(outer, place, item)})
+        else:
+            outer.report_wrong_type(place, item, "the name of a tool")
+    outer.close()
+    return _make_trajectory(mode=mode, expected=expected)
+
+
+def _parse_tool_args_match(fields: AssertionFields) -> GraderSpec:
+    """Parses `trajectory:tool-args-match`: one call of a tool with these arguments."""
+    inner = fields.child("value", ("name", "args", "mode"))
+    if inner is None:
+        if "value" not in fields and not fields.problem_log.has_error_at(fields.path_to("value")):
+            fields.report_missing("value", "an object with `name` and `args`")
+        return _make_trajectory(mode="superset", expected=[])
+    name = _parse_tool(inner)
+    if "arguments" in inner:
+        inner.rename("arguments", "args")
+    for other in ("defaults", "ignore"):
+        if other in inner:
+            _refuse(inner, other, "Leave it out, and name in `args` what counts.")
+    args = to_plain(inner.pop("args"))
+    if not isinstance(args, dict):
+        inner.report_wrong_type("args", args, "an object with the arguments")
+        args = {}
+    exact = "mode" in inner and inner.choice("mode", ("partial", "exact")) == "exact"
+    if not exact and any(isinstance(value, dict | list) for value in args.values()):
+        _refuse(inner, "args", "Objects and lists inside are compared as a whole here; write `mode: exact`.")
+    inner.close()
+    step = {"tool": name, "args": args, "args_match": "exact" if exact else "superset"}
+    return _make_trajectory(mode="superset", expected=[step])
+
+
+def _make_trajectory(**params: Any) -> GraderSpec:
+    return "tool_trajectory", params | {"partial_credit": False}, ""
+
+
+def _parse_tool(fields: AssertionFields) -> str:
+    """Returns the tool named by `name`, or by a `pattern` without wildcards."""
+    if "pattern" in fields and "name" not in fields:
+        fields.rename("pattern", "name")
+    if fields.peek("type") == "tool":
+        fields.pop("type")
+    return _check_tool_name(fields, "name", fields.required_text("name"))
+
+
+def _check_tool_name(fields: AssertionFields, place: str, name: str) -> str:
+    if _PATTERN_CHARACTERS.intersection(name):
+        _refuse(fields, place, f"Write the tool's whole name for the pattern {quote_value(name)}.")
+    return name.strip()
+
+
+def _parse_skill_used(fields: AssertionFields) -> GraderSpec:
+    """Parses `skill-used`: the name of one skill."""
+    if "value" in fields and not isinstance(fields.peek("value"), str):
+        _refuse(fields, "value", "Write the name of one skill, and an assertion for each.")
+        return "skill_trigger", {"skill": ""}, ""
+    skill = fields.required_text("value").strip()
+    return "skill_trigger", {"skill": skill}, skill
+
+
+_SKILL_FIELDS: Final = (
+    FieldSpec("skill", FieldReader.required_text, required=True),
+    FieldSpec("should_trigger", FieldReader.boolean, True, default=True),
+)
+
+
+# --- fields of a JSON answer -------------------------------------------------------------------------------
+
+_ACCURACY_FIELDS: Final = (
+    FieldSpec("path", FieldReader.required_text, required=True),
+    FieldSpec("match", FieldReader.choice, ("exact", "numeric_tolerance", "date"), required=True),
+    FieldSpec("required", FieldReader.boolean, True, default=True),
+    FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE),
+    FieldSpec("tolerance", FieldReader.limited_number, NOT_NEGATIVE),
+    FieldSpec("relative", FieldReader.boolean, False, default=False),
+    FieldSpec("formats", lambda fields, name: list(fields.texts(name)), default=[]),
+)
+_AGGREGATIONS: Final = ("weighted_average", "all_or_nothing")
+_EXPECTED_FIELDS: Final = "a list of objects with `path` and `match`"
+_JSON_FIELDS: Final = (
+    FieldSpec("fields", AssertionFields.objects, _EXPECTED_FIELDS, _ACCURACY_FIELDS, required=True),
+    FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS),
+)
+
+
+# --- what an answer took -----------------------------------------------------------------------------------
+
+
+def _read_required_number(fields: AssertionFields, name: str, limit: NumberLimit, expected: str) -> float:
+    if name not in fields:
+        fields.report_missing(name, expected)
+    return fields.limited_number(name, limit) or 0.0
+
+
+def _read_limit(fields: AssertionFields, name: str, expected: str) -> float:
+    return _read_required_number(fields, name, NOT_NEGATIVE, expected)
+
+
+_LATENCY_FIELDS: Final = (
+    FieldSpec("threshold", _read_limit, "a number of milliseconds", to="threshold_ms", required=True),
+)
+_COST_FIELDS: Final = (
+    FieldSpec("budget", _read_limit, "an amount in US dollars", to="budget_usd", required=True),
+)
+_TOKEN_LIMITS: Final = (
+    FieldSpec("max_total", FieldReader.integer),
+    FieldSpec("max_input", FieldReader.integer),
+    FieldSpec("max_output", FieldReader.integer),
+)
+_METRIC_LIMITS: Final = (
+    FieldSpec("max_tool_calls", FieldReader.integer),
+    FieldSpec("max_llm_calls", FieldReader.integer),
+    FieldSpec("max_tokens", FieldReader.integer),
+    FieldSpec("max_cost_usd", FieldReader.limited_number, NOT_NEGATIVE),
+    FieldSpec("max_duration_ms", FieldReader.limited_number, NOT_NEGATIVE),
+    FieldSpec("target_exploration_ratio", FieldReader.limited_number, SHARE),
+)
+_EXPLORATION_TOLERANCE: Final = FieldSpec("exploration_tolerance", FieldReader.limited_number, SHARE)
+
+
+def _parse_limits(fields: AssertionFields, limits: Sequence[FieldSpec]) -> dict[str, Any]:
+    if not any(limit.name in fields for limit in limits):
+        every = ", ".join(limit.name for limit in limits)
+        message = f"is missing, and so is every other limit; give one of {every}."
+        fields.error("missing-field", limits[0].name, message)
+    return fields.values(limits)
+
+
+def _parse_token_usage(fields: AssertionFields) -> GraderSpec:
+    """Parses `token-usage`: a limit on tokens; the total counts input, output and cached tokens."""
+    params = _parse_limits(fields, _TOKEN_LIMITS)
+    return "token_usage", params | ({"add_cached": True} if "max_total" in params else {}), ""
+
+
+def _parse_execution_metrics(fields: AssertionFields) -> GraderSpec:
+    """Parses `execution-metrics`: several limits at once."""
+    params = _parse_limits(fields, _METRIC_LIMITS)
+    return "execution_metrics", params | fields.values((_EXPLORATION_TOLERANCE,)), ""
+
+
+# --- all types ---------------------------------------------------------------------------------------------
+
+_TEXT: Final = FieldSpec("value", _read_text, required=True)
+_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text, required=True)
+_TEXTS: Final = FieldSpec("value", _read_text_list, to="values", required=True)
+_NUMBER_FIELDS: Final = (_TEXT, FieldSpec("rel_tolerance", FieldReader.limited_number, NOT_NEGATIVE))
+_LLM_GRADER_NAMES: Final = ("prompt", "rubrics", "config", "target", "temperature")
+_PROGRAM_NAMES: Final = ("command", "cwd", "timeout_seconds", "config")
+_UNUSED_JUDGE_FIELDS: Final = ("model", "max_steps", "preprocessors")
+
+
+def _make_text_type(grader: str, field: FieldSpec, **constants: Any) -> AssertionType:
+    return AssertionType(grader, (field,), constants, label_param=field.to, unused_fields=("flags",))
+
+
+_make_fraction_type: Final = partial(AssertionType, pass_at=DEFAULT_PASS_AT)
+"""Makes the type of a grader that can give a fraction."""
+_make_judge_type: Final = partial(_make_fraction_type, unused_fields=_UNUSED_JUDGE_FIELDS)
+_RUBRICS: Final = _make_judge_type(
+    "rubrics", _JUDGE_FIELDS, parse=_parse_rubrics, names=("criteria", "rubrics", "target", "temperature")
+)
+VERSION_4_TYPES: Final[dict[str, AssertionType]] = {
+    "contains": _make_text_type("contains", _TEXT),
+    "contains-any": _make_text_type("contains_any", _TEXTS),
+    "contains-all": _make_text_type("contains_all", _TEXTS),
+    "icontains": _make_text_type("contains", _TEXT, ignore_case=True),
+    "icontains-any": _make_text_type("contains_any", _TEXTS, ignore_case=True),
+    "icontains-all": _make_text_type("contains_all", _TEXTS, ignore_case=True),
+    "starts-with": _make_text_type("starts_with", _VISIBLE_TEXT),
+    "ends-with": _make_text_type("ends_with", _VISIBLE_TEXT),
+    "equals": _make_text_type("exact", _VISIBLE_TEXT),
+    "regex": AssertionType("regex", parse=_parse_regex, names=("value", "flags")),
+    "numeric-match": AssertionType("numeric_match", _NUMBER_FIELDS, label_param="value"),
+    "numeric-equal": AssertionType("numeric_equal", _NUMBER_FIELDS, label_param="value"),
+    "is-json": AssertionType("is_json", (), {"strip_fences": False}, unused_fields=("value", "flags")),
+    "llm-grader": _make_judge_type(
+        "llm_grader", _LLM_GRADER_FIELDS, parse=_parse_llm_grader, names=_LLM_GRADER_NAMES, aliases=()
     ),
-    "script": _AssertionType(v5.parse_script, (*_PROGRAM_FIELDS, "target"), pass_at=DEFAULT_PASS_AT),
-    "assert-set": _AssertionType(
-        partial(v5.parse_assert_set, lower=parse_assertions),
-        ("assert", "config"),
+    "rubrics": _RUBRICS,
+    "rubric": _RUBRICS,
+    "code-grader": _make_fraction_type(
+        "program",
+        _PROGRAM_FIELDS,
+        parse=_parse_code_grader,
+        names=(*_PROGRAM_NAMES, "script", "target"),
+        unused_fields=("preprocessors",),
+        aliases=(),
+    ),
+    "composite": _make_fraction_type(
+        "composite", parse=_parse_composite, names=(*MEMBER_LIST_NAMES, "aggregator")
+    ),
+    "tool-trajectory": _make_fraction_type(
+        "tool_trajectory",
+        parse=_parse_tool_trajectory,
+        names=("mode", "minimums", "expected", "args_match", "partial_credit"),
+    ),
+    "field-accuracy": _make_fraction_type("field_accuracy", _JSON_FIELDS),
+    "latency": AssertionType("latency", _LATENCY_FIELDS, misspellings=(("max_ms", "threshold"),)),
+    "cost": AssertionType("cost", _COST_FIELDS, misspellings=(("max_usd", "budget"),)),
+    "token-usage": AssertionType(
+        "token_usage",
+        _TOKEN_LIMITS,
+        parse=_parse_token_usage,
+        misspellings=tuple((f"{limit.name}_tokens", limit.name) for limit in _TOKEN_LIMITS),
+    ),
+    "execution-metrics": _make_fraction_type(
+        "execution_metrics", (*_METRIC_LIMITS, _EXPLORATION_TOLERANCE), parse=_parse_execution_metrics
+    ),
+    "skill-trigger": AssertionType("skill_trigger", _SKILL_FIELDS, label_param="skill"),
+}
+_make_call_type: Final = partial(_make_fraction_type, "tool_trajectory", names=("value",))
+VERSION_5_TYPES: Final[dict[str, AssertionType]] = {
+    "llm-rubric": _make_judge_type(
+        "rubrics",
+        parse=_parse_llm_rubric,
+        names=("value", "prompt", "config", "threshold", "target", "temperature"),
+    ),
+    "script": _make_fraction_type("program", parse=_parse_script, names=(*_PROGRAM_NAMES, "target")),
+    "assert-set": AssertionType(
+        "composite",
+        parse=_parse_assert_set,
+        names=("assert", "config"),
         pass_at=1.0,
         aliases=(*_NAME_ALIASES, ("threshold", "min_score")),
     ),
-    "skill-used": _AssertionType(v5.parse_skill_used, ("value",)),
-    "trajectory:tool-used": _AssertionType(v5.parse_tool_used, ("value",), pass_at=DEFAULT_PASS_AT),
-    "trajectory:tool-sequence": _AssertionType(v5.parse_tool_sequence, ("value",), pass_at=DEFAULT_PASS_AT),
-    "trajectory:tool-args-match": _AssertionType(
-        v5.parse_tool_args_match, ("value",), pass_at=DEFAULT_PASS_AT
-    ),
+    "skill-used": AssertionType("skill_trigger", parse=_parse_skill_used, names=("value",)),
+    "trajectory:tool-used": _make_call_type(parse=_parse_tool_used),
+    "trajectory:tool-sequence": _make_call_type(parse=_parse_tool_sequence),
+    "trajectory:tool-args-match": _make_call_type(parse=_parse_tool_args_match),
 }
-TYPES: Final = (*_VERSION_4_TYPES, *_VERSION_5_TYPES)
+TYPES: Final = (*VERSION_4_TYPES, *VERSION_5_TYPES)
 _TYPES_BY_SPELLING: Final = {
-    type_name: (kind, kind.field_names)
-    for name, kind in (_VERSION_4_TYPES | _VERSION_5_TYPES).items()
-    for type_name in (name, name.replace("-", "_"))
+    spelling: (kind, kind.field_names)
+    for name, kind in (VERSION_4_TYPES | VERSION_5_TYPES).items()
+    for spelling in (name, name.replace("-", "_"))
 }

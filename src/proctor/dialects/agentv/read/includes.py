@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from proctor.dialects.agentv.read.assertion_fields import AssertionFields
 from proctor.dialects.agentv.shared import search_in_folder
-from proctor.dialects.agentv.syntax import YAML_ENDINGS
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import ProblemLog, json_type, quote_value
 from proctor.yaml12 import YamlError, load

@@ -7,7 +7,7 @@ of blocks: texts, files and images. Files are read here, so that a case holds ev
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, cast
 
 from proctor.dialects.agentv.shared import finish, read_texts, resolve_references
@@ -16,7 +16,7 @@ from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.yaml_files import find_file, ignore_fields
 from proctor.model import Attachment, Message, ToolCall
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, ProblemLog
+from proctor.validation import FieldReader, FieldSpec, ProblemLog
 from proctor.yaml12 import to_plain
 
 ROLES: Final = ("system", "user", "assistant", "tool")
@@ -24,6 +24,7 @@ BLOCK_TYPES: Final = ("text", "file", "image")
 MESSAGE_FIELDS: Final = ("role", "content", "name", "tool_calls")
 BLOCK_FIELDS: Final = ("type", "value")
 TOOL_CALL_FIELDS: Final = ("tool", "input", "output", "id", "duration_ms", "start_time", "end_time")
+_EXPECTED_MESSAGE: Final = "a message: an object with `role` and `content`"
 
 MessageParts = tuple[str | Attachment, ...]
 
@@ -45,18 +46,21 @@ def parse_input(
     value: Any = fields.pop(name)
     text = _parse_text(value, fields, name)
     if files and text is None and value is not None:
-        message = "is no text, so `input_files` cannot go with it. Write blocks of type 'file' in a message."
-        fields.error("conflicting-fields", name, message)
+        why = "is no text, so `input_files` cannot go with it. Write blocks of type 'file' in a message."
+        fields.error("conflicting-fields", name, why)
     messages: tuple[Message, ...] = ()
     if text is not None:
         parts: MessageParts = (*files, text) if files else ()
         messages = (Message(role="user", content=text, parts=parts),)
     elif isinstance(value, dict):
-        place = fields.path_to(name)
-        single = _parse_message(value, place, fields.problem_log, source) if "role" in value else None
-        messages = (single or Message(role="user", content=to_pretty_json(value)),)
+        message = Message(role="user", content=to_pretty_json(value))
+        if "role" in value:
+            inner = FieldReader(value, fields.problem_log, f"{fields.path_to(name)}.")
+            message = _parse_message(inner, source)
+        messages = (message,)
     elif isinstance(value, list) and value:
-        messages = _parse_messages(value, fields, name, source)
+        rows = fields.items(name, value, _EXPECTED_MESSAGE)
+        messages = tuple([_parse_message(row, source) for row in rows])
     else:
         fields.report_wrong_type(name, value, "text, an object or a list of messages")
         return ()
@@ -76,22 +80,8 @@ def read_input_files(fields: FieldReader, name: str, source: SuiteSource) -> tup
     return tuple([file for file in attachments if file is not None])
 
 
-def _parse_messages(
-    value: list[Any], fields: FieldReader, name: str, source: SuiteSource
-) -> tuple[Message, ...]:
-    messages: list[Message] = []
-    for place, item in enumerate(value):
-        field = f"{name}[{place}]"
-        if isinstance(item, dict):
-            messages.append(_parse_message(item, fields.path_to(field), fields.problem_log, source))
-        else:
-            fields.report_wrong_type(field, item, "a message: an object with `role` and `content`")
-    return tuple(messages)
-
-
-def _parse_message(row: dict[str, Any], place: str, notes: ProblemLog, source: SuiteSource) -> Message:
-    fields = FieldReader(row, notes, place + ".")
-    role, name, calls = _parse_role_and_calls(fields, place)
+def _parse_message(fields: FieldReader, source: SuiteSource) -> Message:
+    role, name, calls = _parse_role_and_calls(fields)
     content: Any = fields.pop("content")
     text = _parse_text(content, fields, "content")
     parts: MessageParts = ()
@@ -108,42 +98,42 @@ def _parse_message(row: dict[str, Any], place: str, notes: ProblemLog, source: S
     return Message(role=role, content=text or "", name=name, tool_calls=_to_tool_calls(calls), parts=parts)
 
 
-def _parse_role_and_calls(fields: FieldReader, place: str) -> tuple[str, str | None, list[dict[str, Any]]]:
+def _parse_role_and_calls(fields: FieldReader) -> tuple[str, str | None, list[dict[str, Any]]]:
     """Returns the role, name and tool calls of a message."""
     fields.drop_null("name", "content", "tool_calls")
     role = fields.choice("role", ROLES)
     name = fields.text("name")
     calls: Any = fields.pop("tool_calls")
-    if calls is None:
-        return role, name, []
-    if not isinstance(calls, list):
+    if calls is not None and not isinstance(calls, list):
         fields.report_wrong_type("tool_calls", calls, "a list of calls, each with `tool` and `input`")
-        return role, name, []
-    good: list[dict[str, Any]] = []
-    for at, call in enumerate(calls):
-        field = f"tool_calls[{at}]"
-        if isinstance(call, dict):
-            good.append(_parse_call(FieldReader(call, fields.problem_log, f"{place}.{field}.")))
-        else:
-            fields.report_wrong_type(field, call, "an object with `tool` and `input`")
-    return role, name, good
+        calls = None
+    rows = fields.items("tool_calls", calls or (), "an object with `tool` and `input`")
+    return role, name, [_parse_call(row) for row in rows]
+
+
+def _read_arguments(fields: FieldReader, name: str) -> Any:
+    value: Any = fields.pop(name)
+    if not isinstance(value, dict):
+        fields.report_wrong_type(name, value, "an object with the arguments")
+    return value
+
+
+_CALL_FIELDS: Final = (
+    FieldSpec("tool", FieldReader.required_text, required=True),
+    FieldSpec("input", _read_arguments),
+    FieldSpec("output", FieldReader.pop),
+    FieldSpec("id", FieldReader.text),
+    FieldSpec("duration_ms", FieldReader.number),
+)
 
 
 def _parse_call(fields: FieldReader) -> dict[str, Any]:
     """Returns one checked tool call as plain data."""
-    fields.drop_null(*fields.remaining_names())
-    call: dict[str, Any] = {"tool": fields.required_text("tool")}
-    if "input" in fields:
-        call["input"] = fields.pop("input")
-        if not isinstance(call["input"], dict):
-            fields.report_wrong_type("input", call["input"], "an object with the arguments")
-    if "output" in fields:
-        call["output"] = fields.pop("output")
-    call["id"] = fields.text("id")
-    call["duration_ms"] = fields.number("duration_ms")
+    fields.drop_null()
+    call = fields.values(_CALL_FIELDS)
     ignore_fields(fields, ("start_time", "end_time"), call)
     finish(fields, TOOL_CALL_FIELDS)
-    return {name: to_plain(value) for name, value in call.items() if value is not None}
+    return {name: to_plain(value) for name, value in call.items()}
 
 
 def _to_tool_calls(calls: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
@@ -265,23 +255,18 @@ def parse_expected(fields: FieldReader, name: str, source: SuiteSource) -> Any:
         return _parse_structured(
             rows, FieldReader({"content": rows}, fields.problem_log, fields.path_to(name) + "."), source
         )
-    messages: list[dict[str, Any]] = []
-    for place, row in enumerate(rows):
-        field = name if isinstance(value, dict) else f"{name}[{place}]"
-        if isinstance(row, dict):
-            messages.append(_parse_expected_message(row, fields.path_to(field), fields.problem_log, source))
-        else:
-            fields.report_wrong_type(field, row, "a message: an object with `role` and `content`")
+    if isinstance(value, dict):
+        readers: Iterable[FieldReader] = [FieldReader(value, fields.problem_log, f"{fields.path_to(name)}.")]
+    else:
+        readers = fields.items(name, value, _EXPECTED_MESSAGE)
+    messages = [_parse_expected_message(row, source) for row in readers]
     first = messages[0]
     alone = len(messages) == 1 and first["role"] == "assistant" and "tool_calls" not in first
     return first["content"] if alone else messages
 
 
-def _parse_expected_message(
-    row: dict[str, Any], place: str, notes: ProblemLog, source: SuiteSource
-) -> dict[str, Any]:
-    fields = FieldReader(row, notes, place + ".")
-    role, name, calls = _parse_role_and_calls(fields, place)
+def _parse_expected_message(fields: FieldReader, source: SuiteSource) -> dict[str, Any]:
+    role, name, calls = _parse_role_and_calls(fields)
     content: Any = fields.pop("content")
     text = _parse_text(content, fields, "content")
     if text is not None:

@@ -13,18 +13,22 @@ from proctor.dialects.agentv.read.assertion_fields import GATE, NOT_NEGATIVE, As
 from proctor.errors import suggestion
 from proctor.model import Assertion
 from proctor.protocols import SuiteSource
-from proctor.validation import ProblemLog, json_type, quote_value
+from proctor.validation import FieldReader, FieldSpec, NumberLimit, ProblemLog, json_type, quote_value
 
 DEFAULT_PASS_AT: Final = 0.8
 """The lowest score that passes, for graders that can give a fraction, unless `min_score` is set."""
 MAX_POINTS: Final = 10
 """The highest number of points of an item with ranges."""
+_POINTS: Final[NumberLimit] = (
+    f"a whole number from 0 to {MAX_POINTS}",
+    lambda value: value in range(MAX_POINTS + 1),
+)
 
 _OPERATORS: Final = ("correctness", "contradiction")
 """How an item compares the answer; the first is the default."""
 
 _EXPECTED_ITEMS: Final = "a list of texts or of objects with `outcome`"
-_ITEM_FIELDS: Final = (
+_ITEM_NAMES: Final = (
     *("id", "outcome", "weight", "required", "min_score", "required_min_score"),
     *("score_ranges", "operator"),
 )
@@ -66,9 +70,7 @@ def parse_rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any
                 fields.error("empty-value", place, "is blank; write what the answer must do, or remove it.")
             items.append(make_text_item(number, row))
         elif isinstance(row, dict):
-            prefix = fields.path_to(place) + "."
-            inner = AssertionFields(row, fields.problem_log, prefix, fields.source, _ITEM_FIELDS)
-            items.append(_parse_item(inner, number))
+            items.append(_parse_item(fields.within(place, row, _ITEM_NAMES), number))
         else:
             fields.report_wrong_type(place, row, "text or an object with `outcome`")
     _check_ids(fields, name, items)
@@ -89,65 +91,41 @@ def _check_ids(fields: AssertionFields, name: str, items: Iterable[dict[str, Any
 
 def _parse_item(fields: AssertionFields, number: int) -> dict[str, Any]:
     """Parses an item that is an object; fields at their defaults are left out."""
-    item: dict[str, Any] = {"id": fields.non_blank_text("id") or f"rubric-{number}"}
-    ranged = "score_ranges" in fields
-    outcome = fields.non_blank_text("outcome") if ranged else fields.required_text("outcome")
-    if outcome is not None:
-        item["outcome"] = outcome
-    weight = fields.limited_number("weight", NOT_NEGATIVE)
-    if weight not in (None, 1):
-        item["weight"] = float(weight or 0)
-    if fields.boolean("required", False):
-        item["required"] = True
-    if "operator" in fields and fields.choice("operator", _OPERATORS) == "contradiction":
-        item["operator"] = "contradiction"
-    least = _parse_min_score(fields)
-    if least is not None:
-        item["min_score"] = least
-    if ranged:
-        item["score_ranges"] = _parse_ranges(fields)
-    fields.close()
-    return item
+    return {"id": f"rubric-{number}", **fields.all_values(_ITEM_FIELDS)}
 
 
-def _parse_min_score(fields: AssertionFields) -> float | None:
+def _read_outcome(fields: AssertionFields, name: str) -> str | None:
+    """Returns the outcome of an item, which only an item with ranges may lack."""
+    return fields.non_blank_text(name) if "score_ranges" in fields else fields.required_text(name)
+
+
+def _read_min_score(fields: AssertionFields, name: str) -> float | None:
     """Returns an item's minimum score; `required_min_score` is its older spelling, in points."""
-    least = fields.limited_number("min_score", GATE)
-    if "required_min_score" not in fields:
-        return least
-    points = fields.limited_number(
-        "required_min_score",
-        (f"a whole number from 0 to {MAX_POINTS}", lambda value: value in range(MAX_POINTS + 1)),
-    )
+    least = fields.limited_number(name, GATE)
+    points = fields.limited_number("required_min_score", _POINTS)
     if points is None:
         return least
-    fields.warn(
-        "deprecated", "required_min_score", f"is an older spelling; write `min_score: {points / MAX_POINTS}`."
-    )
+    message = f"is an older spelling; write `{name}: {points / MAX_POINTS}`."
+    fields.warn("deprecated", "required_min_score", message)
     return least if least is not None else points / MAX_POINTS or None
 
 
 # --- ranges of points --------------------------------------------------------------------------------------
 
 
-def _parse_ranges(fields: AssertionFields) -> list[dict[str, Any]]:
-    value = fields.pop("score_ranges")
+def _read_ranges(fields: AssertionFields, name: str) -> list[dict[str, Any]]:
+    value = fields.peek(name)
     if isinstance(value, dict):
-        candidates = _parse_range_bounds(fields, value)
+        candidates = _parse_range_bounds(fields, name, fields.pop(name))
     elif isinstance(value, list):
-        outer = AssertionFields(
-            {"score_ranges": value}, fields.problem_log, fields.path_to(""), fields.source, ()
-        )
-        candidates = [
-            _parse_range_pair(entry)
-            for entry in outer.children("score_ranges", _EXPECTED_RANGES, _RANGE_FIELDS)
-        ]
+        entries = fields.children(name, _EXPECTED_RANGES, _RANGE_FIELDS)
+        candidates = [_parse_range_pair(entry) for entry in entries]
     else:
-        fields.report_wrong_type("score_ranges", value, _EXPECTED_RANGES)
+        fields.report_wrong_type(name, fields.pop(name), _EXPECTED_RANGES)
         return []
     ranges = [entry for entry in candidates if entry is not None]
-    if len(ranges) == len(candidates) and not fields.problem_log.has_error_at(fields.path_to("score_ranges")):
-        _check_coverage(fields, ranges)
+    if len(ranges) == len(candidates) and not fields.problem_log.has_error_at(fields.path_to(name)):
+        _check_coverage(fields, name, ranges)
     return sorted(ranges, key=lambda entry: entry["low"])
 
 
@@ -171,16 +149,18 @@ def _parse_range_pair(fields: AssertionFields) -> dict[str, Any] | None:
     return {"low": low, "high": high, "outcome": outcome}
 
 
-def _parse_range_bounds(fields: AssertionFields, bounds: dict[str, Any]) -> list[dict[str, Any] | None]:
+def _parse_range_bounds(
+    fields: AssertionFields, place: str, bounds: dict[str, Any]
+) -> list[dict[str, Any] | None]:
     """Parses `{0: …, 5: …}`; each range ends where the next one begins."""
     names = [str(points) for points in range(MAX_POINTS + 1)]
-    inner = AssertionFields(bounds, fields.problem_log, fields.path_to("score_ranges."), fields.source, names)
+    inner = fields.within(place, bounds, names)
     lows = [points for points in range(MAX_POINTS + 1) if str(points) in inner]
     outcomes = [inner.required_text(str(low)) for low in lows]
     for name in inner.remaining_names():
         inner.error("bad-range", name, f"is no number of points. {suggestion(name[:60], names)}")
     if not bounds:
-        fields.error("bad-range", "score_ranges", f"is empty; it must be {_EXPECTED_RANGES}.")
+        fields.error("bad-range", place, f"is empty; it must be {_EXPECTED_RANGES}.")
     ends = [*(low - 1 for low in lows[1:]), MAX_POINTS]
     return [
         {"low": low, "high": high, "outcome": text}
@@ -188,21 +168,28 @@ def _parse_range_bounds(fields: AssertionFields, bounds: dict[str, Any]) -> list
     ]
 
 
-def _check_coverage(fields: AssertionFields, ranges: list[dict[str, Any]]) -> None:
+def _check_coverage(fields: AssertionFields, name: str, ranges: list[dict[str, Any]]) -> None:
     """Notes the first number of points that no range covers, or that two ranges cover."""
     nexts = 0
     for score_range in sorted(ranges, key=lambda score_range: (score_range["low"], score_range["high"])):
-        if score_range["low"] < nexts:
-            fields.error(
-                "bad-range",
-                "score_ranges",
-                f"overlap: {score_range['low']} points are in two ranges; part them.",
-            )
+        low = score_range["low"]
+        if low < nexts:
+            fields.error("bad-range", name, f"overlap: {low} points are in two ranges; part them.")
             return
-        if score_range["low"] > nexts:
+        if low > nexts:
             break
         nexts = score_range["high"] + 1
     if nexts <= MAX_POINTS:
-        fields.error(
-            "bad-range", "score_ranges", f"lack a range for {nexts} points; cover all from 0 to {MAX_POINTS}."
-        )
+        message = f"lack a range for {nexts} points; cover all from 0 to {MAX_POINTS}."
+        fields.error("bad-range", name, message)
+
+
+_ITEM_FIELDS: Final = (
+    FieldSpec("id", FieldReader.non_blank_text),
+    FieldSpec("outcome", _read_outcome, required=True),
+    FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE, default=1),
+    FieldSpec("required", FieldReader.boolean, False, default=False),
+    FieldSpec("operator", FieldReader.choice, _OPERATORS, default=_OPERATORS[0]),
+    FieldSpec("min_score", _read_min_score, required=True),
+    FieldSpec("score_ranges", _read_ranges),
+)

@@ -1,7 +1,8 @@
-"""The fields of an agentv suite above its tests: its header, and what it gives to each test."""
+"""Reads an agentv suite from its bytes: the form, the fields above its tests, and each test as a case."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -9,24 +10,35 @@ from msgspec.structs import replace
 
 from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION
 from proctor.dialects.agentv.read.messages import parse_input, read_input_files
-from proctor.dialects.agentv.read.tests import SuiteLevel, parse_pass_rule, read_assertion_list
+from proctor.dialects.agentv.read.test_files import JSON_LINES_ENDINGS, RawTest, read_json_lines, read_tests
+from proctor.dialects.agentv.read.tests import SuiteLevel, parse_pass_rule, parse_test, read_assertion_list
+from proctor.dialects.agentv.read.v5 import Version5Level, is_version_5, translate_test
+from proctor.dialects.agentv.read.v5 import translate_heading as version_5_heading
 from proctor.dialects.agentv.read.workspace import build_workspace, read_workspace_level
 from proctor.dialects.agentv.shared import (
     find_reference,
     finish,
     note_unset_variable,
+    read_object,
     read_texts,
     resolve_alias,
     resolve_row,
-    to_snake_case,
 )
 from proctor.dialects.agentv.syntax import TESTS_NAMES
-from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, with_holdout
-from proctor.dialects.shared.yaml_files import ignore_fields
+from proctor.dialects.shared.jsonl import (
+    HOLDOUT_FIELD,
+    file_name,
+    parse_object,
+    peek,
+    read_all,
+    with_holdout,
+)
+from proctor.dialects.shared.signatures import YAML_ENDINGS
+from proctor.dialects.shared.yaml_files import display_path, ignore_fields, parse_yaml
 from proctor.env_substitution import names_in
-from proctor.model import PassRule, Suite, SuiteDefaults
-from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, ProblemLog
+from proctor.model import PassRule, Problem, Suite, SuiteDefaults
+from proctor.protocols import CaseAtLine, SuiteSource
+from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import to_plain
 
 SUITE_FIELDS: Final = (
@@ -69,13 +81,118 @@ class SuiteHeading(Struct, frozen=True, kw_only=True):
     line: int
 
 
+def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
+    """Yields the header, the cases in file order, and each problem where it occurs."""
+    shared: Version5Level | None = None
+    if _is_json_lines(source):
+        row, notes = _read_sidecar(source)
+        heading = parse_heading(row, source, notes)
+        tests = read_json_lines(source.read_lines(), source.path, source)
+    else:
+        notes = ProblemLog(source.path, 1)
+        row = _read_yaml(source, notes)
+        readable = not notes.has_errors
+        if is_version_5(row):
+            row, shared = version_5_heading(row, source, notes)
+        heading = parse_heading(row, source, notes)
+        tests = read_tests(heading.tests, heading.field, heading.line, source) if readable else iter(())
+    if shared is not None:
+        heading = replace(heading, common=replace(heading.common, asks_for_criteria=False))
+    yield heading.suite
+    yield from notes.problems
+    for item in tests:
+        yield from (item,) if isinstance(item, Problem) else _parse_cases(item, heading, shared, source)
+
+
+def _parse_cases(
+    raw: RawTest, heading: SuiteHeading, shared: Version5Level | None, source: SuiteSource
+) -> Iterator[CaseAtLine | Problem]:
+    """Yields the case of a test; in version 5 one case for each prompt. Repeated problems are marked."""
+    reported_keys: set[tuple[int | None, str | None, str]] = set()
+    prompts = shared.prompts if shared is not None and "input" not in raw.row else ()
+    for prompt in prompts or (None,):
+        notes = ProblemLog(raw.path or source.path, raw.line, "Test", of_case=True)
+        row = raw.row if shared is None else translate_test(raw.row, shared, prompt, notes)
+        case = parse_test(replace(raw, row=row), heading.common, notes)
+        keys = [(problem.line, problem.field, problem.code) for problem in notes.problems]
+        for key, problem in zip(keys, notes.problems, strict=True):
+            yield replace(problem, repeated=True) if key in reported_keys else problem
+        reported_keys.update(keys)
+        if not notes.has_errors:
+            yield CaseAtLine(case, raw.line, raw.path)
+
+
+# --- YAML --------------------------------------------------------------------------------------------------
+
+
+def _read_yaml(source: SuiteSource, notes: ProblemLog) -> dict[str, Any]:
+    value = parse_yaml(read_all(source), notes)
+    if isinstance(value, dict) and "targets" in value and not any(name in value for name in TESTS_NAMES):
+        notes.error("not-a-suite", "The file has targets and no tests; `proctor targets list` reads it.")
+        return {}
+    if isinstance(value, dict):
+        return value
+    if not notes.has_errors:
+        actual = "empty" if value is None else json_type(value)
+        notes.error("not-a-suite", f"The file is {actual}; a suite is an object with `tests`.")
+    return {}
+
+
+# --- JSON Lines --------------------------------------------------------------------------------------------
+
+
+def _is_json_lines(source: SuiteSource) -> bool:
+    """Whether a file is JSON Lines, by its name or else by its first line."""
+    path = source.path.lower()
+    if path.endswith((*YAML_ENDINGS, *JSON_LINES_ENDINGS)):
+        return path.endswith(JSON_LINES_ENDINGS)
+    row = parse_object(peek(source.read_lines())[0])
+    return isinstance(row, dict) and TESTS_NAMES[0] not in row
+
+
+def _read_sidecar(source: SuiteSource) -> tuple[dict[str, Any], ProblemLog]:
+    """Reads the header of a JSON Lines file from the YAML file of the same name beside it."""
+    base = file_name(source.path).stem
+    sidecars: list[tuple[dict[str, Any], ProblemLog]] = []
+    notes = ProblemLog(source.path, 1)
+    for name in (f"{base}.yaml", f"{base}.eval.yaml"):
+        data = source.read_sibling(name)
+        if data is None:
+            continue
+        own = ProblemLog(display_path(source, name), 1)
+        row = parse_yaml(data, own)
+        if isinstance(row, dict) and any(field in row for field in TESTS_NAMES):
+            message = (
+                f"{name} has `{TESTS_NAMES[0]}` of its own, so it is another suite and not read for this one."
+            )
+            notes.warn("not-a-sidecar", message)
+            continue
+        if not isinstance(row, dict) and not own.has_errors and row is not None:
+            own.error(
+                "not-a-suite", f"The file is {json_type(row)}; it must be an object such as a suite is."
+            )
+        sidecars.append((row if isinstance(row, dict) else {}, own))
+    if len(sidecars) > 1:
+        names = " and ".join(file_name(own.path).name for _, own in sidecars)
+        notes.error("two-sidecars", f"{names} both stand beside the file; keep one of them.")
+    if not sidecars:
+        return {}, notes
+    row, own = sidecars[0]
+    notes.path = own.path
+    notes.extend(own)
+    return row, notes
+
+
+# --- the fields above the tests ----------------------------------------------------------------------------
+
+
 def parse_heading(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> SuiteHeading:
     """Parses a suite without its tests; problems go to `notes`."""
     fields = FieldReader(resolve_row(row, _RESOLVED_FIELDS, source, notes), notes)
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     tests = resolve_alias(fields, *TESTS_NAMES)
     ignored: dict[str, Any] = {}
-    execution = _parse_object(fields, "execution", "execution.")
+    execution = read_object(fields, "execution")
     suite = with_holdout(_parse_suite_fields(fields, execution, source, ignored), fields)
     common = _parse_suite_level(fields, execution, source, ignored, row.get("input"))
     common, suite = _with_trials(common, suite, execution, ignored)
@@ -98,16 +215,6 @@ def parse_heading(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
 def default_suite_name(path: str) -> str:
     """Returns the default name of a suite: its file name without the ending."""
     return file_name(path).stem.removesuffix(".eval") or "suite"
-
-
-def _parse_object(fields: FieldReader, name: str, prefix: str) -> FieldReader:
-    """Returns the fields of a nested object without nulls; no fields if it is absent."""
-    value: Any = fields.pop(name)
-    if value is not None and not isinstance(value, dict):
-        fields.report_wrong_type(name, value, "an object")
-    inner = FieldReader(to_snake_case(value) if isinstance(value, dict) else {}, fields.problem_log, prefix)
-    inner.drop_null(*inner.remaining_names())
-    return inner
 
 
 def _parse_suite_fields(
@@ -151,10 +258,7 @@ def _parse_defaults(fields: FieldReader, execution: FieldReader) -> SuiteDefault
 def _parse_suite_level(
     fields: FieldReader, execution: FieldReader, source: SuiteSource, ignored: dict[str, Any], raw_input: Any
 ) -> SuiteLevel:
-    metadata: Any = fields.pop("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        fields.report_wrong_type("metadata", metadata, "an object")
-        metadata = None
+    metadata = fields.instance("metadata", dict)
     level = read_workspace_level(fields, source)
     if level is not None:
         ignored.update(level.unused_fields)
@@ -176,7 +280,7 @@ def _with_trials(
 ) -> tuple[SuiteLevel, Suite]:
     if "trials" not in execution:
         return common, suite
-    trials = _parse_object(execution, "trials", "execution.trials.")
+    trials = read_object(execution, "trials")
     if "count" not in trials:
         trials.report_missing("count", "a whole number of at least 1")
     repeats = trials.integer("count", least=1)

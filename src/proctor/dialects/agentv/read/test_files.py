@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.agentv.shared import resolve_references, search_in_folder, with_fields
-from proctor.dialects.agentv.syntax import YAML_ENDINGS
 from proctor.dialects.shared.jsonl import read_rows
+from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, find_file, parse_yaml
 from proctor.model import Problem, UnreadableRow
 from proctor.protocols import SourceFile, SuiteSource

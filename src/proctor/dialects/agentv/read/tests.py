@@ -8,14 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.dialects.agentv.read.assertions import (
-    DEFAULT_ASSERTION,
-    parse_assertions,
-    parse_test_rubrics,
-    reads_criteria,
-)
+from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION, parse_assertions, reads_criteria
 from proctor.dialects.agentv.read.case_vars import fill_value
 from proctor.dialects.agentv.read.messages import parse_expected, parse_input, read_input_files
+from proctor.dialects.agentv.read.rubrics import parse_test_rubrics
 from proctor.dialects.agentv.read.test_files import RawTest
 from proctor.dialects.agentv.read.workspace import (
     WorkspaceLevel,
@@ -27,10 +23,10 @@ from proctor.dialects.agentv.shared import (
     find_reference,
     finish,
     note_unset_variable,
+    read_object,
     read_texts,
     resolve_alias,
     resolve_row,
-    to_snake_case,
     with_fields,
 )
 from proctor.dialects.shared.yaml_files import ignore_fields
@@ -91,7 +87,7 @@ class _Execution(Struct, frozen=True, kw_only=True):
     only_targets: tuple[str, ...] = ()
     skip_defaults: bool = False
     pass_rule: PassRule | None = None
-    fields: FieldReader | None = None
+    fields: FieldReader
     """The remaining fields, which may hold assertions in their old place."""
 
 
@@ -150,7 +146,7 @@ def _prepare_test(raw: RawTest, common: SuiteLevel, notes: ProblemLog) -> tuple[
             shared_input = FieldReader({"input": fill_value(common.raw_input, variables)}, notes)
             common = replace(common, messages=parse_input(shared_input, "input", raw.source))
     fields = FieldReader(row, notes)
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     notes.case = fields.required_text("id") or None
     if fields.pop("vars") is not None and not isinstance(variables, dict):
         fields.report_wrong_type("vars", variables, "an object")
@@ -179,16 +175,11 @@ def _parse_messages(
 
 
 def _parse_execution(fields: FieldReader) -> _Execution:
-    value: Any = fields.pop("execution")
-    if value is None:
-        return _Execution()
-    if not isinstance(value, dict):
-        fields.report_wrong_type("execution", value, "an object")
-        return _Execution()
-    inner = FieldReader(to_snake_case(value), fields.problem_log, "execution.")
-    inner.drop_null(*inner.remaining_names())
+    if "execution" not in fields:  # most tests have none
+        return _Execution(fields=FieldReader({}, fields.problem_log))
+    inner = read_object(fields, "execution")
     return _Execution(
-        target=inner.required_text("target") if "target" in inner else None,
+        target=inner.non_blank_text("target"),
         only_targets=read_texts(inner, "targets"),
         skip_defaults=inner.boolean("skip_defaults", False),
         pass_rule=parse_pass_rule(inner),
@@ -221,8 +212,7 @@ def _parse_grading(
     if "rubrics" in fields:
         rubrics = parse_test_rubrics(fields.pop("rubrics"), "rubrics", fields.problem_log, source)
     own = read_assertion_list(fields, execution.fields, source)
-    if execution.fields is not None:
-        finish(execution.fields, EXECUTION_FIELDS)
+    finish(execution.fields, EXECUTION_FIELDS)
     assertions = (*rubrics, *own, *(() if execution.skip_defaults else common.assertions))
     if criteria is None and not assertions and not has_answer and not fields.problem_log.has_errors:
         fields.report_missing("criteria", "a text, unless there are `expected_output` or `assertions`")
@@ -232,11 +222,11 @@ def _parse_grading(
 
 
 def read_assertion_list(
-    fields: FieldReader, execution: FieldReader | None, source: SuiteSource
+    fields: FieldReader, execution: FieldReader, source: SuiteSource
 ) -> tuple[Assertion, ...]:
     """Returns the assertions of a suite or a test, under any of their names."""
     name = resolve_alias(fields, "assertions", *OLD_NAMES["assertions"])
-    if execution is not None and "evaluators" in execution:
+    if "evaluators" in execution:
         if name in fields:
             fields.pop(name)
             execution.error("conflicting-fields", "evaluators", f"and `{name}` mean the same; keep `{name}`.")
@@ -288,11 +278,8 @@ def _warn_about_criteria(
 
 
 def _parse_metadata(fields: FieldReader, common: SuiteLevel) -> dict[str, Any]:
-    own: Any = fields.pop("metadata")
+    own = fields.instance("metadata", dict)
     lint: Any = fields.pop("lint")
-    if own is not None and not isinstance(own, dict):
-        fields.report_wrong_type("metadata", own, "an object")
-        own = None
     if own is None and lint is None:
         return common.metadata
     metadata = deep_merge(common.metadata, to_plain(own or {}))

@@ -6,6 +6,7 @@ Version 5 has prompts above the tests, fills them in with the `vars` of each tes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,11 +19,10 @@ from proctor.dialects.agentv.read.case_vars import (
     find_missing_names,
     iter_texts,
 )
-from proctor.dialects.agentv.read.v5_prompts import Version5Prompt, read_prompts
 from proctor.dialects.agentv.shared import with_fields
 from proctor.dialects.shared.yaml_files import find_file, ignore_fields, parse_yaml
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type
+from proctor.validation import FieldReader, FieldSpec, ProblemLog, json_type, quote_value
 from proctor.yaml12 import YamlList, YamlMap, empty_like, map_strings
 
 VERSION_5_FIELDS: Final = (
@@ -49,9 +49,16 @@ _REFUSED_TEST_FIELDS: Final = {
     "environment": _REFUSED_SUITE_FIELDS["environment"],
 }
 """The same for a test and for `default_test`."""
-_DEFAULT_TEST_FIELDS: Final = ("vars", "assert", "threshold", "metadata", "description")
+_DEFAULT_TEST_NAMES: Final = ("vars", "assert", "threshold", "metadata", "description")
+_DEFAULT_TEST_FIELDS: Final = (
+    FieldSpec("vars", FieldReader.instance, dict),
+    FieldSpec("assert", FieldReader.instance, list),
+    FieldSpec("metadata", FieldReader.instance, dict),
+    FieldSpec("description", FieldReader.text),
+    FieldSpec("threshold", FieldReader.number),
+)
 _TRANSLATED_FIELDS: Final = ("prompts", "default_test", "evaluate_options", "threshold", "assert", "targets")
-_OPTION_FIELDS: Final = ("budget_usd", "max_concurrency", "repeat", "cache")
+_OPTION_NAMES: Final = ("budget_usd", "max_concurrency", "repeat", "cache")
 _UNUSED_OPTION_FIELDS: Final = ("delay", "timeout_ms", "max_eval_time_ms", "generate_suggestions")
 _REPEAT_FIELDS: Final = ("count", "strategy", "early_exit", "cost_limit_usd")
 _REFUSED_RUN_FIELDS: Final = {
@@ -63,6 +70,33 @@ _STRATEGIES: Final = ("pass_any", "pass_all", "mean", "confidence_interval")
 _ISOLATION_BY_SCOPE: Final = {"suite": "shared", "attempt": "per_test"}
 _UNFILLED_FIELDS: Final = frozenset(("type", "prompt", "command", "config", "cwd", "target"))
 """Fields of an assertion in which a test's `vars` are not filled in."""
+_FILE_SCHEME: Final = "file://"
+_TEXT_ENDINGS: Final = (".txt", ".md", ".j2")
+_DATA_ENDINGS: Final = (".json", ".yaml", ".yml")
+_ENTRY_FIELDS: Final = ("id", "label", "prompt", "raw", "file", "path", "description")
+_BODY_FIELDS: Final = ("prompt", "raw", "file", "path")
+_REFUSED_PROMPT_FIELDS: Final = dict.fromkeys(
+    ("function", "function_file", "command", "config", "prefix", "suffix"), "Write the prompt itself."
+)
+_EXPECTED_PROMPT: Final = "a text or a list of messages"
+_TEMPLATE_LOGIC: Final = re.compile(r"\{%|\{\{[^{}]*[|(\[\"'+~][^{}]*\}\}")
+"""Template code other than plain variable names."""
+
+
+class Version5Prompt(Struct, frozen=True, kw_only=True):
+    """The input of the tests, with placeholders for their variables."""
+
+    label: str
+    field: str
+    line: int | None
+    template: Any
+
+    def fill(self, values: dict[str, Any], notes: ProblemLog) -> Any:
+        """Returns the `input` of a test; a name without a value is an error."""
+        for name in find_missing_names(iter_texts(self.template), values):
+            message = f"`vars` has no {name!r}, which `{self.field}` names. Add it."
+            notes.error("missing-variable", message, "vars")
+        return fill_value(self.template, values)
 
 
 class Version5Level(Struct, frozen=True, kw_only=True):
@@ -87,7 +121,7 @@ def translate_heading(
 ) -> tuple[dict[str, Any], Version5Level]:
     """Translates the suite fields to version 4. Returns them and what the tests get."""
     row = map_strings(row, _translate_references, ("tests",))
-    _note_refused(row, _REFUSED_SUITE_FIELDS, notes)
+    _refuse_fields(FieldReader(row, notes), _REFUSED_SUITE_FIELDS)
     suite_row = _without(row, (*_TRANSLATED_FIELDS, *_REFUSED_SUITE_FIELDS))
     if not isinstance(row.get("target", ""), str):
         del suite_row["target"]
@@ -111,7 +145,7 @@ def translate_heading(
         suite_row |= {"assert": assertions} if assertions or "assert" in row else {}
         shared_list = YamlList(0)
     prompts = (
-        read_prompts(row["prompts"], source, notes, _get_line(row, "prompts")) if "prompts" in row else ()
+        _read_prompts(row["prompts"], source, notes, _get_line(row, "prompts")) if "prompts" in row else ()
     )
     variables = default.get("vars", {})
     return suite_row, Version5Level(prompts=prompts, variables=variables, assertions=shared_list)
@@ -134,21 +168,12 @@ def _read_default_test(row: dict[str, Any], source: SuiteSource, notes: ProblemL
         message = f"`default_test` is {json_type(value)}; it must be an object, or a file:// with one."
         notes.error("wrong-type", message, "default_test", line=line)
         return {}
-    _note_refused(value, _REFUSED_TEST_FIELDS, notes, "default_test.")
-    fields = FieldReader(_without(value, tuple(_REFUSED_TEST_FIELDS)), notes, "default_test.")
-    fields.drop_null(*fields.remaining_names())
-    default_test: dict[str, Any] = {}
-    for name, kind in (("vars", dict), ("assert", list), ("metadata", dict)):
-        if name in fields:
-            default_test[name] = fields.pop(name)
-            if not isinstance(default_test[name], kind):
-                fields.report_wrong_type(
-                    name, default_test.pop(name), "a list" if kind is list else "an object"
-                )
-    fields.text("description")
-    threshold = fields.number("threshold")
-    fields.finish(_DEFAULT_TEST_FIELDS)
-    return default_test if threshold is None else default_test | {"threshold": threshold}
+    fields = FieldReader(value, notes, "default_test.")
+    fields.drop_null()
+    _refuse_fields(fields, _REFUSED_TEST_FIELDS)
+    default_test = fields.values(_DEFAULT_TEST_FIELDS)
+    fields.finish(_DEFAULT_TEST_NAMES)
+    return default_test
 
 
 def _translate_execution(row: dict[str, Any], default: dict[str, Any], notes: ProblemLog) -> dict[str, Any]:
@@ -179,36 +204,21 @@ def _with_options(execution: YamlMap, row: dict[str, Any], notes: ProblemLog) ->
         notes.error("wrong-type", message, "evaluate_options", line=_get_line(row, "evaluate_options"))
         return execution
     fields = FieldReader(value, notes, "evaluate_options.")
-    fields.drop_null(*fields.remaining_names())
-    if "filter_range" in fields:
-        fields.pop("filter_range")
-        _refuse(
-            "evaluate_options.filter_range",
-            "Give --limit, or --id for each test.",
-            notes,
-            _get_line(value, "filter_range"),
-        )
+    fields.drop_null()
+    _refuse_fields(fields, {"filter_range": "Give --limit, or --id for each test."})
     ignore_fields(fields, _UNUSED_OPTION_FIELDS, {})
-    options = {
-        "budget_usd": fields.number("budget_usd"),
-        "workers": fields.integer("max_concurrency", least=1),
-        "cache": fields.boolean("cache", False) if "cache" in fields else None,
-        "trials": _translate_repeat(fields, value.get("repeat")),
-    }
-    fields.finish((*_OPTION_FIELDS, *_UNUSED_OPTION_FIELDS))
-    execution.update({name: option for name, option in options.items() if option is not None})
+    execution.update(fields.values(_OPTION_FIELDS))
+    fields.finish((*_OPTION_NAMES, *_UNUSED_OPTION_FIELDS))
     return execution
 
 
-def _translate_repeat(fields: FieldReader, value: Any) -> dict[str, Any] | None:
-    """Parses `repeat`: a number, or an object with the number and its strategy."""
-    if "repeat" not in fields:
-        return None
-    inner = fields.object("repeat") if isinstance(value, dict) else None
+def _read_repeat(fields: FieldReader, name: str) -> dict[str, Any] | None:
+    """Reads `repeat`: a number, or an object with the number and its strategy."""
+    inner = fields.object(name) if isinstance(fields.peek(name), dict) else None
     if inner is None:
-        count = fields.integer("repeat", least=1)
+        count = fields.integer(name, 1)
         return None if count is None else {"count": count, "strategy": "pass_any"}
-    count = inner.integer("count", least=1)
+    count = inner.integer("count", 1)
     if inner.boolean("early_exit", False):
         inner.warn("no-effect", "early_exit", "has no effect here: every repeat is asked.")
     strategy = inner.choice("strategy", _STRATEGIES) if "strategy" in inner else _STRATEGIES[0]
@@ -218,6 +228,14 @@ def _translate_repeat(fields: FieldReader, value: Any) -> dict[str, Any] | None:
         return None
     limit = {} if cost is None else {"cost_limit_usd": cost}
     return {"count": count, "strategy": strategy, **limit}
+
+
+_OPTION_FIELDS: Final = (
+    FieldSpec("budget_usd", FieldReader.number),
+    FieldSpec("max_concurrency", FieldReader.integer, 1, to="workers"),
+    FieldSpec("cache", FieldReader.boolean, False),
+    FieldSpec("repeat", _read_repeat, to="trials"),
+)
 
 
 def _translate_workspace(row: dict[str, Any], notes: ProblemLog) -> dict[str, Any]:
@@ -238,7 +256,7 @@ def translate_test(
     """Translates a test to version 4 with one of the prompts; problems go to `notes`."""
     row = map_strings(row, _translate_references)
     notes.case = str(row["id"]) if isinstance(row.get("id"), str) else None
-    _note_refused(row, _REFUSED_TEST_FIELDS, notes)
+    _refuse_fields(FieldReader(row, notes), _REFUSED_TEST_FIELDS)
     test = _without(row, ("vars", "threshold", "run", "assert", *_REFUSED_TEST_FIELDS))
     own: Any = row.get("vars")
     if own is not None and not isinstance(own, dict):
@@ -264,7 +282,7 @@ def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: ProblemLog
     """Moves the threshold of a test into `execution`."""
     run: Any = row.get("run")
     if isinstance(run, dict):
-        _note_refused(run, _REFUSED_RUN_FIELDS, notes, "run.")
+        _refuse_fields(FieldReader(run, notes, "run."), _REFUSED_RUN_FIELDS)
     value: Any = row.get("execution")
     execution = empty_like(value) if isinstance(value, dict) else {}
     execution.update(value if isinstance(value, dict) else {})
@@ -342,6 +360,109 @@ def _concatenate(first: list[Any], second: list[Any]) -> YamlList:
     return items
 
 
+# --- prompts -----------------------------------------------------------------------------------------------
+
+
+def _read_prompts(
+    value: Any, source: SuiteSource, notes: ProblemLog, line: int | None
+) -> tuple[Version5Prompt, ...]:
+    """Returns the prompts of a suite, in order; problems go to `notes`."""
+    if not isinstance(value, list):
+        entries, lines, names = [value], [line], ["prompts"]
+    else:
+        entries, lines = value, getattr(value, "lines", [line] * len(value))
+        names = [f"prompts[{place}]" for place in range(len(value))]
+    prompts: list[Version5Prompt] = []
+    for number, (entry, name, at) in enumerate(zip(entries, names, lines, strict=True), 1):
+        empty = Version5Prompt(label=f"prompt-{number}", field=name, line=at, template="")
+        prompt = _read_prompt(entry, empty, source, notes)
+        if prompt is not None:
+            prompts.append(prompt)
+    if not entries:
+        notes.error("missing-field", "`prompts` is empty; write at least one prompt.", "prompts", line=line)
+    labels = [prompt.label for prompt in prompts]
+    twice = next((prompt for prompt in prompts if labels.count(prompt.label) > 1), None)
+    if twice is not None:
+        message = f"`prompts` has the id {quote_value(twice.label)} twice; give each prompt an id of its own."
+        notes.error("duplicate-id", message, "prompts", line=twice.line)
+    return tuple(prompts)
+
+
+def _read_prompt(
+    entry: Any, empty: Version5Prompt, source: SuiteSource, notes: ProblemLog
+) -> Version5Prompt | None:
+    label, body = _parse_entry(entry, empty, notes) if isinstance(entry, dict) else (empty.label, entry)
+    template = _read_template(body, empty, source, notes) if label else None
+    if template is None:
+        return None
+    if any(_TEMPLATE_LOGIC.search(text) for text in iter_texts(template)):
+        message = f"`{empty.field}` has more than names in braces, which is not read here. Write it out."
+        notes.error("not-supported", message, empty.field, line=empty.line)
+    return Version5Prompt(label=label, field=empty.field, line=empty.line, template=template)
+
+
+def _parse_entry(entry: dict[str, Any], empty: Version5Prompt, notes: ProblemLog) -> tuple[str, Any]:
+    """Returns the label and body of a prompt object; an empty label and an error if it has no body."""
+    fields = FieldReader(entry, notes, f"{empty.field}.")
+    fields.drop_null()
+    _refuse_fields(fields, _REFUSED_PROMPT_FIELDS)
+    labels = (fields.text("id"), fields.text("label"), empty.label)
+    fields.text("description")
+    names = [name for name in _BODY_FIELDS if name in fields]
+    body: Any = fields.pop(names[0]) if names else None
+    fields.finish(_ENTRY_FIELDS)
+    if not names:
+        fields.report_missing("prompt", _EXPECTED_PROMPT)
+        return "", None
+    if names[0] in ("file", "path") and isinstance(body, str):
+        body = _FILE_SCHEME + body.removeprefix(_FILE_SCHEME)
+    return next(label for label in labels if label), body
+
+
+def _read_template(body: Any, empty: Version5Prompt, source: SuiteSource, notes: ProblemLog) -> Any:
+    """Returns the text or the messages of a prompt, or None and an error."""
+    if isinstance(body, str) and body.strip().startswith(_FILE_SCHEME):
+        body = _read_template_file(body.strip().removeprefix(_FILE_SCHEME), empty, source, notes)
+        if body is None:
+            return None
+    if isinstance(body, str) and body.strip():
+        return body
+    if isinstance(body, list) and body and all(isinstance(item, dict) and "role" in item for item in body):
+        return body
+    actual = "blank" if isinstance(body, str) else json_type(body) if body is not None else "null"
+    notes.error(
+        "wrong-type",
+        f"`{empty.field}` is {actual}; it must be {_EXPECTED_PROMPT}.",
+        empty.field,
+        line=empty.line,
+    )
+    return None
+
+
+def _read_template_file(path: str, empty: Version5Prompt, source: SuiteSource, notes: ProblemLog) -> Any:
+    lower = path.lower()
+    if not lower.endswith((*_TEXT_ENDINGS, *_DATA_ENDINGS)):
+        message = (
+            f"`{empty.field}` names {path[:200]!r}; prompts are read from files ending in "
+            f"{', '.join((*_TEXT_ENDINGS, *_DATA_ENDINGS))}. Write the prompt into one of them."
+        )
+        notes.error("not-supported", message, empty.field, line=empty.line)
+        return None
+    file = find_file(path, source, notes, empty.field, empty.line)
+    if file is None:
+        return None
+    if lower.endswith(_DATA_ENDINGS):
+        return parse_yaml(file.data, notes)
+    try:
+        return file.data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        message = (
+            f"`{empty.field}` names {path[:200]!r}, whose byte {error.start + 1} is not UTF-8; save it so."
+        )
+        notes.error("bad-encoding", message, empty.field, line=empty.line)
+        return None
+
+
 # --- what all share ----------------------------------------------------------------------------------------
 
 
@@ -355,12 +476,13 @@ def _translate_reference(value: Any) -> str:
     return f"${{{{ {name} }}}}" if space == "env" and "." not in name and name else str(value[0])
 
 
-def _note_refused(
-    row: Mapping[str, Any], unsupported: Mapping[str, str], notes: ProblemLog, prefix: str = ""
-) -> None:
-    for name, instead in unsupported.items():
-        if row.get(name) is not None:
-            _refuse(f"{prefix}{name}", instead, notes, _get_line(row, name))
+def _refuse_fields(fields: FieldReader, refused: Mapping[str, str]) -> None:
+    """Notes an error for each of the fields that is not null; the values say what to write instead."""
+    fields.drop_null(*refused)
+    for name, instead in refused.items():
+        if name in fields:
+            fields.pop(name)
+            fields.error("not-supported", name, f"is a field of AgentV 5 that is not read here. {instead}")
 
 
 def _refuse(field: str, instead: str, notes: ProblemLog, line: int | None) -> None:

@@ -23,7 +23,7 @@ from proctor.dialects.agentv.shared import (
 from proctor.dialects.shared.yaml_files import display_path, find_file, ignore_fields, parse_yaml
 from proctor.model import Hook, Hooks, Repository, Workspace
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, ProblemLog
+from proctor.validation import FieldReader, FieldSpec, ProblemLog
 
 HOOK_NAMES: Final = ("before_all", "before_each", "after_each", "after_all")
 ISOLATIONS: Final = ("shared", "per_test")
@@ -90,8 +90,7 @@ def read_workspace_level(fields: FieldReader, source: SuiteSource) -> WorkspaceL
         level = _parse_level(row, notes, "workspace.", dirname(file.path), source)
     elif not notes.has_errors:
         notes.error("not-an-object", "The file of a workspace must be an object with fields such as `hooks`.")
-    fields.problem_log.problems.extend(notes.problems)
-    fields.problem_log.has_errors = fields.problem_log.has_errors or notes.has_errors
+    fields.problem_log.extend(notes)
     return level
 
 
@@ -101,7 +100,7 @@ def _parse_level(
     fields = FieldReader(
         resolve_references(row, source, notes, prefix.removesuffix("."), _UNRESOLVED_FIELDS), notes, prefix
     )
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     for name, instead in REMOVED_FIELDS.items():
         if name in fields:
             fields.pop(name)
@@ -110,7 +109,7 @@ def _parse_level(
     ignored: dict[str, Any] = {}
     for name in ("template", "path"):
         if name in fields:
-            values[name] = _parse_path(fields, name, folder)
+            values[name] = _rebase_path(_read_path(fields, name), folder)
     if values.get("path") and _is_in_or_above(values["path"], source.folder or "/suite"):
         message = f"is {values['path']!r}: an agent would work in the suite itself, or around it. "
         fields.error("bad-path", "path", f"{message}Name a folder of its own.")
@@ -135,12 +134,12 @@ def _parse_level(
     return WorkspaceLevel(fields=values, hooks=hooks, enabled=enabled, unused_fields=ignored)
 
 
-def _parse_path(fields: FieldReader, name: str, folder: str) -> str:
+def _read_path(fields: FieldReader, name: str) -> str:
     path = fields.required_text(name)
     if "\0" in path:
         fields.error("bad-path", name, f"is {path!r}; no path has a character of the code 0.")
         return ""
-    return _rebase_path(path, folder)
+    return path
 
 
 def _rebase_path(path: str, folder: str) -> str:
@@ -160,7 +159,7 @@ def _parse_hooks(fields: FieldReader, folder: str) -> tuple[bool | None, dict[st
     inner = fields.object("hooks")
     if inner is None:
         return None, {}
-    inner.drop_null(*inner.remaining_names())
+    inner.drop_null()
     enabled = inner.boolean("enabled", True) if "enabled" in inner else None
     hooks: dict[str, dict[str, Any]] = {}
     for moment in HOOK_NAMES:
@@ -172,27 +171,20 @@ def _parse_hooks(fields: FieldReader, folder: str) -> tuple[bool | None, dict[st
 
 
 def _parse_hook(fields: FieldReader, folder: str) -> dict[str, Any]:
-    fields.drop_null(*fields.remaining_names())
-    values: dict[str, Any] = {}
-    name = resolve_alias(fields, "command", "script")
-    if name in fields:
-        values["command"] = _parse_command(fields, name)
-        if folder:
-            values |= {"cwd": folder, "near": True}
-    if "cwd" in fields:
-        values |= {"cwd": _parse_path(fields, "cwd", folder), "near": False}
-    if "timeout_ms" in fields:
-        timeout = fields.number("timeout_ms")
-        if timeout is not None and timeout <= 0:
-            fields.error("bad-timeout", "timeout_ms", f"is {timeout}; it must be above 0.")
-        values["timeout_s"] = None if timeout is None else timeout / 1000
-    if "reset" in fields:
-        values["reset"] = fields.choice("reset", RESETS)
+    fields.drop_null()
+    hook = fields.values(_HOOK_TABLE)
+    if "cwd" in hook:
+        hook |= {"cwd": _rebase_path(hook["cwd"], folder), "near": False}
+    elif "command" in hook and folder:
+        hook |= {"cwd": folder, "near": True}
     finish(fields, HOOK_FIELDS)
-    return values
+    return hook
 
 
-def _parse_command(fields: FieldReader, name: str) -> tuple[str, ...]:
+def _read_command(fields: FieldReader, name: str) -> tuple[str, ...] | None:
+    name = resolve_alias(fields, name, "script")
+    if name not in fields:
+        return None
     value: Any = fields.pop(name)
     if isinstance(value, str):
         try:
@@ -208,6 +200,19 @@ def _parse_command(fields: FieldReader, name: str) -> tuple[str, ...]:
     if not command or not command[0].strip():
         fields.error("bad-command", name, "is empty; write the program that is run and its arguments.")
     return command
+
+
+def _read_timeout(fields: FieldReader, name: str) -> float | None:
+    timeout = fields.limited_number(name, ("above 0", lambda value: value > 0), "bad-timeout")
+    return None if timeout is None else timeout / 1000
+
+
+_HOOK_TABLE: Final = (
+    FieldSpec("command", _read_command, required=True),
+    FieldSpec("cwd", _read_path),
+    FieldSpec("timeout_ms", _read_timeout, to="timeout_s"),
+    FieldSpec("reset", FieldReader.choice, RESETS),
+)
 
 
 # --- repositories ------------------------------------------------------------------------------------------
@@ -236,7 +241,7 @@ def _parse_repositories(fields: FieldReader, folder: str, source: SuiteSource) -
 
 
 def _parse_repository(fields: FieldReader, folder: str, source: SuiteSource) -> Repository:
-    fields.drop_null(*fields.remaining_names())
+    fields.drop_null()
     path = _parse_repository_path(fields)
     origin, local = _parse_origin(fields, folder, source)
     ignore_fields(fields, ("resolver",), {})

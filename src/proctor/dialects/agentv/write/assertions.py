@@ -14,8 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
-from proctor.dialects.agentv.read.assertions import parse_assertions
-from proctor.dialects.agentv.read.composite import MEMBER_LIST_NAMES
+from proctor.dialects.agentv.read.assertions import MEMBER_LIST_NAMES, VERSION_4_TYPES, parse_assertions
 from proctor.dialects.agentv.read.rubrics import make_text_item
 from proctor.model import Assertion
 from proctor.protocols import SuiteSource
@@ -39,21 +38,23 @@ def render_assertion(assertion: Assertion, source: SuiteSource) -> tuple[Asserti
     Raises:
         UnsupportedAssertion: no row is read as that assertion.
     """
-    make = _RENDERERS.get(assertion.grader)
-    if make is None:
-        raise UnsupportedAssertion(f"it has no type for the grader `{assertion.grader}`.")
+    grader, params = assertion.grader, assertion.params
+    if grader not in _TYPE_NAMES:
+        raise UnsupportedAssertion(f"it has no type for the grader `{grader}`.")
+    make = _RENDERERS.get(grader)
+    rows = make(params, source) if make else [_render_params(_TYPE_NAMES[grader], params)]
     common: AssertionRow = {} if assertion.weight == 1 else {"weight": assertion.weight}
     if assertion.negated:
         common["negate"] = True
     why = ""
-    for row in make(assertion.params, source):
+    for row in rows:
         for gate in _iter_gate_rows(assertion):
             full_row = {**row, **common, **gate}
             read, problem = _read_back(full_row, source)
             if read is not None and assertion_digest(read) == assertion_digest(assertion):
                 return _add_name(full_row, read.label, assertion.label, source)
             why = why or problem or _describe_difference(assertion, read)
-    raise UnsupportedAssertion(why or f"no type of it takes these parameters of `{assertion.grader}`.")
+    raise UnsupportedAssertion(why or f"no type of it takes these parameters of `{grader}`.")
 
 
 def _read_back(row: AssertionRow, source: SuiteSource) -> tuple[Assertion | None, str | None]:
@@ -115,18 +116,10 @@ def _add_name(
 # --- one grader --------------------------------------------------------------------------------------------
 
 
-def _render_params(kind: str, params: Params, **names: str) -> AssertionRow:
-    """Returns an assertion whose fields are the parameters, some under other names."""
+def _render_params(kind: str, params: Params) -> AssertionRow:
+    """Returns an assertion of a type whose fields are the parameters, by the names of its table."""
+    names = {field.to: field.name for field in VERSION_4_TYPES[kind].fields}
     return {"type": kind, **{names.get(name, name): value for name, value in params.items()}}
-
-
-def _params_renderer(kind: str, **names: str) -> Callable[[Params, SuiteSource], Iterator[AssertionRow]]:
-    """Returns a renderer for a type whose fields are the parameters, some under other names."""
-
-    def rows(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
-        yield _render_params(kind, params, **names)
-
-    return rows
 
 
 def _text_renderer(kind: str, name: str = "value") -> Callable[[Params, SuiteSource], Iterator[AssertionRow]]:
@@ -137,10 +130,6 @@ def _text_renderer(kind: str, name: str = "value") -> Callable[[Params, SuiteSou
             yield {"type": f"{prefix}{kind}", "value": params.get(name)}
 
     return rows
-
-
-def _render_is_json(_params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
-    yield {"type": "is-json"}
 
 
 _PYTHON_TOKEN: Final = re.compile(
@@ -200,7 +189,7 @@ def _render_rubrics(params: Params, _source: SuiteSource) -> Iterator[AssertionR
         return
     others = {name: value for name, value in params.items() if name != "items"}
     criteria = [_render_item(item, number) for number, item in enumerate(items, 1)]
-    yield {**_render_params("rubrics", others, judge="target"), "criteria": criteria}
+    yield {**_render_params("rubrics", others), "criteria": criteria}
 
 
 def _render_item(item: dict[str, Any], number: int) -> Any:
@@ -222,7 +211,7 @@ def _render_item(item: dict[str, Any], number: int) -> Any:
 
 
 def _render_program(params: Params, _source: SuiteSource) -> Iterator[AssertionRow]:
-    row = _render_params("code-grader", params, timeout_s="timeout_seconds")
+    row = _render_params("code-grader", params)
     if row.get("output") == "text":
         del row["output"]
         row["type"] = "script"
@@ -244,9 +233,9 @@ def _render_composite(params: Params, source: SuiteSource) -> Iterator[Assertion
     others = {name: value for name, value in aggregator.items() if name != "type"}
     row: AssertionRow = {"type": kind, **others}
     if kind == "program":
-        row = _render_params("code-grader", others, timeout_s="timeout_seconds")
+        row = _render_params("code-grader", others)
     elif kind == "llm_grader":
-        row = _render_params("llm-grader", others, judge="target")
+        row = _render_params("llm-grader", others)
     members = [_render_member(member, source) for member in params.get("members", ())]
     yield {"type": "composite", MEMBER_LIST_NAMES[0]: members, "aggregator": row}
 
@@ -264,22 +253,12 @@ _RENDERERS: Final[dict[str, Callable[[Params, SuiteSource], Iterable[AssertionRo
     "contains": _text_renderer("contains"),
     "contains_any": _text_renderer("contains-any", "values"),
     "contains_all": _text_renderer("contains-all", "values"),
-    "starts_with": _params_renderer("starts-with"),
-    "ends_with": _params_renderer("ends-with"),
-    "exact": _params_renderer("equals"),
     "regex": _render_regex,
-    "numeric_match": _params_renderer("numeric-match"),
-    "numeric_equal": _params_renderer("numeric-equal"),
-    "is_json": _render_is_json,
-    "llm_grader": _params_renderer("llm-grader", judge="target"),
+    "is_json": lambda _params, _source: [{"type": "is-json"}],
     "rubrics": _render_rubrics,
     "program": _render_program,
     "composite": _render_composite,
-    "tool_trajectory": _params_renderer("tool-trajectory"),
-    "field_accuracy": _params_renderer("field-accuracy"),
-    "latency": _params_renderer("latency", threshold_ms="threshold"),
-    "cost": _params_renderer("cost", budget_usd="budget"),
     "token_usage": _render_token_usage,
-    "execution_metrics": _params_renderer("execution-metrics"),
-    "skill_trigger": _params_renderer("skill-trigger"),
 }
+"""Makes the rows for graders that have more than one type, or parameters other than the fields."""
+_TYPE_NAMES: Final = {kind.grader: name for name, kind in VERSION_4_TYPES.items()}

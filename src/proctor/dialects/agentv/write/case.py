@@ -7,29 +7,25 @@ the result is right whatever the reader does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf, nextafter
+from posixpath import normpath
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.codec import encode
 from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION
+from proctor.dialects.agentv.read.messages import ROLES, parse_expected, parse_input
 from proctor.dialects.agentv.read.test_files import RawTest
 from proctor.dialects.agentv.read.tests import UNUSED_FIELDS, SuiteLevel, parse_test
+from proctor.dialects.agentv.read.workspace import HOOK_NAMES
 from proctor.dialects.agentv.shared import PROSE_FIELDS
 from proctor.dialects.agentv.write.assertions import UnsupportedAssertion, render_assertion
-from proctor.dialects.agentv.write.messages import explain_unsupported_input as why_input
-from proctor.dialects.agentv.write.messages import (
-    render_expected,
-    render_input,
-    source_with_files,
-    to_plain_messages,
-)
-from proctor.dialects.agentv.write.workspace import render_workspace
 from proctor.dialects.shared.losses import LossReport
 from proctor.env_substitution import names_in
-from proctor.model import Case
-from proctor.protocols import SuiteSource
-from proctor.validation import ProblemLog
+from proctor.model import Attachment, Case, Hook, Message, Repository, ToolCall, Workspace
+from proctor.protocols import SourceFile, SuiteSource
+from proctor.validation import FieldReader, ProblemLog
 from proctor.yaml12 import MAX_NESTING
 
 DIALECT_NAME: Final = "agentv"
@@ -75,7 +71,7 @@ class CaseDraft:
         self._suite_level = common
         # An empty value differs from what was written, so any use of a variable is noticed.
         source = SuiteSource(path="", read_lines=lambda: (), environ=dict.fromkeys(case.variables, ""))
-        self._source = source_with_files(source, files or {})
+        self._source = _source_with_files(source, files or {})
         self.losses = unsaid
         self.fatal_losses = LossReport(case, DIALECT_NAME, lossy=False)
         """What cannot be written, not even in a lossy conversion."""
@@ -86,7 +82,7 @@ class CaseDraft:
             "input": self._render_input(files is not None),
             "expected_output": self._render_expected(),
             "execution": _render_execution(case),
-            "workspace": None if case.workspace is None else render_workspace(case.workspace),
+            "workspace": None if case.workspace is None else _render_workspace(case.workspace),
             "assertions": self._render_assertions(),
         }
         self.row: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
@@ -142,18 +138,18 @@ class CaseDraft:
 
     def _render_input(self, has_files: bool) -> Any:
         messages = self._case.input
-        value = render_input(messages, self._source) if has_files else None
+        value = _render_input(messages, self._source) if has_files else None
         if value is not None:
             return value
-        place, sentence = why_input(messages, self._source)
+        place, sentence = _explain_unsupported_input(messages, self._source)
         self.losses.note("input" if place is None else f"input[{place}]", sentence)
         text = "\n\n".join(message.content for message in messages).strip()
-        return render_input(to_plain_messages(messages), self._source) or text or self._case.id
+        return _render_input(_to_plain_messages(messages), self._source) or text or self._case.id
 
     def _render_expected(self) -> Any:
         if self._case.expected is None:
             return None
-        value = render_expected(self._case.expected, self._source)
+        value = _render_expected(self._case.expected, self._source)
         if value is None:
             self.losses.note("expected", "it expects a text, an object, a list of values or messages.")
         return value
@@ -223,3 +219,150 @@ def _drop(row: dict[str, Any], place: tuple[str, ...]) -> None:
 def _depth(value: Any) -> int:
     inside = list(value.values()) if isinstance(value, dict) else value
     return 1 + max(map(_depth, inside), default=0) if isinstance(inside, list | tuple) else 0
+
+
+# --- input and expected output -----------------------------------------------------------------------------
+
+
+def _source_with_files(source: SuiteSource, files: Mapping[str, bytes]) -> SuiteSource:
+    """Returns the source with these files available."""
+
+    def find(reference: str) -> SourceFile | None:
+        data = files.get(normpath(reference))
+        return None if data is None else SourceFile(path=reference, data=data)
+
+    return replace(source, find_file=find)
+
+
+def _render_input(messages: tuple[Message, ...], source: SuiteSource) -> Any:
+    """Returns the `input` that is read as these messages; None if there is none."""
+    first = messages[0] if messages else None
+    alone = len(messages) == 1 and first == Message(role="user", content=first.content if first else "")
+    value: Any = first.content if first and alone else [_render_message(message) for message in messages]
+    notes = ProblemLog("", 1)
+    read = parse_input(FieldReader({"input": value}, notes), "input", source)
+    return None if notes.has_errors or encode(read) != encode(messages) else value
+
+
+def _explain_unsupported_input(messages: tuple[Message, ...], source: SuiteSource) -> tuple[int | None, str]:
+    """Returns the position of the message that cannot be written, if it is a single one, and the reason."""
+    for place, message in enumerate(messages):
+        if message.role not in ROLES:
+            return place, f"its roles are {', '.join(ROLES)}."
+        if any(isinstance(part, Attachment) for part in message.parts):
+            if _render_input((message,), source) is None:
+                return place, (
+                    "its files lie inside the suite's folder, are texts if they are UTF-8, have the media "
+                    "type of their content or ending, and stand between paragraphs."
+                )
+        elif message.parts and _render_input((message,), source) is None:
+            return place, "a message without files is one text."
+    return None, "its messages say something, and each call in them names its tool."
+
+
+def _to_plain_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Returns the messages as plain texts, with roles that the format knows."""
+    return tuple(
+        [
+            Message(role=message.role if message.role in ROLES else "user", content=message.content)
+            for message in messages
+        ]
+    )
+
+
+def _render_message(message: Message) -> dict[str, Any]:
+    row: dict[str, Any] = {"role": message.role}
+    if message.name is not None:
+        row["name"] = message.name
+    if message.parts:
+        row["content"] = [
+            part if isinstance(part, str) else {"type": part.kind, "value": part.path}
+            for part in message.parts
+        ]
+    elif message.content or not message.tool_calls:
+        row["content"] = message.content
+    if message.tool_calls:
+        row["tool_calls"] = [_render_call(call) for call in message.tool_calls]
+    return row
+
+
+def _render_call(call: ToolCall) -> dict[str, Any]:
+    row = {
+        "tool": call.name,
+        "input": call.arguments or None,
+        "output": call.output,
+        "id": call.id,
+        "duration_ms": call.duration_ms,
+    }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _render_expected(expected: Any, source: SuiteSource) -> Any:
+    """Returns the `expected_output` that is read as this value; None if there is none."""
+    for value in (expected, [{"role": "assistant", "content": expected}]):
+        notes = ProblemLog("", 1)
+        read = parse_expected(FieldReader({"expected_output": value}, notes), "expected_output", source)
+        if not notes.has_errors and encode(read) == encode(expected):
+            return value
+    return None
+
+
+# --- workspace ---------------------------------------------------------------------------------------------
+
+
+def _render_workspace(workspace: Workspace) -> dict[str, Any]:
+    """Returns the workspace as an object. The caller checks that it is read back as the same."""
+    row: dict[str, Any] = {}
+    if workspace.template is not None:
+        row["template"] = workspace.template
+    if workspace.path is not None:
+        row["path"] = workspace.path
+    if workspace.isolation != "shared":
+        row["isolation"] = workspace.isolation
+    if workspace.repositories:
+        row["repos"] = [_render_repository(repository) for repository in workspace.repositories]
+    hooks = {moment: getattr(workspace.hooks, moment) for moment in HOOK_NAMES}
+    rows = {moment: _render_hook(hook) for moment, hook in hooks.items() if hook is not None}
+    return {**row, "hooks": rows} if rows else row
+
+
+def _render_hook(hook: Hook) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    if hook.command:
+        row["command"] = list(hook.command)
+    if hook.timeout_s is not None:
+        row["timeout_ms"] = _to_milliseconds(hook.timeout_s)
+    if hook.cwd is not None:
+        row["cwd"] = hook.cwd
+    if hook.reset != "none":
+        row["reset"] = hook.reset
+    return row
+
+
+def _to_milliseconds(seconds: float) -> float:
+    """Returns the milliseconds that are read back as exactly these seconds, an integer if possible."""
+    near = seconds * 1000
+    candidates = (
+        candidate
+        for candidate in (near, nextafter(near, inf), nextafter(near, -inf))
+        if candidate / 1000 == seconds
+    )
+    exact = next(candidates, near)
+    return int(exact) if exact.is_integer() and abs(exact) < 2**53 else exact
+
+
+def _render_repository(repository: Repository) -> dict[str, Any]:
+    row: dict[str, Any] = {"path": repository.path}
+    if repository.local:
+        row["source"] = {"type": "local", "path": repository.source}
+    else:
+        row["source"] = {"type": "git", "url": repository.source}
+    if repository.ref != "HEAD":
+        row["commit"] = repository.ref
+    if repository.ancestor:
+        row["ancestor"] = repository.ancestor
+    if repository.sparse:
+        row["sparse"] = list(repository.sparse)
+    if repository.depth is not None:
+        row["clone"] = {"depth": repository.depth}
+    return row

@@ -38,6 +38,7 @@ from proctor.services.runs.execution.writer import RunWriter
 from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.reading.report import record_holdout_access
+from proctor.services.runs.reading.totals import encode_totals
 from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
 
@@ -132,7 +133,10 @@ class TrialRunner:
             finally:  # also when closing is interrupted
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
-                self._store.update_run(run, wait=False)
+                # After a stop, trials of an earlier session may be missing in the tally.
+                has_all = status == "finished" or self._earlier_run is None
+                totals = encode_totals(writer.tally) if has_all else None
+                self._store.update_run(run, wait=False, totals=totals)
                 await flush_store(self._store, lambda: self._stopped)
         return run
 

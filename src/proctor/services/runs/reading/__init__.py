@@ -2,5 +2,5 @@
 
 In: a store and the name of a run. Out: records for reports and pages. `report.py` reads a run with its
 trials, `case_detail.py` one case of it, `history.py` earlier runs of a target, `estimate.py` what a run will
-take; `catalogue_sync.py` keeps the catalogue of pages up to date. Start reading with `report.py`.
+take; `totals.py` keeps what is counted, `trial_table.py` filters and searches. Start with `report.py`.
 """

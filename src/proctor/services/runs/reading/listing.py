@@ -1,4 +1,4 @@
-"""Lists stored runs with the numbers of each, from the verdict counts of the store."""
+"""Lists stored runs with the numbers of each, from their stored totals or the verdict counts of the store."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from proctor.model import Run, Verdict
 from proctor.protocols import Store
 from proctor.reports.runs.listing import RunListEntry
 from proctor.services.runs.reading.report import build_report
+from proctor.services.runs.reading.totals import load_totals
 from proctor.verdicts import Counts
 
 
@@ -55,6 +56,10 @@ def find_runs(store: Store, run_filter: RunFilter, after: str | None = None) -> 
 
 def summarize_run(store: Store, run: Run) -> RunListEntry:
     """Returns a run with its counts, as lists show it."""
+    totals = load_totals(store, run)
+    if totals is not None:
+        tally = totals.tally
+        return RunListEntry(run=run, counts=tally.result_counts, verdict_count=tally.all.total)
     verdicts = store.count_verdicts(run.id)
     counts = Counts()
     if run.suite.repeats_rule == "each":

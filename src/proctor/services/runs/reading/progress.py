@@ -14,7 +14,7 @@ from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import cost, seconds
 from proctor.reports.runs.console import split_sizes_line
-from proctor.services.runs.reading.catalogue_sync import RunSummary
+from proctor.services.runs.reading.run_summaries import RunSummary
 
 _WINDOW_S = 60.0
 _MIN_SPAN_S = 1.0

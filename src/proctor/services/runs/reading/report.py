@@ -13,37 +13,64 @@ from msgspec.structs import replace
 from proctor.codec import target_digest
 from proctor.errors import ExitCode, StoreError, UnknownName, UsageError
 from proctor.model import Calibration, Case, HoldoutAccess, Run
-from proctor.protocols import Store
+from proctor.protocols import Store, StoredTrial
 from proctor.reports import REPORTS
 from proctor.reports.runs.serialize import RunReport, TrialResult, seal
 from proctor.services.runs.planning.judge_choice import all_judges
-from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for, run_exit_code
+from proctor.services.runs.reading.totals import encode_totals, load_totals
+from proctor.verdicts import (
+    PassRuleLookup,
+    Tally,
+    decide_verdict,
+    is_reused,
+    pass_rules_for,
+    run_exit_code,
+)
 
 
-def build_report(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool = False) -> RunReport:
+def build_report(
+    store: Store, run: Run, tally: Tally | None = None, *, reveal: bool = False, stored: bool = False
+) -> RunReport:
     """Builds the report of a run; its numbers cover all trials, and held-out rows are hidden.
 
     Args:
         store: has the run.
         run: the run.
-        tally: the tally of all of its trials, if there is one; else they are counted again.
+        tally: the tally of all of its trials, if there is one.
         reveal: hide nothing.
+        stored: take its stored totals, if there are any, which lack the latency of each answer.
 
     Raises:
         StoreError: the store cannot be read.
     """
     if tally is None or run.status != "finished":  # trials from before may be missing in it
-        tally = Tally(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
-        for row in read_trial_rows(store, run, reveal=True):
-            tally.add(row.trial, row.case, kept=is_reused(row.trial, run))
+        totals = load_totals(store, run) if stored else None
+        tally = _count_trials(store, run) if totals is None else totals.tally
+    return make_report(store, run, tally, reveal=reveal)
+
+
+def make_report(store: Store, run: Run, tally: Tally, *, reveal: bool = False) -> RunReport:
+    """Makes the report of a run from the tally of its trials; see `build_report`."""
     return RunReport(
         run=run,
         tally=tally,
         exit_code=_exit_code(run, tally),
         rows=lambda: read_trial_rows(store, run, reveal=reveal),
+        first_failures=lambda: _read_cases(store, run, tally.first_failures, reveal=reveal),
         looks=None if run.suite.split_rule is None else len(store.holdout_accesses(run.suite.digest)),
         calibrations=find_calibrations(store, run) if tally.judge_stats.prompts else (),
     )
+
+
+def _count_trials(store: Store, run: Run) -> Tally:
+    """Counts the trials of a run, and stores the totals unless it is in progress."""
+    totals = store.totals(run.id)
+    tally = Tally.for_run(run)
+    for row in read_trial_rows(store, run, reveal=True):
+        tally.add(row.trial, row.case, kept=is_reused(row.trial, run))
+    if totals.body is None and (run.status != "running" or not store.is_run_locked(run.id)):
+        store.save_totals(run.id, replace(totals, body=encode_totals(tally)))
+    return tally
 
 
 def _exit_code(run: Run, tally: Tally) -> ExitCode:
@@ -106,6 +133,30 @@ def record_holdout_access(store: Store, run: Run, kind: Literal["rate", "reveal"
     )
 
 
+def _read_cases(store: Store, run: Run, positions: Sequence[int], *, reveal: bool) -> Iterator[TrialResult]:
+    """Yields the finished trials of some cases of a run; see `read_trial_rows`."""
+    for position in positions:
+        case_in_run = store.case_in_run(run, position)
+        if case_in_run is None:
+            raise _missing_cases_error(run)
+        for stored_trial in case_in_run.trials:
+            if stored_trial.verdict is not None:
+                yield _make_row(stored_trial, case_in_run.case.case, pass_rules_for(run), reveal=reveal)
+
+
+def _missing_cases_error(run: Run) -> StoreError:
+    return StoreError(
+        f"The store is damaged: it lacks cases of run {run.id}. Save the file of its suite {run.suite.title} "
+        "again: `proctor suites save FILE`."
+    )
+
+
+def _make_row(stored_trial: StoredTrial, case: Case, rules: PassRuleLookup, *, reveal: bool) -> TrialResult:
+    verdict = decide_verdict(stored_trial.trial, rules(case))
+    row = TrialResult(trial=stored_trial.trial, verdict=verdict, case=case)
+    return row if reveal else seal(row)
+
+
 def read_trial_rows(store: Store, run: Run, *, reveal: bool = False) -> Iterator[TrialResult]:
     """Yields the finished trials of a run with their cases, in suite order.
 
@@ -120,15 +171,9 @@ def read_trial_rows(store: Store, run: Run, *, reveal: bool = False) -> Iterator
         while position < stored_trial.trial.position:
             numbered_case = next(cases, None)
             if numbered_case is None:
-                raise StoreError(
-                    f"The store is damaged: it lacks cases of run {run.id}. Save the file of its suite "
-                    f"{run.suite.title} again: `proctor suites save FILE`."
-                )
+                raise _missing_cases_error(run)
             position, case = numbered_case
-        row = TrialResult(
-            trial=stored_trial.trial, verdict=decide_verdict(stored_trial.trial, rules(case)), case=case
-        )
-        yield row if reveal else seal(row)
+        yield _make_row(stored_trial, case, rules, reveal=reveal)
 
 
 def check_report_paths(paths: Sequence[str]) -> None:

@@ -1,0 +1,247 @@
+"""Comparisons of runs, and their documents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.comparison.compare import Comparison
+from proctor.comparison.differences import MetricDifference, PassRateDifference
+from proctor.comparison.gate import GateRule, gate_exit_code, ungated_exit_code
+from proctor.comparison.ranking import Ranking
+from proctor.errors import ExitCode
+from proctor.lint.suite_size import too_few_cases
+from proctor.plurals import join_names
+from proctor.reports.comparison import sentences as words
+from proctor.reports.document import (
+    RATE_COLUMNS,
+    Block,
+    Column,
+    Facts,
+    Paragraph,
+    Rate,
+    Strong,
+    Table,
+    count_columns,
+)
+from proctor.reports.formatting import NONE, cost, milliseconds
+from proctor.verdicts import worst_exit_code
+
+ADJUSTMENT_NOTE = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
+"""The note below the table of differences."""
+_GATE_SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
+
+
+class ComparisonReport(Struct, frozen=True, kw_only=True):
+    """A comparison of two or more runs."""
+
+    comparisons: tuple[Comparison, ...]
+    """One comparison for two runs; for several, each run with each later one."""
+    ranking: Ranking | None = None
+    """The ranking of several runs; None for two."""
+    rule: GateRule | None = None
+    """The rule of the gate; None without one."""
+    looks: int | None = None
+    """The number of holdout accesses, this one included; None if nothing of the holdout is shown."""
+    judges: tuple[str, ...] = ()
+    """What is known of the judges, in sentences."""
+
+    @property
+    def shows_rates(self) -> bool:
+        """Whether it contains pass rates."""
+        return self.ranking is not None or bool(self.comparisons[0].whole.pairs)
+
+    @property
+    def baseline_comparisons(self) -> tuple[Comparison, ...]:
+        """The comparisons with the first run, which is the baseline of a gate."""
+        return self.comparisons[: 1 if self.ranking is None else len(self.ranking.runs) - 1]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The gate's worst exit code over all candidates; without a gate, whether anything was compared."""
+        if self.rule is None:
+            return ungated_exit_code(self.comparisons)
+        rule = self.rule
+        return worst_exit_code(gate_exit_code(comparison, rule) for comparison in self.baseline_comparisons)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons why runs may not be comparable, and too few cases, each sentence once."""
+        warnings = dict.fromkeys(
+            line for comparison in self.baseline_comparisons for line in comparison.warnings
+        )
+        if self.rule is None and self.ranking is None:  # the verdict says whether the cases are too few
+            return list(warnings)
+        unclear_sizes = {
+            comparison.baseline.suite.name: comparison.whole.cases
+            for comparison in self.comparisons
+            if comparison.whole.direction not in ("better", "worse")
+        }
+        return [*warnings, *filter(None, [too_few_cases(unclear_sizes)])]
+
+
+def document_for(report: ComparisonReport, flips: int = 50) -> Iterator[Block]:
+    """Yields the blocks of a comparison: the verdict, its evidence, and what was left out.
+
+    Args:
+        report: the comparison.
+        flips: at most this many fixed and this many broken cases are named.
+    """
+    # The gate is what one sees first in a pull request, and last on a terminal.
+    for sign, sentence in _gate_sentences(report):
+        yield Paragraph((f"{sign} ", Strong(sentence)), only="markdown")
+    if report.ranking is None:
+        yield from _pair_blocks(report.comparisons[0], flips)
+    else:
+        yield ranking_table(report.ranking)
+        yield from map(Paragraph, ranking_notes(report.ranking))
+    yield from (Paragraph(warning, only="markdown") for warning in report.warnings)
+    yield from map(Paragraph, (*report.judges, *words.access_notes(report.looks)))
+    for _, sentence in _gate_sentences(report):
+        yield Paragraph(sentence, only="terminal")
+
+
+def _gate_sentences(report: ComparisonReport) -> Iterator[tuple[str, str]]:
+    """Yields a sign and a sentence for each candidate; nothing without a gate."""
+    if report.rule is None:
+        return
+    for comparison in report.baseline_comparisons:
+        name = "" if report.ranking is None else f"{words.run_label(comparison.candidate)}: "
+        sign = _GATE_SIGNS.get(gate_exit_code(comparison, report.rule), "⚠️")
+        yield sign, f"{name}{words.gate_sentence(comparison, report.rule)}"
+
+
+def _pair_blocks(comparison: Comparison, flips: int) -> Iterator[Block]:
+    yield Paragraph(words.verdict_sentence(comparison), style="strong")
+    yield from _side_tables(comparison.whole)
+    runs = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
+    yield Facts([(name, words.run_label(run)) for name, run in runs])
+    if comparison.whole.cases:
+        yield difference_table(comparison)
+        yield measure_facts(comparison)
+    yield from _flip_blocks(comparison, flips)
+    yield from map(Paragraph, words.remarks(comparison))
+
+
+def _side_tables(whole: PassRateDifference) -> Iterator[Table]:
+    """Yields the table of both runs, if anything was measured."""
+    if whole.baseline is None or whole.candidate is None:
+        return
+    counts = count_columns("passed", "trials" if whole.by_case else "cases", width=7)
+    rows = [
+        (name, side.passed, whole.pairs, Rate(side.rate, side.ci95, whole.cases))
+        for name, side in (("baseline", whole.baseline), ("candidate", whole.candidate))
+    ]
+    yield Table((Column(width=9), *counts, Column("rate", "rate")), rows)
+
+
+def difference_table(comparison: Comparison) -> Table:
+    """Returns a row for the whole and for each part: its flips, and the difference."""
+    parts = [("all", comparison.whole)]
+    parts += [(f"  {part.name}", part.difference) for part in comparison.splits]
+    rows = [_difference_row(*part) for part in parts]
+    if comparison.parts:
+        rows.append((f"by {comparison.by}", *[""] * 5))
+        rows += [_difference_row(f"  {part.name}", part.difference) for part in comparison.parts]
+    name, counts = Column(width=12, max_width=40), count_columns("cases", "fixed", "broken", width=7)
+    columns = (name, *counts, Column("difference", "difference"), Column("p", "p"))
+    return Table(columns, rows, notes=[ADJUSTMENT_NOTE] if len(rows) > 1 else ())
+
+
+def _difference_row(name: str, difference: PassRateDifference) -> tuple[Any, ...]:
+    return name, difference.cases, difference.fixed, difference.broken, difference, difference.p_adjusted
+
+
+def _flip_blocks(comparison: Comparison, max_flips: int) -> Iterator[Block]:
+    """Yields the flipped cases: a line for each on a terminal, and else a sentence for each kind."""
+    kinds = [
+        (name, flips) for name, flips in (("broken", comparison.broken), ("fixed", comparison.fixed)) if flips
+    ]
+    for name, flips in kinds:
+        names = join_names([words.trial_label(flip) for flip in flips], max_flips)
+        yield Paragraph(f"{name.capitalize()} ({len(flips):,}): {names}", only="markdown")
+    yield Table(
+        columns=(Column(kind="verdict", width=8), Column()),
+        rows=[(name, words.trial_label(flip)) for name, flips in kinds for flip in flips[:max_flips]],
+        notes=[
+            f"…and {len(flips) - max_flips:,} more {name}: --flips {len(flips)}"
+            for name, flips in kinds
+            if len(flips) > max_flips
+        ],
+        only="terminal",
+    )
+
+
+def ranking_table(ranking: Ranking) -> Table:
+    """Returns a row for each run, the best first."""
+    rows = []
+    for ranked in ranking.by_rank:
+        counts = ranked.counts
+        rows.append((ranked.rank, counts.passed, counts.total, counts, words.run_label(ranked.run)))
+    return Table((*count_columns("rank"), *RATE_COLUMNS, Column("run")), rows)
+
+
+def ranking_notes(ranking: Ranking) -> Iterator[str]:
+    """Yields notes on the ranks, and on what the runs do not have in common."""
+    count = len(ranking.comparisons)
+    distinct = sum(comparison.whole.direction in ("better", "worse") for comparison in ranking.comparisons)
+    yield (
+        "A rank is 1, and one more for each run that is shown to be better. "
+        f"Of {count:,} pairs of runs {distinct:,} can be told apart: by a 95 % interval without zero, and "
+        f"by p below 0.05, adjusted by Holm's method over all {count:,}."
+    )
+    for ranked_run in ranking.runs:
+        if not ranked_run.is_finished:
+            planned_count = ranked_run.run.planned
+            unfinished_text = f"{ranked_run.missing:,} of {planned_count:,} trials are missing"
+            yield f"Run {ranked_run.run.id} is not finished: {unfinished_text}."
+    pairs = {comparison.pairs for comparison in ranking.comparisons}
+    if len(pairs) > 1 or any(comparison.unpaired.is_partial for comparison in ranking.comparisons):
+        yield (
+            f"The runs do not have the same trials: two are compared on the {min(pairs):,} to {max(pairs):,} "
+            "that both have."
+        )
+    missing = sum(len(comparison.not_measured) for comparison in ranking.comparisons)
+    if missing:
+        yield f"Not measured, and in no comparison: {missing:,} pairs with an ERROR or UNSCORED trial."
+
+
+def measure_facts(comparison: Comparison) -> Facts:
+    """Returns the numbers of score, latency and cost, as far as they were measured."""
+    return Facts(list(_measures(comparison)), width=9)
+
+
+def _measures(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    for name, measure, unit, statistic in (
+        ("score", comparison.score, _score_text, "mean"),
+        ("latency", comparison.latency_ms, milliseconds, "median"),
+        ("cost", comparison.cost_usd, cost, "mean"),
+    ):
+        if measure is not None and (name == "score" or measure.baseline or measure.candidate):
+            yield name, _measure_text(measure, unit, statistic)
+
+
+def _score_text(value: float | None) -> str:
+    return NONE if value is None else f"{value:.3f}"
+
+
+def _measure_text(measure: MetricDifference, unit: Callable[[float | None], str], statistic: str) -> str:
+    """Returns both means, and the mean or median difference with its interval."""
+    value, bounds = (
+        (measure.difference, measure.ci95) if statistic == "mean" else (measure.median, measure.median_ci95)
+    )
+    between = ""
+    if bounds is not None:
+        between = f" (95 % interval {_signed_text(bounds[0], unit)} to {_signed_text(bounds[1], unit)})"
+    return (
+        f"mean {unit(measure.baseline)} → {unit(measure.candidate)} · {statistic} difference "
+        f"{_signed_text(value, unit)}{between} over {measure.cases:,} cases"
+    )
+
+
+def _signed_text(value: float, unit: Callable[[float | None], str]) -> str:
+    """Formats a difference in its unit, with its sign."""
+    text = unit(abs(value))
+    return text if not value else f"{'-' if value < 0 else '+'}{text}"

@@ -1,0 +1,60 @@
+"""Blocks that several reports of runs share: notes on the numbers, and tables of their parts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from proctor.reports.document import RATE_COLUMNS, Column, Table
+from proctor.reports.formatting import costs
+from proctor.reports.runs.serialize import RunReport, gate_note, interval_note, missing_note, repeats_note
+from proctor.safe_text import truncate
+from proctor.verdicts import Counts, Tally
+
+_MAX_NAME_LENGTH = 120
+"""Maximum length of the name of a part or of a run."""
+
+
+def count_notes(report: RunReport) -> list[str]:
+    """Returns sentences on how trials are counted, what is missing, and whether the gate held."""
+    notes = (repeats_note(report), interval_note(report), missing_note(report), gate_note(report))
+    return [note for note in notes if note is not None]
+
+
+def cost_text(tally: Tally) -> str:
+    """Returns the cost of the target and of judges."""
+    return costs(tally.target_cost_usd, tally.judge_usage.cost_usd, tally.judge_usage.calls)
+
+
+def group_tables(name: str, groups: Mapping[str, Counts], max_rows: int) -> Iterator[Table]:
+    """Yields the table of the groups of a run, such as its tags, by name; none without groups.
+
+    Args:
+        name: what the groups are.
+        groups: the counts of each.
+        max_rows: at most this many groups are shown.
+    """
+    names = sorted(groups)
+    more = len(names) - max_rows
+    if names:
+        yield Table(
+            columns=(Column(name), *RATE_COLUMNS),
+            rows=[count_row(group, groups[group]) for group in names[:max_rows]],
+            notes=[f"…and {more:,} more."] if more > 0 else (),
+        )
+
+
+def count_row(name: str, counts: Counts) -> tuple[str, int, int, Counts]:
+    """Returns the cells of a name and `RATE_COLUMNS`."""
+    return truncate(name, _MAX_NAME_LENGTH), counts.passed, counts.total, counts
+
+
+def overview_table(runs: Sequence[RunReport]) -> Table:
+    """Returns a row for each of several runs, named by suite, target or both."""
+    targets = {report.run.target.name for report in runs}
+    suites = {report.run.suite.title for report in runs}
+    rows = []
+    for report in runs:
+        names = (report.run.suite.title, report.run.target.name)
+        name = names[1] if len(suites) == 1 else names[0] if len(targets) == 1 else " on ".join(names)
+        rows.append(count_row(name, report.tally.result_counts))
+    return Table(columns=(Column(width=12), *RATE_COLUMNS), rows=rows)

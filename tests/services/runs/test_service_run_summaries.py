@@ -1,0 +1,355 @@
+"""The numbers of runs for pages: while they are made, counted once, and from what is stored."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.codec import target_digest
+from proctor.errors import StoreError
+from proctor.model import (
+    Calibration,
+    Case,
+    HoldoutAccess,
+    Judgment,
+    Output,
+    Run,
+    Score,
+    Settings,
+    SplitRule,
+    Trial,
+    Verdict,
+)
+from proctor.protocols import Store
+from proctor.reports.runs.serialize import run_row
+from proctor.services.runs.reading.report import build_report
+from proctor.services.runs.reading.run_summaries import RunSummary, SummaryReader
+from proctor.services.runs.reading.trial_table import TrialFilter, TrialFinder, TrialRow, read_table_rows
+from proctor.stores import open_store
+from support.builders import ECHO, NOON, make_case, make_score, make_trial
+from support.stores import add_run, save_cases
+
+
+class Desk:
+    """A store, and runs of one suite in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "kept.db")
+        self.store = open_store(self.path)
+        self.summaries = SummaryReader(self.opens)
+        self.finder = TrialFinder()
+        self.cases: list[Case] = []
+
+    def opens(self) -> AbstractContextManager[Store]:
+        return closing(open_store(self.path))
+
+    def another(self) -> SummaryReader:
+        """That of another server over the same store."""
+        return SummaryReader(self.opens)
+
+    def found(self, trial_filter: TrialFilter = TrialFilter(), *, revealed: bool = False) -> list[int]:  # noqa: B008
+        """The positions of the trials that a filter selects."""
+        summary = self.summaries.refresh_in(self.store, self.store.run("r1"))
+        page = self.finder.page(self.store, summary, trial_filter, limit=1000, revealed=revealed)
+        assert page.total == len(page.places)
+        return [position for position, _ in page.places]
+
+    def rows(self, *positions: int, revealed: bool = False) -> list[TrialRow]:
+        """Some trials as a table shows them."""
+        places = [(position, 0) for position in positions]
+        return list(read_table_rows(self.store, self.store.run("r1"), places, revealed=revealed))
+
+    def begin(self, run_id: str = "r1", cases: int = 6, **fields: Any) -> Run:
+        self.cases = [
+            make_case(f"c{place}", f"What is {place}?", tags=(f"t{place % 2}",), category=f"k{place % 3}")
+            for place in range(cases)
+        ]
+        suite = save_cases(self.store, self.cases, digest="sha256:0", split_rule=SplitRule())
+        return add_run(self.store, suite, **{"id": run_id} | fields)
+
+    def trial(self, position: int, verdict: Verdict = Verdict.PASS, **fields: Any) -> Trial:
+        value = {Verdict.PASS: 1.0, Verdict.FAIL: 0.0}.get(verdict)
+        answer = Output(text=f"It is {position}.", latency_ms=position + 0.1, cost_usd=0.1 * position)
+        scores = (make_score(value, reason="not so" if verdict is Verdict.FAIL else ""),)
+        split = "holdout" if position == 5 else "dev"
+        given = {"case_id": f"c{position}", "position": position, "split": split, "output": answer}
+        return make_trial("", *fields.pop("scores", scores), **given | fields)
+
+    def record(
+        self, position: int, verdict: Verdict = Verdict.PASS, run_id: str = "r1", **fields: Any
+    ) -> None:
+        self.store.save_trial(run_id, self.trial(position, verdict, **fields), verdict)
+        self.store.flush()
+
+    def finish(self, run: Run) -> Run:
+        run = replace(run, status="finished", finished_at=NOON + timedelta(seconds=9))
+        self.store.update_run(run)
+        self.store.close()  # whoever made it is gone
+        self.store = open_store(self.path)
+        return run
+
+    def made(self, run_id: str = "r1", cases: int = 6) -> Run:
+        """A finished run, every third trial of which failed."""
+        run = self.begin(run_id, cases)
+        for place in range(cases):
+            self.store.save_trial(run_id, *self._one(place))
+        return self.finish(run)
+
+    def _one(self, place: int) -> tuple[Trial, Verdict]:
+        verdict = Verdict.PASS if place % 3 else Verdict.FAIL
+        return self.trial(place, verdict), verdict
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    made.store.close()
+
+
+# --- a finished run ----------------------------------------------------------------------------------------
+
+
+def test_a_run_has_the_numbers_that_the_command_line_counts(desk: Desk) -> None:
+    run = desk.made()
+    for _ in range(3):  # counted; from memory or file; from the file alone
+        looked = desk.summaries.refresh("r1")
+        assert looked.summary == run_row(build_report(desk.store, run))
+        assert (looked.counts.passed, looked.counts.total, looked.counts.cases) == (4, 6, 6)
+        assert (looked.done, looked.stored, looked.planned) == (6, 6, 6)
+        assert (looked.whole, looked.alive, looked.status) == (True, False, "finished")
+        assert looked.graders == ("exact",)
+        desk.summaries = desk.another()
+
+
+def test_its_trials_are_rows_with_all_that_a_table_shows(desk: Desk) -> None:
+    desk.made()
+    (row,) = desk.rows(3)
+    assert (row.position, row.verdict, row.score, row.split) == (3, Verdict.FAIL, 0.0, "dev")
+    assert (row.latency_ms, row.cost_usd, row.sealed) == (3.1, 0.1 * 3, False)
+    assert (row.question, row.answer, row.why) == ("What is 3?", "It is 3.", "exact: not so")
+
+
+def test_what_is_held_out_is_not_in_its_rows_and_not_found(desk: Desk) -> None:
+    desk.made()
+    for revealed, positions in ((False, []), (True, [5])):
+        assert desk.found(TrialFilter(text="it is 5"), revealed=revealed) == positions
+    (sealed,) = desk.rows(5)
+    assert (sealed.sealed, sealed.verdict) == (True, Verdict.PASS)
+    assert (sealed.question, sealed.answer, sealed.why, sealed.latency_ms) == ("", "", "", None)
+    assert desk.rows(5, revealed=True)[0].answer == "It is 5."
+
+
+def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_counted_again(
+    desk: Desk,
+) -> None:
+    judgment = Judgment(judge="echo", prompt_digest="sha256:1", passed=True)
+    judged = Score(grader="judge", name="judge", value=1.0, outcome=Verdict.PASS, judgments=(judgment,))
+    run = desk.begin(judges=(ECHO,))
+    for place in range(6):
+        desk.record(place, scores=(judged,))
+    run = desk.finish(run)
+    before = desk.summaries.refresh("r1")
+    assert "Nobody has measured" in before.judges[0]
+    assert before.summary["looks"] == 0
+    digest = target_digest(run.judges[0])
+    found = Calibration(
+        judge=digest,
+        name="echo",
+        at=NOON,
+        labels="l",
+        count=40,
+        agreed=36,
+        passed=20,
+        true_passes=18,
+        prompts=("sha256:1",),
+    )
+    desk.store.add_calibration(found)
+    desk.store.add_holdout_access(HoldoutAccess(suite=run.suite.digest, run="r1", kind="rate", at=NOON))
+    desk.store.update_run(replace(run, tags=("nightly",)))
+    after = desk.summaries.refresh("r1")
+    expected = run_row(build_report(desk.store, desk.store.run("r1")))
+    assert after.summary == expected
+    assert (after.summary["looks"], after.summary["tags"]) == (1, ["nightly"])
+    assert "agrees with people" in after.judges[0]
+
+
+def test_how_far_judges_agree_is_said_again_though_nothing_is_counted_again(desk: Desk) -> None:
+    said = [
+        tuple(Judgment(judge=name, prompt_digest="sha256:1", passed=passed) for name in ("a", "b"))
+        for passed in (True, False)
+    ]
+    agreed, parted = said[0], (said[0][0], said[1][1])
+    run = desk.begin()
+    for place in range(6):
+        judgments = agreed if place else parted
+        score = Score(grader="judge", name="judge", value=1.0, outcome=Verdict.PASS, judgments=judgments)
+        desk.record(place, scores=(score,))
+    desk.finish(run)
+    for _ in range(3):
+        judges = desk.summaries.refresh("r1").judges
+        assert judges[0] == "All judgments agree on 5 of 6 scores that several decided."
+        desk.summaries = desk.another()
+
+
+@pytest.mark.parametrize("body", [b"0.1.0 1\n{}", b"damaged", b""], ids=["earlier", "damaged", "empty"])
+def test_totals_of_an_earlier_version_and_damaged_ones_are_counted_again(desk: Desk, body: bytes) -> None:
+    desk.made()
+    counted = desk.summaries.refresh("r1").summary
+    totals = desk.store.totals("r1")
+    assert totals.body
+    damaged = totals.body[:-9] if body == b"damaged" else body
+    desk.store.save_totals("r1", replace(totals, body=damaged))
+    assert desk.another().refresh("r1").summary == counted
+    assert desk.store.totals("r1").body == totals.body
+
+
+def test_an_unknown_run_is_an_error(desk: Desk) -> None:
+    with pytest.raises(StoreError, match="There is no run"):
+        desk.summaries.refresh("r9")
+
+
+# --- a run that is being made ------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_being_made_is_followed_trial_by_trial(desk: Desk) -> None:
+    run = desk.begin()
+    empty = desk.summaries.refresh("r1")
+    assert (empty.done, empty.planned, empty.whole, empty.alive) == (0, 6, True, True)
+    assert (empty.status, empty.summary["pass_rate"]) == ("running", None)
+    for done, place in enumerate((4, 0, 5, 1, 2, 3), 1):
+        desk.record(place, Verdict.FAIL if place == 4 else Verdict.PASS)
+        looked = desk.summaries.refresh("r1")
+        assert (looked.done, looked.counts.passed, looked.alive) == (done, done - 1, True)
+    assert desk.found() == [0, 1, 2, 3, 4, 5]
+    run = desk.finish(run)
+    assert desk.summaries.refresh("r1").summary["passed"] == 5
+    assert desk.summaries.refresh("r1").alive is False
+
+
+def test_an_answer_that_waits_for_its_judge_counts_when_it_is_judged(desk: Desk) -> None:
+    desk.begin()
+    desk.store.save_output("r1", desk.trial(0))
+    desk.record(1)
+    waiting = desk.summaries.refresh("r1")
+    assert (waiting.done, waiting.stored) == (1, 2)
+    assert waiting.notes == ()
+    assert desk.found() == [1]
+    desk.record(0, Verdict.FAIL)
+    judged = desk.summaries.refresh("r1")
+    assert (judged.done, judged.stored, judged.counts.failed) == (2, 2, 1)
+
+
+def test_a_run_whose_process_died_is_interrupted_and_tells_what_is_missing(desk: Desk) -> None:
+    desk.begin()
+    desk.record(0)
+    assert desk.summaries.refresh("r1").alive
+    desk.store.close()
+    died = desk.summaries.refresh("r1")
+    assert (died.run.status, died.alive, died.status) == ("running", False, "interrupted")
+    assert any("5 of 6 trials are missing" in note for note in died.notes)
+    assert desk.another().refresh("r1").summary == died.summary
+
+
+def test_a_run_that_is_taken_up_again_is_seen_again(desk: Desk) -> None:
+    run = desk.begin()
+    desk.record(0)
+    stopped = replace(run, status="interrupted", finished_at=NOON)
+    desk.store.update_run(stopped)
+    desk.store.close()
+    assert desk.summaries.refresh("r1").done == 1
+    desk.store = open_store(desk.path)
+    desk.store.lock_run("r1")
+    desk.store.update_run(replace(run, status="running"))
+    desk.record(1)
+    again = desk.summaries.refresh("r1")
+    assert (again.done, again.alive) == (2, True)
+    for place in range(2, 6):
+        desk.record(place)
+    desk.finish(run)
+    assert desk.summaries.refresh("r1").summary["passed"] == 6
+    assert desk.found() == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_the_numbers_come_to_in_the_end_is_not_said_before(desk: Desk) -> None:
+    run = desk.begin(settings=Settings(min_pass_rate=0.9))
+    desk.record(0, Verdict.FAIL)
+    assert not any("gate" in note for note in desk.summaries.refresh("r1").notes)
+    for place in range(1, 6):
+        desk.record(place)
+    desk.finish(run)
+    assert "The gate did not hold: 83.33% passed and 90.00% had to." in desk.summaries.refresh("r1").notes
+
+
+# --- slices and several at once ----------------------------------------------------------------------------
+
+
+def test_whoever_has_no_patience_is_told_how_far_it_is_until_all_is_there(desk: Desk) -> None:
+    run = desk.made(cases=700)
+    seen: list[RunSummary] = []
+    while not seen or not seen[-1].whole:
+        seen.append(desk.summaries.refresh("r1", patience_s=0.0))
+        assert seen[-1].stored == 700
+    done = [one.done for one in seen]
+    assert len(done) > 2
+    assert done == sorted(set(done))
+    assert seen[0].counts.total == done[0]
+    assert not any("missing" in note for one in seen for note in one.notes)  # it is finished
+    assert seen[-1].summary == run_row(build_report(desk.store, run))
+
+
+def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> None:
+    run = desk.made(cases=300)
+    others = [desk.summaries, desk.another()]
+    problems: list[BaseException] = []
+
+    def look(mine: SummaryReader) -> None:
+        try:
+            while not mine.refresh("r1", patience_s=0.001).whole:
+                pass
+        except BaseException as error:  # noqa: BLE001  # handed to the test
+            problems.append(error)
+
+    threads = [threading.Thread(target=partial(look, others[number % 2])) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    expected = run_row(build_report(desk.store, run))
+    assert [one.refresh("r1").summary for one in others] == [expected] * 2
+
+
+# --- lists -------------------------------------------------------------------------------------------------
+
+
+def test_a_list_has_the_numbers_of_runs_that_were_counted_before(desk: Desk) -> None:
+    desk.made("r1")
+    desk.made("r2")
+    desk.summaries.refresh("r1")
+    runs = list(desk.store.runs())
+    known = desk.another().summarize(desk.store, runs, patience_s=0.0)
+    assert {name: one.summary["passed"] for name, one in known.items()} == {"r1": 4}
+    every = desk.summaries.summarize(desk.store, runs, patience_s=30)
+    assert {name: (one.summary["passed"], one.whole) for name, one in every.items()} == {
+        "r1": (4, True),
+        "r2": (4, True),
+    }
+
+
+def test_a_run_that_is_stored_again_under_its_id_is_read_again(desk: Desk) -> None:
+    desk.made()
+    assert desk.found(TrialFilter(text="it is 4")) == [4]
+    desk.store.delete_run("r1")
+    desk.begin()
+    desk.record(4, Verdict.FAIL, output=Output(text="Not any more."))
+    assert desk.summaries.refresh("r1").counts.failed == 1
+    assert desk.found(TrialFilter(text="it is 4")) == []
