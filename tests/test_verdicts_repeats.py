@@ -15,10 +15,11 @@ from proctor.errors import ExitCode
 from proctor.model import PassRule, Score, Settings, Suite, Trial, Verdict
 from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, junit, markdown
-from proctor.reports.runs.serialize import RunReport, case_results, run_row
+from proctor.reports.runs.serialize import RunReport, case_results, run_record
 from proctor.stats import wilson
 from proctor.verdicts import CaseRepeats, RepeatsRule, Tally, decide_verdict, run_exit_code
 from support.builders import make_case, make_report, make_trial
+from support.records import plain
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 MOST = PassRule(threshold=0.8)
@@ -216,7 +217,7 @@ SENTENCE = "Each case counts once: it passes if any of its trials does; 1 of 4 t
 
 
 def test_a_run_has_its_numbers_by_case(any_of_two: RunReport) -> None:
-    row = run_row(any_of_two)
+    row = plain(run_record(any_of_two))
     assert (row["repeats_rule"], row["pass_rate"], row["exit_code"]) == ("any", 0.5, 0)
     assert (row["total"], row["passed"], row["failed"]) == (2, 1, 1)
     assert row["by_tag"]["easy"] == {name: row[name] for name in row["by_tag"]["easy"]}
@@ -244,7 +245,7 @@ def test_a_case_whose_trials_are_not_all_in_is_told_of_nowhere(any_of_two: RunRe
 
 
 def test_a_run_whose_trials_count_for_themselves_has_no_cases() -> None:
-    row = run_row(make_report())
+    row = plain(run_record(make_report()))
     assert (row["repeats_rule"], row["by_trial"]) == ("each", None)
 
 

@@ -12,13 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.model import HoldoutAccess
-from proctor.reports.runs.serialize import counts_row
+from proctor.reports.runs.records import VerdictCountsRecord
 from proctor.stores import open_store
-from proctor.verdicts import Counts
 from support.cli import Proctor
 
 STORE = ".proctor/proctor.db"
-COUNTED = counts_row(Counts())
+COUNTED = VerdictCountsRecord.__struct_fields__
 
 
 @pytest.fixture

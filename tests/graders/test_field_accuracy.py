@@ -286,57 +286,44 @@ def test_the_value_is_the_weighted_share_and_entries_tell_what_was_wrong() -> No
     ]
 
 
-@pytest.mark.parametrize(("answer", "value"), [({"a": 1, "b": 2}, 1), ({"a": 1, "b": 3}, 0), ({"b": 2}, 0)])
-def test_all_or_nothing_is_one_or_zero(answer: dict[str, Any], value: float) -> None:
-    fields: list[dict[str, Any]] = [{"path": "a"}, {"path": "b"}]
-    mark = mark_of(fields, answer, {"a": 1, "b": 2}, "all_or_nothing")
-    assert (mark.value, mark.passed) == (value, value == 1)
-
-
-@pytest.mark.parametrize("aggregation", ["weighted_average", "all_or_nothing"])
-def test_a_field_that_is_not_required_counts_only_where_it_is_there(aggregation: str) -> None:
-    fields: list[dict[str, Any]] = [{"path": "a"}, {"path": "b", "required": False}]
-    expected = {"a": 1, "b": 2}
-    missing = mark_of(fields, {"a": 1}, expected, aggregation)
-    assert (missing.value, missing.passed, missing.entries[1].passed) == (1, True, None)
-    assert not mark_of(fields, {"a": 1, "b": 3}, expected, aggregation).passed
-
-
-def test_a_field_of_which_nothing_is_expected_is_right() -> None:
-    mark = mark_of([{"path": "a"}, {"path": "b"}], {"a": 0}, {"a": 1})
-    assert (mark.value, mark.passed) == (0.5, False)
-
-
-@pytest.mark.parametrize("aggregation", ["weighted_average", "all_or_nothing"])
-@pytest.mark.parametrize(("answer", "value"), [({"total": 1}, 1), ({}, 1), ("[]", 1), ("no JSON", 0)])
-def test_where_none_of_the_fields_is_expected_any_json_is_right(
-    answer: Any, value: float, aggregation: str
-) -> None:
-    mark = mark_of([{"path": "invoice.total"}, {"path": "b"}], answer, {"total": 1}, aggregation)
-    assert (mark.value, mark.passed) == (value, value == 1)
-    if value:
-        assert mark.reason == "The expected output has none of the fields, so that any JSON is right."
-
-
-@pytest.mark.parametrize("field", [{"weight": 0}, {"required": False}])
-def test_where_no_field_counts_the_weighted_share_is_nothing(field: dict[str, Any]) -> None:
-    mark = mark_of([{"path": "a", **field}], {}, {"a": 1})
-    assert (mark.value, mark.passed, mark.reason) == (0, False, "No field counts.")
+A, B, B_IF_THERE = {"path": "a"}, {"path": "b"}, {"path": "b", "required": False}
+WANTED = {"a": 1, "b": 2}
+ANY_JSON = "The expected output has none of the fields, so that any JSON is right."
 
 
 @pytest.mark.parametrize(
-    ("fields", "value"),
+    ("fields", "answer", "expected", "weighted", "whole", "reason"),
     [
-        ([{"path": "a"}, {"path": "b", "weight": 0}], 0),
-        ([{"path": "a", "weight": 0}, {"path": "c", "required": False}], 1),
-        ([{"path": "c", "required": False}], 1),
+        ([A, B], {"a": 1, "b": 2}, WANTED, 1, 1, ""),
+        ([A, B], {"a": 1, "b": 3}, WANTED, 0.5, 0, ""),
+        ([A, B], {"b": 2}, WANTED, 0.5, 0, ""),
+        # a field that is not required counts only where it is there
+        ([A, B_IF_THERE], {"a": 1}, WANTED, 1, 1, ""),
+        ([A, B_IF_THERE], {"a": 1, "b": 3}, WANTED, 0.5, 0, ""),
+        # a field of which nothing is expected is right
+        ([A, B], {"a": 0}, {"a": 1}, 0.5, 0, ""),
+        ([{"path": "b.c"}, B], {"a": 1}, {"a": 1}, 1, 1, ANY_JSON),
+        ([{"path": "b.c"}, B], {}, {"a": 1}, 1, 1, ANY_JSON),
+        ([{"path": "b.c"}, B], "[]", {"a": 1}, 1, 1, ANY_JSON),
+        ([{"path": "b.c"}, B], "no JSON", {"a": 1}, 0, 0, ""),
+        # all or nothing wants every field whatever it weighs; where none counts, the share is nothing
+        ([A, {**B, "weight": 0}], {"a": 1, "b": 3}, WANTED, 1, 0, ""),
+        ([{**A, "weight": 0}, B_IF_THERE], {"a": 1}, WANTED, 0, 1, ""),
+        ([{**A, "weight": 0}], {}, WANTED, 0, 0, "No field counts."),
+        ([{**A, "required": False}], {}, WANTED, 0, 1, "No field counts."),
     ],
 )
-def test_all_or_nothing_wants_every_field_whatever_it_weighs(
-    fields: list[dict[str, Any]], value: float
+def test_the_value_is_a_weighted_share_or_all_or_nothing(
+    fields: list[dict[str, Any]], answer: Any, expected: Any, weighted: float, whole: float, reason: str
 ) -> None:
-    mark = mark_of(fields, {"a": 1, "b": 3}, {"a": 1, "b": 2, "c": 3}, "all_or_nothing")
-    assert (mark.value, mark.passed) == (value, value == 1)
+    for aggregation, value in (("weighted_average", weighted), ("all_or_nothing", whole)):
+        mark = mark_of(fields, answer, expected, aggregation)
+        assert (mark.value, mark.passed) == (value, value == 1)
+    assert not reason or mark_of(fields, answer, expected).reason == reason
+
+
+def test_a_field_that_is_not_required_and_not_there_is_neither_right_nor_wrong() -> None:
+    assert [entry.passed for entry in mark_of([A, B_IF_THERE], {"a": 1}, WANTED).entries] == [True, None]
 
 
 @pytest.mark.slow

@@ -23,8 +23,7 @@ from proctor.grading import GradingContext, grade
 from proctor.model import Assertion, Case, GraderResult, Output, Prompt, ToolCall, Usage, Verdict
 from proctor.protocols import JudgeTarget
 from support.grading import make_grader, make_input
-from support.judges import SteadyJudge
-from support.judging import CASE, ScriptedJudge, judge_answer, make_judges
+from support.judging import CASE, ScriptedJudge, SteadyJudge, judge_answer, make_judges
 
 YES_NO = LlmJudge(prompt="Does it name a river?")
 SCALE = RubricGrader(rubric="Names the right river.")

@@ -285,6 +285,7 @@ def test_the_number_that_is_stated_counts(answer: str, expected: str) -> None:
         ("£3.6bn ($4.5bn)", "£3.6 billion", 1.0),
         ("5 kg at 20 °C", "20 °C", 1.0),
         ("Margin = 25%. Sales of $5 = all.", "25%", 1.0),
+        ("3 kg, at a price of 2 + 3 = $5", "3 kg", 1.0),
         ("It is 42, or 5 %", "42", 1.0),
         ("Ten of 12 people, i.e. 83%", "83%", 1.0),
     ],

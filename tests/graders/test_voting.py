@@ -22,8 +22,7 @@ from proctor.graders.judged.yes_no import LlmJudge
 from proctor.grading import GradingContext, grade
 from proctor.model import Assertion, Case, JudgeRule, Output, Score, Verdict
 from proctor.stats import reaches
-from support.judges import SteadyJudge
-from support.judging import CASE, ScriptedJudge, judge_answer, make_judges
+from support.judging import CASE, ScriptedJudge, SteadyJudge, judge_answer, make_judges
 
 YES_NO = LlmJudge(prompt="Does it name a river?")
 RULES: tuple[JudgeRule, ...] = ("majority", "all", "any")

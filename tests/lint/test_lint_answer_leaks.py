@@ -229,6 +229,7 @@ def test_a_negated_assertion_expects_nothing() -> None:
     ("expected", "leaks"),
     [
         (["granite", "red brick"], True),
+        (["white granite", "red brick"], True),
         (["granite"], False),
         ({"place": "Skagen", "stone": {"kind": "red brick"}}, True),
         ({"place": "Skagen", "stone": {"kind": "white granite"}}, False),

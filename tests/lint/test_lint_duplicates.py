@@ -61,6 +61,10 @@ def test_case_punctuation_and_small_words_make_no_other_question(first: str, sec
         ("Is a whale a mammal?", "Is a shark a mammal?"),
         ("Did the dog bite the man?", "Did the man bite the dog?"),
         ("Which of these is a fruit?", "Which of these is not a fruit?"),
+        (
+            "Who built the tower that stands by the harbour of Oslo?",
+            "Who built the tower that stands by the harbour of Ribe?",
+        ),
         (f"{LONG} 4.", f"{LONG} 5."),
     ],
 )

@@ -125,5 +125,5 @@ def test_a_p_value_has_as_many_digits_as_it_needs(p: float | None, text: str) ->
 
 def test_a_moment_and_an_interval_are_short_in_json() -> None:
     assert format_utc(datetime(2026, 10, 3, 14, tzinfo=UTC)) == "2026-10-03T14:00:00Z"
-    assert round_interval((0.12345, 1.0)) == [0.123, 1.0]
+    assert round_interval((0.12345, 1.0)) == (0.123, 1.0)
     assert round_interval(None) is None

@@ -30,8 +30,9 @@ from proctor.reports import REPORTS
 from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, trial_text
 from proctor.reports.runs.json import render_trials
-from proctor.reports.runs.serialize import RunReport, TrialResult, run_row, seal, trial_row
+from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, seal, trial_record
 from support.builders import make_report, make_score, make_trial
+from support.records import plain
 
 SECRET = "kestrel"
 """Stands in everything that tells of question or answer."""
@@ -154,8 +155,8 @@ def test_what_is_not_held_out_is_shown_as_ever(form: str, shut: RunReport, whole
 
 
 def test_the_numbers_of_a_run_are_the_same_sealed_and_not(shut: RunReport, whole: RunReport) -> None:
-    assert run_row(shut) == run_row(whole)
-    assert run_row(shut)["splits"]["holdout"]["passed"] == 1
+    assert plain(run_record(shut)) == plain(run_record(whole))
+    assert plain(run_record(shut))["splits"]["holdout"]["passed"] == 1
 
 
 def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest(
@@ -173,7 +174,7 @@ def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest
         "category",
     )
     for row, before in zip(shut.rows(), whole.rows(), strict=True):
-        closed, opened = trial_row(shut.run, row), trial_row(whole.run, before)
+        closed, opened = plain(trial_record(shut.run, row)), plain(trial_record(whole.run, before))
         assert list(closed) == list(opened)
         assert closed["sealed"] is (closed["split"] == "holdout")
         assert [closed[name] for name in stays] == [opened[name] for name in stays]
@@ -197,7 +198,7 @@ def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest
 def test_a_sealed_failure_says_of_which_kind_it_is(shut: RunReport) -> None:
     (row,) = (row for row in shut.rows() if row.trial.case_id == "c-broken")
     assert row.reason == "http: sealed; --reveal shows it"
-    assert trial_row(shut.run, row)["failure"] == {
+    assert plain(trial_record(shut.run, row))["failure"] == {
         "stage": "target",
         "kind": "http",
         "message": "sealed; --reveal shows it",

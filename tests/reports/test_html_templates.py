@@ -12,7 +12,7 @@ from jinja2 import DictLoader, TemplateAssertionError, UndefinedError
 
 from proctor.reports.formatting import axis_limit, interval
 from proctor.reports.html_templates import make_environment
-from proctor.reports.runs.serialize import counts_row
+from proctor.reports.runs.serialize import counts_record
 from proctor.verdicts import Counts
 
 
@@ -41,8 +41,8 @@ def test_an_interval_is_that_of_the_console_although_json_has_it_rounded() -> No
     counts = Counts()
     counts.passed, counts.failed, counts.cases = 1, 1, 2
     assert interval(counts.ci95) == "9–91%"
-    assert counts_row(counts)["ci95"] == [0.095, 0.905]
-    for given in (counts, counts_row(counts)):
+    assert counts_record(counts).ci95 == (0.095, 0.905)
+    for given in (counts, counts_record(counts)):
         assert "n 2 · 9–91%" in made("{{ parts.share(counts) }}", counts=given)
 
 

@@ -6,12 +6,19 @@ import json
 from pathlib import Path
 
 from proctor.codec import encode
-from proctor.errors import ExitCode
 from proctor.model import Problem
-from proctor.reports.runs.json import problem_row, render, render_refusal, render_summary, render_validation
-from proctor.reports.runs.serialize import RunReport, run_row, trial_row
+from proctor.reports.runs.json import (
+    FileValidationRecord,
+    ValidationRecord,
+    file_issue_records,
+    render,
+    render_refusal,
+    render_summary,
+)
+from proctor.reports.runs.serialize import RunReport, run_record, trial_record
 from support.builders import make_report
 from support.golden import assert_golden
+from support.records import plain
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -26,7 +33,7 @@ def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
 
 def test_the_summary_is_one_object_of_runs_and_the_worst_exit_code(mixed: RunReport) -> None:
     assert json.loads(render_summary([make_report(), mixed])) == {
-        "runs": [run_row(make_report()), run_row(mixed)],
+        "runs": [plain(run_record(make_report())), plain(run_record(mixed))],
         "exit_code": 3,
     }
     assert json.loads(render_summary([])) == {"runs": [], "exit_code": 0}
@@ -37,7 +44,8 @@ def test_the_file_is_the_summary_with_the_trials_of_each_run(mixed: RunReport) -
     whole = json.loads("".join(render(runs)))
     trials = [run.pop("trials") for run in whole["runs"]]
     assert whole == json.loads(render_summary(runs))
-    assert encode(trials) == encode([[trial_row(run.run, row) for row in run.rows()] for run in runs])
+    expected = [[plain(trial_record(run.run, row)) for row in run.rows()] for run in runs]
+    assert encode(trials) == encode(expected)
 
 
 def test_the_summary_ends_with_one_line_end(mixed: RunReport) -> None:
@@ -68,13 +76,9 @@ def test_a_refusal_lists_the_errors_with_where_they_are() -> None:
 
 
 def test_a_validation_has_its_files_and_its_exit_code() -> None:
-    file = {
-        "path": "s.jsonl",
-        "dialect": "pramana",
-        "cases": 2,
-        "errors": [problem_row(ERROR)],
-        "warnings": [],
-    }
-    found = json.loads(render_validation([file], ExitCode.USAGE))
-    assert found == {"files": [file], "exit_code": 4}
+    file = FileValidationRecord(
+        path="s.jsonl", dialect="pramana", cases=2, errors=file_issue_records([ERROR]), warnings=()
+    )
+    found = plain(ValidationRecord(files=(file,), exit_code=4))
+    assert (found["files"][0]["dialect"], found["exit_code"]) == ("pramana", 4)
     assert list(found["files"][0]["errors"][0]) == ["line", "field", "case", "code", "message"]

@@ -11,10 +11,11 @@ from proctor.codec import encode
 from proctor.errors import TargetError
 from proctor.model import Prompt, TargetSpec
 from proctor.reports.runs.jsonl import render
-from proctor.reports.runs.serialize import RunReport, trial_row
+from proctor.reports.runs.serialize import RunReport, trial_record
 from proctor.targets import TARGETS
 from proctor.targets.context import TargetContext
 from support.golden import assert_golden
+from support.records import plain
 
 
 def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
@@ -24,7 +25,7 @@ def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
 def test_every_piece_is_one_trial_on_one_line(mixed: RunReport) -> None:
     pieces = list(render([mixed, mixed]))
     assert all(piece.count("\n") == 1 and piece.endswith("\n") for piece in pieces)
-    rows = [trial_row(mixed.run, row) for row in mixed.rows()]
+    rows = [plain(trial_record(mixed.run, row)) for row in mixed.rows()]
     assert encode([json.loads(piece) for piece in pieces]) == encode(rows * 2)
 
 

@@ -83,7 +83,7 @@ def test_what_is_too_little_is_noted() -> None:
 
 def test_data_has_every_share_with_its_count_and_interval() -> None:
     data = calibration_row(FOUND)
-    assert data["sensitivity"] == {"count": 45, "of": 50, "rate": 0.9, "ci95": [0.786, 0.957]}
+    assert data["sensitivity"] == {"count": 45, "of": 50, "rate": 0.9, "ci95": (0.786, 0.957)}
     assert data["specificity"]["count"] == 40
     assert (data["position"]["bias"], data["length"]["bias"]) == (None, "pass")
     assert data["length"]["net"]["rate"] == pytest.approx(0.11)

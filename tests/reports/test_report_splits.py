@@ -11,11 +11,12 @@ from proctor.model import SplitRule, Suite, Verdict
 from proctor.reports.document import render_terminal
 from proctor.reports.runs.console import document_for
 from proctor.reports.runs.markdown import render
-from proctor.reports.runs.serialize import run_row
+from proctor.reports.runs.serialize import run_record
 from proctor.reports.runs.splits import smallest_drop, split_notes
 from proctor.stats import newcombe
 from proctor.verdicts import Counts
 from support.builders import make_case, make_report, make_score, make_trial
+from support.records import plain
 
 
 def counts(passed: int, failed: int, errors: int = 0, repeats: int = 1) -> Counts:
@@ -174,7 +175,7 @@ def test_every_form_that_has_numbers_has_the_notes_and_later_looks() -> None:
         for number in range(count)
     ]
     made = make_report(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
-    (note,) = run_row(made)["split_notes"]
+    (note,) = plain(run_record(made))["split_notes"]
     for looks, told in ((None, False), (1, False), (2, True), (1234, True)):
         seen = replace(made, looks=looks)
         shown = list(render_terminal(document_for(seen)))
@@ -183,4 +184,4 @@ def test_every_form_that_has_numbers_has_the_notes_and_later_looks() -> None:
         markdown = "".join(render([seen]))
         assert f"\n{note}\n" in markdown
         assert ("\nLook " in markdown) == told
-        assert run_row(seen)["looks"] == looks
+        assert plain(run_record(seen))["looks"] == looks

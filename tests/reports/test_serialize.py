@@ -11,11 +11,11 @@ from proctor.reports.runs.serialize import (
     RunReport,
     failure_reason,
     question_text,
-    run_row,
-    score_row,
-    trial_row,
+    run_record,
+    trial_record,
 )
 from support.builders import make_case, make_report, make_score, make_trial
+from support.records import plain
 
 RUN = [
     "run",
@@ -91,11 +91,11 @@ ENTRY = ["text", "passed", "evidence"]
 
 
 def trials_of(mixed: RunReport) -> list[dict[str, Any]]:
-    return [trial_row(mixed.run, row) for row in mixed.rows()]
+    return [plain(trial_record(mixed.run, row)) for row in mixed.rows()]
 
 
 def test_a_run_has_the_promised_fields(mixed: RunReport) -> None:
-    row = run_row(mixed)
+    row = plain(run_record(mixed))
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
     assert sorted(row["latency_ms"]) == ["mean", "p50", "p95"]
     assert sorted(row["usage"]) == ["input_tokens", "output_tokens"]
@@ -113,13 +113,13 @@ def test_a_run_has_the_promised_fields(mixed: RunReport) -> None:
     ],
 )
 def test_every_part_of_a_run_has_the_same_shape(mixed: RunReport, groups: str, names: list[str]) -> None:
-    parts = run_row(mixed)[groups]
+    parts = plain(run_record(mixed))[groups]
     assert list(parts) == names
     assert {tuple(part) for part in parts.values()} == {tuple(COUNTS)}
 
 
 def test_a_runs_numbers_are_those_of_its_trials(mixed: RunReport) -> None:
-    row = run_row(mixed)
+    row = plain(run_record(mixed))
     assert [row[name] for name in COUNTS[:5]] == [7, 2, 3, 1, 1]
     assert row["pass_rate"] == 2 / 7
     assert row["ci95"] == [0.075, 0.664]  # of six cases, not of seven trials
@@ -144,7 +144,7 @@ def test_a_runs_numbers_are_those_of_its_trials(mixed: RunReport) -> None:
 
 
 def test_a_run_of_nothing_has_every_field_and_no_rate() -> None:
-    row = run_row(make_report(finished_at=None))
+    row = plain(run_record(make_report(finished_at=None)))
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
     absent = ("pass_rate", "ci95", "mean_score", "cost_usd", "suite_hash", "finished_at")
     assert {name: row[name] for name in absent} == dict.fromkeys(absent)
@@ -194,7 +194,9 @@ def test_a_usage_has_its_tokens_also_when_they_are_0() -> None:
 
 
 def test_a_score_at_its_defaults_has_every_field() -> None:
-    assert score_row(Score(grader="exact", name="e", value=1.0, outcome=Verdict.PASS)) == {
+    score = Score(grader="exact", name="e", value=1.0, outcome=Verdict.PASS)
+    (row,) = trials_of(make_report((make_trial("x", score), make_case())))
+    assert row["scores"][0] == {
         "grader": "exact",
         "name": "e",
         "value": 1.0,

@@ -44,6 +44,19 @@ class ScriptedJudge:
         return self.prompts[0].messages[1].content
 
 
+class SteadyJudge:
+    """Answers by the number of the repeat, however many ask at once, and keeps every prompt."""
+
+    def __init__(self, *replies: str, cached: bool = False) -> None:
+        self.replies = replies
+        self.cached = cached
+        self.prompts: list[Prompt] = []
+
+    async def answer(self, prompt: Prompt) -> Output:
+        self.prompts.append(prompt)
+        return Output(text=self.replies[prompt.repeat], cached=self.cached)
+
+
 def make_judges(*targets: Any) -> tuple[JudgeTarget, ...]:
     """Judges with the names `judge-0`, `judge-1` and so on."""
     return tuple(JudgeTarget(name=f"judge-{nth}", target=target) for nth, target in enumerate(targets))

@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from copy import copy
+from functools import partial
 from html import unescape
-from http.client import HTTPConnection, HTTPResponse
+from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import unquote, urlencode
 
 import uvicorn
+from anyio.from_thread import start_blocking_portal
 
 from proctor.model import Run
 from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
 from proctor.services.suites.save_upload import save_draft
 from proctor.services.suites.upload import upload_from_text
+from proctor.web.app import make_app
 from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
 from proctor.web.project import Project
 from proctor.web.server import allowed_hosts, bind_socket, make_server
@@ -37,40 +41,49 @@ PATIENCE_MS = PATIENCE_S * 1000
 class Answer:
     """One response, read to its end."""
 
-    def __init__(self, response: HTTPResponse) -> None:
-        self.status = response.status
-        self.headers = {name.lower(): value for name, value in response.getheaders()}
-        self.cookies = [value for name, value in response.getheaders() if name.lower() == "set-cookie"]
-        self.data = response.read()
+    def __init__(self, status: int, headers: Iterable[tuple[str, str]], data: bytes) -> None:
+        pairs = [(name.lower(), value) for name, value in headers]
+        self.status = status
+        self.headers = dict(pairs)
+        self.cookies = [value for name, value in pairs if name == "set-cookie"]
+        self.data = data
 
     @property
     def text(self) -> str:
         return self.data.decode("utf-8")
 
 
-class Served:
-    """A server on a port of its own, and one browser's cookie."""
+class Visitor:
+    """One browser's cookie at a site's application, which is called in this process, without a socket."""
 
-    def __init__(self, site: Project, port: int, running: uvicorn.Server) -> None:
+    port = 8000
+
+    def __init__(self, site: Project, call: Callable[..., Answer]) -> None:
         self.site = site
-        self._running = running
-        self.port = port
-        self.host = f"127.0.0.1:{port}"
-        self.url = f"http://{self.host}"
+        self._call = call
         self.cookie = ""
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}"
+
+    def another(self) -> Self:
+        """Another browser at the same site."""
+        other = copy(self)
+        other.cookie = ""
+        return other
 
     def send(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """One request as it is given; the cookie that the server set last goes with it."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-        try:
-            given = {"Cookie": self.cookie} if self.cookie else {}
-            place = path.partition("#")[0]  # what follows stays in a browser
-            connection.request(method, place, body, given | dict(headers or {}))
-            answer = Answer(connection.getresponse())
-        finally:
-            connection.close()
+        """One request as it is given; the cookie that the site set last goes with it."""
+        given = {"Cookie": self.cookie} if self.cookie else {}
+        place = path.partition("#")[0]  # what follows stays in a browser
+        answer = self._call(method, place, body, given | dict(headers or {}))
         for cookie in answer.cookies:
             self.cookie = cookie.partition(";")[0]
         return answer
@@ -111,9 +124,20 @@ class Served:
             body, kind = multipart(given, files)
         return self.send("POST", path, body, {"Content-Type": kind, "Origin": self.url})
 
-    def another(self) -> Served:
-        """Another browser at the same server."""
-        return Served(self.site, self.port, self._running)
+
+class Served(Visitor):
+    """A server on a port of its own, and one browser's cookie."""
+
+    def __init__(self, site: Project, port: int, running: uvicorn.Server) -> None:
+        super().__init__(site, self._ask)
+        self._running = running
+        self.port = port
+
+    def _ask(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)) as connection:
+            connection.request(method, path, body, dict(headers))
+            response = connection.getresponse()
+            return Answer(response.status, response.getheaders(), response.read())
 
     def listen(self, path: str) -> Iterator[str]:
         """The lines of a stream, for as long as somebody asks for more."""
@@ -142,6 +166,54 @@ class Served:
                 connection.transport.abort()
 
         self._running.servers[0].get_loop().call_soon_threadsafe(lose)
+
+
+@contextmanager
+def visit(site: Project) -> Iterator[Visitor]:
+    """A site's application, called in this process for as long as the block lasts."""
+    site.hosts = allowed_hosts("127.0.0.1", Visitor.port)
+    app = make_app(site)
+
+    async def call(method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        place, _, query = path.partition("?")
+        own = {"host": f"127.0.0.1:{Visitor.port}"} | (
+            {} if body is None else {"content-length": str(len(body))}
+        )
+        sent = own | {name.lower(): value for name, value in headers.items()}
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(place),
+            "raw_path": place.encode("ascii"),
+            "query_string": query.encode("ascii"),
+            "root_path": "",
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
+            "client": ("127.0.0.1", 50_000),
+            "server": ("127.0.0.1", Visitor.port),
+        }
+        requests = [{"type": "http.request", "body": body or b"", "more_body": False}]
+        messages: list[Any] = []
+
+        async def receive() -> Any:
+            return requests.pop() if requests else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            messages.append(message)
+
+        try:
+            await app(scope, receive, send)
+        except Exception:
+            if not messages:  # else the application has answered with an error
+                raise
+        start, *bodies = messages
+        pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]]
+        return Answer(start["status"], pairs, b"".join(part.get("body", b"") for part in bodies))
+
+    with start_blocking_portal() as portal:
+        yield Visitor(site, partial(portal.call, call))
 
 
 def multipart(
@@ -235,6 +307,19 @@ def read_heading(page: str) -> str:
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", page, re.DOTALL)
     assert heading is not None
     return " ".join(unescape(heading[1]).split())
+
+
+def read_text(html: str) -> str:
+    """What a page says, with one space between its words."""
+    return " ".join(unescape(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", html, flags=re.DOTALL)).split())
+
+
+def read_tables(html: str) -> list[list[list[str]]]:
+    """The cells of each row of the body of each table."""
+    bodies = re.findall(r"<tbody>(.*?)</table>", html, re.DOTALL)
+    rows = [re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL) for body in bodies]
+    cell = re.compile(r"<t[dh][^>]*>(.*?)</t[dh]>", re.DOTALL)
+    return [[[read_text(text) for text in cell.findall(row)] for row in table] for table in rows]
 
 
 def read_answer(page: str) -> str:

@@ -142,6 +142,12 @@ async def test_a_model_is_asked_under_its_address_and_no_name_leads_to_another(
     assert api.seen[0].path == path
 
 
+@pytest.mark.parametrize("kind", API_KINDS)
+async def test_no_model_is_a_usage_error(api: Api, kind: str) -> None:
+    with pytest.raises(UsageError, match=f"names no model. Write {kind}:MODEL"):
+        await api.open(kind, model="")
+
+
 # --- keys --------------------------------------------------------------------------------------------------
 
 

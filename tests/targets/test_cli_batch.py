@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -61,13 +62,16 @@ async def test_one_process_answers_all_cases_by_their_ids(batch: Batch, tmp_path
         "",
         {"id": "not asked", "text": "x"},
     )
+    started = perf_counter()
     async with batch(line, cwd=str(tmp_path)) as target:
         one, two = await answers(target, "a", "b")
+        took_ms = (perf_counter() - started) * 1000
         (again,) = await answers(target, "a")
     assert isinstance(one, Output)
     assert isinstance(two, Output)
     assert one == again
-    assert (one.text, one.cost_usd, one.latency_ms > 0) == ("eins", None, True)
+    assert (one.text, one.cost_usd) == ("eins", None)
+    assert 0 < one.latency_ms <= took_ms / 3  # its share of what three records took
     assert (two.text, two.cost_usd, two.duration_ms) == ("zwei", 0.5, 7)
     assert [call.name for call in two.tool_calls] == ["look"]
     assert two.messages[0] == Message(role="assistant", content="zwei", tool_calls=two.tool_calls)

@@ -107,6 +107,7 @@ def test_the_text_is_the_last_that_the_assistant_says(report: str, text: str) ->
         ('"cost_usd": true, "duration_ms": 1e400', (-1, None, None)),
         ('"token_usage": {"input": -1, "output": 3}', (None, None, UNREADABLE_USAGE)),
         ('"token_usage": {"input": NaN}', (None, None, UNREADABLE_USAGE)),
+        ('"token_usage": {"cached": 1}', (None, None, None)),
         ('"token_usage": [1], "cost_usd": 0, "duration_ms": 0.5', (0, 0.5, UNREADABLE_USAGE)),
         ('"cost_usd": 1' + "0" * 400, (-1, None, None)),
     ],

@@ -25,6 +25,7 @@ ENVIRON = {
     "MANY": "7",
     "NAME": "plain",
     "BLANK": " ",
+    "YES": "true",
 }
 USUAL = Params()
 PLAIN = "{name: plain, provider: mock}"
@@ -119,6 +120,7 @@ def made(kind: str, model: str = "", endpoint: str | None = None, **options: Any
             made("cli", "a", files_format="-f {path}", keep_temp_files=True),
         ),
         ("provider: cli, command: a, keep_temp_files: false", made("cli", "a")),
+        ("provider: cli, command: a, keep_temp_files: '${{ YES }}'", made("cli", "a", keep_temp_files=True)),
         ("provider: cli, command: a, provider_batching: false", made("cli", "a")),
         (
             "provider: cli, command: 'a {OUTPUT_FILE}', provider_batching: true",

@@ -17,7 +17,7 @@ import pytest
 from proctor.web.app import PAGES
 from proctor.web.project import Project
 from support.waiting import PATIENCE_S
-from support.web import GATED, PATIENCE_MS, Gate, Served, opened, routes_of, serve
+from support.web import GATED, PATIENCE_MS, Gate, Served, Visitor, opened, routes_of, serve, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -58,9 +58,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(site: Project) -> Iterator[Served]:
-    """The site's server, running."""
-    with serve(site) as running:
+def server(request: pytest.FixtureRequest, site: Project) -> Iterator[Visitor]:
+    """The site, called in this process; on a port for a browser, and where the mark `port` asks for it."""
+    on_port = "chromium" in request.fixturenames or request.node.get_closest_marker("port")
+    with (serve if on_port else visit)(site) as running:
         yield running
 
 

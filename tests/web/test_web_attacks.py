@@ -19,10 +19,11 @@ from proctor.web.security import MAX_ANONYMOUS_BYTES, MAX_FIELDS
 from support.waiting import PATIENCE_S
 from support.web import Served, make_runs, save_suite
 
-pytestmark = pytest.mark.fuzz
+pytestmark = [pytest.mark.fuzz, pytest.mark.port]
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 JSON = {"Content-Type": "application/json"}
+EXAMPLE = Path(__file__).parents[2] / "examples" / "certificate"
 TOKEN = "a-token-of-nineteen"
 LINES = "".join(
     json.dumps({"id": f"t{n}", "input": f"Say w{n}", "expected": f"secret{n}", "scorer": "contains"}) + "\n"
@@ -331,26 +332,12 @@ def test_nobody_has_what_was_shown_to_another(server: Served, site: Project) -> 
         assert secret not in found, shown
 
 
-def test_an_upload_is_held_for_whoever_sent_it(server: Served) -> None:
-    files = {"file": ("a.zip", pack({"a.jsonl": LINES.encode(), "b.txt": b"x"}))}
-    page = server.post("/suites/check", {}, files).text
-    found = re.search(r'name="key" value="([^"]+)"', page)
-    assert found, page
-    assert server.post("/suites/check", {"key": found[1]}).status == 200
-    answer = server.another().post("/suites/check", {"key": found[1]})
-    assert answer.status == 400
-    assert "secret1" not in answer.text
-
-
 def certificate_of(site: Project, run: Run) -> None:
     """A certificate with its full bundle, as they lie beside the store."""
     folder = site.location.folder / "certificates" / run.id
     folder.mkdir(parents=True)
-    named = {"name": "ten", "digest": run.suite.digest}
-    said = {"of": "run", "word": "claimed", "run": run.id, "suite": named, "target": named, "part": "holdout"}
-    counts = {"passed": 1, "total": 2, "cases": 2, "pass_rate": 0.5, "ci95": None, "started_at": "2026-01-01"}
-    text = json.dumps({**said, **counts, "signature": {"standing": "none"}})
-    (folder / "certificate.json").write_text(text, encoding="utf-8")
+    example = json.loads((EXAMPLE / "certificate.json").read_text(encoding="utf-8"))
+    (folder / "certificate.json").write_text(json.dumps(example | {"run": run.id}), encoding="utf-8")
     (folder / "bundle.zip").write_bytes(b"PK")
 
 
@@ -360,16 +347,11 @@ def test_a_program_that_takes_the_full_bundle_has_looked_at_the_holdout(
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
     certificate_of(site, run)
-
-    def looks() -> list[str]:
-        with site.open_store() as store:
-            return [look.kind for look in store.holdout_accesses(run.suite.digest)]
-
-    before = looks()
+    before = server.looks(run.id)
     assert server.get(f"/api/v1/certificates/{run.id}/files/certificate").status == 200
-    assert looks() == before
+    assert server.looks(run.id) == before
     assert server.get(f"/api/v1/certificates/{run.id}/files/bundle").data == b"PK"
-    assert looks() == [*before, "reveal"]
+    assert server.looks(run.id) == [*before, "reveal"]
 
 
 def test_no_message_tells_where_keys_are(server: Served, site: Project) -> None:

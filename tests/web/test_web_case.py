@@ -13,10 +13,11 @@ from urllib.parse import quote
 import pytest
 
 from proctor.model import Run, Selection, Settings
-from proctor.reports.runs.serialize import trial_row
+from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.web.project import Project
-from support.web import Served, make_runs, read_heading, save_suite, serve
+from support.records import plain
+from support.web import Visitor, make_runs, read_heading, save_suite, visit
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 MAP = {"kind": "file", "path": "notes/map.txt", "text": f"A map. {HOSTILE}"}
@@ -51,7 +52,7 @@ def suite() -> str:
 class World:
     """A server with three runs of one suite."""
 
-    def __init__(self, server: Served, runs: list[Run]) -> None:
+    def __init__(self, server: Visitor, runs: list[Run]) -> None:
         self.server = server
         self.run, self.thrice, self.first = runs
         with server.site.open_store() as store:
@@ -77,7 +78,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     (one,) = make_runs(site, "caps", f"scripted:{folder}/a.jsonl")
     (two,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=Settings(repeats=3))
     (three,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=few)
-    with serve(site) as server:
+    with visit(site) as server:
         yield World(server, [one, two, three])
 
 
@@ -150,7 +151,7 @@ def test_the_raw_trial_is_what_the_command_line_has(world: World) -> None:
     answer = world.server.get(f"/runs/{world.run.id}/cases/{row.trial.position}/0.json")
     assert answer.headers["content-type"] == "application/json"
     data = json.loads(answer.data)
-    expected = json.loads(json.dumps(trial_row(world.run, row)))
+    expected = plain(trial_record(world.run, row))
     assert {name: data[name] for name in expected} == expected
     assert data["case"]["expected"] == "Paris"
 

@@ -18,7 +18,7 @@ from proctor.services.suites.upload import upload_from_text
 from proctor.web.project import Project
 from support.web import Gate, Served, make_runs, serve
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.port]
 
 PAGES = ("/suites", "/suites/new", "/run", "/runs", "/compare", "/trends", "/review", "/certificates")
 
@@ -58,65 +58,6 @@ def test_suites_that_are_saved_at_once_are_all_kept(server: Served, project: Pat
         assert [one.suite.version for one in saved] == [f"v{number}" for number in range(1, 8)]
         kept = {next(iter(store.cases(one.suite.content))).case.expected for one in saved}
     assert kept == {"by the command line", *(f"answer {number}" for number in range(6))}
-
-
-def test_labels_of_two_people_stand_side_by_side(server: Served, project: Path) -> None:
-    server.post("/suites/save", {"name": "s", "text": suite(8)})
-    (run,) = make_runs(server.site, "s", "echo")
-    with server.site.open_store() as store:
-        at = next(kept.trial.position for kept in store.trials(run.id) if kept.trial.split == "dev")
-
-    def label(browser: Served, by: str, said: str) -> int:
-        given = {"run": run.id, "at": f"{at}.0", "by": by, "label": said, "note": f"by {by}"}
-        return browser.post("/review/label", given).status
-
-    with ThreadPoolExecutor(2) as pool:
-        people = (("Ann", "pass"), ("Ben", "fail"))
-        asked = [pool.submit(label, server.another(), *person) for person in people]
-        assert [one.result() for one in asked] == [303, 303]
-    with server.site.open_store() as store:
-        assert {(one.label.by, one.label.passed) for one in store.labels(run.id)} == {
-            ("Ann", True),
-            ("Ben", False),
-        }
-
-
-def test_what_one_reveals_the_other_does_not_see(server: Served) -> None:
-    server.post("/suites/save", {"name": "s", "text": suite(10)})
-    (run,) = make_runs(server.site, "s", "echo")
-    with server.site.open_store() as store:
-        held = next(kept.trial for kept in store.trials(run.id) if kept.trial.split == "holdout")
-    case, other = f"/runs/{run.id}/cases/{held.position}", server.another()
-    question = f"Is {held.position + 1} a number?"
-    assert question not in server.get(case).text
-    assert question not in other.get(case).text
-    assert server.post(f"/runs/{run.id}/reveal").status == 303
-    assert question in server.get(case).text
-    for page in (case, f"/runs/{run.id}", f"{case}/0.json", f"/runs/{run.id}/export.jsonl"):
-        assert question not in other.get(page).text, page
-    with server.site.open_store() as store:
-        assert [one.kind for one in store.holdout_accesses(run.suite.digest)].count("reveal") == 1
-
-
-def test_a_run_that_is_told_to_stop_twice_ends_once_with_all_that_was_answered(
-    server: Served, gate: Gate
-) -> None:
-    server.post("/suites/save", {"name": "s", "text": suite(8)})
-    page = started(server, "s", "gated")
-    until(server, page, "3 of 8 trials")
-    for browser in (server, server.another()):
-        assert browser.post(f"{page}/stop").status == 303
-        assert "Stopping" in browser.get(page).text
-    gate.open()
-    server.get(f"{page}/events")
-    with server.site.open_store() as store:
-        (run,) = store.runs()
-        assert run.status == "interrupted"
-        kept = sum(store.count_verdicts(run.id).values())
-    assert 4 <= kept < 8  # what was under way, and perhaps one more until the child heard of it
-    assert f"Stopped: {kept} of 8 trials" in server.get(page).text
-    assert server.post(f"{page}/stop").status == 303
-    assert "It has ended already." in server.get(page).text
 
 
 def test_a_run_goes_on_when_the_server_is_started_again(project: Path, gate: Gate) -> None:

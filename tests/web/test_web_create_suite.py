@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from html import unescape
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
 from proctor.services.suites.zip_upload import pack
-from support.waiting import PATIENCE_S
 from support.web import read_answer
 
 pytestmark = pytest.mark.slow
@@ -20,7 +16,7 @@ pytestmark = pytest.mark.slow
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from support.web import Served
+    from support.web import Visitor
 
 LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
 WORDS = (
@@ -43,24 +39,15 @@ def editor_of(text: str) -> str:
     return unescape(found[1])
 
 
-def saved(server: Served) -> list[tuple[str, str | None, int]]:
+def saved(server: Visitor) -> list[tuple[str, str | None, int]]:
     with server.site.open_store() as store:
         return [(one.suite.name, one.suite.version, one.suite.case_count) for one in store.versions()]
 
 
-def test_the_demo_is_ready_and_saved_by_two_clicks(browser_page: Page, server: Served) -> None:
-    browser_page.goto("/suites")
-    browser_page.click("text=Create Suite")
-    browser_page.click("text=Create Demo Suite")
-    assert browser_page.inner_text("h1") == "20 cases read, no error, no warning: ready to be saved"
-    browser_page.click("button:text-is('Save')")
-    assert "Saved demo v1: 20 cases." in browser_page.inner_text("main")
-    assert browser_page.inner_text("h1") == "demo v1: 20 cases, 16 dev + 4 holdout, not run yet"
-    assert saved(server) == [("demo", "v1", 20)]
-
-
-def test_the_demo_has_every_scorer_and_no_leak(server: Served) -> None:
-    text = editor_of(server.post("/suites/demo").text)
+def test_the_demo_has_every_scorer_and_no_leak(server: Visitor) -> None:
+    page = server.post("/suites/demo").text
+    assert read_answer(page) == "20 cases read, no error, no warning: ready to be saved"
+    text = editor_of(page)
     for scorer in (
         "exact",
         "contains",
@@ -73,7 +60,7 @@ def test_the_demo_has_every_scorer_and_no_leak(server: Served) -> None:
         assert f'"scorer": "{scorer}"' in text
 
 
-def test_problems_stand_under_their_lines_and_are_links_to_them(server: Served) -> None:
+def test_problems_stand_under_their_lines_and_are_links_to_them(server: Visitor) -> None:
     text = GOOD + LEAKY + NO_RUBRIC
     page = server.post("/suites/check", {"text": text}).text
     assert read_answer(page) == "22 cases read, 1 error, 1 leak warning: fix it before saving"
@@ -85,14 +72,14 @@ def test_problems_stand_under_their_lines_and_are_links_to_them(server: Served) 
     assert 'formaction="/suites/save"' not in page
 
 
-def test_warnings_alone_can_be_ignored(server: Served) -> None:
+def test_warnings_alone_can_be_ignored(server: Visitor) -> None:
     page = server.post("/suites/check", {"text": GOOD + LEAKY, "name": "mine"}).text
     assert read_answer(page) == "21 cases read, 1 leak warning: fix or ignore before saving"
     assert server.post("/suites/save", {"text": GOOD + LEAKY, "name": "mine"}).status == 303
     assert saved(server) == [("mine", "v1", 21)]
 
 
-def test_saving_what_is_wrong_saves_nothing_and_keeps_what_was_typed(server: Served) -> None:
+def test_saving_what_is_wrong_saves_nothing_and_keeps_what_was_typed(server: Visitor) -> None:
     answer = server.post("/suites/save", {"text": GOOD + NO_RUBRIC, "name": "mine"})
     assert answer.status == 400
     assert editor_of(answer.text) == GOOD + NO_RUBRIC
@@ -101,40 +88,33 @@ def test_saving_what_is_wrong_saves_nothing_and_keeps_what_was_typed(server: Ser
 
 
 @pytest.mark.parametrize(
-    ("state", "cases", "tags"),
+    ("said", "cases", "tags"),
     [
-        ("same as before", GOOD, ""),
-        ("same but for tags", GOOD, '"tags": "x", '),
-        ("v2: 21", GOOD + LEAKY, ""),
+        ("Saved mine v1: 20 cases. It is the same as before.", GOOD, ""),
+        ("Saved mine v1: 20 cases. It is the same but for tags, ", GOOD, '"tags": "x", '),
+        ("Saved mine v2: 21 cases.<", GOOD + LEAKY, ""),
     ],
 )
-def test_saving_again_says_what_it_came_to(state: str, cases: str, tags: str, server: Served) -> None:
+def test_saving_again_says_once_what_it_came_to(said: str, cases: str, tags: str, server: Visitor) -> None:
     server.post("/suites/save", {"text": GOOD, "name": "mine"})
+    assert said not in server.get("/suites").text
     text = cases.replace('"scorer"', f'{tags}"scorer"')
     assert "There is mine v1" in server.post("/suites/check", {"text": text, "name": "mine"}).text
-    place = server.post("/suites/save", {"text": text, "name": "mine"}).headers["location"]
-    server.get("/suites/new")  # what was said before is said once
-    place = server.post("/suites/save", {"text": text, "name": "mine"}).headers["location"]
-    assert place.startswith("/suite?name=mine&version=v")
+    answer = server.post("/suites/save", {"text": text, "name": "mine"})
+    assert answer.headers["location"].startswith("/suite?name=mine&version=v")
+    assert said in server.get("/suites").text
+    assert said not in server.get("/suites").text
     assert saved(server)[0] == ("mine", "v1", 20)
 
 
-def test_what_saving_came_to_is_told_once(server: Served) -> None:
-    server.post("/suites/save", {"text": GOOD, "name": "mine"})
-    server.get("/suites")
-    server.post("/suites/save", {"text": GOOD, "name": "mine"})
-    assert "Saved mine v1: 20 cases. It is the same as before." in server.get("/suites").text
-    assert "It is the same as before." not in server.get("/suites").text
-
-
 @pytest.mark.parametrize("text", ["\n\nid,input,expected\na,x,y\n", f"\n{NASTY}\n", "\tx\n \n\n", NASTY])
-def test_the_text_is_kept_exactly_whatever_it_is(text: str, server: Served) -> None:
+def test_the_text_is_kept_exactly_whatever_it_is(text: str, server: Visitor) -> None:
     page = server.post("/suites/check", {"text": text, "name": NASTY}).text
     assert editor_of(page) == text
     assert "<script>alert" not in page
 
 
-def test_a_browser_sends_the_text_back_as_it_was(browser_page: Page, server: Served) -> None:
+def test_a_browser_sends_the_text_back_as_it_was(browser_page: Page, server: Visitor) -> None:
     text = "\n" + GOOD + "\n\n"
     browser_page.goto("/suites/new")
     browser_page.fill("#text", text)
@@ -144,7 +124,7 @@ def test_a_browser_sends_the_text_back_as_it_was(browser_page: Page, server: Ser
     assert browser_page.input_value("#text") == text
 
 
-def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Served) -> None:
+def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Visitor) -> None:
     page = server.post("/suites/check", {}, {"file": ("cases.jsonl", GOOD.encode())}).text
     assert editor_of(page) == GOOD
     archive = pack({"mine/a.md": MARKDOWN.encode(), "mine/b.md": MARKDOWN.encode()})
@@ -161,7 +141,7 @@ def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Served) -> None
     assert 'value="typed"' in gone.text
 
 
-def test_of_several_suites_in_a_zip_one_is_chosen(server: Served) -> None:
+def test_of_several_suites_in_a_zip_one_is_chosen(server: Visitor) -> None:
     archive = pack({"a.jsonl": GOOD.encode(), "b.jsonl": (GOOD + LEAKY).encode()})
     page = server.post("/suites/check", {}, {"file": ("two.zip", archive)}).text
     assert "The upload has 2 suites" in page
@@ -182,7 +162,7 @@ def test_of_several_suites_in_a_zip_one_is_chosen(server: Served) -> None:
     ],
 )
 def test_uploads_that_cannot_be_read_are_refused_on_the_page(
-    name: str, data: bytes, word: str, server: Served
+    name: str, data: bytes, word: str, server: Visitor
 ) -> None:
     answer = server.post("/suites/check", {"text": GOOD}, {"file": (name, data)})
     assert answer.status == 400
@@ -190,7 +170,7 @@ def test_uploads_that_cannot_be_read_are_refused_on_the_page(
     assert editor_of(answer.text) == GOOD, "what was typed is still there"
 
 
-def test_what_is_sent_is_shown_with_held_out_cases_marked(server: Served) -> None:
+def test_what_is_sent_is_shown_with_held_out_cases_marked(server: Visitor) -> None:
     page = server.post("/suites/check", {"text": GOOD}).text
     sent = page[page.index('id="sent"') :]
     assert sent.count("<details") == 20
@@ -198,7 +178,7 @@ def test_what_is_sent_is_shown_with_held_out_cases_marked(server: Served) -> Non
     assert "Say where one finds a red apple" in sent
 
 
-def test_a_long_text_is_held_and_only_lines_with_problems_are_shown(server: Served) -> None:
+def test_a_long_text_is_held_and_only_lines_with_problems_are_shown(server: Visitor) -> None:
     text = "".join(LINE % (f"t{n}", "a word " * 60, f"w{n}") for n in range(1_500)) + NO_RUBRIC
     page = server.post("/suites/check", {"text": text}).text
     assert read_answer(page).startswith("1,501 cases read, 1 error")
@@ -207,13 +187,13 @@ def test_a_long_text_is_held_and_only_lines_with_problems_are_shown(server: Serv
     assert "more lines</li>" in page
 
 
-def test_many_problems_are_shown_in_part(server: Served) -> None:
+def test_many_problems_are_shown_in_part(server: Visitor) -> None:
     text = "".join(f'{{"id": "t{n}", "input": "x"}}\n' for n in range(3_000))
     page = server.post("/suites/check", {"text": text, "dialect": "meridian"}).text
     assert "2,900 more problems are not shown" in page
 
 
-def test_the_server_s_own_targets_are_the_only_ones(server: Served) -> None:
+def test_the_server_s_own_targets_are_the_only_ones(server: Visitor) -> None:
     text = (
         '{"proctor": 1, "name": "p"}\n{"id": "a", "input": [{"role": "user", "content": "x"}], '
         '"target": "known", "assertions": [{"grader": "exact", "params": {"value": "y"}}]}\n'
@@ -224,7 +204,7 @@ def test_the_server_s_own_targets_are_the_only_ones(server: Served) -> None:
     assert server.post("/suites/save", {"text": text}).status == 303
 
 
-def test_a_saved_suite_is_edited_as_its_next_version(server: Served) -> None:
+def test_a_saved_suite_is_edited_as_its_next_version(server: Visitor) -> None:
     server.post("/suites/save", {"text": GOOD, "name": "mine"})
     page = server.get("/suites/new?name=mine&version=v1").text
     assert server.post("/suites/save", {"text": editor_of(page), "name": "mine"}).status == 303
@@ -232,7 +212,7 @@ def test_a_saved_suite_is_edited_as_its_next_version(server: Served) -> None:
     assert server.get("/suites/new?name=other").status == 404
 
 
-def test_nothing_is_held_out_where_the_form_or_the_file_says_so(server: Served) -> None:
+def test_nothing_is_held_out_where_the_form_or_the_file_says_so(server: Visitor) -> None:
     for text, holdout in ((GOOD, "0"), (GOOD, " 0.0 "), ('{"suite_name": "x", "holdout": 0}\n' + GOOD, "")):
         fields = {"text": text, "name": "mine", "holdout": holdout}
         assert "Nothing is held out." in server.post("/suites/check", fields).text
@@ -247,43 +227,10 @@ def test_nothing_is_held_out_where_the_form_or_the_file_says_so(server: Served) 
 
 
 @pytest.mark.parametrize("holdout", ["some", "1", "-0.5", "nan", "20%"])
-def test_a_holdout_that_is_no_share_is_refused_and_kept_in_the_form(server: Served, holdout: str) -> None:
+def test_a_holdout_that_is_no_share_is_refused_and_kept_in_the_form(server: Visitor, holdout: str) -> None:
     for place in ("/suites/check", "/suites/save"):
         answer = server.post(place, {"text": GOOD, "name": "mine", "holdout": holdout})
         assert answer.status == 400
         assert "The share held out is" in answer.text
         assert f'name="holdout" value="{holdout}"' in answer.text
     assert saved(server) == []
-
-
-def test_two_browsers_and_the_command_line_at_once_lose_nothing(server: Served) -> None:
-    statuses: list[int] = []
-
-    def save(browser: Served, name: str) -> None:
-        for number in range(3):
-            text = GOOD + LINE % (f"{name}-{number}", "b", "c")
-            statuses.append(browser.post("/suites/save", {"text": text, "name": "ours"}).status)
-
-    file = server.site.folder / "ours.jsonl"
-    file.write_text(GOOD, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "proctor",
-        "suites",
-        "save",
-        str(file),
-        "--store",
-        server.site.location.address,
-    ]
-    threads = [Thread(target=save, args=(server.another(), name)) for name in ("one", "two")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as other:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(timeout=PATIENCE_S)
-        said, _ = other.communicate(timeout=PATIENCE_S)
-    assert (statuses, other.returncode) == ([303] * 6, 0), said
-    versions = saved(server)
-    assert [version for _, version, _ in versions] == [f"v{number}" for number in range(1, 8)]
-    assert sorted(count for *_, count in versions) == [20, *[21] * 6]

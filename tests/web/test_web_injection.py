@@ -23,7 +23,7 @@ from proctor.safe_text import escape_invisible
 from proctor.web.project import Project
 from support.web import make_runs, save_suite, serve
 
-pytestmark = pytest.mark.fuzz
+pytestmark = [pytest.mark.fuzz, pytest.mark.port]
 
 if TYPE_CHECKING:
     from playwright.sync_api import Dialog, Page, Route

@@ -15,7 +15,7 @@ from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.request import Request
 from proctor.web.project import Project
-from support.web import Served
+from support.web import Visitor
 
 pytestmark = pytest.mark.slow
 
@@ -41,13 +41,13 @@ def run(site: Project, project: Path) -> Run:
 
 
 @pytest.mark.parametrize("path", ["/runs/{}", "/runs/{}/cases/1"])
-def test_a_page_of_a_run_says_why_a_case_is_invalid(server: Served, run: Run, path: str) -> None:
+def test_a_page_of_a_run_says_why_a_case_is_invalid(server: Visitor, run: Run, path: str) -> None:
     page = server.page(path.format(run.id))
     assert "s.jsonl:2: Test 'b': Unknown field" in unescape(page)
     assert HOSTILE not in page
 
 
-def test_the_page_of_its_suite_shows_it(server: Served, run: Run) -> None:
+def test_the_page_of_its_suite_shows_it(server: Visitor, run: Run) -> None:
     page = server.page(f"/suite?name={run.suite.name}&case=1")
     assert ">b<" in page
     assert "s.jsonl:2: Test 'b': Unknown field" in unescape(page)

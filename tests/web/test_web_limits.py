@@ -22,7 +22,7 @@ from proctor.web.security import RequestRefused
 from support.waiting import PATIENCE_S, wait_until
 from support.web import Gate, Served, serve
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.port]
 
 FOREVER_S = 10 * PATIENCE_S
 

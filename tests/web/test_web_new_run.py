@@ -203,20 +203,18 @@ NEVER = [
 
 
 @pytest.mark.parametrize("field", ["target", "typed", "judge"])
-@pytest.mark.parametrize("word", NEVER)
-def test_nobody_else_can_be_asked(site: Project, save: Save, field: str, word: str) -> None:
+def test_nobody_else_can_be_asked(site: Project, save: Save, field: str) -> None:
     save()
-    with pytest.raises(FormErrors) as refused:
-        words_of(site, suite="ten", **{"target": "echo", field: word})
-    assert list(refused.value.errors) == [field]
+    for word in NEVER:
+        with pytest.raises(FormErrors) as refused:
+            words_of(site, suite="ten", **{"target": "echo", field: word})
+        assert list(refused.value.errors) == [field], word
 
 
-@pytest.mark.parametrize(
-    "word", ["openai:gpt-5.2", "gpt-5.2", "opus", "ollama:llama3.2:3b", "google:gemini-x"]
-)
-def test_a_model_of_a_known_service_may_be_typed(site: Project, save: Save, word: str) -> None:
+def test_a_model_of_a_known_service_may_be_typed(site: Project, save: Save) -> None:
     save()
-    assert words_of(site, suite="ten", typed=word) == ["--saved=ten@v1", f"--target={word}"]
+    for word in ("openai:gpt-5.2", "gpt-5.2", "opus", "ollama:llama3.2:3b", "google:gemini-x"):
+        assert words_of(site, suite="ten", typed=word) == ["--saved=ten@v1", f"--target={word}"]
 
 
 def test_a_name_of_the_projects_file_is_that_whatever_it_looks_like(
@@ -309,7 +307,7 @@ def ended(site: Project, group: str) -> None:
     wait_until(lambda: not get_run_processes(site).is_alive(start))
 
 
-@pytest.mark.parametrize("name", ["-x", "../a", "a@v1", "ten.jsonl", "<b>'\" $(touch made) x"])
+@pytest.mark.parametrize("name", ["-x", "ten.jsonl", "<b>'\" $(touch made) x"])
 def test_what_runs_is_the_stored_suite_whatever_its_name(
     server: Any, save: Save, site: Project, name: str
 ) -> None:

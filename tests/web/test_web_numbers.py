@@ -26,7 +26,7 @@ from proctor.reports.formatting import (
 )
 from proctor.verdicts import Counts
 from proctor.web.project import Project
-from support.web import Served, make_runs, save_suite, serve
+from support.web import Visitor, make_runs, read_tables, read_text, save_suite, visit
 
 JUDGE = 'mock:{"verdict": "YES", "reason": "fine"}'
 CASES = 20
@@ -48,7 +48,7 @@ def suite(how: str) -> str:
 class World:
     """A server with three runs of a suite on one target, each asked three times."""
 
-    def __init__(self, server: Served, runs: Sequence[Run]) -> None:
+    def __init__(self, server: Visitor, runs: Sequence[Run]) -> None:
         self.server = server
         self.runs = runs
 
@@ -74,7 +74,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         answers.write_text("\n".join(said), encoding="utf-8")
         settings = Settings(repeats=3, concurrency=1)
         runs += make_runs(site, "caps", f"scripted:{answers}", judges=(JUDGE,), settings=settings)
-    with serve(site) as server:
+    with visit(site) as server:
         yield World(server, runs)
 
 
@@ -90,23 +90,9 @@ def told(world: World, capsys: pytest.CaptureFixture[str]) -> Json:
     return run
 
 
-def words(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
-def tables(html: str) -> list[list[list[str]]]:
-    """The cells of the body of each table."""
-    bodies = re.findall(r"<tbody>(.*?)</table>", html, re.DOTALL)
-    return [[cells(row) for row in re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL)] for body in bodies]
-
-
-def cells(row: str) -> list[str]:
-    return [words(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)]
-
-
 def facts(html: str) -> dict[str, str]:
     found = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html, re.DOTALL)
-    return {words(name): words(value) for name, value in found}
+    return {read_text(name): read_text(value) for name, value in found}
 
 
 def exactly(counts: dict[str, Any]) -> str:
@@ -114,7 +100,7 @@ def exactly(counts: dict[str, Any]) -> str:
     exact = Counts()
     for name in ("passed", "failed", "errors", "unscored", "cases"):
         setattr(exact, name, counts[name])
-    assert counts["ci95"] == round_interval(exact.ci95)
+    assert tuple(counts["ci95"]) == round_interval(exact.ci95)
     return interval(exact.ci95)
 
 
@@ -128,8 +114,8 @@ def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) ->
     (row,) = told("runs", "show", run.id)["runs"]
     html = world.main(f"/runs/{run.id}")
     said = f"{run.target.name} passed {row['passed']} of {row['total']} "
-    assert said + f"({percent(row['pass_rate'])}, {exactly(row)}); holdout sealed" in words(html)
-    splits, *parts, _, latencies, costing = tables(html)
+    assert said + f"({percent(row['pass_rate'])}, {exactly(row)}); holdout sealed" in read_text(html)
+    splits, *parts, _, latencies, costing = read_tables(html)
     dev, holdout = row["splits"]["dev"], row["splits"]["holdout"]
     apart = f" ({percentage_points(holdout['pass_rate'] - dev['pass_rate'])})"
     mean = milliseconds(row["latency_ms"]["mean"])
@@ -138,9 +124,9 @@ def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) ->
         [[name, share(counts)] for name, counts in row[group].items()] for group in ("by_category", "by_tag")
     ]
     verdicts = ("pass", "passed"), ("fail", "failed"), ("error", "errors"), ("unscored", "unscored")
-    assert " ".join(f"{shown} {row[name]}" for shown, name in verdicts) in words(html)
-    assert f"Look {row['looks'] + 1} at this holdout." in words(html)
-    assert f"of its {holdout['cases']} cases only" in words(html)
+    assert " ".join(f"{shown} {row[name]}" for shown, name in verdicts) in read_text(html)
+    assert f"Look {row['looks'] + 1} at this holdout." in read_text(html)
+    assert f"of its {holdout['cases']} cases only" in read_text(html)
     known = facts(html)
     assert known["cost"] == costs(row["cost_usd"], row["judge"]["cost_usd"], row["judge"]["calls"])
     assert known["mean score"] == f"{row['mean_score']:.3f}"
@@ -160,7 +146,7 @@ def test_its_trials_are_those_of_an_export(world: World, tmp_path: Path) -> None
     while address:
         html = world.main(address)
         table = re.findall(r'<table class="rows" data-keys>.*?</table>', html, re.DOTALL)[0]
-        shown += tables(table)[0]
+        shown += read_tables(table)[0]
         after = re.search(r'<a rel="next" href="([^"]+)"', html)
         address = unescape(after[1]) if after else ""
     assert [(row[0], row[1], row[4], row[5], row[7].endswith("held out")) for row in shown] == [
@@ -179,8 +165,8 @@ def test_compare_says_what_compare_says(world: World, told: Json) -> None:
     one, other = world.runs[:2]
     (found,) = told("compare", one.id, other.id)["comparisons"]
     html = world.main(f"/compare?run={one.id}&run={other.id}")
-    assert words(html.partition("</h1>")[0]).endswith(found["verdict"])
-    sides, differences, *flips = tables(html)
+    assert read_text(html.partition("</h1>")[0]).endswith(found["verdict"])
+    sides, differences, *flips = read_tables(html)
     for side, name in zip(sides, ("baseline_rate", "candidate_rate"), strict=True):
         rate = found[name]
         ends = interval(rate["ci95"])
@@ -212,12 +198,12 @@ def test_trends_says_what_drift_says(world: World, told: Json) -> None:
     html = world.main(f"/trends?suite={quote(run.suite.digest)}&target={quote(run.target.name)}")
     *sentences, look = drift["sentences"]
     for sentence in (*sentences, look.replace(str(drift["looks"]), str(drift["looks"] + 1))):
-        assert sentence in words(html)
+        assert sentence in read_text(html)
 
     def alike(same: dict[str, Any] | None) -> str:
         return percent(None if same is None else same["share"])
 
-    (rows,) = tables(html)
+    (rows,) = read_tables(html)
     assert [[row[0], *row[2:8]] for row in rows] == [
         [
             one["run"],

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from html import unescape
 from http.client import HTTPConnection, HTTPResponse
 from itertools import pairwise
 from pathlib import Path
@@ -29,9 +28,9 @@ from proctor.web.run_status import LiveSection
 from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
 from proctor.web.sse import format_event
 from support.waiting import PATIENCE_S, wait_until
-from support.web import read_answer
+from support.web import read_answer, read_text
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.port]
 
 Follow = Callable[..., "Stream"]
 
@@ -147,11 +146,6 @@ def done_of(site: Project, run_id: str) -> int:
         return sum(count for verdict, count in store.count_verdicts(run_id).items() if verdict is not None)
 
 
-def plain(html: str) -> str:
-    """The text of a page without its markup."""
-    return " ".join(unescape(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", html, flags=re.DOTALL)).split())
-
-
 # --- following ---------------------------------------------------------------------------------------------
 
 
@@ -171,7 +165,7 @@ def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Foll
     (site.folder / "go").touch()
     events = stream.rest()
     assert events[-1] == "event: done\ndata: done\n"
-    told = plain(server.get(f"/starts/{group}").text)
+    told = read_text(server.get(f"/starts/{group}").text)
     assert "Running custom suite: 8 dev + 2 holdout tests" in told
     assert "Completed: Dev 8/8 | Holdout 2/2 on gated" in told
     assert re.search(r"Dev Accuracy Holdout Accuracy Total Passed Latency", told)
@@ -314,7 +308,7 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
     told = server.get(f"/starts/{group}").text
     assert read_answer(told) == "Stopped: 5 of 10 trials of ten v1 on gated are kept"
     assert f"proctor run --resume={run.id}" in told
-    assert "It has ended already" in plain(
+    assert "It has ended already" in read_text(
         server.get(server.post(f"/starts/{group}/stop").headers["location"]).text
     )
     ways = [one.post(f"/runs/{run.id}/resume").headers["location"] for one in (server, server.another())]
@@ -325,7 +319,7 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
     asked = Counter((site.folder / "asked").read_text(encoding="utf-8").split())
     assert asked == Counter({f"t{n}": 1 for n in range(10)})
     server.post(f"/runs/{run.id}/resume")
-    assert "Nothing is missing of this run." in plain(server.get("/run").text)
+    assert "Nothing is missing of this run." in read_text(server.get("/run").text)
 
 
 def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Follow, site: Project) -> None:

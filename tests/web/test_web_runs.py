@@ -19,13 +19,14 @@ from proctor.stores import open_store
 from proctor.web.project import Project
 from support.builders import make_case, make_score, make_trial
 from support.stores import add_run, save_cases
+from support.web import read_heading, read_tables, read_text
 
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from support.web import Served
+    from support.web import Visitor
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 
@@ -84,24 +85,9 @@ def kept(site: Project) -> Iterator[Kept]:
     made.store.close()
 
 
-def words(html: str) -> str:
-    """What a page says, with one space between its words."""
-    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
-
-
-def headline(html: str) -> str:
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)
-    assert found
-    return words(found[1])
-
-
 def rows(html: str, name: str = "rows") -> list[list[str]]:
     """The cells of each row of the last table of that class."""
-    table = re.findall(rf'<table class="{name}[^>]*>(.*?)</table>', html, re.DOTALL)[-1]
-    bodies = re.findall(r"<tr[^>]*>(.*?)</tr>", table.partition("<tbody>")[2], re.DOTALL)
-    return [
-        [words(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)] for row in bodies
-    ]
+    return read_tables(re.findall(rf'<table class="{name}[^>]*>.*?</table>', html, re.DOTALL)[-1])[-1]
 
 
 def link(html: str, said: str) -> str:
@@ -110,35 +96,30 @@ def link(html: str, said: str) -> str:
     found = [
         unescape(address)
         for address, text in re.findall(r'<a[^>]*href="([^"]*)"[^>]*>(.*?)</a>', html, re.DOTALL)
-        if said in words(text)
+        if said in read_text(text)
     ]
     assert found, f"No link says {said!r}."
     return found[0]
-
-
-def looks(site: Project, run: Run) -> list[str]:
-    with site.open_store() as store:
-        return [look.kind for look in store.holdout_accesses(run.suite.digest)]
 
 
 # --- the list ----------------------------------------------------------------------------------------------
 
 
 def test_an_empty_list_says_what_a_run_is_and_what_to_do_and_makes_no_store(
-    server: Served, site: Project
+    server: Visitor, site: Project
 ) -> None:
     page = server.get("/runs")
-    assert (page.status, headline(page.text)) == (200, "Nothing was run yet")
+    assert (page.status, read_heading(page.text)) == (200, "Nothing was run yet")
     assert link(page.text, "Run Suite") == "/run"
-    assert "proctor run cheap --target echo" in words(page.text)
+    assert "proctor run cheap --target echo" in read_text(page.text)
     assert not site.location.exists()
 
 
-def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) -> None:
+def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Visitor) -> None:
     kept.made("r1", target="gpt-x", tags=("baseline",))
     kept.made("r2", suite=kept.suite("other", 4, split=False), failed=(), target="gpt-y")
     page = server.get("/runs").text
-    assert headline(page) == "2 runs of 2 suites"
+    assert read_heading(page) == "2 runs of 2 suites"
     second, first = rows(page)
     assert second[1:5] == ["r2", "other v1", "gpt-y", "finished"]
     assert first[1:5] == ["r1", "caps v1", "gpt-x", "finished"]
@@ -148,7 +129,7 @@ def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) 
     assert re.search(r'<form method="get" action="/compare">', page)
 
 
-def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Kept, server: Served) -> None:
+def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Kept, server: Visitor) -> None:
     run = kept.begin("r1", suite=kept.suite(split=False))
     kept.record(run, range(4), failed=(1,))
     for place in range(4, 10):
@@ -160,7 +141,7 @@ def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Ke
     assert row[6] == "6"
 
 
-def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server: Served) -> None:
+def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server: Visitor) -> None:
     died = kept.begin("died")
     kept.record(died, range(3))
     kept.leave()
@@ -168,18 +149,16 @@ def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server
     kept.record(made, range(4))
     kept.store.flush()
     page = server.get("/runs").text
-    assert headline(page) == "2 runs of 1 suite; 1 is being made"
+    assert read_heading(page) == "2 runs of 1 suite; 1 is being made"
     assert [row[4] for row in rows(page)] == ["running 4 of 10", "interrupted 3 of 10"]
     assert [row[1] for row in rows(server.get("/runs?status=interrupted").text)] == ["died"]
 
 
-def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(
-    kept: Kept, server: Served, site: Project
-) -> None:
+def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(kept: Kept, server: Visitor) -> None:
     run = kept.made(settings=Settings(selection=Selection(split="holdout")))
     row = rows(server.get("/runs").text)[0]
     assert row[5:7] == ["sealed, n 10", "–"]
-    assert looks(site, run) == []
+    assert server.looks(run.id) == []
 
 
 @pytest.mark.parametrize(
@@ -200,41 +179,42 @@ def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(
     ],
 )
 def test_the_address_says_which_runs_are_shown_and_in_which_order(
-    kept: Kept, server: Served, query: str, found: list[str]
+    kept: Kept, server: Visitor, query: str, found: list[str]
 ) -> None:
     kept.made("a", failed=(1,), tags=("nightly",))
     kept.made("b", suite=kept.suite("other", 4), failed=(), target="gpt-y")
     kept.made("c", failed=(1, 2))
     page = server.get(f"/runs?{query}").text
     if not found:
-        assert headline(page) == "0 of 3 runs fit"
+        assert read_heading(page) == "0 of 3 runs fit"
         assert link(page, "Show all 3") == "/runs"
     else:
         assert [row[1] for row in rows(page)] == found
 
 
-def test_each_word_of_the_filter_can_be_taken_away(kept: Kept, server: Served) -> None:
+def test_each_word_of_the_filter_can_be_taken_away(kept: Kept, server: Visitor) -> None:
     kept.made()
     page = server.get("/runs?suite=caps&text=r1&sort=rate").text
-    assert headline(page) == "1 of 1 run fits"
+    assert read_heading(page) == "1 of 1 run fits"
     assert link(page, "suite caps") == "/runs?text=r1&sort=rate"
     assert link(page, "with “r1”") == "/runs?suite=caps&sort=rate"
-    assert "proctor runs list --suite caps" in words(page)
+    assert "proctor runs list --suite caps" in read_text(page)
 
 
-def test_hundreds_of_runs_come_in_pages(kept: Kept, server: Served) -> None:
+def test_hundreds_of_runs_come_in_pages(kept: Kept, server: Visitor) -> None:
     suite = kept.suite(cases=1, split=False)
-    for number in range(120):
+    for number in range(100):
         kept.begin(f"r{number:03}", suite=suite)
-    found, address = [], "/runs?sort=started"
+    pages, address = [], "/runs?sort=started"
     while address:
         page = server.get(address).text
-        found += [row[1] for row in rows(page)]
+        pages.append([row[1] for row in rows(page)])
         address = link(page, "Next page") if "Next page" in page else ""
-    assert found == [f"r{number:03}" for number in range(120)]
+    assert list(map(len, pages)) == [50, 50]
+    assert [run for names in pages for run in names] == [f"r{number:03}" for number in range(100)]
 
 
-def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Served) -> None:
+def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Visitor) -> None:
     kept.made("r1")
     kept.made("r2")
     server.get("/runs")
@@ -246,22 +226,22 @@ def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Served) -> Non
 # --- one run -----------------------------------------------------------------------------------------------
 
 
-def test_the_first_line_says_what_the_run_came_to(kept: Kept, server: Served) -> None:
+def test_the_first_line_says_what_the_run_came_to(kept: Kept, server: Visitor) -> None:
     kept.made()
     kept.made("r2", suite=kept.suite("plain", 4, split=False), failed=())
-    assert headline(server.get("/runs/r1").text) == "gpt-x passed 8 of 10 (80.0%, 49–94%); holdout sealed"
-    assert headline(server.get("/runs/r2").text) == "gpt-x passed 4 of 4 (100.0%, 51–100%)"
+    assert read_heading(server.get("/runs/r1").text) == "gpt-x passed 8 of 10 (80.0%, 49–94%); holdout sealed"
+    assert read_heading(server.get("/runs/r2").text) == "gpt-x passed 4 of 4 (100.0%, 51–100%)"
 
 
-def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, server: Served) -> None:
+def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, server: Visitor) -> None:
     kept.made(failed=(1, 4, 9), warnings=("Something is doubtful.",), tags=("baseline",))
     page = server.get("/runs/r1").text
     heads = re.findall(r'<table class="splits">.*?</thead>', page, re.DOTALL)[0]
-    assert words(heads) == "Dev Accuracy Holdout Accuracy Total Passed Latency"
+    assert read_text(heads) == "Dev Accuracy Holdout Accuracy Total Passed Latency"
     assert rows(page, "splits") == [["75.0% · n 8 · 41–93%", "50.0% · n 2 · 9–91% (-25.0pp)", "7", "145 ms"]]
-    assert "k0 75.0% · n 4" in words(page)
-    assert "t1 60.0% · n 5" in words(page)
-    assert "Something is doubtful." in words(page)
+    assert "k0 75.0% · n 4" in read_text(page)
+    assert "t1 60.0% · n 5" in read_text(page)
+    assert "Something is doubtful." in read_text(page)
     for said, address in (
         ("caps v1", "/suite?name=caps&version=v1"),
         ("Compare with", "/compare?run=r1"),
@@ -272,29 +252,27 @@ def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, 
         ("baseline", "/runs?tag=baseline"),
     ):
         assert link(page, said) == address
-    assert "proctor runs show r1" in words(page)
+    assert "proctor runs show r1" in read_text(page)
 
 
-def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(
-    kept: Kept, server: Served, site: Project
-) -> None:
+def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(kept: Kept, server: Visitor) -> None:
     run = kept.made()
     plain = kept.made("r2", suite=kept.suite("plain", 4, split=False))
     for _ in range(3):
         server.get("/runs/r1")
         server.get("/runs/r2")
         server.get("/runs")
-    assert (looks(site, run), looks(site, plain)) == (["rate"], [])
+    assert (server.looks(run.id), server.looks(plain.id)) == (["rate"], [])
     other = server.another()
-    assert "Look 2 at this holdout." in words(other.get("/runs/r1").text)
-    assert "Holdout Accuracy" in "".join(other.listen("/runs/r1/events"))
-    assert looks(site, run) == ["rate", "rate"]
-    assert "Holdout Accuracy" in "".join(server.another().listen("/runs/r1/events"))
-    assert looks(site, run) == ["rate"] * 3
+    assert "Look 2 at this holdout." in read_text(other.get("/runs/r1").text)
+    assert "Holdout Accuracy" in other.page("/runs/r1/events")
+    assert server.looks(run.id) == ["rate", "rate"]
+    assert "Holdout Accuracy" in server.another().page("/runs/r1/events")
+    assert server.looks(run.id) == ["rate"] * 3
 
 
 def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
-    kept: Kept, server: Served, site: Project
+    kept: Kept, server: Visitor
 ) -> None:
     run = kept.made(failed=(9,))
     sealed = server.get("/runs/r1").text
@@ -303,21 +281,21 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
         page = server.get(address).text
         assert "Answer 9" not in page
         assert "reason 9" not in page
-    assert "No trial fits." in words(server.get("/runs/r1?text=secret").text)
+    assert "No trial fits." in read_text(server.get("/runs/r1?text=secret").text)
     assert server.get("/runs/r1/reveal").status == 405
-    assert looks(site, run) == ["rate"]
+    assert server.looks(run.id) == ["rate"]
 
     done = server.post("/runs/r1/reveal", {"back": "/runs/r1?split=holdout"})
     assert (done.status, done.headers["location"]) == (303, "/runs/r1?split=holdout")
-    assert looks(site, run) == ["rate", "reveal"]
+    assert server.looks(run.id) == ["rate", "reveal"]
     page = server.get("/runs/r1?text=secret").text
-    assert headline(page).endswith("; holdout revealed")
+    assert read_heading(page).endswith("; holdout revealed")
     assert [row[1] for row in rows(page)] == ["c8", "c9"]
-    assert "reason 9" in words(page)
+    assert "reason 9" in read_text(page)
     assert "Answer 9" not in server.another().get("/runs/r1").text
     for elsewhere in ("https://elsewhere.example/", "//elsewhere.example", "/runs/r10", "/runs/r1x"):
         assert server.post("/runs/r1/reveal", {"back": elsewhere}).headers["location"] == "/runs/r1"
-    assert looks(site, run).count("reveal") == 1
+    assert server.looks(run.id).count("reveal") == 1
 
 
 @pytest.mark.parametrize(
@@ -339,13 +317,13 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
     ],
 )
 def test_the_address_says_which_trials_are_shown(
-    kept: Kept, server: Served, query: str, found: list[str]
+    kept: Kept, server: Visitor, query: str, found: list[str]
 ) -> None:
     kept.made()
     assert [row[1] for row in rows(server.get(f"/runs/r1?{query}").text)] == found
 
 
-def test_filters_are_words_that_can_be_taken_away_and_go_with_every_link(kept: Kept, server: Served) -> None:
+def test_filters_are_words_that_can_be_taken_away_and_go_with_every_link(kept: Kept, server: Visitor) -> None:
     kept.made()
     page = server.get("/runs/r1?verdict=fail&tag=t1&text=reason&sort=-cost").text
     assert link(page, "Without tag t1") == "/runs/r1?verdict=fail&text=reason&sort=-cost#trials"
@@ -357,14 +335,14 @@ def test_filters_are_words_that_can_be_taken_away_and_go_with_every_link(kept: K
     assert server.get(link(page, "c1")).status == 200
 
 
-def test_what_is_chosen_anew_takes_the_place_of_what_there_can_be_one_of(kept: Kept, server: Served) -> None:
+def test_what_is_chosen_anew_takes_the_place_of_what_there_can_be_one_of(kept: Kept, server: Visitor) -> None:
     kept.made()
     page = server.get("/runs/r1?category=k2&category=k1&verdict=nonsense").text  # as its form sends it
     assert [row[1] for row in rows(page)] == ["c2", "c5", "c8"]
     assert re.findall(r'class="chip".*?</span>(.*?)</a>', page) == ["category k2"]
 
 
-def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Served, site: Project) -> None:
+def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Visitor, site: Project) -> None:
     kept.made(suite=kept.suite("long", 120, split=False), failed=range(0, 120, 2))
     site.summaries.refresh("r1", 60)  # however busy this machine is, all of it is read
     forth, address = [], "/runs/r1?verdict=fail&sort=-latency"
@@ -377,10 +355,10 @@ def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Served, sit
     assert [name for names in forth for name in names] == [f"c{place}" for place in range(118, -1, -2)]
     back = server.get(link(page, "← Previous")).text
     assert [row[1] for row in rows(back)] == forth[-2]
-    assert "60 trials of 120" in words(back)
+    assert "60 trials of 120" in read_text(back)
 
 
-def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Served) -> None:
+def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Visitor) -> None:
     kept.made(
         suite=kept.suite(f"s {HOSTILE}", 3),
         target=f"t {HOSTILE}",
@@ -398,24 +376,24 @@ def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Served) ->
 @pytest.mark.parametrize(
     "address", ["/runs/r9", "/runs/r", "/runs/last", "/runs/r1/charts/other.svg", "/runs/r1/export.exe"]
 )
-def test_what_is_not_there_is_told_in_a_sentence(kept: Kept, server: Served, address: str) -> None:
+def test_what_is_not_there_is_told_in_a_sentence(kept: Kept, server: Visitor, address: str) -> None:
     kept.made()
     page = server.get(address)
     assert page.status == 404
-    assert headline(page.text)
+    assert read_heading(page.text)
 
 
 @pytest.mark.parametrize(
     "query", ["after=x", "after=9.9", "after=-0.0", "after=99999999999999.1", "sort=%00", "text=%00&tag=%ff"]
 )
-def test_an_address_that_makes_no_sense_breaks_nothing(kept: Kept, server: Served, query: str) -> None:
+def test_an_address_that_makes_no_sense_breaks_nothing(kept: Kept, server: Visitor, query: str) -> None:
     kept.made()
     assert server.get(f"/runs/r1?{query}").status == 200
     assert server.get(f"/runs?{query}").status == 200
 
 
 def test_charts_are_drawn_for_light_and_dark_pages_and_stand_as_tables_too(
-    kept: Kept, server: Served
+    kept: Kept, server: Visitor
 ) -> None:
     kept.made()
     page = server.get("/runs/r1").text
@@ -429,7 +407,7 @@ def test_charts_are_drawn_for_light_and_dark_pages_and_stand_as_tables_too(
         image = f'src="/runs/r1/charts/{name}.svg" width="{size[1]}" height="{size[2]}"'
         assert image in page
         assert f'srcset="/runs/r1/charts/{name}.svg?dark=1" media="(prefers-color-scheme: dark)"' in page
-        assert said in words(page)
+        assert said in read_text(page)
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -437,7 +415,7 @@ def test_charts_are_drawn_for_light_and_dark_pages_and_stand_as_tables_too(
 
 @pytest.mark.parametrize("ending", ["html", "md", "json", "jsonl", "csv", "xml"])
 def test_a_run_is_exported_in_every_form_with_the_holdout_sealed_and_the_look_counted(
-    kept: Kept, server: Served, site: Project, ending: str
+    kept: Kept, server: Visitor, ending: str
 ) -> None:
     run = kept.made()
     file = server.get(f"/runs/r1/export.{ending}")
@@ -445,7 +423,7 @@ def test_a_run_is_exported_in_every_form_with_the_holdout_sealed_and_the_look_co
     assert file.headers["content-disposition"] == f'attachment; filename="r1.{ending}"'
     assert "c4" in file.text
     assert "secret" not in file.text
-    assert looks(site, run) == ["rate"]
+    assert server.looks(run.id) == ["rate"]
     if ending == "jsonl":
         assert [json.loads(line)["case_id"] for line in file.text.splitlines()] == [
             f"c{n}" for n in range(10)
@@ -458,14 +436,14 @@ def test_a_run_is_exported_in_every_form_with_the_holdout_sealed_and_the_look_co
 # --- a run that goes on ------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: Kept, server: Served) -> None:
+def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: Kept, server: Visitor) -> None:
     run = kept.begin("r1")
     kept.record(run, range(4), failed=(1,))
     kept.store.flush()
     page = server.get("/runs/r1").text
-    assert headline(page) == "gpt-x is being asked: 10 trials of caps v1"
-    assert "4 of 10 trials are done" in words(page)
-    assert "75.0% · n 4 · 30–95%" in words(page)
+    assert read_heading(page) == "gpt-x is being asked: 10 trials of caps v1"
+    assert "4 of 10 trials are done" in read_text(page)
+    assert "75.0% · n 4 · 30–95%" in read_text(page)
     assert rows(page, "splits") == [["75.0% · n 4 · 30–95%", "none yet", "3", "115 ms"]]
     assert 'data-live="/runs/r1/events"' in page
     assert '<form method="post" action="/runs/r1/stop">' in page
@@ -473,26 +451,26 @@ def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: K
     assert [row[1] for row in rows(page)] == ["c0", "c1", "c2", "c3"]
     kept.record(run, range(4, 6))
     kept.store.flush()
-    assert "6 of 10 trials are done" in words(server.get("/runs/r1").text)
+    assert "6 of 10 trials are done" in read_text(server.get("/runs/r1").text)
 
 
-def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Served) -> None:
+def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Visitor) -> None:
     run = kept.begin("r1")
     kept.record(run, range(4))
     kept.leave()
     page = server.get("/runs/r1").text
-    assert headline(page) == "gpt-x passed 4 of 4 (100.0%, 51–100%); 6 trials are missing"
+    assert read_heading(page) == "gpt-x passed 4 of 4 (100.0%, 51–100%); 6 trials are missing"
     assert "data-live" not in page
     assert '<form method="post" action="/runs/r1/resume">' in page
-    assert "Resume: ask the 6 that are missing" in words(page)
+    assert "Resume: ask the 6 that are missing" in read_text(page)
 
 
-def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Served) -> None:
+def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Visitor) -> None:
     kept.begin("r1")
     kept.leave()
     page = server.get("/runs/r1").text
-    assert headline(page) == "gpt-x answered none of 10"
-    assert "No trial is done yet." in words(page)
+    assert read_heading(page) == "gpt-x answered none of 10"
+    assert "No trial is done yet." in read_text(page)
 
 
 # --- a browser ---------------------------------------------------------------------------------------------
@@ -512,35 +490,3 @@ def test_rates_of_tags_with_long_names_are_seen_whole_on_a_phone_too(
         )
         assert len(shares) == 5
         assert min(shares) >= 0
-
-
-def test_keys_lead_through_the_table_to_a_case_and_to_what_failed(kept: Kept, browser_page: Page) -> None:
-    kept.made()
-    browser_page.goto("/runs")
-    browser_page.keyboard.press("j")
-    browser_page.keyboard.press("Enter")
-    browser_page.wait_for_url("**/runs/r1")
-    browser_page.keyboard.press("f")
-    browser_page.wait_for_url("**verdict=fail**")
-    browser_page.keyboard.press("/")
-    browser_page.keyboard.type("reason 4")
-    browser_page.keyboard.press("Enter")
-    browser_page.wait_for_url("**text=reason+4**")
-    browser_page.keyboard.press("j")
-    browser_page.keyboard.press("Enter")
-    browser_page.wait_for_url("**/runs/r1/cases/4?**")
-
-
-@pytest.mark.parametrize(
-    ("scheme", "address"), [("light", "/runs?suite=caps"), ("dark", "/runs/r1?verdict=fail")]
-)
-def test_nothing_stands_in_the_way_of_anybody(
-    kept: Kept, browser_page: Page, scheme: Any, address: str
-) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    kept.made(warnings=("Something is doubtful.",), tags=("baseline",))
-    browser_page.emulate_media(color_scheme=scheme)
-    browser_page.goto(address)
-    found = Axe().run(browser_page)
-    assert found.violations_count == 0, found.generate_report()

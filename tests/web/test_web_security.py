@@ -12,7 +12,7 @@ from proctor.web.app import PAGES
 from proctor.web.project import Project
 from proctor.web.security import MAX_BODY_BYTES, MAX_BYTES_BY_TYPE, SECURITY_HEADERS
 from proctor.web.server import allowed_hosts, bind_socket, is_loopback
-from support.web import Served, serve
+from support.web import Visitor, visit
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
-def test_only_the_servers_own_names_are_answered(server: Served) -> None:
+def test_only_the_servers_own_names_are_answered(server: Visitor) -> None:
     for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1", f"127.0.0.1:{server.port + 1}"):
         answer = server.send("GET", "/suites", headers={"Host": host})
         assert answer.status == 421, host
@@ -40,21 +40,21 @@ def test_only_the_servers_own_names_are_answered(server: Served) -> None:
         "http://127.0.0.1.evil.example",
     ],
 )
-def test_a_change_from_another_site_is_refused(server: Served, origin: str) -> None:
+def test_a_change_from_another_site_is_refused(server: Visitor, origin: str) -> None:
     body = f"csrf={server.token()}&token=x".encode()
     answer = server.send("POST", "/login", body, FORM | {"Origin": origin})
     assert answer.status == 403
     assert "Another site" in answer.text
 
 
-def test_without_an_origin_the_browsers_own_word_for_it_counts(server: Served) -> None:
+def test_without_an_origin_the_browsers_own_word_for_it_counts(server: Visitor) -> None:
     body = f"csrf={server.token()}&token=x".encode()
     assert server.send("POST", "/login", body, FORM | {"Sec-Fetch-Site": "cross-site"}).status == 403
     assert server.send("POST", "/login", body, FORM | {"Sec-Fetch-Site": "same-site"}).status == 403
     assert server.send("POST", "/login", body, FORM | {"Sec-Fetch-Site": "same-origin"}).status == 303
 
 
-def test_a_form_without_this_visitors_token_changes_nothing(server: Served) -> None:
+def test_a_form_without_this_visitors_token_changes_nothing(server: Visitor) -> None:
     other = server.another().token()
     for token in ("", "x", other):
         answer = server.send("POST", "/login", f"csrf={token}&token=x".encode(), FORM)
@@ -64,7 +64,7 @@ def test_a_form_without_this_visitors_token_changes_nothing(server: Served) -> N
 
 
 def test_every_route_of_a_page_that_changes_something_asks_for_the_token(
-    server: Served, routes: list[tuple[str, str]]
+    server: Visitor, routes: list[tuple[str, str]]
 ) -> None:
     routes = [(method, path) for method, path in routes if method not in ("GET", "HEAD", "OPTIONS")]
     assert ("POST", "/login") in routes
@@ -73,7 +73,7 @@ def test_every_route_of_a_page_that_changes_something_asks_for_the_token(
         assert answer.status == 403, path
 
 
-def test_every_answer_has_the_headers_that_bind_a_browser(server: Served) -> None:
+def test_every_answer_has_the_headers_that_bind_a_browser(server: Visitor) -> None:
     for path in ("/login", "/static/proctor.css", "/nowhere", "/", "/api/v1/nowhere"):
         headers = server.get(path).headers
         for name, value in SECURITY_HEADERS.items():
@@ -84,7 +84,7 @@ def test_every_answer_has_the_headers_that_bind_a_browser(server: Served) -> Non
     assert "script-src 'self';" in policy
 
 
-def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(server: Served) -> None:
+def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(server: Visitor) -> None:
     (cookie,) = server.get("/login").cookies
     assert cookie.startswith(f"proctor_{server.port}=")
     assert "HttpOnly" in cookie
@@ -92,14 +92,14 @@ def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(server: Ser
     assert server.get("/login").cookies == []
 
 
-def test_too_large_a_body_is_refused_whether_it_says_so_or_not(server: Served) -> None:
+def test_too_large_a_body_is_refused_whether_it_says_so_or_not(server: Visitor) -> None:
     said = server.send("POST", "/login", b"x", FORM | {"Content-Length": str(MAX_BODY_BYTES + 1)})
     assert said.status == 413
     for length in ("-1", "x", "1e3"):
         assert server.send("POST", "/login", None, FORM | {"Content-Length": length}).status >= 400
 
 
-def test_of_a_form_without_files_little_is_read(server: Served) -> None:
+def test_of_a_form_without_files_little_is_read(server: Visitor) -> None:
     most = MAX_BYTES_BY_TYPE[FORM["Content-Type"]]
     for kind in (FORM["Content-Type"], f"{FORM['Content-Type'].upper()}; charset=utf-8"):
         answer = server.send("POST", "/login", b"x" * (most + 1), {"Content-Type": kind})
@@ -107,7 +107,7 @@ def test_of_a_form_without_files_little_is_read(server: Served) -> None:
         assert "2 MB" in answer.text
 
 
-def test_pages_that_are_not_there_say_so(server: Served) -> None:
+def test_pages_that_are_not_there_say_so(server: Visitor) -> None:
     for path in ("/nowhere", "/static/../pyproject.toml", "/static/base.html", "/%2e%2e/etc/passwd"):
         answer = server.get(path)
         assert answer.status == 404, path
@@ -120,7 +120,7 @@ class TestToken:
     def site(self, project: Path) -> Project:
         return Project(project / ".proctor" / "proctor.db", folder=project, token="a-token-of-nineteen")
 
-    def test_nothing_is_shown_without_it(self, server: Served) -> None:
+    def test_nothing_is_shown_without_it(self, server: Visitor) -> None:
         for path in ("/", "/suites", "/runs/x", "/api", "/nowhere"):
             answer = server.get(path)
             assert answer.status == 303, path
@@ -129,7 +129,7 @@ class TestToken:
         assert answer.status == 401
         assert answer.headers["www-authenticate"] == "Bearer"
 
-    def test_whoever_shows_it_is_let_in_and_led_back(self, server: Served) -> None:
+    def test_whoever_shows_it_is_let_in_and_led_back(self, server: Visitor) -> None:
         assert server.post("/login", {"token": "another-token-here", "next": "/"}).status == 403
         assert server.get("/").status == 303
         answer = server.post("/login", {"token": "a-token-of-nineteen", "next": "/runs?tag=a"})
@@ -138,19 +138,14 @@ class TestToken:
         assert server.another().get("/").headers["location"] == "/login?next=%2F"
 
     @pytest.mark.parametrize("place", ["//evil.example", "https://evil.example", "/\\evil.example", "evil"])
-    def test_nobody_is_led_to_another_site(self, server: Served, place: str) -> None:
+    def test_nobody_is_led_to_another_site(self, server: Visitor, place: str) -> None:
         answer = server.post("/login", {"token": "a-token-of-nineteen", "next": place})
         assert (answer.status, answer.headers["location"]) == (303, "/")
 
-    def test_the_address_that_the_server_prints_lets_in_too(self, server: Served) -> None:
+    def test_the_address_that_the_server_prints_lets_in_too(self, server: Visitor) -> None:
         answer = server.get("/login?token=a-token-of-nineteen")
         assert (answer.status, answer.headers["location"]) == (303, "/")
         assert server.get("/").headers["location"] == "/suites"
-
-    def test_programs_send_it_in_a_header(self, server: Served) -> None:
-        assert server.get("/api/v1/nowhere", Authorization="Bearer a-token-of-nineteen").status == 404
-        assert server.get("/api/v1/nowhere", Authorization="Bearer wrong").status == 401
-        assert server.get("/api/v1/nowhere", Authorization="Basic a-token-of-nineteen").status == 401
 
 
 def test_what_is_loopback() -> None:
@@ -198,7 +193,7 @@ def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(
 ) -> None:
     site.config = cast("Config", None)
     paths = ("/run", "/api/v1/targets")
-    with serve(site) as server:
+    with visit(site) as server:
         for path in paths:
             answer = server.get(path)
             assert answer.status == 500

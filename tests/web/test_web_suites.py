@@ -22,9 +22,7 @@ from support.web import read_answer
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-    from support.web import Served
+    from support.web import Visitor
 
 LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
 OLD = "".join(LINE % (f"t{n}", "a word", f"w{n}") for n in range(10))
@@ -32,12 +30,12 @@ NEW = OLD.replace("Say a word", "Say one\\nword", 1) + LINE % ("more", "b", "c")
 NASTY = "<script>alert(1)</script>\"'&{{7*7}}/../é"
 
 
-def keep(server: Served, text: str, name: str = "mine") -> Suite:
+def keep(server: Visitor, text: str, name: str = "mine") -> Suite:
     with server.site.open_store() as store:
         return save_draft(store, upload_from_text(text), name=name).suite
 
 
-def begun(server: Served, suite: Suite) -> None:
+def begun(server: Visitor, suite: Suite) -> None:
     with server.site.open_store() as store:
         store.add_run(
             Run(
@@ -50,12 +48,12 @@ def begun(server: Served, suite: Suite) -> None:
         )
 
 
-def everything(server: Served) -> list[object]:
+def everything(server: Visitor) -> list[object]:
     with server.site.open_store() as store:
         return [(one, list(store.cases(one.suite.content))) for one in store.versions()]
 
 
-def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Served) -> None:
+def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Visitor) -> None:
     page = server.get("/suites").text
     assert read_answer(page) == "No suite is saved yet"
     assert 'href="/suites/new"' in page
@@ -63,7 +61,7 @@ def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Served) -> Non
     assert not server.site.location.exists()
 
 
-def test_the_list_says_what_changed_since_its_last_run(server: Served) -> None:
+def test_the_list_says_what_changed_since_its_last_run(server: Visitor) -> None:
     first = keep(server, OLD)
     assert read_answer(server.get("/suites").text) == "1 suite, not run yet"
     begun(server, first)
@@ -77,7 +75,7 @@ def test_the_list_says_what_changed_since_its_last_run(server: Served) -> None:
         assert f"/run?suite=builtin%3A{tier}" in page
 
 
-def test_the_list_is_sorted_and_searched_by_its_address(server: Served) -> None:
+def test_the_list_is_sorted_and_searched_by_its_address(server: Visitor) -> None:
     keep(server, OLD, "a")
     keep(server, NEW, "b")
 
@@ -92,25 +90,7 @@ def test_the_list_is_sorted_and_searched_by_its_address(server: Served) -> None:
     assert server.get("/suites?sort=nothing&find=%00&after=%F0").status == 200
 
 
-def test_a_name_is_text_wherever_it_is_shown(server: Served) -> None:
-    suite = keep(server, OLD, NASTY)
-    keep(server, NEW, NASTY)
-    from urllib.parse import quote
-
-    name = quote(suite.name, safe="")
-    for address in ("/suites", f"/suite?name={name}", f"/suite/diff?name={name}", f"/suites/new?name={name}"):
-        answer = server.get(address)
-        assert answer.status == 200
-        assert "<script>alert" not in answer.text
-        assert "{{7*7}}" in answer.text
-    made = server.get(f"/suite/export?name={name}")
-    assert made.status == 200
-    assert re.fullmatch(
-        r'attachment; filename="[\w.,~=\[\]-]+"; filename\*=UTF-8\'\'\S+', made.headers["content-disposition"]
-    )
-
-
-def test_a_suite_s_page_shows_its_versions_cases_and_split(server: Served) -> None:
+def test_a_suite_s_page_shows_its_versions_cases_and_split(server: Visitor) -> None:
     keep(server, OLD)
     suite = keep(server, NEW)
     page = server.get("/suite?name=mine").text
@@ -125,7 +105,7 @@ def test_a_suite_s_page_shows_its_versions_cases_and_split(server: Served) -> No
         assert server.get(f"/suite?{missing}").status == 404
 
 
-def test_a_long_suite_has_pages(server: Served) -> None:
+def test_a_long_suite_has_pages(server: Visitor) -> None:
     keep(server, "".join(LINE % (f"t{n:03}", "a word", f"w{n}") for n in range(120)))
     seen: list[str] = []
     address: str | None = "/suite?name=mine"
@@ -138,7 +118,7 @@ def test_a_long_suite_has_pages(server: Served) -> None:
 
 
 def test_the_newest_of_many_versions_are_listed_and_the_others_on_demand(
-    server: Served, monkeypatch: pytest.MonkeyPatch
+    server: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suite_page, "_MAX_VERSIONS", 2)
     for n in range(3):
@@ -151,7 +131,7 @@ def test_the_newest_of_many_versions_are_listed_and_the_others_on_demand(
     assert "All 3 versions" not in page
 
 
-def test_the_difference_of_two_versions_is_told_case_by_case(server: Served) -> None:
+def test_the_difference_of_two_versions_is_told_case_by_case(server: Visitor) -> None:
     keep(server, OLD)
     assert server.get("/suite/diff?name=mine").status == 400
     keep(server, NEW)
@@ -164,7 +144,7 @@ def test_the_difference_of_two_versions_is_told_case_by_case(server: Served) -> 
     )
 
 
-def test_a_version_is_exported_and_is_the_same_version_when_it_is_saved_again(server: Served) -> None:
+def test_a_version_is_exported_and_is_the_same_version_when_it_is_saved_again(server: Visitor) -> None:
     keep(server, OLD)
     before = everything(server)
     made = server.get("/suite/export?name=mine&version=v1&to=proctor")
@@ -174,7 +154,7 @@ def test_a_version_is_exported_and_is_the_same_version_when_it_is_saved_again(se
     assert len(everything(server)) == len(before)
 
 
-def test_several_files_are_exported_as_one_zip(server: Served) -> None:
+def test_several_files_are_exported_as_one_zip(server: Visitor) -> None:
     text = '{"id": "a", "input": "Say hi", "scorer": "llm_judge", "rubric": "is a greeting"}\n'
     keep(server, text)
     made = server.get("/suite/export?name=mine&to=ai_tester&lossy=true")
@@ -182,7 +162,7 @@ def test_several_files_are_exported_as_one_zip(server: Served) -> None:
     assert any(path.endswith(".md") for path in unpack(made.data))
 
 
-def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(server: Served) -> None:
+def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(server: Visitor) -> None:
     keep(server, OLD)
     answer = server.get("/suite/export?name=mine&to=pramana")
     assert answer.status == 409
@@ -195,20 +175,21 @@ def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(ser
     assert server.get("/suite/export?name=mine&to=promptfoo").status == 400
 
 
-def test_deleting_and_undoing_leaves_all_as_it_was(browser_page: Page, server: Served) -> None:
+def test_deleting_and_undoing_leaves_all_as_it_was(server: Visitor) -> None:
     keep(server, OLD)
     keep(server, NEW)
     before = everything(server)
-    browser_page.goto("/suite?name=mine&version=v2")
-    browser_page.click("button[aria-label='Delete v2']")
-    assert "Deleted mine v2" in browser_page.inner_text("main")
+    answer = server.post("/suite/delete", {"name": "mine", "version": "v2"})
+    page = server.page(answer.headers["location"])
+    assert "Deleted mine v2" in page
+    assert '<form method="post" action="/suite/undo">' in page
     assert len(everything(server)) == 1
-    browser_page.click("button:text-is('Undo')")
-    assert browser_page.inner_text("h1").startswith("mine v2")
+    answer = server.post("/suite/undo", {"name": "mine", "version": "v2"})
+    assert read_answer(server.page(answer.headers["location"])).startswith("mine v2")
     assert everything(server) == before
 
 
-def test_a_version_with_runs_is_not_deleted(server: Served) -> None:
+def test_a_version_with_runs_is_not_deleted(server: Visitor) -> None:
     begun(server, keep(server, OLD))
     before = everything(server)
     answer = server.post("/suite/delete", {"name": "mine", "version": "v1"})
@@ -219,7 +200,7 @@ def test_a_version_with_runs_is_not_deleted(server: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/suite/delete", "/suite/undo"])
-def test_what_is_not_there_is_neither_deleted_nor_had_back(path: str, server: Served) -> None:
+def test_what_is_not_there_is_neither_deleted_nor_had_back(path: str, server: Visitor) -> None:
     keep(server, OLD)
     for name, version in (("mine", "v7"), ("other", "v1"), ("", ""), (NASTY, "@")):
         assert server.post(path, {"name": name, "version": version}).status == 400
@@ -231,7 +212,7 @@ class TestOfAnotherStore:
     def site(self, project: Path) -> Project:
         return Project(project / "other.db", folder=project, environ={})
 
-    def test_the_commands_of_all_pages_name_it(self, server: Served) -> None:
+    def test_the_commands_of_all_pages_name_it(self, server: Visitor) -> None:
         server.post("/suites/save", {"name": "s", "text": '{"input": "Is 1 a number?", "expected": "yes"}'})
         assert "<code>proctor suites list --store=other.db</code>" in server.get("/suites").text
         assert "<code>proctor verify bundle.zip</code>" in server.get("/certificates").text
@@ -240,5 +221,5 @@ class TestOfAnotherStore:
             assert [command.count("--store=other.db") for command in shown] == [1] * len(shown), shown
 
 
-def test_the_folders_own_store_needs_no_flag(server: Served) -> None:
+def test_the_folders_own_store_needs_no_flag(server: Visitor) -> None:
     assert "--store" not in server.get("/suites").text

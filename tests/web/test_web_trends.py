@@ -17,7 +17,7 @@ from proctor.reports.drift.report import describe_drift
 from proctor.services.analysis.drift import DriftQuery, DriftRequest
 from proctor.services.runs.config import Config
 from proctor.web.project import Project
-from support.web import Served, make_runs, read_heading, save_suite, serve
+from support.web import Visitor, make_runs, read_heading, save_suite, visit
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -34,7 +34,7 @@ def suite(name: str, split: bool) -> str:
 class World:
     """A server with three runs of one suite on one target, and two of another on another."""
 
-    def __init__(self, server: Served, target: str, runs: list[Run]) -> None:
+    def __init__(self, server: Visitor, target: str, runs: list[Run]) -> None:
         self.server = server
         self.runs = runs
         self.address = f"/trends?suite={quote(runs[0].suite.digest)}&target={quote(target)}"
@@ -56,7 +56,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         runs += make_runs(site, "caps", target)
     for _ in range(2):
         make_runs(site, "plain", "echo")
-    with serve(site) as server:
+    with visit(site) as server:
         yield World(server, target, runs)
 
 
@@ -113,17 +113,14 @@ def test_the_time_and_the_baseline_are_in_the_address(world: World) -> None:
 
 
 def test_a_look_is_counted_once_a_visitor(world: World) -> None:
-    def looks() -> int:
-        with world.server.site.open_store() as store:
-            return len(store.holdout_accesses(world.runs[0].suite.digest))
-
-    visitor, before = world.server.another(), looks()
+    visitor, run_id = world.server.another(), world.runs[0].id
+    before = len(visitor.looks(run_id))
     told = re.search(r"look (\d+) at this holdout", visitor.get(world.address).text)
     assert told is not None
-    assert int(told[1]) == looks() == before + 1
+    assert int(told[1]) == len(visitor.looks(run_id)) == before + 1
     visitor.get(world.address)
     visitor.get(world.address.replace("/trends?", "/trends/chart.svg?"))
-    assert looks() == before + 1
+    assert len(visitor.looks(run_id)) == before + 1
 
 
 @pytest.mark.parametrize("word", ["../../etc/passwd", "nothing.jsonl", "function:os:getcwd", "%00", "{file}"])
@@ -137,7 +134,7 @@ def test_no_word_of_the_address_is_looked_for_on_the_disk(world: World, word: st
 
 
 @pytest.mark.slow
-def test_a_suite_may_be_named_and_the_only_pair_is_shown_at_once(world: World, server: Served) -> None:
+def test_a_suite_may_be_named_and_the_only_pair_is_shown_at_once(world: World, server: Visitor) -> None:
     assert read_heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
     empty = server.get("/trends")
     assert "No run is stored here yet" in empty.text

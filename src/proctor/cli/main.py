@@ -215,10 +215,11 @@ def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code:
 
 def _problem_rows(error: ProctorError) -> list[dict[str, Any]]:
     if isinstance(error, SuiteError):
-        from proctor.reports.runs.json import problem_row
+        from msgspec.structs import asdict
 
-        wrong = [problem for problem in error.problems if problem.level == "error"]
-        return [{"path": problem.path, **problem_row(problem)} for problem in wrong]
+        from proctor.reports.runs.json import issue_records
+
+        return [asdict(record) for record in issue_records(error.problems)]
     return [_make_problem_row(str(error), "bundle" if isinstance(error, BundleError) else "usage")]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import ClassVar
 
 from proctor.graders import safe_regex
@@ -175,12 +175,6 @@ class _Texts(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if "" in self.values:
             raise ValueError("`values` has an empty text, and every answer contains that; remove it.")
 
-    def _find_all(self, answer: str) -> Iterator[tuple[str, int, int]]:
-        """Yields each text with the index of its first match, or -1, and the length of the match."""
-        for value in self.values:
-            needle = value.casefold() if self.ignore_case else value
-            yield value, find_text(needle, answer), len(needle)
-
 
 class ContainsAny(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer contains at least one of the texts."""
@@ -188,8 +182,11 @@ class ContainsAny(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it contains one, else 0; the reason names the first match."""
         answer = grading_input.output.text
-        text = fold_case(answer) if self.ignore_case else answer
-        match = next((value for value, at, _ in self._find_all(text) if at >= 0), None)
+        if self.ignore_case:
+            text = fold_case(answer)
+            match = next((value for value in self.values if find_text(value.casefold(), text) >= 0), None)
+        else:
+            match = next((value for value in self.values if find_text(value, answer) >= 0), None)
         if match is not None:
             return GraderResult(value=1.0, passed=True, reason=f"The answer contains {quote(match)}.")
         return GraderResult(
@@ -206,22 +203,20 @@ class ContainsAll(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Scores 1 if it contains all, else 0; one entry per text."""
         answer = grading_input.output.text
         text = fold_case(answer) if self.ignore_case else answer
-        places = list(self._find_all(text))
-        missing = [value for value, at, _ in places if at < 0]
+        entries: list[Evidence] = []
+        for value in self.values:
+            needle = value.casefold() if self.ignore_case else value
+            at = find_text(needle, text)
+            evidence = excerpt_around(text, at, len(needle)) if at >= 0 else None
+            entries.append(Evidence(text=value, passed=at >= 0, evidence=evidence))
+        missing = [entry.text for entry in entries if not entry.passed]
         return GraderResult(
             value=0.0 if missing else 1.0,
             passed=not missing,
             reason=f"The answer lacks {quote_list(missing)}: {quote(answer)}."
             if missing
             else f"The answer contains {quote_list(self.values)}.",
-            entries=tuple(
-                Evidence(
-                    text=value,
-                    passed=at >= 0,
-                    evidence=excerpt_around(text, at, length) if at >= 0 else None,
-                )
-                for value, at, length in places
-            ),
+            entries=tuple(entries),
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, Literal
-from urllib.parse import quote
 
 from msgspec import Struct
 
@@ -368,6 +367,8 @@ def _markdown_code_cell(text: str) -> str:
 
 
 def _markdown_address(address: str) -> str:
+    from urllib.parse import quote
+
     return quote(one_line(address), safe="/:?#@!$&*+,;=%~")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
+
+from msgspec import to_builtins
 
 from proctor.safe_text import json_text
 
@@ -25,16 +28,19 @@ def format_utc(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def round_interval(bounds: tuple[float, float] | None) -> list[float] | None:
+def round_interval(bounds: tuple[float, float] | None) -> tuple[float, float] | None:
     """Rounds the bounds of an interval to three digits, for JSON."""
-    return None if bounds is None else [round(bound, 3) for bound in bounds]
+    return None if bounds is None else (round(bounds[0], 3), round(bounds[1], 3))
 
 
 def to_json(data: Any) -> str:
-    """Encodes plain data as indented JSON without escaping non-ASCII characters; no final newline."""
-    import json
+    """Encodes data or records as indented JSON without escaping non-ASCII characters; no final newline."""
+    return json_text(json.dumps(to_builtins(data), ensure_ascii=False, indent=2))
 
-    return json_text(json.dumps(data, ensure_ascii=False, indent=2))
+
+def to_json_line(data: Any) -> str:
+    """Encodes data or records as JSON in one line; no final newline."""
+    return json_text(json.dumps(to_builtins(data), ensure_ascii=False))
 
 
 def truncate_with_count(text: str, limit: int) -> str:

@@ -16,6 +16,7 @@ from msgspec import to_builtins
 from proctor.reports import formatting
 from proctor.reports.document import format_cell
 from proctor.reports.evidence import first_span_index, mark_evidence
+from proctor.reports.runs.records import RunRecord, VerdictCountsRecord
 from proctor.reports.runs.serialize import failed_gates_text
 from proctor.safe_text import escape_invisible, one_line, truncate
 from proctor.verdicts import Counts
@@ -74,11 +75,11 @@ def _finalize(value: Any) -> Any:
 
 
 def _bounds(counts: Any) -> tuple[float, float] | None:
-    """Returns the interval of a pass rate; of a `counts_row`, whose interval is rounded, it is recomputed."""
-    if not isinstance(counts, Mapping) or "errors" not in counts:
+    """Returns the interval of a pass rate; the rounded one of a record is recomputed."""
+    if not isinstance(counts, RunRecord | VerdictCountsRecord):
         bounds: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
         return bounds
-    return Counts(*[counts[name] for name in Counts.__struct_fields__]).ci95
+    return Counts(*[getattr(counts, name) for name in Counts.__struct_fields__]).ci95
 
 
 def _number(value: Any) -> str:

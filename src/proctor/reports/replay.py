@@ -11,7 +11,7 @@ from proctor.plurals import join_names
 from proctor.proof.replay_comparison import ReplayComparison, ReplayShare
 from proctor.reports.document import Block, Code, Column, Facts, Heading, Paragraph, Rate, Table
 from proctor.reports.formatting import interval, percent, round_interval
-from proctor.reports.runs.serialize import counts_row
+from proctor.reports.runs.serialize import counts_record
 from proctor.verdicts import Counts
 
 _PARTS = (("identical", "identical"), ("same verdict", "same_verdict"), ("changed", "changed"))
@@ -90,11 +90,11 @@ def to_dict(replay: ReplayReport) -> dict[str, Any]:
         "signed": replay.signature,
         "replay": replay.replay_run,
         "replay_target": replay.replay_target,
-        "notes": list(replay.notes),
+        "notes": replay.notes,
         "total": comparison.total,
         **{name: _share_row(getattr(comparison, name)) for _, name in _PARTS},
-        "then": counts_row(comparison.then),
-        "now": counts_row(comparison.now),
+        "then": counts_record(comparison.then),
+        "now": counts_record(comparison.now),
         **{
             name: [
                 {"case_id": trial.case_id, "repeat": trial.repeat, "split": trial.split}

@@ -1,4 +1,4 @@
-"""Renders saved suites as text and JSON: lists, one version, and the changes between two. Pure."""
+"""Renders saved suites as text and records: lists, one version, and the changes between two. Pure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import unified_diff
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType, convert, field
 
 from proctor.codec import judged_digest
 from proctor.invalid_cases import failure_kind
 from proctor.model import HoldoutAccess, Run, Suite
 from proctor.protocols import SavedSuite, StoredCase
 from proctor.reports.document import Block, Column, Paragraph, Table
-from proctor.reports.formatting import format_utc, to_json
+from proctor.reports.record_fields import Digest, Split, Status, Time, about
 from proctor.reports.runs.serialize import question_text
 from proctor.safe_text import one_line, truncate
 from proctor.suite_diff import Diff, FieldChange
@@ -45,11 +45,151 @@ class SuiteDetail(Struct, frozen=True, kw_only=True):
     holdout: frozenset[int] | None
     """Positions of the held-out cases; None if the suite is not split."""
 
-    def split_at(self, position: int) -> str | None:
+    def split_at(self, position: int) -> Split | None:
         """Returns `dev` or `holdout`; None if the suite is not split."""
         if self.holdout is None:
             return None
         return "holdout" if position in self.holdout else "dev"
+
+
+# --- records -----------------------------------------------------------------------------------------------
+
+
+class SuiteVersionRecord(Struct, frozen=True, kw_only=True):
+    """One version of a suite."""
+
+    version: str
+    current: Annotated[bool, about("Whether it was the last one saved under the name.")]
+    saved_at: Time
+    cases: int
+    runs: Annotated[int, about("Number of its stored runs.")]
+    dialect: str
+    suite_digest: Digest
+
+
+class SuiteHistoryRecord(Struct, frozen=True, kw_only=True):
+    """A suite with all of its versions, oldest first."""
+
+    suite: str
+    versions: tuple[SuiteVersionRecord, ...]
+
+
+class SuiteListRecord(Struct, frozen=True, kw_only=True):
+    """All suites, as printed by `proctor suites list --json`."""
+
+    suites: tuple[SuiteHistoryRecord, ...]
+
+
+class SuiteRunRecord(Struct, frozen=True, kw_only=True):
+    """A run of a version."""
+
+    run: str
+    target: str
+    status: Status
+    started_at: Time
+
+
+class SplitSizesRecord(Struct, frozen=True, kw_only=True):
+    """The number of dev and holdout cases."""
+
+    dev: int
+    holdout: int
+
+
+class HoldoutAccessRecord(Struct, frozen=True, kw_only=True):
+    """One access to a holdout."""
+
+    kind: Literal["rate", "reveal"]
+    run: str
+    at: Time
+
+
+class ListedCaseRecord(Struct, frozen=True, kw_only=True):
+    """One case in a list."""
+
+    position: int | UnsetType = UNSET
+    id: str
+    split: Split | None
+    category: str | None
+    tags: tuple[str, ...]
+    graders: tuple[str, ...]
+    sent: Annotated[Digest, about("Digest of what a target receives.")]
+    judged: Annotated[Digest, about("Digest of how its answers are graded.")]
+
+
+class CaseRecord(ListedCaseRecord, frozen=True, kw_only=True):
+    """One case of a version."""
+
+    position: Annotated[int, about("Its position in the suite, from 0.")]
+
+
+class SuiteRecord(Struct, frozen=True, kw_only=True):
+    """One version, as printed by `proctor suites show --json`."""
+
+    suite: str
+    version: str
+    current: bool
+    saved_at: Time
+    cases: int
+    runs: tuple[SuiteRunRecord, ...]
+    dialect: str
+    suite_digest: Digest
+    description: str | None
+    declared_version: Annotated[str | None, about("The version stated in its file.")]
+    suite_hash: Annotated[str | None, about("The published hash, in dialect pramana.")]
+    splits: Annotated[SplitSizesRecord | None, about("Null if the suite is not split.")]
+    categories: dict[str, int]
+    tags: dict[str, int]
+    looks: tuple[HoldoutAccessRecord, ...]
+    case_list: Annotated[
+        tuple[ListedCaseRecord, ...] | UnsetType, about("Its cases, if they were requested.")
+    ] = UNSET
+
+
+class ChangedFieldRecord(Struct, frozen=True, kw_only=True):
+    """A field that changed; null if it is absent or has its default."""
+
+    field: Annotated[str, Meta(examples=["input[0].content"])]
+    old: Any
+    new: Any
+
+
+class ChangedCaseRecord(Struct, frozen=True, kw_only=True):
+    """A case that differs between the versions."""
+
+    case: str
+    changes: tuple[ChangedFieldRecord, ...] = field(name="fields")
+
+
+class RenamedCaseRecord(Struct, frozen=True, kw_only=True):
+    """A case that only has another id."""
+
+    old: str
+    new: str
+
+
+class DiffSideRecord(Struct, frozen=True, kw_only=True):
+    """One of the two versions."""
+
+    suite: str
+    version: Annotated[str | None, about("Null for a suite in a file.")]
+    suite_digest: Digest
+    cases: int
+
+
+class SuiteDiffRecord(Struct, frozen=True, kw_only=True):
+    """Changes between versions, as printed by `proctor suites diff --json`."""
+
+    old: DiffSideRecord
+    new: DiffSideRecord
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    renamed: tuple[RenamedCaseRecord, ...]
+    changed: tuple[ChangedCaseRecord, ...]
+    header: Annotated[tuple[ChangedFieldRecord, ...], about("Changes of the suite itself.")]
+    moved: int
+    same: int
+    exit_code: int
 
 
 # --- lists -------------------------------------------------------------------------------------------------
@@ -67,8 +207,12 @@ def list_blocks(versions: Sequence[VersionEntry]) -> Iterator[Block]:
         saved = _minute(version.saved.saved_at)
         rows.append((name, suite.version or "", len(every), suite.case_count, runs, saved))
     columns = (
-        *(Column("suite"), Column("current", width=7), Column("versions", "count", 8)),
-        *(Column("cases", "count", 6), Column("runs", "count", 5), Column("saved")),
+        Column("suite"),
+        Column("current", width=7),
+        Column("versions", "count", 8),
+        Column("cases", "count", 6),
+        Column("runs", "count", 5),
+        Column("saved"),
     )
     yield Table(columns, rows)
 
@@ -81,40 +225,44 @@ def history_table(versions: Sequence[VersionEntry]) -> Table:
         saved = _minute(version.saved.saved_at)
         rows.append((suite.version or "", saved, suite.case_count, version.runs, suite.digest[:19], current))
     columns = (
-        *(Column("version", width=7), Column("saved", width=16), Column("cases", "count", 6)),
-        *(Column("runs", "count", 5), Column("digest"), Column()),
+        Column("version", width=7),
+        Column("saved", width=16),
+        Column("cases", "count", 6),
+        Column("runs", "count", 5),
+        Column("digest"),
+        Column(),
     )
     return Table(columns, rows)
 
 
-def render_list_json(versions: Sequence[VersionEntry]) -> str:
-    """Returns the suites with their versions as JSON."""
-    names = dict.fromkeys(version.saved.suite.name for version in versions)
-    rows = [
-        {
-            "suite": name,
-            "versions": [_row(version) for version in versions if version.saved.suite.name == name],
-        }
-        for name in names
-    ]
-    return to_json({"suites": rows})
+def list_record(versions: Sequence[VersionEntry]) -> SuiteListRecord:
+    """Returns the suites with their versions as a record."""
+    by_name: dict[str, list[VersionEntry]] = {}
+    for version in versions:
+        by_name.setdefault(version.saved.suite.name, []).append(version)
+    return SuiteListRecord(suites=tuple([history_record(entries) for entries in by_name.values()]))
 
 
-def render_history_json(versions: Sequence[VersionEntry]) -> str:
-    """Returns the versions of one suite as JSON."""
-    return to_json(
-        {"suite": versions[0].saved.suite.name, "versions": [_row(version) for version in versions]}
+def history_record(versions: Sequence[VersionEntry]) -> SuiteHistoryRecord:
+    """Returns the versions of one suite as a record."""
+    return SuiteHistoryRecord(
+        suite=versions[0].saved.suite.name,
+        versions=tuple([_version_record(version) for version in versions]),
     )
 
 
-def _row(version: VersionEntry) -> dict[str, Any]:
-    suite = version.saved.suite
+def _version_record(version: VersionEntry) -> SuiteVersionRecord:
+    return SuiteVersionRecord(**_version_fields(version.saved, version.runs))
+
+
+def _version_fields(saved: SavedSuite, runs: Any) -> dict[str, Any]:
+    suite = saved.suite
     return {
         "version": suite.version,
-        "current": version.saved.current,
-        "saved_at": format_utc(version.saved.saved_at),
+        "current": saved.current,
+        "saved_at": saved.saved_at,
         "cases": suite.case_count,
-        "runs": version.runs,
+        "runs": runs,
         "dialect": suite.dialect,
         "suite_digest": suite.digest,
     }
@@ -177,49 +325,43 @@ def case_lines(detail: SuiteDetail, cases: Iterable[StoredCase]) -> Iterator[str
         yield "  " + " · ".join(one_line(word) for word in words if word)
 
 
-def render_detail_json(detail: SuiteDetail, cases: Iterable[StoredCase] | None = None) -> str:
-    """Returns one version as JSON, with its cases if they are given."""
+def detail_record(detail: SuiteDetail, cases: Iterable[StoredCase] | None = None) -> SuiteRecord:
+    """Returns one version as a record, with its cases if they are given."""
     suite = detail.saved.suite
-    row = {"suite": suite.name, **_row(VersionEntry(saved=detail.saved, runs=len(detail.runs)))}
-    row["runs"] = [
-        {
-            "run": run.id,
-            "target": run.target.name,
-            "status": run.status,
-            "started_at": format_utc(run.started_at),
-        }
+    runs = [
+        SuiteRunRecord(run=run.id, target=run.target.name, status=run.status, started_at=run.started_at)
         for run in detail.runs
     ]
-    row |= {
-        "description": suite.description,
-        "declared_version": suite.declared_version,
-        "suite_hash": suite.suite_hash,
-        "splits": None
+    return SuiteRecord(
+        suite=suite.name,
+        **_version_fields(detail.saved, tuple(runs)),
+        description=suite.description,
+        declared_version=suite.declared_version,
+        suite_hash=suite.suite_hash,
+        splits=None
         if detail.holdout is None
-        else {"dev": suite.case_count - len(detail.holdout), "holdout": len(detail.holdout)},
-        "categories": dict(detail.categories),
-        "tags": dict(detail.tags),
-        "looks": [
-            {"kind": access.kind, "run": access.run, "at": format_utc(access.at)} for access in detail.looks
-        ],
-    }
-    if cases is not None:
-        row["case_list"] = [case_row(detail, *numbered_case) for numbered_case in enumerate(cases)]
-    return to_json(row)
+        else SplitSizesRecord(dev=suite.case_count - len(detail.holdout), holdout=len(detail.holdout)),
+        categories=dict(detail.categories),
+        tags=dict(detail.tags),
+        looks=convert(detail.looks, tuple[HoldoutAccessRecord, ...], from_attributes=True),
+        case_list=UNSET
+        if cases is None
+        else tuple([case_record(detail, position, case) for position, case in enumerate(cases)]),
+    )
 
 
-def case_row(detail: SuiteDetail, position: int, stored_case: StoredCase) -> dict[str, Any]:
-    """Returns one case of a version as plain data, with its graders and digests."""
+def case_record(detail: SuiteDetail, position: int, stored_case: StoredCase) -> ListedCaseRecord:
+    """Returns one case of a version as a record, with its graders and digests."""
     case = stored_case.case
-    return {
-        "id": case.id,
-        "split": detail.split_at(position),
-        "category": case.category,
-        "tags": list(case.tags),
-        "graders": [assertion.grader for assertion in case.assertions],
-        "sent": stored_case.sent_digest,
-        "judged": judged_digest(case),
-    }
+    return ListedCaseRecord(
+        id=case.id,
+        split=detail.split_at(position),
+        category=case.category,
+        tags=case.tags,
+        graders=tuple([assertion.grader for assertion in case.assertions]),
+        sent=stored_case.sent_digest,
+        judged=judged_digest(case),
+    )
 
 
 # --- what changed ------------------------------------------------------------------------------------------
@@ -283,37 +425,26 @@ def _value(value: Any) -> str:
     )
 
 
-def render_diff_json(old: Suite, new: Suite, diff: Diff, exit_code: int = 0) -> str:
-    """Returns the whole difference and the exit code as JSON."""
-    return to_json(
-        {
-            "old": _header_row(old),
-            "new": _header_row(new),
-            "added": list(diff.added),
-            "removed": list(diff.removed),
-            "renamed": [{"old": entry.old, "new": entry.new} for entry in diff.renamed],
-            "changed": [
-                {"case": entry.case, "fields": _change_rows(entry.changes)} for entry in diff.changed
-            ],
-            "header": _change_rows(diff.header),
-            "moved": diff.moved,
-            "same": diff.same,
-            "exit_code": exit_code,
-        }
+def diff_record(old: Suite, new: Suite, diff: Diff, exit_code: int = 0) -> SuiteDiffRecord:
+    """Returns the whole difference and the exit code as a record."""
+    return SuiteDiffRecord(
+        old=_side_record(old),
+        new=_side_record(new),
+        added=diff.added,
+        removed=diff.removed,
+        renamed=convert(diff.renamed, tuple[RenamedCaseRecord, ...], from_attributes=True),
+        changed=convert(diff.changed, tuple[ChangedCaseRecord, ...], from_attributes=True),
+        header=convert(diff.header, tuple[ChangedFieldRecord, ...], from_attributes=True),
+        moved=diff.moved,
+        same=diff.same,
+        exit_code=exit_code,
     )
 
 
-def _header_row(suite: Suite) -> dict[str, Any]:
-    return {
-        "suite": suite.name,
-        "version": suite.version,
-        "suite_digest": suite.digest,
-        "cases": suite.case_count,
-    }
-
-
-def _change_rows(changes: Iterable[FieldChange]) -> list[dict[str, Any]]:
-    return [{"field": change.field, "old": change.old, "new": change.new} for change in changes]
+def _side_record(suite: Suite) -> DiffSideRecord:
+    return DiffSideRecord(
+        suite=suite.name, version=suite.version, suite_digest=suite.digest, cases=suite.case_count
+    )
 
 
 # --- words -------------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +24,7 @@ from proctor.bundles.keys import keys_folder, list_names, require_cryptography
 from proctor.certification import NotCertified
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Run
+from proctor.reports.certificates.run_certificate import CertificateRecord
 from proctor.safe_text import one_line
 from proctor.web.browser_sessions import BrowserSession
 from proctor.web.project import Project
@@ -50,47 +50,10 @@ _MAX_OUTPUT_LINES = 20
 """Number of lines kept from the end of a command's output."""
 
 
-class CertificateSubject(Struct, frozen=True):
-    """A suite or a target as named in a certificate."""
-
-    name: str
-    digest: str
-    version: str | None = None
-
-
-class CertificateSignature(Struct, frozen=True):
-    """The signature of a certificate's bundle."""
-
-    standing: str
-    keys: list[dict[str, Any]] = []
-
-
-class CertificateDocument(Struct, frozen=True, kw_only=True):
-    """The content of `certificate.json` for a run."""
-
-    of: str
-    word: str
-    run: str
-    suite: CertificateSubject
-    target: CertificateSubject
-    started_at: str
-    part: str
-    passed: int
-    total: int
-    cases: int
-    pass_rate: float | None
-    ci95: tuple[float, float] | None
-    conditions: list[str] = []
-    forced: list[str] = []
-    claims: dict[str, dict[str, Any]] = {}
-    signature: CertificateSignature
-    derived: dict[str, Any] = {}
-
-
 class SavedCertificate(Struct, frozen=True, kw_only=True):
     """A certificate that was created on this server."""
 
-    document: CertificateDocument
+    document: CertificateRecord
     folder: Path
     made_at: datetime
 
@@ -134,7 +97,7 @@ def find_certificate(project: Project, run_id: str) -> SavedCertificate | None:
         return None
     path = _certificates_folder(project) / run_id / CERTIFICATE_FILES["certificate"][0]
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=CertificateDocument)
+        document = msgspec.json.decode(path.read_bytes(), type=CertificateRecord)
         made_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     except (OSError, msgspec.MsgspecError):
         return None

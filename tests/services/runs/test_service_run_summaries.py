@@ -29,7 +29,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.protocols import Store
-from proctor.reports.runs.serialize import run_row
+from proctor.reports.runs.serialize import run_record
 from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.reading.run_summaries import RunSummary, SummaryReader
 from proctor.services.runs.reading.trial_table import TrialFilter, TrialFinder, TrialRow, read_table_rows
@@ -122,7 +122,7 @@ def test_a_run_has_the_numbers_that_the_command_line_counts(desk: Desk) -> None:
     run = desk.made()
     for _ in range(3):  # counted; from memory or file; from the file alone
         looked = desk.summaries.refresh("r1")
-        assert looked.summary == run_row(build_report(desk.store, run))
+        assert looked.summary == run_record(build_report(desk.store, run))
         assert (looked.counts.passed, looked.counts.total, looked.counts.cases) == (4, 6, 6)
         assert (looked.done, looked.stored, looked.planned) == (6, 6, 6)
         assert (looked.whole, looked.alive, looked.status) == (True, False, "finished")
@@ -159,7 +159,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
     run = desk.finish(run)
     before = desk.summaries.refresh("r1")
     assert "Nobody has measured" in before.judges[0]
-    assert before.summary["looks"] == 0
+    assert before.summary.looks == 0
     digest = target_digest(run.judges[0])
     found = Calibration(
         judge=digest,
@@ -176,9 +176,9 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
     desk.store.add_holdout_access(HoldoutAccess(suite=run.suite.digest, run="r1", kind="rate", at=NOON))
     desk.store.update_run(replace(run, tags=("nightly",)))
     after = desk.summaries.refresh("r1")
-    expected = run_row(build_report(desk.store, desk.store.run("r1")))
+    expected = run_record(build_report(desk.store, desk.store.run("r1")))
     assert after.summary == expected
-    assert (after.summary["looks"], after.summary["tags"]) == (1, ["nightly"])
+    assert (after.summary.looks, after.summary.tags) == (1, ("nightly",))
     assert "agrees with people" in after.judges[0]
 
 
@@ -224,14 +224,14 @@ def test_a_run_that_is_being_made_is_followed_trial_by_trial(desk: Desk) -> None
     run = desk.begin()
     empty = desk.summaries.refresh("r1")
     assert (empty.done, empty.planned, empty.whole, empty.alive) == (0, 6, True, True)
-    assert (empty.status, empty.summary["pass_rate"]) == ("running", None)
+    assert (empty.status, empty.summary.pass_rate) == ("running", None)
     for done, place in enumerate((4, 0, 5, 1, 2, 3), 1):
         desk.record(place, Verdict.FAIL if place == 4 else Verdict.PASS)
         looked = desk.summaries.refresh("r1")
         assert (looked.done, looked.counts.passed, looked.alive) == (done, done - 1, True)
     assert desk.found() == [0, 1, 2, 3, 4, 5]
     run = desk.finish(run)
-    assert desk.summaries.refresh("r1").summary["passed"] == 5
+    assert desk.summaries.refresh("r1").summary.passed == 5
     assert desk.summaries.refresh("r1").alive is False
 
 
@@ -275,7 +275,7 @@ def test_a_run_that_is_taken_up_again_is_seen_again(desk: Desk) -> None:
     for place in range(2, 6):
         desk.record(place)
     desk.finish(run)
-    assert desk.summaries.refresh("r1").summary["passed"] == 6
+    assert desk.summaries.refresh("r1").summary.passed == 6
     assert desk.found() == [0, 1, 2, 3, 4, 5]
 
 
@@ -303,7 +303,7 @@ def test_whoever_has_no_patience_is_told_how_far_it_is_until_all_is_there(desk: 
     assert done == sorted(set(done))
     assert seen[0].counts.total == done[0]
     assert not any("missing" in note for one in seen for note in one.notes)  # it is finished
-    assert seen[-1].summary == run_row(build_report(desk.store, run))
+    assert seen[-1].summary == run_record(build_report(desk.store, run))
 
 
 def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> None:
@@ -324,7 +324,7 @@ def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> No
     for thread in threads:
         thread.join()
     assert problems == []
-    expected = run_row(build_report(desk.store, run))
+    expected = run_record(build_report(desk.store, run))
     assert [one.refresh("r1").summary for one in others] == [expected] * 2
 
 
@@ -337,9 +337,9 @@ def test_a_list_has_the_numbers_of_runs_that_were_counted_before(desk: Desk) -> 
     desk.summaries.refresh("r1")
     runs = list(desk.store.runs())
     known = desk.another().summarize(desk.store, runs, patience_s=0.0)
-    assert {name: one.summary["passed"] for name, one in known.items()} == {"r1": 4}
+    assert {name: one.summary.passed for name, one in known.items()} == {"r1": 4}
     every = desk.summaries.summarize(desk.store, runs, patience_s=30)
-    assert {name: (one.summary["passed"], one.whole) for name, one in every.items()} == {
+    assert {name: (one.summary.passed, one.whole) for name, one in every.items()} == {
         "r1": (4, True),
         "r2": (4, True),
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from proctor.cli.options import store_location
 from proctor.cli.output_files import file_ending, print_and_write
@@ -27,7 +27,8 @@ class CertificateForms(Struct, frozen=True, kw_only=True):
 
     shown: Iterable[Block]
     """The document for a terminal."""
-    data: Mapping[str, Any]
+    data: Any
+    """A record or plain data, for JSON."""
     written: Callable[[Image | None, str | None], Iterable[Block]]
     """Returns the document for a file, given the badge and the path of the bundle; either may be None."""
     badge: Callable[[str | None], Badge]
@@ -129,7 +130,7 @@ def write_certificate(
         )
         return "".join(render_markdown(certificate.written(image, bundle_path)))
 
-    data = {**certificate.data, "exit_code": int(code)}
+    data = to_builtins(certificate.data) | {"exit_code": int(code)}
     print_and_write(
         outputs,
         render_file=render_file,

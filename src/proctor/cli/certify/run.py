@@ -95,7 +95,7 @@ def _write(certificate: RunCertificate, options: dict[str, Any], bundle: Path | 
     write_certificate(
         CertificateForms(
             shown=run_certificate.document_for(certificate, has_key_names=True),
-            data=run_certificate.to_dict(certificate),
+            data=run_certificate.certificate_record(certificate),
             written=partial(run_certificate.document_for, certificate),
             badge=lambda link: run_certificate.make_badge(certificate, link),
         ),

@@ -25,6 +25,7 @@ from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import suites as reports
 from proctor.reports.document import render_terminal
+from proctor.reports.formatting import to_json
 from proctor.reports.suites import VersionEntry
 from proctor.safe_text import one_line
 from proctor.services.suites.overview import check_without_runs, describe_version, list_saved_versions
@@ -88,7 +89,7 @@ def list_suites(as_json: bool, store: str | None) -> None:
     with open_store(store, must_exist=True) as suite_store:
         rows = list_saved_versions(suite_store)
         if as_json:
-            echo_json(reports.render_list_json(rows))
+            echo_json(to_json(reports.list_record(rows)))
         else:
             show(render_terminal(reports.list_blocks(rows)))
 
@@ -104,7 +105,7 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
         if not rows:
             raise no_such_suite(suite_store, name)
         if as_json:
-            echo_json(reports.render_history_json(rows))
+            echo_json(to_json(reports.history_record(rows)))
         else:
             show(render_terminal([reports.history_table(rows)]))
 
@@ -123,7 +124,7 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
         detail = describe_version(suite_store, get_stored_suite(suite_store, name))
         cases_of_version = suite_store.cases(detail.saved.suite.content) if cases else None
         if as_json:
-            echo_json(reports.render_detail_json(detail, cases_of_version))
+            echo_json(to_json(reports.detail_record(detail, cases_of_version)))
         else:
             show(chain(reports.render_detail(detail), reports.case_lines(detail, cases_of_version or ())))
 
@@ -189,7 +190,7 @@ def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, use_exit_
         difference = diff_suites(old.suite, _cases(old), new.suite, _cases(new))
         code = ExitCode.OK if difference.is_empty or not use_exit_code else ExitCode.FAILED
         if as_json:
-            echo_json(reports.render_diff_json(old.suite, new.suite, difference, int(code)))
+            echo_json(to_json(reports.diff_record(old.suite, new.suite, difference, int(code))))
         else:
             show(reports.render_diff(_display_name(old, words[0]), _display_name(new, words[1]), difference))
     return code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import click
 
@@ -14,7 +13,8 @@ from proctor.cli.progress import Progress
 from proctor.errors import ExitCode
 from proctor.lint.linter import check_codes
 from proctor.plurals import pluralize
-from proctor.reports.runs import json
+from proctor.reports.formatting import to_json
+from proctor.reports.runs.json import FileValidationRecord, ValidationRecord, file_issue_records
 from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.services.suites.validate import ValidationResult, find_text_files, validate_suite
 
@@ -96,7 +96,8 @@ def command(
     wrong = any(result.problems_of_level("error") or (strict and result.problems) for result in results)
     code = ExitCode.USAGE if wrong else ExitCode.OK
     if as_json:
-        echo_json(json.render_validation([_row(result) for result in results], code))
+        files = tuple([_record(result) for result in results])
+        echo_json(to_json(ValidationRecord(files=files, exit_code=int(code))))
         return code
     for result in results:
         print_problems(result.problems)
@@ -104,15 +105,15 @@ def command(
     return code
 
 
-def _row(result: ValidationResult) -> dict[str, Any]:
+def _record(result: ValidationResult) -> FileValidationRecord:
     suite = result.loaded_suite.suite if result.loaded_suite else None
-    return {
-        "path": result.path,
-        "dialect": suite.dialect if suite else None,
-        "cases": suite.case_count if suite else 0,
-        "errors": [json.problem_row(problem) for problem in result.problems_of_level("error")],
-        "warnings": [json.problem_row(problem) for problem in result.problems_of_level("warning")],
-    }
+    return FileValidationRecord(
+        path=result.path,
+        dialect=suite.dialect if suite else None,
+        cases=suite.case_count if suite else 0,
+        errors=file_issue_records(result.problems_of_level("error")),
+        warnings=file_issue_records(result.problems_of_level("warning")),
+    )
 
 
 def _line(result: ValidationResult) -> str:

@@ -147,17 +147,16 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | CaseAtLine
     else:
         yield _make_suite(path)
         items = items if first is None else chain((first,), items)
-    yield from read_cases((_refuse_header(item, path) for item in items), path, _parse_row, "Test")
+    rows = (
+        _late_header_problem(item[0], path) if isinstance(item, tuple) and _is_header(item[1]) else item
+        for item in items
+    )
+    yield from read_cases(rows, path, _parse_row, "Test")
 
 
-def _refuse_header(
-    item: tuple[int, dict[str, Any]] | Problem, path: str
-) -> tuple[int, dict[str, Any]] | Problem:
-    """Returns the row, or a problem if it is a header."""
-    if isinstance(item, Problem) or not _is_header(item[1]):
-        return item
+def _late_header_problem(line: int, path: str) -> Problem:
     message = "A header line (`suite_name` without a prompt) must be the first line; move it there."
-    return Problem(code="late-header", message=message, path=path, line=item[0], field="suite_name")
+    return Problem(code="late-header", message=message, path=path, line=line, field="suite_name")
 
 
 def _is_header(row: dict[str, Any]) -> bool:

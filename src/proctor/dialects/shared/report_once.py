@@ -19,7 +19,8 @@ def report_once(
     reported_keys: set[tuple[str, str, str]] = set()
     for item in items:
         if isinstance(item, Problem) and item.code in codes:
-            key = (item.path, item.code, _LIST_INDEX.sub("", item.field or ""))
+            field = item.field or ""
+            key = (item.path, item.code, _LIST_INDEX.sub("", field) if "[" in field else field)
             if key in reported_keys:
                 continue
             reported_keys.add(key)

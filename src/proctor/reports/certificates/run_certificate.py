@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert
+from msgspec.structs import asdict
 
 from proctor.certification import Condition, HeadlineScope, Objection, TrustLevel
 from proctor.model import SignatureStatus
-from proctor.proof.statement import Claim, Statement
+from proctor.proof.statement import (
+    AccessCounts,
+    BundleKind,
+    Claim,
+    Statement,
+    SuiteReference,
+    TargetReference,
+)
 from proctor.reports.certificates.badge import Badge
 from proctor.reports.certificates.judge_certificate import RunJudge, judge_lines, judge_row
 from proctor.reports.document import (
@@ -26,11 +34,12 @@ from proctor.reports.document import (
     Strong,
     Table,
 )
-from proctor.reports.formatting import format_utc, interval, percent
+from proctor.reports.formatting import interval, percent
+from proctor.reports.record_fields import Digest, Interval, RunId, Time, about
 from proctor.safe_text import truncate
 
 VERSION = 1
-"""The version of the fields of `to_dict`."""
+"""The version of the fields of `CertificateRecord`."""
 _MAX_NAME_LENGTH = 32
 """Maximum length of a suite's name on a badge."""
 
@@ -67,6 +76,91 @@ class RunCertificate(Struct, frozen=True, kw_only=True):
     def claim(self) -> Claim:
         """The certified numbers."""
         return self.statement.claim
+
+
+class CertifiedSuiteRecord(SuiteReference, frozen=True):
+    """The suite of a certificate."""
+
+    digest: Digest
+
+
+class CertifiedTargetRecord(TargetReference, frozen=True):
+    """The target of a certificate."""
+
+    digest: Digest
+
+
+class HoldoutAccessCountsRecord(AccessCounts, frozen=True):
+    """The number of holdout accesses."""
+
+    rate: Annotated[int, about("To its pass rate, before the run.")]
+    reveal: Annotated[int, about("To its answers, before the run.")]
+    until_now: int | None
+
+
+class KeyRecord(Struct, frozen=True, kw_only=True):
+    """A key that signed."""
+
+    id: str
+    trusted: bool
+
+
+class SignatureRecord(Struct, frozen=True, kw_only=True):
+    """The signature of a bundle."""
+
+    standing: SignatureStatus
+    keys: tuple[KeyRecord, ...]
+
+
+class DerivationRecord(Struct, frozen=True, kw_only=True):
+    """How the number was derived."""
+
+    graded_again: Annotated[int, about("Scores that are the same when the answers are graded again.")]
+    recounted: Annotated[dict[str, int], about("Scores that were counted without grading again, by grader.")]
+    hidden: int
+    unverified: tuple[str, ...]
+
+
+class CertificateBundleRecord(Struct, frozen=True, kw_only=True):
+    """The bundle of the certificate."""
+
+    name: str | None
+    kind: BundleKind
+    envelope_sha256: str
+    cases_root: str
+    trials_root: str
+
+
+class CertificateRecord(Struct, frozen=True, kw_only=True):
+    """What `proctor certify --json` prints of a run; the fields are a contract."""
+
+    proctor_certificate: int = VERSION
+    of: Literal["run"] = "run"
+    word: Annotated[str, about("How far the number is verified.", "verified")]
+    forced: tuple[str, ...]
+    run: RunId
+    suite: CertifiedSuiteRecord
+    target: CertifiedTargetRecord
+    started_at: Time
+    finished_at: Time
+    part: Annotated[str, about("The part of the suite that was measured.", "holdout")]
+    passed: int
+    total: int
+    failed: int
+    errors: int
+    unscored: int
+    cases: int
+    pass_rate: float | None
+    ci95: Interval
+    claims: dict[str, Claim]
+    looks: HoldoutAccessCountsRecord
+    conditions: tuple[str, ...]
+    judges: tuple[dict[str, Any], ...]
+    signature: SignatureRecord
+    imported: SignatureStatus | None
+    derived: DerivationRecord
+    bundle: CertificateBundleRecord
+    proctor: Annotated[str, about("The version of Proctor that created it.")]
 
 
 def document_for(
@@ -156,46 +250,43 @@ def _access_text(certificate: RunCertificate) -> str:
     return f"{text}." if certificate.looks is None else f"{text}, {certificate.looks:,} until now."
 
 
-def to_dict(certificate: RunCertificate) -> dict[str, Any]:
-    """Returns everything as plain data; the keys are a contract."""
+def certificate_record(certificate: RunCertificate) -> CertificateRecord:
+    """Returns everything as a record."""
     statement = certificate.statement
-    claims = {name: to_builtins(claim) for name, claim in statement.claims.items()}
-    return {
-        "proctor_certificate": VERSION,
-        "of": "run",
-        "word": certificate.trust_level,
-        "forced": [hindrance.sentence for hindrance in certificate.forced_objections],
-        "run": statement.run,
-        "suite": to_builtins(statement.suite),
-        "target": to_builtins(statement.target),
-        "started_at": format_utc(statement.started_at),
-        "finished_at": format_utc(statement.finished_at),
-        "part": certificate.scope.part,
-        **claims[statement.split],
-        "claims": claims,
-        "looks": {**to_builtins(statement.looks), "until_now": certificate.looks},
-        "conditions": [condition.sentence for condition in certificate.conditions],
-        "judges": [judge_row(judge) for judge in certificate.judges],
-        "signature": {
-            "standing": certificate.signature_status,
-            "keys": [{"id": key, "trusted": name is not None} for key, name in certificate.signers],
-        },
-        "imported": certificate.imported,
-        "derived": {
-            "graded_again": certificate.graded_again,
-            "recounted": certificate.recounted,
-            "hidden": certificate.scope.hidden_trials,
-            "unverified": list(certificate.unverified),
-        },
-        "bundle": {
-            "name": certificate.bundle,
-            "kind": statement.kind,
-            "envelope_sha256": certificate.envelope,
-            "cases_root": statement.cases.root,
-            "trials_root": statement.trials.root,
-        },
-        "proctor": certificate.proctor,
-    }
+    return CertificateRecord(
+        word=certificate.trust_level,
+        forced=tuple([hindrance.sentence for hindrance in certificate.forced_objections]),
+        run=statement.run,
+        suite=convert(statement.suite, CertifiedSuiteRecord, from_attributes=True),
+        target=convert(statement.target, CertifiedTargetRecord, from_attributes=True),
+        started_at=statement.started_at,
+        finished_at=statement.finished_at,
+        part=certificate.scope.part,
+        **asdict(statement.claims[statement.split]),
+        claims=statement.claims,
+        looks=HoldoutAccessCountsRecord(**asdict(statement.looks), until_now=certificate.looks),
+        conditions=tuple([condition.sentence for condition in certificate.conditions]),
+        judges=tuple([judge_row(judge) for judge in certificate.judges]),
+        signature=SignatureRecord(
+            standing=certificate.signature_status,
+            keys=tuple([KeyRecord(id=key, trusted=name is not None) for key, name in certificate.signers]),
+        ),
+        imported=certificate.imported,
+        derived=DerivationRecord(
+            graded_again=certificate.graded_again,
+            recounted=certificate.recounted,
+            hidden=certificate.scope.hidden_trials,
+            unverified=certificate.unverified,
+        ),
+        bundle=CertificateBundleRecord(
+            name=certificate.bundle,
+            kind=statement.kind,
+            envelope_sha256=certificate.envelope,
+            cases_root=statement.cases.root,
+            trials_root=statement.trials.root,
+        ),
+        proctor=certificate.proctor,
+    )
 
 
 def make_badge(certificate: RunCertificate, link: str | None) -> Badge:

@@ -6,169 +6,298 @@ Differences, rates and their intervals are fractions of 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from proctor.comparison.compare import Comparison, SubsetDifference, VerdictFlip
-from proctor.comparison.differences import Interval, MetricDifference, PassRateDifference, RunPassRate
-from proctor.comparison.gate import gate_exit_code
+from msgspec import UNSET, Struct, UnsetType, convert, field
+from msgspec.structs import asdict
+
+from proctor.comparison.compare import Comparison, SubsetDifference, UnmeasuredOutcome, VerdictFlip
+from proctor.comparison.differences import MetricDifference, PassRateDifference, RunPassRate
+from proctor.comparison.gate import GateRule, gate_exit_code
+from proctor.comparison.pairing import RenamedMatch
 from proctor.model import Run
 from proctor.reports.comparison import sentences as words
 from proctor.reports.comparison.report import ComparisonReport
-from proctor.reports.formatting import format_utc, to_json
-from proctor.reports.runs.serialize import counts_row
+from proctor.reports.formatting import to_json
+from proctor.reports.record_fields import Digest, Interval, RunId, Status, Time, about, record_from
+from proctor.reports.runs.serialize import counts_record
+
+_Difference = Annotated[float | None, about("Of the pass rates; positive if the candidate is better.")]
+_HolmPValue = Annotated[float | None, about("Corrected for the number of comparisons (Holm).")]
+_Direction = Annotated[str | None, about("What the difference shows, if it is significant.")]
+
+
+class ComparedRunRecord(Struct, frozen=True, kw_only=True):
+    """One of the runs; counts and rank are set if more than two are compared."""
+
+    run: RunId
+    group: str
+    suite: str
+    suite_version: str | None
+    suite_digest: Digest
+    target: str
+    judges: tuple[str, ...]
+    status: Status
+    planned: int
+    tags: tuple[str, ...]
+    started_at: Time
+    rank: Annotated[int | UnsetType, about("Its rank; runs that do not differ significantly share it.")] = (
+        UNSET
+    )
+    total: int | UnsetType = UNSET
+    passed: int | UnsetType = UNSET
+    failed: int | UnsetType = UNSET
+    errors: int | UnsetType = UNSET
+    unscored: int | UnsetType = UNSET
+    cases: int | UnsetType = UNSET
+    pass_rate: float | UnsetType | None = UNSET
+    ci95: Interval | UnsetType = UNSET
+
+
+class PairedRateRecord(RunPassRate, frozen=True, kw_only=True):
+    """The pairs that one run passed."""
+
+
+class PartDifferenceRecord(Struct, frozen=True, kw_only=True):
+    """The difference in a part of the suite, over the measured pairs."""
+
+    name: str
+    cases: int
+    pairs: int
+    baseline_rate: PairedRateRecord | None
+    candidate_rate: PairedRateRecord | None
+    fixed: int
+    broken: int
+    difference: _Difference
+    ci95: Interval
+    p_value: float | None
+    p_holm: _HolmPValue
+    shows: _Direction
+    interval_by: str
+    test: str
+
+
+class UnmatchedCountsRecord(Struct, frozen=True, kw_only=True):
+    """Cases and trials that only one of the runs has."""
+
+    only_baseline: int
+    only_candidate: int
+    trials_only_baseline: int
+    trials_only_candidate: int
+
+
+class MeasureDifferenceRecord(MetricDifference, frozen=True, kw_only=True):
+    """The difference of scores, latencies or costs."""
+
+    median: float = field(name="median_difference")
+
+
+class FlipRecord(VerdictFlip, frozen=True):
+    """A trial that passed in only one run."""
+
+    case: str = field(name="case_id")
+
+
+class UnmeasuredPairRecord(UnmeasuredOutcome, frozen=True):
+    """A pair with an ERROR or UNSCORED trial."""
+
+    case: str = field(name="case_id")
+
+
+class RenamedPairRecord(RenamedMatch, frozen=True):
+    """A case that has a different id in each run."""
+
+
+class PairComparisonRecord(Struct, frozen=True, kw_only=True):
+    """Two runs; the fields after `unmatched` are set only if exactly two runs are compared."""
+
+    baseline: RunId
+    candidate: str
+    cases: int
+    pairs: int
+    baseline_rate: PairedRateRecord | None
+    candidate_rate: PairedRateRecord | None
+    fixed: int
+    broken: int
+    difference: _Difference
+    ci95: Interval
+    p_value: float | None
+    p_holm: _HolmPValue
+    shows: _Direction
+    interval_by: str
+    test: str
+    not_measured: int
+    unmatched: UnmatchedCountsRecord
+    verdict: Annotated[str | UnsetType, about("The verdict in a sentence.")] = UNSET
+    smallest_difference: Annotated[
+        float | UnsetType | None,
+        about("The smallest difference that this number of cases detects with a power of 80 %."),
+    ] = UNSET
+    splits: tuple[PartDifferenceRecord, ...] | UnsetType = UNSET
+    by: str | UnsetType = UNSET
+    parts: tuple[PartDifferenceRecord, ...] | UnsetType = UNSET
+    score: MeasureDifferenceRecord | UnsetType | None = UNSET
+    latency_ms: MeasureDifferenceRecord | UnsetType | None = UNSET
+    cost_usd: MeasureDifferenceRecord | UnsetType | None = UNSET
+    fixed_cases: tuple[FlipRecord, ...] | UnsetType = UNSET
+    broken_cases: tuple[FlipRecord, ...] | UnsetType = UNSET
+    not_measured_cases: tuple[UnmeasuredPairRecord, ...] | UnsetType = UNSET
+    only_baseline_cases: tuple[str, ...] | UnsetType = UNSET
+    only_candidate_cases: tuple[str, ...] | UnsetType = UNSET
+    renamed_cases: tuple[RenamedPairRecord, ...] | UnsetType = UNSET
+
+
+class GatedCandidateRecord(Struct, frozen=True, kw_only=True):
+    """What the gate says of one candidate."""
+
+    candidate: str
+    exit_code: int
+    message: str
+
+
+class GateRecord(GateRule, frozen=True, kw_only=True):
+    """The rule of the gate and its results."""
+
+    candidates: tuple[GatedCandidateRecord, ...]
+
+
+class ComparisonRecord(Struct, frozen=True, kw_only=True):
+    """A comparison, as printed by `proctor compare --json`."""
+
+    runs: tuple[ComparedRunRecord, ...]
+    split: str
+    comparisons: tuple[PairComparisonRecord, ...]
+    gate: Annotated[GateRecord | None, about("Always null over the API, which has no gate.")]
+    looks: Annotated[int | None, about("Number of holdout accesses, this one included.")]
+    judges: Annotated[tuple[str, ...], about("What is known of the judges, in sentences.")]
+    warnings: tuple[str, ...]
+    exit_code: int
 
 
 def render(report: ComparisonReport) -> str:
     """Returns the runs, every comparison of two of them, and the result of the gate."""
+    return to_json(comparison_record(report)) + "\n"
+
+
+def comparison_record(report: ComparisonReport) -> ComparisonRecord:
+    """Returns a report as a record."""
     ranking = report.ranking
     first = report.comparisons[0]
     runs = (
-        [_run_row(run) for run in (first.baseline, first.candidate)]
+        [_run_record(run) for run in (first.baseline, first.candidate)]
         if ranking is None
         else [
-            _run_row(ranked_run.run) | {"rank": ranked_run.rank} | counts_row(ranked_run.counts)
+            _run_record(ranked_run.run, rank=ranked_run.rank, **asdict(counts_record(ranked_run.counts)))
             for ranked_run in ranking.runs
         ]
     )
-    row = {
-        "runs": runs,
-        "split": first.split,
-        "comparisons": [
-            _comparison_row(comparison, whole=ranking is None) for comparison in report.comparisons
-        ],
-        "gate": _gate_row(report),
-        "looks": report.looks,
-        "judges": list(report.judges),
-        "warnings": report.warnings,
-        "exit_code": int(report.exit_code),
-    }
-    return to_json(row) + "\n"
+    return ComparisonRecord(
+        runs=tuple(runs),
+        split=first.split,
+        comparisons=tuple(
+            [_pair_record(comparison, whole=ranking is None) for comparison in report.comparisons]
+        ),
+        gate=_gate_record(report),
+        looks=report.looks,
+        judges=tuple(report.judges),
+        warnings=tuple(report.warnings),
+        exit_code=int(report.exit_code),
+    )
 
 
-def _run_row(run: Run) -> dict[str, Any]:
-    return {
-        "run": run.id,
-        "group": run.group,
-        "suite": run.suite.name,
-        "suite_version": run.suite.version,
-        "suite_digest": run.suite.digest,
-        "target": run.target.name,
-        "judges": [judge.name for judge in run.judges],
-        "status": run.status,
-        "planned": run.planned,
-        "tags": list(run.tags),
-        "started_at": format_utc(run.started_at),
-    }
+def _run_record(run: Run, **numbers: Any) -> ComparedRunRecord:
+    return ComparedRunRecord(
+        run=run.id,
+        group=run.group,
+        suite=run.suite.name,
+        suite_version=run.suite.version,
+        suite_digest=run.suite.digest,
+        target=run.target.name,
+        judges=tuple([judge.name for judge in run.judges]),
+        status=run.status,
+        planned=run.planned,
+        tags=run.tags,
+        started_at=run.started_at,
+        **numbers,
+    )
 
 
-def _comparison_row(comparison: Comparison, *, whole: bool) -> dict[str, Any]:
+def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord:
     """Returns one comparison; parts and cases only with `whole`."""
     unpaired = comparison.unpaired
-    row = {
-        "baseline": comparison.baseline.id,
-        "candidate": comparison.candidate.id,
-        **_difference_row(comparison.whole),
-        "not_measured": len(comparison.not_measured),
-        "unmatched": {
-            "only_baseline": len(unpaired.only_baseline),
-            "only_candidate": len(unpaired.only_candidate),
-            "trials_only_baseline": unpaired.trials_only_baseline,
-            "trials_only_candidate": unpaired.trials_only_candidate,
-        },
-    }
-    if not whole:
-        return row
-    return row | {
+    details = {
         "verdict": words.verdict_sentence(comparison),
         "smallest_difference": comparison.smallest,
-        "splits": _part_rows(comparison.splits),
+        "splits": _part_records(comparison.splits),
         "by": comparison.by,
-        "parts": _part_rows(comparison.parts),
-        "score": _measure_row(comparison.score),
-        "latency_ms": _measure_row(comparison.latency_ms),
-        "cost_usd": _measure_row(comparison.cost_usd),
-        "fixed_cases": _flip_rows(comparison.fixed),
-        "broken_cases": _flip_rows(comparison.broken),
-        "not_measured_cases": [
-            {
-                "case_id": pair.case,
-                "repeat": pair.repeat,
-                "baseline": pair.baseline.value,
-                "candidate": pair.candidate.value,
-            }
-            for pair in comparison.not_measured
-        ],
-        "only_baseline_cases": list(unpaired.only_baseline),
-        "only_candidate_cases": list(unpaired.only_candidate),
-        "renamed_cases": [
-            {"baseline": pair.baseline, "candidate": pair.candidate} for pair in unpaired.renamed
-        ],
+        "parts": _part_records(comparison.parts),
+        "score": _to_record(comparison.score, MeasureDifferenceRecord),
+        "latency_ms": _to_record(comparison.latency_ms, MeasureDifferenceRecord),
+        "cost_usd": _to_record(comparison.cost_usd, MeasureDifferenceRecord),
+        "fixed_cases": _to_record(comparison.fixed, tuple[FlipRecord, ...]),
+        "broken_cases": _to_record(comparison.broken, tuple[FlipRecord, ...]),
+        "not_measured_cases": _to_record(comparison.not_measured, tuple[UnmeasuredPairRecord, ...]),
+        "only_baseline_cases": unpaired.only_baseline,
+        "only_candidate_cases": unpaired.only_candidate,
+        "renamed_cases": _to_record(unpaired.renamed, tuple[RenamedPairRecord, ...]),
     }
+    details = details if whole else dict.fromkeys(details, UNSET)
+    return record_from(
+        comparison.whole,
+        PairComparisonRecord,
+        baseline=comparison.baseline.id,
+        candidate=comparison.candidate.id,
+        **_difference_fields(comparison.whole),
+        not_measured=len(comparison.not_measured),
+        unmatched=UnmatchedCountsRecord(
+            only_baseline=len(unpaired.only_baseline),
+            only_candidate=len(unpaired.only_candidate),
+            trials_only_baseline=unpaired.trials_only_baseline,
+            trials_only_candidate=unpaired.trials_only_candidate,
+        ),
+        **details,
+    )
 
 
-def _difference_row(difference: PassRateDifference) -> dict[str, Any]:
+def _to_record(value: Any, record_type: Any) -> Any:
+    """Converts what the comparison found, or tuples of it, to records; None stays None."""
+    return None if value is None else convert(value, record_type, from_attributes=True)
+
+
+def _difference_fields(difference: PassRateDifference) -> dict[str, Any]:
+    """Returns the fields of a record that are not attributes of the difference."""
     by_case = difference.by_case
     return {
-        "cases": difference.cases,
-        "pairs": difference.pairs,
-        "baseline_rate": _side_row(difference.baseline),
-        "candidate_rate": _side_row(difference.candidate),
-        "fixed": difference.fixed,
-        "broken": difference.broken,
+        "baseline_rate": _to_record(difference.baseline, PairedRateRecord),
+        "candidate_rate": _to_record(difference.candidate, PairedRateRecord),
         "difference": difference.value,
-        "ci95": _bounds(difference.ci95),
-        "p_value": difference.p_value,
-        "p_holm": difference.p_holm,
         "shows": difference.direction,
         "interval_by": "t over cases, two added" if by_case else "Newcombe, paired",
         "test": "permutation by case" if by_case else "McNemar, exact",
     }
 
 
-def _side_row(side: RunPassRate | None) -> dict[str, Any] | None:
-    return None if side is None else {"passed": side.passed, "rate": side.rate, "ci95": _bounds(side.ci95)}
+def _part_records(parts: Sequence[SubsetDifference]) -> tuple[PartDifferenceRecord, ...]:
+    return tuple(
+        [
+            record_from(
+                part.difference, PartDifferenceRecord, name=part.name, **_difference_fields(part.difference)
+            )
+            for part in parts
+        ]
+    )
 
 
-def _part_rows(parts: Sequence[SubsetDifference]) -> list[dict[str, Any]]:
-    return [{"name": part.name, **_difference_row(part.difference)} for part in parts]
-
-
-def _measure_row(measure: MetricDifference | None) -> dict[str, Any] | None:
-    return None if measure is None else {
-        "cases": measure.cases,
-        "pairs": measure.pairs,
-        "baseline": measure.baseline,
-        "candidate": measure.candidate,
-        "difference": measure.difference,
-        "ci95": _bounds(measure.ci95),
-        "median_difference": measure.median,
-        "median_ci95": _bounds(measure.median_ci95),
-    }  # fmt: skip
-
-
-def _flip_rows(flips: Sequence[VerdictFlip]) -> list[dict[str, Any]]:
-    return [{"case_id": flip.case, "repeat": flip.repeat} for flip in flips]
-
-
-def _bounds(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else list(interval)
-
-
-def _gate_row(report: ComparisonReport) -> dict[str, Any] | None:
+def _gate_record(report: ComparisonReport) -> GateRecord | None:
     rule = report.rule
     if rule is None:
         return None
-    return {
-        "max_regression": rule.max_regression,
-        "strict": rule.strict,
-        "allow_errors": rule.allow_errors,
-        "partial": rule.partial,
-        "candidates": [
-            {
-                "candidate": comparison.candidate.id,
-                "exit_code": int(gate_exit_code(comparison, rule)),
-                "message": words.gate_sentence(comparison, rule),
-            }
-            for comparison in report.baseline_comparisons
-        ],
-    }
+    candidates = [
+        GatedCandidateRecord(
+            candidate=comparison.candidate.id,
+            exit_code=int(gate_exit_code(comparison, rule)),
+            message=words.gate_sentence(comparison, rule),
+        )
+        for comparison in report.baseline_comparisons
+    ]
+    return GateRecord(**asdict(rule), candidates=tuple(candidates))

@@ -240,9 +240,15 @@ def run_table(drift: Drift, max_runs: int | None = None) -> Table:
         notes = [f"The first run and the last {max_runs - 1}; --json has all {len(rows):,}."]
         rows = [rows[0], *rows[1 - max_runs :]]
     columns = (
-        *(Column("run", "run"), Column("began"), Column("passed", "number"), Column("rate", "percent")),
-        *(Column("95 %", "number"), Column("aside", "count"), Column("as first", "percent")),
-        *(Column("as before", "percent"), *count_columns("worse", "better")),
+        Column("run", "run"),
+        Column("began"),
+        Column("passed", "number"),
+        Column("rate", "percent"),
+        Column("95 %", "number"),
+        Column("aside", "count"),
+        Column("as first", "percent"),
+        Column("as before", "percent"),
+        *count_columns("worse", "better"),
     )
     return Table(columns, rows, notes=notes)
 

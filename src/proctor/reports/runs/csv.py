@@ -7,7 +7,8 @@ import io
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.runs.serialize import RunReport, question_text, trial_row
+from proctor.reports.formatting import format_utc
+from proctor.reports.runs.serialize import RunReport, question_text, trial_record
 from proctor.safe_text import csv_cell
 
 _COLUMNS = (
@@ -42,18 +43,21 @@ def render(runs: Sequence[RunReport]) -> Iterator[str]:
     writer.writerow(_COLUMNS)
     for report in runs:
         for row in report.rows():
-            data = trial_row(report.run, row)
-            usage = data["usage"] or {}
-            data |= {
+            record = trial_record(report.run, row)
+            usage = record.usage
+            cells = {
                 "sealed": str(row.sealed).lower(),
                 "tags": ",".join(row.case.tags),
                 "question": question_text(row.case),
-                "output": None if row.trial.output is None else row.trial.output.text,
+                "output": None if record.output is None else record.output.text,
                 "why": "" if row.verdict is Verdict.PASS else row.reason,
-                "input_tokens": usage.get("input_tokens"),
-                "output_tokens": usage.get("output_tokens"),
+                "input_tokens": None if usage is None else usage.input_tokens,
+                "output_tokens": None if usage is None else usage.output_tokens,
+                "started_at": format_utc(record.started_at),
             }
-            writer.writerow([csv_cell(data[column]) for column in _COLUMNS])
+            writer.writerow(
+                [csv_cell(cells[name] if name in cells else getattr(record, name)) for name in _COLUMNS]
+            )
             yield buffer.getvalue()
             buffer.seek(0)
             buffer.truncate()

@@ -2,32 +2,70 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Annotated
+
+from msgspec import Struct, convert
 
 from proctor.errors import ExitCode
 from proctor.model import Problem, Run
-from proctor.reports.formatting import to_json
-from proctor.reports.runs.serialize import RunReport, TrialResult, run_row, trial_row
-from proctor.safe_text import json_text
+from proctor.reports.formatting import to_json, to_json_line
+from proctor.reports.record_fields import about
+from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, trial_record
 from proctor.verdicts import worst_exit_code
+
+
+class FileIssueRecord(Struct, frozen=True, kw_only=True):
+    """An error or a warning, with its place."""
+
+    line: Annotated[int | None, about("The line in it.", 3)] = None
+    field: Annotated[str | None, about("The path of the field.", "expected")] = None
+    case: Annotated[str | None, about("The id of the case.", "t1")] = None
+    code: Annotated[str, about("A short stable name.", "leak")]
+    message: Annotated[str, about("A full sentence that says what to do.")]
+
+
+class IssueRecord(Struct, frozen=True, kw_only=True):
+    """An error or a warning with its place; unknown parts are null."""
+
+    path: Annotated[str | None, about("The file, as it was named.", "my_suite.jsonl")] = None
+    line: Annotated[int | None, about("The line in it.", 3)] = None
+    field: Annotated[str | None, about("The path of the field.", "expected")] = None
+    case: Annotated[str | None, about("The id of the case.", "t1")] = None
+    code: Annotated[str, about("A short stable name.", "unknown-field")]
+    message: Annotated[str, about("A full sentence that says what to do.")]
+
+
+class FileValidationRecord(Struct, frozen=True, kw_only=True):
+    """The errors and warnings of one suite."""
+
+    path: str
+    dialect: Annotated[str | None, about("Null if it cannot be detected.")]
+    cases: int
+    errors: Annotated[tuple[FileIssueRecord, ...], about("Reasons why it cannot be saved.")]
+    warnings: Annotated[tuple[FileIssueRecord, ...], about("Doubts that do not prevent saving.")]
+
+
+class ValidationRecord(Struct, frozen=True, kw_only=True):
+    """A validation, as printed by `proctor validate --json`."""
+
+    files: tuple[FileValidationRecord, ...]
+    exit_code: Annotated[int, about("0 if it can be saved, else 4.")]
 
 
 def render_summary(runs: Sequence[RunReport]) -> str:
     """Returns the runs with their numbers, without trials."""
     exit_code = int(worst_exit_code(report.exit_code for report in runs))
-    rows = [run_row(report) for report in runs]
-    return to_json({"runs": rows, "exit_code": exit_code}) + "\n"
+    return to_json({"runs": [run_record(report) for report in runs], "exit_code": exit_code}) + "\n"
 
 
 def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """Yields the same object with the `trials` of each run."""
     yield '{"runs": ['
     for place, report in enumerate(runs):
-        yield (",\n" if place else "\n") + _dumps(run_row(report))[:-1] + ', "trials": ['
+        yield (",\n" if place else "\n") + to_json_line(run_record(report))[:-1] + ', "trials": ['
         for number, row in enumerate(report.rows()):
-            yield (",\n" if number else "\n") + _dumps(trial_row(report.run, row))
+            yield (",\n" if number else "\n") + to_json_line(trial_record(report.run, row))
         yield "]}"
     exit_code = int(worst_exit_code(report.exit_code for report in runs))
     yield f'], "exit_code": {exit_code}}}\n'
@@ -35,32 +73,20 @@ def render(runs: Sequence[RunReport]) -> Iterator[str]:
 
 def render_trials(run: Run, rows: Iterable[TrialResult]) -> str:
     """Returns some trials of a run."""
-    return to_json({"trials": [trial_row(run, row) for row in rows]})
+    return to_json({"trials": [trial_record(run, row) for row in rows]})
 
 
-def _dumps(data: object) -> str:
-    return json_text(json.dumps(data, ensure_ascii=False))
+def file_issue_records(problems: Iterable[Problem]) -> tuple[FileIssueRecord, ...]:
+    """Returns problems as records, without their levels and paths."""
+    return convert(tuple(problems), tuple[FileIssueRecord, ...], from_attributes=True)
 
 
-def problem_row(problem: Problem) -> dict[str, Any]:
-    """Returns one problem as plain data, without its level and path."""
-    return {
-        "line": problem.line,
-        "field": problem.field,
-        "case": problem.case,
-        "code": problem.code,
-        "message": problem.message,
-    }
+def issue_records(problems: Iterable[Problem], level: str = "error") -> tuple[IssueRecord, ...]:
+    """Returns the problems of one level as records, with their paths."""
+    matching = [problem for problem in problems if problem.level == level]
+    return convert(matching, tuple[IssueRecord, ...], from_attributes=True)
 
 
 def render_refusal(problems: Iterable[Problem]) -> str:
     """Returns what is printed instead of runs if a suite has errors."""
-    errors = [
-        {"path": problem.path, **problem_row(problem)} for problem in problems if problem.level == "error"
-    ]
-    return _dumps({"runs": [], "errors": errors, "exit_code": int(ExitCode.USAGE)})
-
-
-def render_validation(files: Sequence[dict[str, Any]], exit_code: ExitCode) -> str:
-    """Returns the output of `proctor validate --json`."""
-    return to_json({"files": files, "exit_code": int(exit_code)})
+    return to_json_line({"runs": [], "errors": issue_records(problems), "exit_code": int(ExitCode.USAGE)})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
-from proctor.reports.runs.serialize import RunReport, trial_row
-from proctor.safe_text import json_text
+from proctor.reports.formatting import to_json_line
+from proctor.reports.runs.serialize import RunReport, trial_record
 
 
 def render(runs: Sequence[RunReport]) -> Iterator[str]:
     """Yields each trial of each run as a line."""
     for report in runs:
         for row in report.rows():
-            yield json_text(json.dumps(trial_row(report.run, row), ensure_ascii=False)) + "\n"
+            yield to_json_line(trial_record(report.run, row)) + "\n"

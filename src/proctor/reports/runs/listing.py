@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from proctor.model import Run
 from proctor.reports.document import Column, Table
-from proctor.reports.formatting import format_utc, interval, to_json
-from proctor.reports.runs.serialize import counts_row
+from proctor.reports.formatting import interval, to_json
+from proctor.reports.record_fields import record_from
+from proctor.reports.runs.records import RunSummaryRecord
+from proctor.reports.runs.serialize import counts_record
 from proctor.verdicts import Counts
 
 _RATE = (Column("rate", "percent", 6), Column("95% interval", "number", 12))
 _COLUMNS = (
     Column("run", "run", 22),
     Column("status", width=11),
-    *(Column("passed", "number", 13), *_RATE),
+    Column("passed", "number", 13),
+    *_RATE,
     Column("errors", "count", 6),
-    *(Column("measured", "number", 13), *_RATE),
+    Column("measured", "number", 13),
+    *_RATE,
     Column("suite on target"),
 )
 _RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measured")
@@ -59,32 +63,28 @@ def _rate_cells(counts: Counts) -> tuple[object, ...]:
     return f"{counts.passed:,}/{counts.total:,}", counts.pass_rate, interval(counts.ci95)
 
 
-def entry_row(listed_run: RunListEntry) -> dict[str, Any]:
-    """Returns a run as plain data, with the field names of a whole run; hidden values are null."""
+def summary_record(listed_run: RunListEntry) -> RunSummaryRecord:
+    """Returns a run as a record; hidden values are None."""
     run = listed_run.run
-    return {
-        "run": run.id,
-        "group": run.group,
-        "suite": run.suite.name,
-        "suite_version": run.suite.version,
-        "suite_digest": run.suite.digest,
-        "dialect": run.suite.dialect,
-        "target": run.target.name,
-        "judges": [judge.name for judge in run.judges],
-        "status": run.status,
-        "planned": run.planned,
-        "missing": max(0, run.planned - listed_run.verdict_count),
-        **counts_row(listed_run.counts),
-        "measured": counts_row(listed_run.counts.measured_counts),
-        **(dict.fromkeys(_RATES) if listed_run.is_sealed else {}),
-        "repeats_rule": run.suite.repeats_rule,
-        "sealed": listed_run.is_sealed,
-        "tags": list(run.tags),
-        "started_at": format_utc(run.started_at),
-        "finished_at": None if run.finished_at is None else format_utc(run.finished_at),
-    }
+    hidden = dict.fromkeys(_RATES) if listed_run.is_sealed else {}
+    numbers = asdict(counts_record(listed_run.counts))
+    return record_from(
+        run,
+        RunSummaryRecord,
+        run=run.id,
+        suite=run.suite.name,
+        suite_version=run.suite.version,
+        suite_digest=run.suite.digest,
+        dialect=run.suite.dialect,
+        target=run.target.name,
+        judges=tuple([judge.name for judge in run.judges]),
+        missing=max(0, run.planned - listed_run.verdict_count),
+        **numbers | {"measured": counts_record(listed_run.counts.measured_counts)} | hidden,
+        repeats_rule=run.suite.repeats_rule,
+        sealed=listed_run.is_sealed,
+    )
 
 
 def render(runs: Sequence[RunListEntry], *, more: bool) -> str:
     """Returns the runs as one JSON object, with whether more match."""
-    return to_json({"runs": [entry_row(listed_run) for listed_run in runs], "more": more})
+    return to_json({"runs": [summary_record(listed_run) for listed_run in runs], "more": more})

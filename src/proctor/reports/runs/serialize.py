@@ -1,31 +1,39 @@
-"""Converts runs and trials to plain data, with the fields that all report formats share. Pure.
-
-The field names are a stable interface for scripts.
-"""
+"""Converts runs and trials to the records that all report formats share, and sums them up in notes. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
-from msgspec import Struct, to_builtins
-from msgspec.structs import replace
+from msgspec import UNSET, Struct, convert
+from msgspec.structs import asdict, replace
 
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
-from proctor.model import Calibration, Case, Message, Run, Score, Trial, Verdict
+from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.protocols import CaseHead
-from proctor.reports.formatting import format_utc, round_interval
+from proctor.reports.formatting import round_interval
+from proctor.reports.record_fields import Split, record_from
+from proctor.reports.runs.records import (
+    ExportedTrialRecord,
+    FailureRecord,
+    JudgeSummaryRecord,
+    LatencyRecord,
+    OutputRecord,
+    RunRecord,
+    ScoreRecord,
+    TokenUsageRecord,
+    VerdictCountsRecord,
+)
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
 from proctor.verdicts import (
     CaseRepeats,
     Counts,
     Tally,
-    UsageTotal,
     failed_gates,
     is_below_gate,
     pass_rules_for,
@@ -132,18 +140,9 @@ def _group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[Case
         yield CaseResult(rows=rows, verdict=repeats.verdict(repeats_rule))
 
 
-def counts_row(counts: Counts) -> dict[str, Any]:
-    """Returns the counts of a run, a split, a category or a tag as plain data."""
-    return {
-        "total": counts.total,
-        "passed": counts.passed,
-        "failed": counts.failed,
-        "errors": counts.errors,
-        "unscored": counts.unscored,
-        "cases": counts.cases,
-        "pass_rate": counts.pass_rate,
-        "ci95": round_interval(counts.ci95),
-    }
+def counts_record(counts: Counts) -> VerdictCountsRecord:
+    """Returns the counts of a run, a split, a category or a tag as a record."""
+    return record_from(counts, VerdictCountsRecord, ci95=round_interval(counts.ci95))
 
 
 def counts_by_tag(tally: Tally) -> dict[str, Counts]:
@@ -153,64 +152,53 @@ def counts_by_tag(tally: Tally) -> dict[str, Counts]:
     return {name: tally.tags[name] for name in sorted(tally.tags)}
 
 
-def run_row(report: RunReport) -> dict[str, Any]:
-    """Returns one run with its numbers as plain data."""
+def run_record(report: RunReport) -> RunRecord:
+    """Returns one run with its numbers as a record."""
     run, tally = report.run, report.tally
-    return {
-        "run": run.id,
-        "group": run.group,
-        "suite": run.suite.name,
-        "suite_version": run.suite.version,
-        "declared_version": run.suite.declared_version,
-        "suite_digest": run.suite.digest,
-        "suite_hash": run.suite.suite_hash,
-        "dialect": run.suite.dialect,
-        "target": run.target.name,
-        "judges": [judge.name for judge in run.judges],
-        "status": run.status,
-        "planned": run.planned,
-        **counts_row(tally.result_counts),
-        "repeats_rule": run.suite.repeats_rule,
-        "by_trial": None if tally.cases is None else counts_row(tally.all),
-        "mean_score": tally.mean_score,
-        "splits": _group_rows(tally.splits),
-        "split_notes": split_notes(tally.splits),
-        "looks": report.looks,
-        "by_category": _group_rows(tally.categories),
-        "by_tag": _group_rows(tally.tags),
-        "asked": tally.asked_count,
-        "cached": tally.cached_count,
-        "graded": tally.graded_count,
-        "reused": tally.reused_count,
-        "latency_ms": tally.latency_ms(),
-        "usage": _usage_row(tally.target_usage),
-        "cost_usd": tally.target_cost_usd,
-        "judge": {
-            "calls": tally.judge_usage.calls,
-            "cached": tally.judge_usage.cached,
-            **_usage_row(tally.judge_usage),
-            "cost_usd": tally.judge_usage.cost_usd,
-            "calibrations": _calibration_rows(report),
-        },
-        "refused_params": sorted(tally.refused_params),
-        "prices_date": run.prices_date,
-        "tags": list(run.tags),
-        "started_at": format_utc(run.started_at),
-        "finished_at": None if run.finished_at is None else format_utc(run.finished_at),
-        "warnings": list(run.warnings),
-        "exit_code": int(report.exit_code),
-        **({} if run.stopped is None else {"stopped": run.stopped}),
-        **({} if report.bundle is None else {"bundle": report.bundle}),
-    }
+    return record_from(
+        run,
+        RunRecord,
+        run=run.id,
+        suite=run.suite.name,
+        suite_version=run.suite.version,
+        declared_version=run.suite.declared_version,
+        suite_digest=run.suite.digest,
+        suite_hash=run.suite.suite_hash,
+        dialect=run.suite.dialect,
+        target=run.target.name,
+        judges=tuple([judge.name for judge in run.judges]),
+        **asdict(counts_record(tally.result_counts)),
+        repeats_rule=run.suite.repeats_rule,
+        by_trial=None if tally.cases is None else counts_record(tally.all),
+        mean_score=tally.mean_score,
+        splits=_group_records(tally.splits),
+        split_notes=tuple(split_notes(tally.splits)),
+        looks=report.looks,
+        by_category=_group_records(tally.categories),
+        by_tag=_group_records(tally.tags),
+        asked=tally.asked_count,
+        cached=tally.cached_count,
+        graded=tally.graded_count,
+        reused=tally.reused_count,
+        latency_ms=LatencyRecord(**tally.latency_ms()),
+        usage=record_from(tally.target_usage, TokenUsageRecord),
+        cost_usd=tally.target_cost_usd,
+        judge=record_from(tally.judge_usage, JudgeSummaryRecord, calibrations=_calibration_rows(report)),
+        refused_params=tuple(sorted(tally.refused_params)),
+        exit_code=int(report.exit_code),
+        stopped=UNSET if run.stopped is None else run.stopped,
+        bundle=UNSET if report.bundle is None else report.bundle,
+    )
 
 
-def _calibration_rows(report: RunReport) -> list[dict[str, Any]]:
+def _calibration_rows(report: RunReport) -> tuple[dict[str, Any], ...]:
     """Returns a row for each judge that judged in a run, with its calibration."""
     if not report.tally.judge_stats.prompts:
-        return []
+        return ()
     from proctor.reports.certificates.judge_certificate import get_run_judges, judge_row
 
-    return [judge_row(judge) for judge in get_run_judges(report.run, report.tally, report.calibrations)]
+    judges = get_run_judges(report.run, report.tally, report.calibrations)
+    return tuple([judge_row(judge) for judge in judges])
 
 
 def judge_notes(report: RunReport) -> list[str]:
@@ -225,10 +213,6 @@ def judge_notes(report: RunReport) -> list[str]:
         scores = pluralize(judging.panels, "score")
         lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
     return lines
-
-
-def _usage_row(usage: UsageTotal) -> dict[str, int]:
-    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
 
 
 def missing_note(report: RunReport) -> str | None:
@@ -288,62 +272,49 @@ def gate_note(report: RunReport) -> str | None:
     return f"The gate did not hold: {rate:.2%} passed and {minimum:.2%} had to."
 
 
-def _group_rows(groups: dict[str, Counts]) -> dict[str, Any]:
-    return {name: counts_row(groups[name]) for name in sorted(groups)}
+def _group_records(groups: dict[str, Counts]) -> dict[str, VerdictCountsRecord]:
+    return {name: counts_record(groups[name]) for name in sorted(groups)}
 
 
-def trial_row(run: Run, row: TrialResult) -> dict[str, Any]:
-    """Returns one trial as plain data; of a hidden one, only its verdict and numbers."""
+class _TrialParts(Struct, frozen=True, kw_only=True, gc=False):
+    """The parts of a trial that have records of their own, which are converted together, as that is fast."""
+
+    scores: tuple[ScoreRecord, ...]
+    output: OutputRecord | None
+    failure: FailureRecord | None
+
+
+def trial_record(run: Run, row: TrialResult) -> ExportedTrialRecord:
+    """Returns one trial as a record; of a hidden one, only its verdict and numbers."""
     trial = row.trial
-    output = trial.output
-    return {
-        "run": run.id,
-        "suite": run.suite.name,
-        "suite_version": run.suite.version,
-        "case_id": trial.case_id,
-        "target": trial.target or run.target.name,
-        "repeat": trial.repeat,
-        "verdict": row.verdict.value,
-        "score": trial_score(trial),
-        "failed_gates": failed_gates(trial),
-        "scores": [score_row(score) | (_SEALED_FIELDS if row.sealed else {}) for score in trial.scores],
-        "output": None if output is None else {**_all_fields(output), "usage": _all_fields(output.usage)},
-        "failure": _all_fields(trial.failure),
-        "latency_ms": None if output is None else output.latency_ms,
-        "usage": None if output is None else _all_fields(output.usage),
-        "cost_usd": None if output is None else output.cost_usd,
-        "tags": list(row.case.tags),
-        "category": row.case.category,
-        "split": trial.split,
-        "sealed": row.sealed,
-        "started_at": format_utc(trial.started_at),
-        "source_run": trial.source_run,
-    }
-
-
-_SEALED_FIELDS = dict.fromkeys(("reason", "entries", "judgments", "details"))
-"""The fields of a score that are null for a hidden trial."""
-
-
-def score_row(score: Score) -> dict[str, Any]:
-    """Returns one score as plain data, including fields with their defaults."""
-    return {
-        "grader": score.grader,
-        "name": score.name,
-        "value": score.value,
-        "outcome": score.outcome.value,
-        "weight": score.weight,
-        "required": score.required,
-        "reason": score.reason,
-        "entries": [
-            {"text": entry.text, "passed": entry.passed, "evidence": entry.evidence}
-            for entry in score.entries
-        ],
-        "judgments": [
-            {**_all_fields(judgment), "usage": _all_fields(judgment.usage)} for judgment in score.judgments
-        ],
-        "details": score.details,
-    }
+    parts = convert(trial, _TrialParts, from_attributes=True)
+    output, scores = parts.output, parts.scores
+    if row.sealed:
+        hidden = {"reason": None, "entries": None, "judgments": None, "details": None}
+        scores = tuple([replace(score, **hidden) for score in scores])
+    return ExportedTrialRecord(
+        run=run.id,
+        suite=run.suite.name,
+        suite_version=run.suite.version,
+        case_id=trial.case_id,
+        target=trial.target or run.target.name,
+        repeat=trial.repeat,
+        verdict=row.verdict,
+        score=trial_score(trial),
+        failed_gates=tuple(failed_gates(trial)),
+        scores=scores,
+        output=output,
+        failure=parts.failure,
+        latency_ms=None if output is None else output.latency_ms,
+        usage=None if output is None else output.usage,
+        cost_usd=None if output is None else output.cost_usd,
+        tags=row.case.tags,
+        category=row.case.category,
+        split=cast("Split | None", trial.split),
+        sealed=row.sealed,
+        started_at=trial.started_at,
+        source_run=trial.source_run,
+    )
 
 
 def question_text(case: Case | CaseHead) -> str:
@@ -393,10 +364,3 @@ def failed_gates_text(trial: Trial) -> str:
         return ""
     mean = trial_score(trial)
     return f"below the gate: {', '.join(below)}" + (f"; score {mean:.2f}" if mean is not None else "")
-
-
-def _all_fields(record: Any) -> Any:
-    """Returns a record as plain data, including fields with their defaults."""
-    if record is None:
-        return None
-    return {name: to_builtins(getattr(record, name)) for name in record.__struct_fields__}

@@ -22,10 +22,12 @@ from proctor.web.api.problems import (
     problem_from_error,
     problem_response,
     unknown_fields_response,
+    wrong_fields_response,
 )
 from proctor.web.api.requests import UnknownParameters, check_query, list_parameters
 from proctor.web.api.responses import json_response
 from proctor.web.project import Project
+from proctor.web.runs.form import FormErrors
 from proctor.web.security import RequestRefused
 from proctor.web.templates_env import PageNotFound
 
@@ -74,6 +76,7 @@ def make_api(project: Project) -> FastAPI:
     api.add_exception_handler(HTTPException, _unknown_address)
     api.add_exception_handler(RequestValidationError, _invalid_values)
     api.add_exception_handler(UnknownParameters, _unknown_parameters)
+    api.add_exception_handler(FormErrors, _wrong_fields)
     api.add_exception_handler(Exception, _internal_error)
     return api
 
@@ -83,6 +86,14 @@ def make_api(project: Project) -> FastAPI:
 own_router = APIRouter()
 _UNDOCUMENTED = ("/openapi.json", "/problems/{name}")
 """Paths that the OpenAPI document leaves out."""
+_FORM_FIELDS = {
+    "target": "targets",
+    "typed": "targets",
+    "judge": "judges",
+    "tag": "tags",
+    "all_tag": "all_tags",
+}
+"""API names of fields that are called otherwise in the form of the page Run Suite."""
 
 
 @own_router.get("/openapi.json", include_in_schema=False)
@@ -145,6 +156,13 @@ def _invalid_values(request: Request, error: Exception) -> Response:
 def _unknown_parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, UnknownParameters)
     return unknown_fields_response(error.names, error.known_names, request.url.path)
+
+
+def _wrong_fields(request: Request, error: Exception) -> Response:
+    """Names the fields of the page Run Suite as the body does."""
+    assert isinstance(error, FormErrors)
+    messages = {_FORM_FIELDS.get(field, field): sentence for field, sentence in error.errors.items()}
+    return wrong_fields_response(messages, request.url.path)
 
 
 def _internal_error(request: Request, _error: Exception) -> Response:

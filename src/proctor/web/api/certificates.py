@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proctor.reports.formatting import format_utc
-from proctor.web.api.models import certificates as models
+from proctor.web.api.bodies import CertificateRequest
+from proctor.web.api.operations import Created, operation
 from proctor.web.api.problems import Conflict
-from proctor.web.api.requests import LOCATION_HEADER, REQUIRES_JSON, RunId, read_zip_body
-from proctor.web.api.responses import json_response
+from proctor.web.api.records import (
+    CertificateListRecord,
+    CheckRecord,
+    StoredCertificateRecord,
+    VerificationRecord,
+)
+from proctor.web.api.requests import REQUIRES_JSON, RunId, read_zip_body
 from proctor.web.browser_sessions import get_session
 from proctor.web.bundle_checks import check_bundle
 from proctor.web.certificate_files import (
@@ -31,26 +35,22 @@ from proctor.web.templates_env import PageNotFound, load_run
 
 router = APIRouter(tags=["certificates"])
 
+_FileName = Literal["certificate", "markdown", "badge", "bundle", "public"]
+_FILE_MEDIA_TYPES = ("application/json", "text/markdown", "image/svg+xml", "application/zip")
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
-_FILE = {"description": "The file.", "content": dict.fromkeys(models.FILE_MEDIA_TYPES, _BYTES)}
+_FILE = {"description": "The file.", "content": dict.fromkeys(_FILE_MEDIA_TYPES, _BYTES)}
 _ARCHIVE = {"requestBody": {"required": True, "content": {"application/zip": _BYTES}}}
 
 
-@router.get("/certificates", response_model=models.CertificateListResource)
-def list_certificates(request: Request) -> Response:
+@operation(router.get, "/certificates")
+def list_certificates(request: Request) -> CertificateListRecord:
     """The certificates created on this server, newest first."""
-    rows = [_row(certificate) for certificate in load_certificates(get_project(request))]
-    return json_response({"certificates": rows})
+    certificates = load_certificates(get_project(request))
+    return CertificateListRecord(certificates=tuple([_record(certificate) for certificate in certificates]))
 
 
-@router.post(
-    "/certificates",
-    response_model=models.StoredCertificateResource,
-    status_code=201,
-    responses={201: {"headers": LOCATION_HEADER}, 404: {}, 409: {}},
-    dependencies=REQUIRES_JSON,
-)
-def make_certificate(request: Request, body: models.CertificateRequest) -> Response:
+@operation(router.post, "/certificates", 404, 409, status=201, dependencies=REQUIRES_JSON)
+def make_certificate(request: Request, body: CertificateRequest) -> Created[StoredCertificateRecord]:
     """Attest, verify and certify a finished run; an earlier certificate is replaced.
 
     The certified pass rate is derived again from the bundle; it is that of the holdout if there is
@@ -66,18 +66,18 @@ def make_certificate(request: Request, body: models.CertificateRequest) -> Respo
         )
     except CertificateError as error:
         raise Conflict(str(error)) from None
-    return json_response(_row(certificate), 201, {"location": f"/api/v1/certificates/{run.id}"})
+    return Created(_record(certificate), f"/api/v1/certificates/{run.id}")
 
 
-@router.get("/certificates/{run_id}", response_model=models.StoredCertificateResource, responses={404: {}})
-def get_certificate(request: Request, run_id: RunId) -> Response:
+@operation(router.get, "/certificates/{run_id}", 404)
+def get_certificate(request: Request, run_id: RunId) -> StoredCertificateRecord:
     """The certificate of a run, with its files."""
-    return json_response(_row(_require_certificate(get_project(request), run_id)))
+    return _record(_require_certificate(get_project(request), run_id))
 
 
 @router.get("/certificates/{run_id}/files/{name}", response_class=Response, responses={200: _FILE, 404: {}})
 def get_certificate_file(
-    request: Request, run_id: RunId, name: Annotated[models.FileName, Path(description="Which file.")]
+    request: Request, run_id: RunId, name: Annotated[_FileName, Path(description="Which file.")]
 ) -> Response:
     """A file of a certificate: the certificate as JSON or Markdown, the badge, or a bundle.
 
@@ -96,16 +96,19 @@ def get_certificate_file(
     return Response(data, headers=headers, media_type=kind)
 
 
-@router.post("/bundles/verify", response_model=models.VerificationResource, openapi_extra=_ARCHIVE)
-def verify_bundle(request: Request, archive: Annotated[bytes, Depends(read_zip_body)]) -> Response:
+@operation(router.post, "/bundles/verify", openapi_extra=_ARCHIVE)
+def verify_bundle(request: Request, archive: Annotated[bytes, Depends(read_zip_body)]) -> VerificationRecord:
     """Check every byte of a bundle and derive its pass rate again; nothing in it is run or kept.
 
     An invalid bundle is not an error of the request: `holds` is false, and `wrong` says why.
     """
     check = check_bundle(get_project(request), "the bundle", archive)
-    checks = [{"check": sentence, "held": passed} for sentence, passed in check.checks]
-    row = {"holds": check.error is None, "wrong": check.error, "checks": checks}
-    return json_response({**row, "bundle": check.bundle})
+    return VerificationRecord(
+        holds=check.error is None,
+        wrong=check.error,
+        checks=tuple([CheckRecord(check=sentence, held=passed) for sentence, passed in check.checks]),
+        bundle=check.bundle,
+    )
 
 
 def _require_certificate(project: Project, run_id: str) -> SavedCertificate:
@@ -117,16 +120,15 @@ def _require_certificate(project: Project, run_id: str) -> SavedCertificate:
     return certificate
 
 
-def _row(certificate: SavedCertificate) -> dict[str, Any]:
+def _record(certificate: SavedCertificate) -> StoredCertificateRecord:
     run_id = certificate.document.run
-    text = (certificate.folder / CERTIFICATE_FILES["certificate"][0]).read_text(encoding="utf-8")
     names = [
         name for name, (inside, _, _) in CERTIFICATE_FILES.items() if (certificate.folder / inside).exists()
     ]
-    return {
-        "run": run_id,
-        "made_at": format_utc(certificate.made_at),
-        "certificate": json.loads(text),
-        "badge_markdown": certificate.badge_markdown,
-        "files": {name: f"/api/v1/certificates/{run_id}/files/{name}" for name in names},
-    }
+    return StoredCertificateRecord(
+        run=run_id,
+        made_at=certificate.made_at,
+        certificate=certificate.document,
+        badge_markdown=certificate.badge_markdown,
+        files={name: f"/api/v1/certificates/{run_id}/files/{name}" for name in names},
+    )

@@ -7,17 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from msgspec.structs import replace
 from starlette.requests import Request
-from starlette.responses import Response
 
 from proctor.comparison.compare import GroupBy
 from proctor.comparison.outcomes import SplitName
 from proctor.errors import UsageError
 from proctor.protocols import Store
-from proctor.reports.comparison.json import render
+from proctor.reports.comparison.json import ComparisonRecord, comparison_record
 from proctor.reports.comparison.report import ComparisonReport
 from proctor.services.analysis import compare as comparing
-from proctor.web.api.models import comparisons as models
-from proctor.web.api.responses import json_response
+from proctor.web.api.operations import operation
 from proctor.web.project import get_project
 from proctor.web.templates_env import load_run
 
@@ -27,7 +25,7 @@ _MAX_RUNS = 10
 """Maximum number of runs in one comparison; every pair of them is compared."""
 
 
-@router.get("/comparisons", response_model=models.ComparisonResource, responses={400: {}, 404: {}})
+@operation(router.get, "/comparisons", 400, 404)
 def compare_runs(
     request: Request,
     run: Annotated[
@@ -45,7 +43,7 @@ def compare_runs(
     by_case_digest: Annotated[
         bool, Query(description="Pair cases with the same prompt and grading, also across suites.")
     ] = False,
-) -> Response:
+) -> ComparisonRecord:
     """Compare runs by pairs of the same case and repeat; more than two runs are also ranked.
 
     Comparing runs that have a holdout is a holdout access.
@@ -53,7 +51,7 @@ def compare_runs(
     if len(set(run)) < len(run):
         raise UsageError("A run is given twice. Name each once.")
     with get_project(request).open_store() as store:
-        return json_response(render(_compare(store, run, split, by, by_case_digest=by_case_digest)))
+        return comparison_record(_compare(store, run, split, by, by_case_digest=by_case_digest))
 
 
 def _compare(

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from msgspec import Struct
+from msgspec.json import schema_components
 from starlette.requests import Request
 
-from proctor.web.api.problems import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, PROBLEM_PREFIX, ProblemDetails
+from proctor.web.api.operations import RECORD_TYPES, SCHEMA_PATH
+from proctor.web.api.problems import PROBLEM_KINDS, PROBLEM_MEDIA_TYPE, PROBLEM_PREFIX
+from proctor.web.api.records import ProblemDetails
 
 PATH = "/api/v1"
 DESCRIPTION = """\
@@ -41,8 +46,8 @@ _BEARER = {
     "description": "The token of `proctor serve --token`; a server on this machine alone may have none.",
 }
 _METHODS = ("get", "post")
-_CLASS_NAME = re.compile(r'"(#/components/schemas/)?(\w+)Resource"')
-"""A model of `web/api/models/` where the document names it: clients see a `Run`, not a `RunResource`."""
+_RECORD_NAME = re.compile(r'"(#/components/schemas/)?(\w+)Record"')
+"""The class of a record where the document names it; see `schema_name`."""
 _DEFAULT_DESCRIPTION = "Successful Response"
 """FastAPI's description of a response for which the route gives none."""
 
@@ -62,10 +67,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
     schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    details = ProblemDetails.model_json_schema(
-        mode="serialization", ref_template="#/components/schemas/{model}"
-    )
-    schemas |= details.pop("$defs") | {"ProblemDetails": details}
+    schemas |= _record_schemas([*RECORD_TYPES.values(), ProblemDetails])
     document["components"]["responses"] = {f"Problem{status}": _problem(status) for status in _statuses()}
     if with_token:
         document["components"]["securitySchemes"] = {"token": _BEARER}
@@ -74,8 +76,23 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         for method in _METHODS:
             if method in methods:
                 _complete(methods[method], has_body=method != "get", with_token=with_token)
-    plain_document: dict[str, Any] = json.loads(_CLASS_NAME.sub(r'"\1\2"', json.dumps(document)))
-    return plain_document
+    return document
+
+
+def _record_schemas(record_types: Iterable[type[Struct]]) -> dict[str, Any]:
+    """Returns the schemas of records, and of what they contain, by name."""
+    _, schemas = schema_components(record_types, ref_template=SCHEMA_PATH)
+    for name, schema in schemas.items():
+        if not name.endswith("Record"):
+            continue  # fields with default values are left out of it
+        fields = schema["properties"].items()
+        schema["required"] = [
+            field for field, value in fields if "default" in value or field in schema["required"]
+        ]
+        for value in schema["properties"].values():
+            value.pop("default", None)
+    renamed: dict[str, Any] = json.loads(_RECORD_NAME.sub(r'"\1\2"', json.dumps(schemas)))
+    return renamed
 
 
 def find_operation(request: Request, *, body: bool = False) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from proctor.certification import NotCertified
 from proctor.errors import BundleError, NothingSelected, ProctorError, StoreError, SuiteError, suggestion
 from proctor.model import Problem
-from proctor.reports.runs.json import problem_row
+from proctor.reports.runs.json import IssueRecord, issue_records
+from proctor.web.api.records import ProblemDetails
 from proctor.web.api.responses import encode_json
 from proctor.web.security import RequestRefused
 from proctor.web.templates_env import PageNotFound
@@ -73,32 +73,6 @@ PROBLEM_KINDS = {
 _DEFAULT_KINDS = {kind.status: name for name, kind in reversed(PROBLEM_KINDS.items())}
 
 
-class IssueResource(BaseModel):
-    """An error or a warning with its place; unknown parts are null."""
-
-    path: str | None = Field(description="The file, as it was named.", examples=["my_suite.jsonl"])
-    line: int | None = Field(description="The line in it.", examples=[3])
-    field: str | None = Field(description="The path of the field.", examples=["expected"])
-    case: str | None = Field(description="The id of the case.", examples=["t1"])
-    code: str = Field(description="A short stable name.", examples=["unknown-field"])
-    message: str = Field(description="A full sentence that says what to do.")
-
-
-class ProblemDetails(BaseModel):
-    """The body of a problem response (RFC 9457)."""
-
-    type: str = Field(description="Tells kinds of problems apart.", examples=[f"{PROBLEM_PREFIX}not-found"])
-    title: str = Field(
-        description="What kind of problem this is.", examples=[PROBLEM_KINDS["not-found"].title]
-    )
-    status: int = Field(description="The status again.", examples=[404])
-    detail: str = Field(description="A full sentence that says what to do.")
-    instance: str = Field(default="", description="The path that was asked for.")
-    errors: list[IssueResource] = Field(
-        description="Each thing that is wrong with what was sent; often none."
-    )
-
-
 class Conflict(ProctorError):
     """The request cannot be fulfilled in the present state."""
 
@@ -120,9 +94,7 @@ def problem_response(
         headers: further headers.
         instance: the path that was asked for, where it is known.
     """
-    errors = [
-        {"path": problem.path, **problem_row(problem)} for problem in problems if problem.level == "error"
-    ]
+    errors = issue_records(problems)
     name = "wrong-suite" if status == 422 and errors else _DEFAULT_KINDS.get(status, "bad-request")
     return _response(name, status, detail, errors, instance, headers)
 
@@ -166,61 +138,55 @@ def invalid_values_response(
         offset = validation_errors[0]["loc"][-1]
         return problem_response(400, f"The body is no JSON: see its byte {offset}.", instance=instance)
     errors = [_issue_from_validation(validation_error, known_names) for validation_error in validation_errors]
-    detail = " ".join(validation_error["message"] for validation_error in errors[:3])
+    detail = " ".join(issue.message for issue in errors[:3])
     return _response("wrong-values", 422, detail, errors, instance, None)
 
 
 def unknown_fields_response(names: Iterable[str], known_names: Sequence[str], instance: str) -> Response:
     """Reports unknown parameters of an address."""
-    errors = [_issue_row(name, "unknown-field", _unknown_field_message(name, known_names)) for name in names]
-    return _response("wrong-values", 422, errors[0]["message"], errors, instance, None)
+    errors = [_make_issue(name, "unknown-field", _unknown_field_message(name, known_names)) for name in names]
+    return _response("wrong-values", 422, errors[0].message, errors, instance, None)
 
 
 def wrong_fields_response(messages: Mapping[str, str], instance: str) -> Response:
     """Reports invalid fields of a body, each with a sentence."""
-    errors = [_issue_row(field, "wrong-value", sentence) for field, sentence in messages.items()]
+    errors = [_make_issue(field, "wrong-value", sentence) for field, sentence in messages.items()]
     return _response("wrong-values", 422, " ".join(messages.values()), errors, instance, None)
 
 
-def _issue_from_validation(validation_error: Mapping[str, Any], known_names: Sequence[str]) -> dict[str, Any]:
+def _issue_from_validation(validation_error: Mapping[str, Any], known_names: Sequence[str]) -> IssueRecord:
     field = ".".join(str(part) for part in validation_error["loc"][1:])
     subject = f"`{field}`" if field else "The body"
     if validation_error["type"] == "extra_forbidden":
-        return _issue_row(field, "unknown-field", _unknown_field_message(field, known_names))
+        return _make_issue(field, "unknown-field", _unknown_field_message(field, known_names))
     if validation_error["type"] == "missing":
         message = f"{subject} is missing." if field else "The body is missing. Send a JSON object."
-        return _issue_row(field, "missing", message)
-    return _issue_row(field, "wrong-value", f"{subject}: {validation_error['msg']}.")
+        return _make_issue(field, "missing", message)
+    return _make_issue(field, "wrong-value", f"{subject}: {validation_error['msg']}.")
 
 
 def _unknown_field_message(name: str, known_names: Sequence[str]) -> str:
     return f"There is no field `{name}`. {suggestion(name, known_names)}"
 
 
-def _issue_row(field: str, code: str, message: str) -> dict[str, Any]:
-    return {
-        "path": None,
-        "line": None,
-        "field": field or None,
-        "case": None,
-        "code": code,
-        "message": message,
-    }
+def _make_issue(field: str, code: str, message: str) -> IssueRecord:
+    return IssueRecord(field=field or None, code=code, message=message)
 
 
 def _response(
     name: str,
     status: int,
     detail: str,
-    errors: list[dict[str, Any]],
+    errors: Sequence[IssueRecord],
     instance: str,
     headers: Mapping[str, str] | None,
 ) -> Response:
-    row = {
-        "type": f"{PROBLEM_PREFIX}{name}",
-        "title": PROBLEM_KINDS[name].title,
-        "status": status,
-        "detail": detail,
-    }
-    body = row | ({"instance": instance} if instance else {}) | {"errors": errors}
-    return Response(encode_json(body), status, dict(headers or {}), PROBLEM_MEDIA_TYPE)
+    details = ProblemDetails(
+        type=f"{PROBLEM_PREFIX}{name}",
+        title=PROBLEM_KINDS[name].title,
+        status=status,
+        detail=detail,
+        instance=instance,
+        errors=tuple(errors),
+    )
+    return Response(encode_json(details), status, dict(headers or {}), PROBLEM_MEDIA_TYPE)

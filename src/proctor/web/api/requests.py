@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 
 from proctor.web.api.openapi import find_operation
@@ -15,16 +14,6 @@ from proctor.web.security import RequestRefused
 
 MAX_INTEGER = 2**31 - 1
 """No count exceeds it, and every database can hold it."""
-
-
-class RequestBody(BaseModel):
-    """The body of a request: unknown fields and values of another type are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class EmptyRequest(RequestBody):
-    """An empty object; the address says everything."""
 
 
 class UnknownParameters(Exception):
@@ -92,15 +81,6 @@ def _check_type(request: Request, media_type: str) -> None:
 
 REQUIRES_JSON = [Depends(require_json)]
 """Dependencies of operations that read JSON."""
-LOCATION_HEADER = {
-    "Location": {
-        "description": "The address of the new object.",
-        "required": True,
-        "schema": {"type": "string"},
-    }
-}
-"""The Location header of responses about something new."""
-
 RunId = Annotated[str, Path(description="The full id of a run.", examples=["20261121-225349-e91629"])]
 Group = Annotated[
     str,

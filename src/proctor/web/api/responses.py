@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import to_builtins
 from starlette.responses import Response
 
 JSON_MEDIA_TYPE = "application/json"
@@ -15,7 +16,7 @@ def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | Non
     """Returns data as a JSON response.
 
     Args:
-        data: plain data, or text that is already JSON.
+        data: a record or plain data.
         status: the HTTP status.
         headers: further headers.
     """
@@ -24,8 +25,7 @@ def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | Non
 
 def encode_json(data: Any) -> bytes:
     """Encodes data as JSON; NaN and infinite numbers, which custom graders can return, become null."""
-    if isinstance(data, str):
-        data = json.loads(data, parse_constant=_to_null)
+    data = to_builtins(data)
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     except ValueError:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
+from msgspec.structs import asdict
 from starlette.requests import Request
-from starlette.responses import Response
 
 from proctor.errors import NothingSelected
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.reports.runs.serialize import trial_row
+from proctor.reports.runs.records import TrialRecord
+from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
 from proctor.services.runs.reading.trial_table import TrialFilter
-from proctor.web.api.models import runs as models
+from proctor.web.api.bodies import ListTrialsQuery
+from proctor.web.api.operations import operation
+from proctor.web.api.records import TrialPageRecord
 from proctor.web.api.requests import Position, Repeat, RunId
-from proctor.web.api.responses import json_response
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
 from proctor.web.templates_env import PageNotFound, load_run
@@ -28,10 +30,10 @@ _TIMEOUT_S = 5.0
 """How long a request waits while the trials of a run are counted for the first time."""
 
 
-@router.get("", response_model=models.TrialPageResource, responses={404: {}})
+@operation(router.get, "", 404)
 def list_trials(
-    request: Request, run_id: RunId, query: Annotated[models.ListTrialsQuery, Query()]
-) -> Response:
+    request: Request, run_id: RunId, query: Annotated[ListTrialsQuery, Query()]
+) -> TrialPageRecord:
     """The finished trials of a run that match; held-out ones are hidden until the run is revealed.
 
     The list gives the holdout's pass rate, so it is a holdout access.
@@ -50,27 +52,32 @@ def list_trials(
     with project.open_store() as store:
         run = load_run(store, run_id)
         run_summary = project.summaries.refresh_in(store, run, _TIMEOUT_S)
-        if "holdout" in run_summary.summary["splits"]:
+        if "holdout" in run_summary.summary.splits:
             session.record_access(store, run)
         revealed = run.id in session.revealed
         page = project.trials.page(
             store, run_summary, trial_filter, query.sort, query.after, query.limit, revealed=revealed
         )
         load_case = cache(lambda position: _load_case(store, run, position, reveal=revealed))
-        rows = [_row(load_case(position), repeat) for position, repeat in page.places]
-    body = {"trials": rows, "total": page.total, "whole": run_summary.whole}
-    return json_response({**body, "next": page.next, "previous": page.previous})
+        trials = [_trial_record(load_case(position), repeat) for position, repeat in page.places]
+    return TrialPageRecord(
+        trials=tuple(trials),
+        total=page.total,
+        whole=run_summary.whole,
+        next=page.next,
+        previous=page.previous,
+    )
 
 
-@router.get("/{position}/{repeat}", response_model=models.TrialResource, responses={404: {}})
-def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repeat) -> Response:
+@operation(router.get, "/{position}/{repeat}", 404)
+def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repeat) -> TrialRecord:
     """One trial with everything that is known of it."""
     project = get_project(request)
     with project.open_store() as store:
         run = load_run(store, run_id)
         detail = _load_case(store, run, position, reveal=run.id in get_session(request).revealed)
     try:
-        return json_response(_row(detail, repeat))
+        return _trial_record(detail, repeat)
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
 
@@ -82,5 +89,6 @@ def _load_case(store: Store, run: Run, position: int, *, reveal: bool) -> CaseDe
         raise PageNotFound(str(error)) from None
 
 
-def _row(detail: CaseDetail, repeat: int) -> dict[str, Any]:
-    return {"position": detail.position, **trial_row(detail.run, detail.get_row(repeat))}
+def _trial_record(detail: CaseDetail, repeat: int) -> TrialRecord:
+    fields = asdict(trial_record(detail.run, detail.get_row(repeat)))
+    return TrialRecord(**fields | {"position": detail.position})

@@ -16,7 +16,7 @@ from proctor.model import Attachment, Message
 from proctor.protocols import Store
 from proctor.reports.formatting import cost, format_utc, milliseconds, to_json
 from proctor.reports.runs.one_line import summarize_verdict
-from proctor.reports.runs.serialize import TrialResult, trial_row
+from proctor.reports.runs.serialize import TrialResult, trial_record
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.verdicts import trial_score
@@ -83,7 +83,7 @@ def download_trial(request: Request, run_id: str, position: int, repeat: int) ->
     """Returns one trial with its case as JSON."""
     detail = _load_case(request, run_id, position)
     row = _select_row(detail, repeat)
-    data = {**trial_row(detail.run, row), "position": position, "case": to_builtins(row.case)}
+    data = to_builtins(trial_record(detail.run, row)) | {"position": position, "case": row.case}
     return Response(_encode_utf8(to_json(data) + "\n"), media_type="application/json")
 
 

@@ -18,7 +18,7 @@ from proctor.model import Run
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.certificates.badge import COLOUR_MEANING
-from proctor.reports.certificates.run_certificate import grey_reason
+from proctor.reports.certificates.run_certificate import CertificateRecord, grey_reason
 from proctor.reports.formatting import interval, percent
 from proctor.safe_text import one_line
 from proctor.services.bundles.attest import check_finished
@@ -28,7 +28,6 @@ from proctor.web.browser_sessions import get_session
 from proctor.web.bundle_checks import check_bundle
 from proctor.web.certificate_files import (
     CERTIFICATE_FILES,
-    CertificateDocument,
     SavedCertificate,
     find_certificate,
     load_certificates,
@@ -186,7 +185,7 @@ def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 # --- views -------------------------------------------------------------------------------------------------
 
 
-def summarize(document: CertificateDocument, access_count: int | None) -> str:
+def summarize(document: CertificateRecord, access_count: int | None) -> str:
     """Sums up a certificate, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
     noun = "case" if document.part == "all" else f"{document.part} case"
     rate = f"{percent(document.pass_rate)} ({interval(document.ci95)})"
@@ -196,7 +195,7 @@ def summarize(document: CertificateDocument, access_count: int | None) -> str:
     return f"{text}, looked at {'once' if access_count == 1 else f'{access_count:,} times'}"
 
 
-def _access_count(store: Store, document: CertificateDocument) -> int | None:
+def _access_count(store: Store, document: CertificateRecord) -> int | None:
     return len(store.holdout_accesses(document.suite.digest)) if document.part == "holdout" else None
 
 

@@ -17,6 +17,7 @@ from proctor.protocols import Store
 from proctor.reports import REPORTS
 from proctor.reports.formatting import interval, percent
 from proctor.reports.runs.command_line import rerun_command
+from proctor.reports.runs.records import RunRecord, VerdictCountsRecord
 from proctor.services.runs.reading.report import build_report, record_report_access
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.services.runs.reading.trial_table import VERDICTS, read_table_rows
@@ -104,7 +105,7 @@ def _load_summary(request: Request, store: Store, run: Run, session: BrowserSess
 
 def _shows_holdout_rate(run_summary: RunSummary) -> bool:
     """Whether the page, or its live updates, show the holdout's pass rate."""
-    if "holdout" in run_summary.summary["splits"]:
+    if "holdout" in run_summary.summary.splits:
         return True
     is_unfinished = run_summary.alive or not run_summary.whole
     return (
@@ -130,16 +131,16 @@ def headline(run_summary: RunSummary, *, revealed: bool) -> str:
     result_text += f" ({percent(counts.pass_rate)}, {interval(counts.ci95)})"
     if run_summary.done < run_summary.planned:
         result_text += f"; {run_summary.planned - run_summary.done:,} trials are missing"
-    if "holdout" in run_summary.summary["splits"]:
+    if "holdout" in run_summary.summary.splits:
         result_text += "; holdout revealed" if revealed else "; holdout sealed"
     return result_text
 
 
-def _group_rows(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dict[str, Any]]], int]]:
+def _group_rows(row: RunRecord) -> list[tuple[str, str, list[tuple[str, VerdictCountsRecord]], int]]:
     """Returns categories and tags with counts: heading, filter name, parts, and the number left out."""
     parts = []
-    tags = row["by_tag"] if any(counts["total"] != row["total"] for counts in row["by_tag"].values()) else {}
-    for heading, name, groups in (("Category", "category", row["by_category"]), ("Tag", "tag", tags)):
+    tags = row.by_tag if any(counts.total != row.total for counts in row.by_tag.values()) else {}
+    for heading, name, groups in (("Category", "category", row.by_category), ("Tag", "tag", tags)):
         if groups:
             first_groups = list(groups.items())[:_MAX_GROUPS]
             parts.append((heading, name, first_groups, len(groups) - len(first_groups)))

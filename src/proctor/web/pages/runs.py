@@ -15,9 +15,10 @@ from proctor.model import Run
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import costs
-from proctor.reports.runs.serialize import counts_row
 from proctor.services.runs.reading.listing import summarize_run
 from proctor.services.runs.reading.run_summaries import RunSummary
+from proctor.verdicts import Counts
+from proctor.web.paging import slice_page
 from proctor.web.project import Project, get_project
 from proctor.web.templates_env import render_page, url
 from proctor.web.trial_filters import FilterChip, toggle_sort
@@ -37,8 +38,8 @@ class RunEntry(Struct, frozen=True, kw_only=True):
 
     run: Run
     status: str
-    counts: dict[str, Any]
-    scored_counts: dict[str, Any]
+    counts: Counts
+    scored_counts: Counts
     """The counts without errors and unscored trials."""
     is_sealed: bool
     """Whether its pass rate is hidden, as it would be that of the holdout alone."""
@@ -89,7 +90,7 @@ def list_runs(request: Request) -> Response:
         alive = {run.id for run in all_runs if run.status == "running" and store.is_run_locked(run.id)}
         matching = [run for run in all_runs if _matches(run, query, alive)]
         summaries = _sort_runs(project, store, matching, query.sort)
-        page_runs, following, before = _slice_page(matching, query.after)
+        page_runs, following, before = slice_page(matching, lambda run: run.id, query.after, _PAGE_SIZE)
         summaries |= project.summaries.summarize(store, [run for run in page_runs if run.id not in summaries])
         entries = [_make_entry(store, run, summaries.get(run.id), alive) for run in page_runs]
     return render_page(
@@ -181,15 +182,6 @@ def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -
     return summaries
 
 
-def _slice_page(matching: list[Run], after: str) -> tuple[list[Run], str, bool]:
-    """Returns the runs of one page, the id to continue after, and whether there is a page before."""
-    ids = [run.id for run in matching]
-    start = ids.index(after) + 1 if after in ids else 0
-    page_runs = matching[start : start + _PAGE_SIZE]
-    more = start + _PAGE_SIZE < len(matching)
-    return page_runs, page_runs[-1].id if more else "", start > 0
-
-
 def _sort_link(query: RunListQuery, name: str) -> tuple[str, str]:
     """Returns the address that sorts by a column or reverses the order, and the current direction."""
     sort_key, direction = toggle_sort(query.sort, name, _DOWN_FIRST)
@@ -239,13 +231,13 @@ def _make_entry(store: Store, run: Run, run_summary: RunSummary | None, alive: s
         counts, done_count, cost = listed_run.counts, listed_run.verdict_count, ""
     else:
         counts, done_count = run_summary.counts, run_summary.done
-        judge = run_summary.summary["judge"]
-        cost = costs(run_summary.summary["cost_usd"], judge["cost_usd"], judge["calls"]) if done_count else ""
+        row = run_summary.summary
+        cost = costs(row.cost_usd, row.judge.cost_usd, row.judge.calls) if done_count else ""
     return RunEntry(
         run=run,
         status=_status(run, alive),
-        counts=counts_row(counts),
-        scored_counts=counts_row(counts.measured_counts),
+        counts=counts,
+        scored_counts=counts.measured_counts,
         is_sealed=is_sealed,
         done_count=done_count,
         cost=cost,

@@ -60,7 +60,7 @@ def show_start(request: Request, group: str) -> Response:
 def _shows_holdout(snapshot: RunSnapshot, *, is_final: bool) -> bool:
     """Whether the page shows a holdout's pass rate; in progress only if nothing else is run."""
     is_holdout_only = snapshot.run.settings.selection.split == "holdout"
-    return "holdout" in snapshot.run_summary.summary["splits"] and (is_final or is_holdout_only)
+    return "holdout" in snapshot.run_summary.summary.splits and (is_final or is_holdout_only)
 
 
 def _form_arguments(group: GroupSnapshot) -> list[str]:
@@ -114,11 +114,11 @@ def _describe_request(group: GroupSnapshot) -> str:
 def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
     """Returns the table row of a run."""
     summary = snapshot.run_summary.summary
-    dev, holdout = summary["splits"].get("dev"), summary["splits"].get("holdout")
+    dev, holdout = summary.splits.get("dev"), summary.splits.get("holdout")
     difference = ""
-    if dev and holdout and dev["pass_rate"] is not None and holdout["pass_rate"] is not None:
-        difference = percentage_points(holdout["pass_rate"] - dev["pass_rate"])
-    mean, budget = summary["latency_ms"]["mean"], snapshot.run.settings.budget_usd
+    if dev and holdout and dev.pass_rate is not None and holdout.pass_rate is not None:
+        difference = percentage_points(holdout.pass_rate - dev.pass_rate)
+    mean, budget = summary.latency_ms.mean, snapshot.run.settings.budget_usd
     budget_flags = [] if budget is None else [f"--budget-usd={budget:.12g}"]
     return {
         "snapshot": snapshot,
@@ -135,7 +135,7 @@ def _notes(group: GroupSnapshot) -> list[str]:
     """Returns the notes on the numbers, each once; notes on some of the runs name these."""
     targets_by_note: dict[str, list[str]] = {}
     for snapshot in group.runs:
-        for note in (*snapshot.run_summary.summary["split_notes"], *snapshot.run_summary.notes):
+        for note in (*snapshot.run_summary.summary.split_notes, *snapshot.run_summary.notes):
             targets_by_note.setdefault(note, []).append(snapshot.run.target.name)
     run_count = len(group.runs)
     return [

@@ -19,7 +19,6 @@ from proctor.model import Case, Suite
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import suites as suite_reports
-from proctor.reports.runs.serialize import counts_row
 from proctor.reports.suites import SuiteDetail, VersionEntry
 from proctor.safe_text import one_line
 from proctor.services.runs.reading.listing import summarize_run
@@ -87,9 +86,7 @@ def show_suite(
         following=rows[_PAGE_SIZE - 1].position if len(rows) > _PAGE_SIZE else None,
         after=after,
         chosen=None if selected is None else _case_entry(detail, case, selected.case),
-        runs=[
-            (run, None if listed_run.is_sealed else counts_row(listed_run.counts)) for listed_run, run in runs
-        ],
+        runs=[(run, None if listed_run.is_sealed else listed_run.counts) for listed_run, run in runs],
         dialects={name: DIALECTS.get(name).output_format for name in writable_names()},
         command=f"proctor suites show {shell_quoted(f'{name}@{header.version}')} --cases",
     )

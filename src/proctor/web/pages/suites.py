@@ -15,13 +15,14 @@ from proctor.errors import StoreError, UsageError
 from proctor.plurals import join_names as in_words
 from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.reports.runs.serialize import counts_row
 from proctor.safe_text import one_line
 from proctor.services.runs.reading.listing import summarize_run
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS
 from proctor.services.suites.overview import SuiteOverview, list_overviews
 from proctor.services.suites.trash import DeletedVersion, Trash
+from proctor.verdicts import Counts
 from proctor.web.browser_sessions import get_session
+from proctor.web.paging import slice_page
 from proctor.web.project import Project, get_project
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import render_page, url
@@ -46,7 +47,7 @@ class SuiteEntry(Struct, frozen=True, kw_only=True):
     """A suite in the list."""
 
     suite: SuiteOverview
-    counts: dict[str, Any] | None
+    counts: Counts | None
     """The result of its last run; None if there is none or it is of the holdout alone."""
 
 
@@ -76,7 +77,7 @@ def list_suites(
         all_suites = list_overviews(store)
         matching = [overview for overview in all_suites if find.casefold() in overview.name.casefold()]
         matching.sort(key=SORTS[sort][1], reverse=SORTS[sort][2] != down)
-        page_suites, following = _slice_page(matching, after)
+        page_suites, following, _ = slice_page(matching, lambda overview: overview.name, after, _PAGE_SIZE)
         entries = [_make_entry(store, overview) for overview in page_suites]
         deleted = list_deleted(project, store)
     return render_page(
@@ -93,14 +94,6 @@ def list_suites(
         following=following,
         after=after,
     )
-
-
-def _slice_page(all_suites: list[SuiteOverview], after: str) -> tuple[list[SuiteOverview], str]:
-    """Returns one page of suites, and the name after which the next page begins."""
-    names = [overview.name for overview in all_suites]
-    start = names.index(after) + 1 if after in names else 0
-    page_suites = all_suites[start : start + _PAGE_SIZE]
-    return page_suites, page_suites[-1].name if start + _PAGE_SIZE < len(all_suites) else ""
 
 
 def _headline(all_suites: list[SuiteOverview]) -> str:
@@ -120,7 +113,7 @@ def _make_entry(store: Store, overview: SuiteOverview) -> SuiteEntry:
     if overview.last is None:
         return SuiteEntry(suite=overview, counts=None)
     listed_run = summarize_run(store, overview.last)
-    return SuiteEntry(suite=overview, counts=None if listed_run.is_sealed else counts_row(listed_run.counts))
+    return SuiteEntry(suite=overview, counts=None if listed_run.is_sealed else listed_run.counts)
 
 
 # --- deleting and restoring --------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from proctor.model import Run
 from proctor.reports.formatting import costs, milliseconds, seconds
+from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.settings import describe_settings
 from proctor.services.runs.reading.run_summaries import RunSummary
 
@@ -16,23 +16,23 @@ def list_facts(run_summary: RunSummary) -> list[tuple[str, str]]:
     return [(name, value) for name, value in _facts(run_summary.run, run_summary.summary) if value]
 
 
-def _facts(run: Run, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    params, latency, judge = run.target.params, row["latency_ms"], row["judge"]
-    yield "cost", costs(row["cost_usd"], judge["cost_usd"], judge["calls"])
-    if latency["p50"] is not None:
-        yield "latency", f"median {milliseconds(latency['p50'])}, 95 % within {milliseconds(latency['p95'])}"
-    yield "tokens", f"{row['usage']['input_tokens']:,} in, {row['usage']['output_tokens']:,} out"
+def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
+    params, latency, judge = run.target.params, row.latency_ms, row.judge
+    yield "cost", costs(row.cost_usd, judge.cost_usd, judge.calls)
+    if latency.p50 is not None:
+        yield "latency", f"median {milliseconds(latency.p50)}, 95 % within {milliseconds(latency.p95)}"
+    yield "tokens", f"{row.usage.input_tokens:,} in, {row.usage.output_tokens:,} out"
     yield "not asked again", ", ".join(_reused_answers(row))
-    if row["mean_score"] is not None:
-        yield "mean score", f"{row['mean_score']:.3f}"
+    if row.mean_score is not None:
+        yield "mean score", f"{row.mean_score:.3f}"
     yield "model", run.target.model
     parameters = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
     yield (
         "asked with",
         ", ".join(f"{name} {value:g}" for name, value in parameters.items() if value is not None),
     )
-    yield "not applied", ", ".join(row["refused_params"])
-    yield "judges", ", ".join(row["judges"])
+    yield "not applied", ", ".join(row.refused_params)
+    yield "judges", ", ".join(row.judges)
     yield "settings", ", ".join(describe_settings(run.settings))
     if run.finished_at is not None:
         yield "took", seconds((run.finished_at - run.started_at).total_seconds())
@@ -40,7 +40,7 @@ def _facts(run: Run, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "made with", ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
-def _reused_answers(row: dict[str, Any]) -> Iterator[str]:
-    judged = row["judge"]["cached"]
-    counts = ((row["cached"], "from the cache"), (row["reused"], "reused"), (judged, "judgments reused"))
+def _reused_answers(row: RunRecord) -> Iterator[str]:
+    judged = row.judge.cached
+    counts = ((row.cached, "from the cache"), (row.reused, "reused"), (judged, "judgments reused"))
     return (f"{count:,} {source}" for count, source in counts if count)

@@ -82,8 +82,8 @@ class SpeedMeter:
 
 def format_cost_so_far(run_summary: RunSummary) -> str:
     """Returns the cost of a run so far as text, including judges; says where a part is unknown."""
-    judge = run_summary.summary["judge"]
-    parts = [run_summary.summary["cost_usd"], *([judge["cost_usd"]] if judge["calls"] else [])]
+    summary = run_summary.summary
+    parts = [summary.cost_usd, *([summary.judge.cost_usd] if summary.judge.calls else [])]
     known_parts = [part for part in parts if part is not None]
     if not run_summary.done:
         return "nothing spent yet"

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from proctor.model import Run
 from proctor.protocols import Store
+from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import (
     RunReport,
     access_note,
@@ -26,7 +27,7 @@ from proctor.reports.runs.serialize import (
     judge_notes,
     missing_note,
     repeats_note,
-    run_row,
+    run_record,
 )
 from proctor.services.runs.reading.report import make_report
 from proctor.services.runs.reading.totals import RunTotals, copy_totals, encode_totals, load_totals
@@ -54,9 +55,9 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
         return self.report.run
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """Its numbers, as `run_row` in `reports/runs/serialize.py` returns them."""
-        return run_row(self.report)
+    def summary(self) -> RunRecord:
+        """Its numbers as a record."""
+        return run_record(self.report)
 
     @property
     def counts(self) -> Counts:

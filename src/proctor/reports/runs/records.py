@@ -1,0 +1,216 @@
+"""The records of runs and trials that `--json`, exports, pages and the API give. Pure.
+
+Names and order of the fields are a stable interface for scripts. Fields are encoded even with their default
+values; only UNSET ones are left out. JSON Schema comes from these classes, named without `Record`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from proctor.model import Evidence, Failure, Judgment, Output, Usage, Verdict
+from proctor.reports.record_fields import Digest, Interval, RepeatsRule, RunId, Split, Status, Time, about
+
+
+class VerdictCountsRecord(Struct, frozen=True, kw_only=True):
+    """The number of trials by verdict, of a run or of part of it."""
+
+    total: int
+    passed: int
+    failed: int
+    errors: int
+    unscored: int
+    cases: Annotated[int, about("Number of cases that `ci95` is based on.")]
+    pass_rate: Annotated[float | None, Meta(examples=[0.8])]
+    ci95: Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
+
+
+class RunSummaryRecord(Struct, frozen=True, kw_only=True):
+    """A run in a list; if `sealed`, its pass rate would be that of the holdout alone, and is null."""
+
+    run: RunId
+    group: str
+    suite: str
+    suite_version: str | None
+    suite_digest: Digest
+    dialect: str
+    target: str
+    judges: tuple[str, ...]
+    status: Status
+    planned: Annotated[int, about("Number of planned trials.")]
+    missing: Annotated[int, about("Number of planned trials without a verdict.")]
+    total: int
+    passed: int | None
+    failed: int | None
+    errors: int | None
+    unscored: int | None
+    cases: int
+    pass_rate: float | None
+    ci95: Interval
+    measured: Annotated[VerdictCountsRecord | None, about("The same without errors and unscored trials.")]
+    repeats_rule: RepeatsRule
+    sealed: bool
+    tags: tuple[str, ...]
+    started_at: Time
+    finished_at: Time | None
+
+
+class LatencyRecord(Struct, frozen=True, kw_only=True):
+    """Latencies of answers, in milliseconds."""
+
+    p50: float | None
+    p95: float | None
+    mean: float | None
+
+
+class TokenUsageRecord(Struct, frozen=True, kw_only=True):
+    """Tokens used by calls."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
+    """The usage of the judges of a run, and what is known of them."""
+
+    calls: int
+    cached: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    calibrations: Annotated[
+        tuple[dict[str, Any], ...], about("For each judge that was used, how well it agrees with people.")
+    ]
+
+
+class RunRecord(Struct, frozen=True, kw_only=True):
+    """A run, as printed by `proctor runs show --json`."""
+
+    run: RunId
+    group: str
+    suite: str
+    suite_version: str | None
+    declared_version: str | None
+    suite_digest: Digest
+    suite_hash: str | None
+    dialect: str
+    target: str
+    judges: tuple[str, ...]
+    status: Status
+    planned: int
+    total: int
+    passed: int
+    failed: int
+    errors: int
+    unscored: int
+    cases: Annotated[int, about("Number of cases that `ci95` is based on.")]
+    pass_rate: Annotated[float | None, Meta(examples=[0.8])]
+    ci95: Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
+    repeats_rule: RepeatsRule
+    by_trial: Annotated[
+        VerdictCountsRecord | None, about("The numbers by trial, if each case counts once above.")
+    ]
+    mean_score: float | None
+    splits: Annotated[
+        dict[str, VerdictCountsRecord], about("The numbers of `dev` and `holdout`, if the suite is split.")
+    ]
+    split_notes: tuple[str, ...]
+    looks: Annotated[int | None, about("Number of accesses to this version's holdout.")]
+    by_category: dict[str, VerdictCountsRecord]
+    by_tag: dict[str, VerdictCountsRecord]
+    asked: int
+    cached: int
+    graded: int
+    reused: int
+    latency_ms: LatencyRecord
+    usage: TokenUsageRecord
+    cost_usd: Annotated[float | None, about("Null if a price is unknown.")]
+    judge: JudgeSummaryRecord
+    refused_params: tuple[str, ...]
+    prices_date: str | None
+    tags: tuple[str, ...]
+    started_at: Time
+    finished_at: Time | None
+    warnings: tuple[str, ...]
+    exit_code: Annotated[int, about("The exit code of `proctor run`.")]
+    stopped: Annotated[
+        str | UnsetType, about("Why Proctor stopped it, as a sentence; absent if it did not.")
+    ] = UNSET
+    bundle: Annotated[str | UnsetType, about("The path of the bundle that was just written, if any.")] = UNSET
+
+
+class CallUsageRecord(Usage, frozen=True, kw_only=True, omit_defaults=False):
+    """Tokens used by one call."""
+
+
+class OutputRecord(Output, frozen=True, kw_only=True, omit_defaults=False):
+    """One answer of a target."""
+
+    usage: CallUsageRecord | None = None
+    target: Annotated[str | None, about("The fallback target that answered, if any.")] = None
+
+
+class FailureRecord(Failure, frozen=True, kw_only=True, omit_defaults=False):
+    """Why a trial has no output, or why its grading stopped."""
+
+    kind: Annotated[str, Meta(examples=["timeout"])]
+
+
+class EvidenceRecord(Evidence, frozen=True, kw_only=True, omit_defaults=False):
+    """One line of a score's evidence."""
+
+
+class JudgmentRecord(Judgment, frozen=True, kw_only=True, omit_defaults=False):
+    """One reply of one judge."""
+
+    usage: CallUsageRecord | None = None
+
+
+class ScoreRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """The result of one assertion; for a sealed trial without anything about its answer."""
+
+    grader: str
+    name: str
+    value: float | None
+    outcome: Verdict
+    weight: float
+    required: Annotated[float | None, about("The minimum value, if the assertion is a gate.")]
+    reason: str | None
+    entries: tuple[EvidenceRecord, ...] | None
+    judgments: tuple[JudgmentRecord, ...] | None
+    details: dict[str, Any] | None
+
+
+class ExportedTrialRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """A trial in a report or a list."""
+
+    position: int | UnsetType = UNSET
+    run: RunId
+    suite: str
+    suite_version: str | None
+    case_id: str
+    target: str
+    repeat: int
+    verdict: Verdict
+    score: float | None
+    failed_gates: tuple[str, ...]
+    scores: tuple[ScoreRecord, ...]
+    output: OutputRecord | None
+    failure: FailureRecord | None
+    latency_ms: float | None
+    usage: CallUsageRecord | None
+    cost_usd: float | None
+    tags: tuple[str, ...]
+    category: str | None
+    split: Split | None
+    sealed: Annotated[bool, about("Whether it is held out: prompt and answer are null.")]
+    started_at: Time
+    source_run: Annotated[str | None, about("The run that it was reused from, if it was.")]
+
+
+class TrialRecord(ExportedTrialRecord, frozen=True, kw_only=True, gc=False):
+    """A trial, as printed by `proctor runs show --case --json`, with its position."""
+
+    position: Annotated[int, about("The position of its case in the suite, from 0.")]
