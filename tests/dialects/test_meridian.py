@@ -170,6 +170,40 @@ def test_a_number_or_boolean_as_expected_becomes_text_with_a_warning(value: obje
     assert (warning.level, warning.case) == ("warning", "a")
 
 
+@pytest.mark.parametrize(
+    ("row", "grader", "params"),
+    [
+        (
+            {"expected": {"type": "numeric", "value": 4, "tolerance": 0}},
+            "number",
+            {"value": 4.0, "tolerance": 0.0},
+        ),
+        ({"expected": {"type": "regex", "pattern": "x+", "value": "x+"}}, "regex", {"pattern": "x+"}),
+        (
+            {"expected": {"type": "exact", "value": "1_000"}, "scoring": "numeric_match"},
+            "exact",
+            {"value": "1_000"},
+        ),
+        ({"expected": "x", "scoring": {"weight": 0}}, "exact", {"value": "x"}),
+    ],
+)
+def test_a_value_at_its_bound_is_read(row: dict[str, Any], grader: str, params: dict[str, Any]) -> None:
+    (case,) = cases(line({"id": "a", "input": "?", **row}))
+    (assertion,) = case.assertions
+    assert (assertion.grader, assertion.params) == (grader, params)
+
+
+def test_spaces_around_an_answer_in_a_cell_are_kept_and_around_an_id_they_are_not() -> None:
+    (case,) = cases(b"id,input,expected\n a , x , y \n", "mine.csv")
+    assert (case.id, case.input[0].content, case.expected) == ("a", " x ", " y ")
+
+
+@pytest.mark.parametrize(("row", "rule"), [({}, None), ({"num_runs": 1}, None), ({"num_runs": 2}, "mean")])
+def test_a_case_with_several_runs_counts_by_their_mean(row: dict[str, int], rule: str | None) -> None:
+    found = read(line({"id": "a", "input": "?", "expected": "x", **row}))
+    assert [item.repeats_rule for item in found if isinstance(item, CaseAtLine)] == [rule]
+
+
 @pytest.mark.parametrize("blank", [None, "", "  "])
 @pytest.mark.parametrize(("name", "alias"), [("input", "prompt"), ("prompt", "input")])
 @pytest.mark.parametrize(("wanted", "other"), [("expected", "answer"), ("answer", "expected")])
