@@ -21,6 +21,7 @@ def words(chart: Chart) -> set[str]:
     return {found.strip() for found in re.findall(r">([^<>]+)</text>", chart.svg())}
 
 
+@pytest.mark.slow
 def test_bars_are_drawn_with_their_labels_and_in_their_order() -> None:
     chart = bars(THREE, title="Accuracy by length", unit="accuracy", scale="share")
     assert {"Accuracy by length", "accuracy", "short", "long &amp; &lt;odd&gt;", "100%"} <= words(chart)
@@ -75,6 +76,7 @@ def test_what_no_svg_can_hold_does_not_end_the_process() -> None:
     assert {r"bell \x07", r"red \x1b[31m\ufffe", r"u\x08"} <= set(words(chart))
 
 
+@pytest.mark.slow
 def test_a_notebook_is_given_the_specification_and_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     chart = bars(THREE, title="t", unit="u")
     data = {"application/vnd.vegalite.v5+json": chart.spec}
@@ -117,6 +119,7 @@ def test_the_axis_of_counts_has_no_halves() -> None:
     assert "1.5" not in drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("labels", "cut"),
     [
@@ -144,6 +147,7 @@ def test_the_second_line_of_a_series_is_dashed_in_its_colour() -> None:
     assert {colour for colour, _ in strokes} == set(COLOURS[:2])
 
 
+@pytest.mark.slow
 def test_on_a_dark_page_the_same_is_drawn_in_lighter_colours_without_a_ground() -> None:
     values = [Bar("white", 0.9, 0.8, 0.95, series="#222"), Bar(COLOURS[0], 0.4, 0.2, 0.6, series="b")]
     chart = bars(values, title="#222", unit="u", scale="share")

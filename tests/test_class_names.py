@@ -6,17 +6,16 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import proctor
+import pytest
 
-SOURCE = Path(proctor.__file__).parent
+from support.sources import PACKAGE, list_nodes
 
 
 def read_classes(root: Path) -> Iterator[tuple[str, str]]:
     """The name of each class, those inside functions and classes too, and its place as `file:line`."""
-    for path in sorted(root.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                yield node.name, f"{path.relative_to(root).as_posix()}:{node.lineno}"
+    for path, node in list_nodes(root):
+        if isinstance(node, ast.ClassDef):
+            yield node.name, f"{path.relative_to(root).as_posix()}:{node.lineno}"
 
 
 def find_duplicates(root: Path) -> list[str]:
@@ -27,8 +26,9 @@ def find_duplicates(root: Path) -> list[str]:
     return [f"{name}: {' and '.join(where)}" for name, where in sorted(places.items()) if len(where) > 1]
 
 
+@pytest.mark.slow
 def test_every_class_has_a_name_of_its_own() -> None:
-    duplicates = find_duplicates(SOURCE)
+    duplicates = find_duplicates(PACKAGE)
     assert not duplicates, f"{len(duplicates)} names stand for several classes:\n" + "\n".join(duplicates)
 
 

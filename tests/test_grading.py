@@ -14,6 +14,7 @@ from proctor.grading import (
     GradingContext,
     GradingMode,
     build_grader,
+    estimate_size,
     grade,
     grade_immediately,
     grade_repeats,
@@ -30,6 +31,7 @@ from proctor.model import (
     Output,
     Prompt,
     Score,
+    ToolCall,
     Verdict,
 )
 from proctor.protocols import BaseGrader, Embedder, GradingInput, JudgeTarget
@@ -42,9 +44,12 @@ class Fixed(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     value: float | None
     passed: bool | None
+    gate: float | None = None
 
     def grade(self, graded: GradingInput) -> GraderResult:
-        return GraderResult(value=self.value, passed=self.passed, reason=f"said {graded.output.text}")
+        return GraderResult(
+            value=self.value, passed=self.passed, gate=self.gate, reason=f"said {graded.output.text}"
+        )
 
 
 class Detailed(BaseGrader, frozen=True, forbid_unknown_fields=True):
@@ -108,6 +113,15 @@ class Spread(BaseGrader, frozen=True, forbid_unknown_fields=True):
         return GraderResult(value=1.0, passed=len(set(texts)) == 1, reason=" ".join(texts))
 
 
+class Running(BaseGrader, frozen=True, forbid_unknown_fields=True):
+    """Runs a program, which nobody else is needed for."""
+
+    is_async: ClassVar[bool] = True
+
+    async def grade(self, graded: GradingInput) -> GraderResult:
+        return GraderResult(value=1.0, passed=True)
+
+
 class Untold(BaseGrader, frozen=True, forbid_unknown_fields=True):
     """Awaits something without asking anybody, as one that runs a program would."""
 
@@ -126,6 +140,7 @@ KINDS: dict[str, type[Any]] = {
     "later": Later,
     "embedding": Embedding,
     "spread": Spread,
+    "running": Running,
     "untold": Untold,
 }
 GRADERS_HERE = KINDS.__getitem__
@@ -212,6 +227,28 @@ def test_an_outcome_is_what_the_mark_says_turned_round_if_negated(
     assert (found.outcome, found.value) == (outcome, scored)
 
 
+@pytest.mark.parametrize(
+    ("gate", "fields", "outcome", "value", "required"),
+    [
+        (0.8, {}, Verdict.PASS, 0.6, 0.8),
+        (0.8, {"required": 0.9}, Verdict.PASS, 0.6, 0.9),
+        (0.8, {"required": 0.3}, Verdict.PASS, 0.6, 0.8),
+        (0.8, {"pass_at": 0.5}, Verdict.FAIL, 0.6, 0.8),
+        (0.6, {"pass_at": 0.5}, Verdict.PASS, 0.6, 0.6),
+        (None, {"pass_at": 0.7}, Verdict.FAIL, 0.6, None),
+        (0.8, {"negated": True}, Verdict.FAIL, 1.0, None),
+        (0.6, {"negated": True}, Verdict.FAIL, 0.4, None),
+    ],
+)
+def test_a_graders_own_gate_counts_beside_the_assertions_and_is_gone_when_negated(
+    gate: float | None, fields: dict[str, Any], outcome: Verdict, value: float, required: float | None
+) -> None:
+    params = {"value": 0.6, "passed": True, "gate": gate}
+    found = score_of(Assertion(grader="fixed", params=params, **fields))
+    assert found.value == pytest.approx(value)
+    assert (found.outcome, found.required) == (outcome, required)
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.5, 7.0])
 def test_a_value_that_is_no_share_of_1_is_unscored(value: float) -> None:
     found = score_of(fixed(value, True))
@@ -265,6 +302,7 @@ def test_one_grader_that_breaks_leaves_the_others_alone() -> None:
         (["detailed", "unsure"], GradingMode.IMMEDIATE),
         (["detailed", "later"], GradingMode.ASYNC),
         (["embedding"], GradingMode.ASYNC),
+        (["running", "detailed"], GradingMode.ASYNC),
         (["spread"], GradingMode.ACROSS_REPEATS),
         (["later", "spread", "detailed"], GradingMode.ACROSS_REPEATS),
         (["spread", "later"], GradingMode.ACROSS_REPEATS),
@@ -315,6 +353,14 @@ async def test_every_repeat_gets_the_one_mark_over_all_and_its_own_others() -> N
     ]
     assert {scores[1].outcome for scores in found} == {Verdict.FAIL}
     assert {scores[1].weight for scores in found} == {2.0}
+
+
+async def test_one_missing_output_is_enough_to_say_nothing_over_repeats() -> None:
+    (_, shared), _ = await grade_repeats(SPREAD, [Output(text="a"), None], GRADERS_HERE, HELP)
+    assert (shared.outcome, shared.reason) == (
+        Verdict.UNSCORED,
+        "1 of 2 outputs of the case are missing.",
+    )
 
 
 @pytest.mark.parametrize("negated", [False, True])
@@ -427,3 +473,12 @@ async def test_a_grader_sees_the_programs_and_the_workspace() -> None:
     help_ = GradingContext(workspace="/w", judge_repeats=3)
     graded = help_.input_for(asking(), Output(text="x"))
     assert (graded.workspace, graded.judge_repeats, graded.programs) == ("/w", 3, None)
+
+
+# --- how much there is to read -----------------------------------------------------------------------------
+
+
+def test_an_output_is_as_large_as_its_text_and_all_that_its_tool_calls_hold() -> None:
+    call = ToolCall(name="f", arguments={"a": ["x" * 1000, "y" * 1000]}, output="z" * 3000)
+    assert estimate_size(Output(text="four")) == 4
+    assert 5004 < estimate_size(Output(text="four", tool_calls=(call,))) < 5400

@@ -7,15 +7,13 @@ registry are text and do not count.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-import proctor
-
-SOURCE = Path(proctor.__file__).parent
+from support.sources import PACKAGE, list_nodes, parse_folder
 
 
 def module_name(path: Path, root: Path) -> str:
@@ -23,9 +21,9 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_modules(path: Path, name: str, modules: Mapping[str, Path]) -> Iterator[str]:
+def imported_modules(path: Path, name: str, nodes: list[ast.AST], modules: Collection[str]) -> Iterator[str]:
     """The modules of the package that a file names in its imports, wherever those are written."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
         elif isinstance(node, ast.ImportFrom):
@@ -42,10 +40,19 @@ def imported_modules(path: Path, name: str, modules: Mapping[str, Path]) -> Iter
                     yield package
 
 
+@cache
 def read_imports(root: Path) -> dict[str, set[str]]:
     """The modules of a package, each with those that it imports."""
-    modules = {module_name(path, root): path for path in sorted(root.rglob("*.py"))}
-    return {name: set(imported_modules(path, name, modules)) - {name} for name, path in modules.items()}
+    modules = {path: module_name(path, root) for path in parse_folder(root)}
+    imports: dict[Path, list[ast.AST]] = {path: [] for path in modules}
+    for path, node in list_nodes(root):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports[path].append(node)
+    names = set(modules.values())
+    return {
+        name: set(imported_modules(path, name, imports[path], names)) - {name}
+        for path, name in modules.items()
+    }
 
 
 def find_circles(imports: Mapping[str, set[str]]) -> list[frozenset[str]]:
@@ -77,19 +84,15 @@ def find_circles(imports: Mapping[str, set[str]]) -> list[frozenset[str]]:
     return sorted(circles, key=sorted)
 
 
-@cache
-def circles() -> list[frozenset[str]]:
-    return find_circles(read_imports(SOURCE))
-
-
 def describe(circle: frozenset[str]) -> str:
     """A circle as text: each module with those of the circle that it imports."""
-    imports = read_imports(SOURCE)
+    imports = read_imports(PACKAGE)
     return "\n".join(f"  {name} → {', '.join(sorted(imports[name] & circle))}" for name in sorted(circle))
 
 
 def test_no_module_imports_one_that_imports_it_back() -> None:
-    assert not circles(), "\n\n".join(describe(circle) for circle in circles())
+    circles = find_circles(read_imports(PACKAGE))
+    assert not circles, "\n\n".join(map(describe, circles))
 
 
 @pytest.mark.parametrize(

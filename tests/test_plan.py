@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.model import (
     Case,
@@ -277,6 +278,16 @@ def test_what_went_wrong_is_asked_again_and_its_source_is_named_only_with_an_out
     planned = plan([case(letter) for letter in "abcd"], earlier=earlier)
     found = [(one.case.id, one.output is not None, one.source_run) for one in planned]
     assert found == [("b", False, None), ("c", True, "run-1"), ("d", False, None)]
+
+
+def test_an_output_that_came_from_another_run_keeps_its_first_source() -> None:
+    again = replace(stored(0).trial, source_run="the first")
+    there = [StoredTrial(trial=again, verdict=None), stored(1, state="waiting")]
+    earlier = earlier_of(there, stays=lambda each, _case: each.verdict is not None, source_run="the second")
+    assert [one.source_run for one in plan([case("a"), case("b")], earlier=earlier)] == [
+        "the first",
+        "the second",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from proctor.verdicts import (
     trial_score,
     worst_exit_code,
 )
-from support.builders import make_case, make_run, make_trial
+from support.builders import make_case, make_run, make_score, make_trial
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 ALL = PassRule()
@@ -327,6 +327,14 @@ def test_calls_and_tokens_of_judges_are_not_the_targets() -> None:
     assert (judging.calls, judging.input_tokens, judging.output_tokens) == (3, 15, 3)
 
 
+def test_judges_agree_or_not_where_several_of_their_replies_could_be_read() -> None:
+    tally = Tally(lambda _case: ALL)
+    for passes in ((True,), (True, None), (True, True), (True, False, True)):
+        said = tuple(Judgment(judge="j", prompt_digest="sha256:0", passed=passed) for passed in passes)
+        tally.add(make_trial("x", make_score(1.0, judgments=said)), make_case())
+    assert (tally.judge_stats.panels, tally.judge_stats.unanimous) == (2, 1)
+
+
 def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
     tally = Tally(lambda _case: ALL)
     usage = Usage(input_tokens=10, output_tokens=2)
@@ -346,7 +354,12 @@ def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
 
 @pytest.mark.parametrize(
     ("stage", "kind", "asked"),
-    [("target", "timeout", 1), ("target", "budget", 0), ("setup", "workspace", 0)],
+    [
+        ("target", "timeout", 1),
+        ("target", "budget", 0),
+        ("target", "not-asked", 0),
+        ("setup", "workspace", 0),
+    ],
 )
 def test_a_trial_that_failed_before_its_target_was_asked_is_not_counted_as_asked(
     stage: Any, kind: str, asked: int

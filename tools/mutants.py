@@ -199,7 +199,7 @@ MUTANTS = (
         ('for name in ("id", "scorer"):', "for name in cells:"),
         ("(case.repeats or 1) > 1", "(case.repeats or 1) >= 1"),
         ('fields.integer("num_runs", least=1)', 'fields.integer("num_runs", least=0)'),
-        ("or weight == 1 else float(weight)", "else float(weight)"),
+        ("weight is not None and weight < 0:", "weight is not None and weight <= 0:"),
         ("if value != other:", "if value == other:"),
         ("for tag in value if isinstance(tag, str) and tag.strip())", "for tag in value)"),
     ),

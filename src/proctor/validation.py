@@ -316,8 +316,9 @@ class FieldReader:
         """
         values: dict[str, Any] = {}
         for field in table:
-            if field.name in self._remaining or field.required:
-                value = field.read(self, field.name, *field.args)
+            name, args = field.name, field.args
+            if name in self._remaining or field.required:
+                value = field.read(self, name, *args) if args else field.read(self, name)
                 if value is not None and value != field.default:
                     values[field.to] = value
         return values

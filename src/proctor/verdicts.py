@@ -312,7 +312,9 @@ class Tally:
         self.splits: dict[str, Counts] = {}
         self.categories: dict[str, Counts] = {}
         self.tags: dict[str, Counts] = {}
-        self.asked_count = self.graded_count = self.reused_count = self.cached_count = self.answer_count = 0
+        self.asked_count = self.graded_count = self.reused_count = self.cached_count = 0
+        self.answer_count = 0
+        """The number of answers, in a restored tally; else that of `latencies_ms`."""
         self.target_usage = UsageTotal()
         """The usage of the target, without judges."""
         self.judge_usage = UsageTotal()
@@ -348,7 +350,8 @@ class Tally:
     def state(self) -> TallyState:
         """Returns the numbers, which can be stored; `restore` does the reverse."""
         numbers = {name: getattr(self, name) for name in TallyState.__struct_fields__}
-        return TallyState(**numbers | {"latency_summary": self.latency_ms()})
+        computed = {"latency_summary": self.latency_ms(), "answer_count": len(self.latencies_ms)}
+        return TallyState(**numbers | computed)
 
     def add(self, trial: Trial, case: Case, *, kept: bool = False) -> Verdict:
         """Counts one finished trial and returns its verdict.
@@ -387,10 +390,11 @@ class Tally:
             _group_counts(self.tags, tag).add(verdict, first=first)
 
     def _note_failure(self, position: int) -> None:
-        first = self.first_failures
-        if (len(first) < MAX_FIRST_FAILURES or position < first[-1]) and position not in first:
-            insort(first, position)
-            del first[MAX_FIRST_FAILURES:]
+        positions = self.first_failures
+        is_early = len(positions) < MAX_FIRST_FAILURES or position < positions[-1]
+        if is_early and position not in positions:
+            insort(positions, position)
+            del positions[MAX_FIRST_FAILURES:]
 
     def _count_case(self, trial: Trial, case: Case, verdict: Verdict, rule: PassRule) -> None:
         repeats = self._open_cases.get(trial.position) or CaseRepeats(rule)
@@ -419,7 +423,6 @@ class Tally:
             for score in trial.scores:
                 for judgment in score.judgments:
                     self.judge_usage.add(judgment)
-        self.answer_count += 1
         self.latencies_ms.append(output.latency_ms)
         if output.cost_usd is not None:
             self.costs_usd.append(output.cost_usd)
@@ -436,7 +439,7 @@ class Tally:
     @property
     def target_cost_usd(self) -> float | None:
         """The cost of the target; None if one price is unknown, and before any answer."""
-        return self.target_usage.cost_usd if self.answer_count else None
+        return self.target_usage.cost_usd if self.latencies_ms or self.answer_count else None
 
     @property
     def known_cost_usd(self) -> float | None:

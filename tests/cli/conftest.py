@@ -31,6 +31,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def own_keys(folder: Path) -> Path:
+    """The folder of the user's keys, which is not there yet."""
+    return folder / "keys"
+
+
+@pytest.fixture
 def proctor(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     """Runs a command in this process. No command may ever break or show a traceback."""
 

@@ -28,12 +28,6 @@ SCRIPTS = (
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.fixture(autouse=True)
-def keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PROCTOR_KEYS", str(folder / "keys"))
-    return folder / "keys"
-
-
 @pytest.fixture
 def run(proctor: Proctor, suite: Proctor) -> str:
     """A run of 24 dev and 24 holdout cases, three of four of them passed."""
@@ -80,7 +74,7 @@ def test_nothing_or_two_things_at_once_cannot_be_certified(proctor: Proctor, run
         ("--judge", "echo", "--labels", "l.jsonl", "--url", "x"),
     ],
 )
-def test_an_option_without_effect_is_refused(proctor: Proctor, run: str, words: tuple[str, ...]) -> None:
+def test_an_option_without_effect_is_refused(proctor: Proctor, words: tuple[str, ...]) -> None:
     told = proctor("certify", *words)
     assert (told.code, "Leave it out" in told.err) == (4, True)
 
@@ -95,19 +89,19 @@ def test_the_help_says_of_each_option_what_it_is_for(proctor: Proctor) -> None:
     assert "--output" in options["all"]
 
 
-@pytest.mark.parametrize("output", ["c.txt", "c", "missing/c.json", "keys"])
 def test_a_file_that_cannot_be_is_refused_before_anything_is_asked(
-    proctor: Proctor, run: str, output: str, keys: Path
+    proctor: Proctor, run: str, own_keys: Path
 ) -> None:
-    keys.mkdir()
-    assert proctor("certify", run, "-o", output).code == 4
+    own_keys.mkdir()
+    for output in ("c.txt", "c", "missing/c.json", "keys"):
+        assert proctor("certify", run, "-o", output).code == 4, output
     assert looks(proctor) == 0
 
 
 @pytest.mark.parametrize("url", [*SCRIPTS, "data:text/html,x", " ", "http://["])
-def test_a_badge_leads_to_no_script(proctor: Proctor, run: str, url: str) -> None:
-    told = proctor("certify", run, "-o", "b.svg", "--url", url)
-    assert (told.code, Path("b.svg").exists()) == (4, False)
+def test_a_badge_leads_to_no_script(proctor: Proctor, url: str) -> None:
+    told = proctor("certify", "last", "-o", "b.svg", "--url", url)
+    assert (told.code, "--url " in told.err) == (4, True)
 
 
 @pytest.mark.parametrize("name", ["javascript:alert(1)", "a#b?c.bundle", "a b%.zip"])
@@ -164,13 +158,14 @@ def test_certifying_twice_gives_the_same_bundle_and_one_look_more_each_time(
     assert not list(Path().glob("*.bundle"))
 
 
+@pytest.mark.slow
 def test_a_bundle_is_certified_by_who_does_not_know_its_maker(
-    proctor: Proctor, run: str, keys: Path, monkeypatch: pytest.MonkeyPatch
+    proctor: Proctor, run: str, own_keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proctor("certify", run, "-o", "c.json", "--bundle", "b.zip")
-    Path("maker.pub.pem").write_bytes((keys / "default.pub.pem").read_bytes())
+    Path("maker.pub.pem").write_bytes((own_keys / "default.pub.pem").read_bytes())
     Path("kept").mkdir()
-    monkeypatch.setenv("PROCTOR_KEYS", str(keys.parent / "others"))
+    monkeypatch.setenv("PROCTOR_KEYS", str(own_keys.parent / "others"))
     told = proctor("certify", "b.zip", "--store", "none.db", "-o", "b.svg")
     assert (told.code, "Self-attested" in told.out) == (0, True)
     assert "self-attested" in badge_text("b.svg")
@@ -210,7 +205,7 @@ def test_the_documented_workflow_of_30_cases_is_told_what_it_takes(proctor: Proc
     assert "Forced: 21 holdout cases say too little; it takes 40.\n" in forced
 
 
-def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, keys: Path) -> None:
+def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, own_keys: Path) -> None:
     proctor("certify", run, "-o", "b.svg", "--no-sign")
     assert "self-attested" in badge_text("b.svg")
     drawn = Path("b.svg").read_text(encoding="utf-8")
@@ -218,7 +213,7 @@ def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, keys: Pa
     assert (
         "Grey: the number is self-attested, and nobody who is trusted here vouches for it.</title>" in drawn
     )
-    assert not keys.exists()
+    assert not own_keys.exists()
 
 
 def test_the_link_can_be_another(proctor: Proctor, run: str) -> None:

@@ -126,6 +126,7 @@ def test_a_run_says_what_its_judge_is_worth_before_and_after(
     assert line[:40] in (folder / "o.md").read_text(encoding="utf-8").replace("\\", "")
 
 
+@pytest.mark.slow
 def test_a_run_that_asks_by_other_prompts_says_so(
     proctor: Proctor, function: Proctor, labels: Proctor, judged: tuple[str, str]
 ) -> None:

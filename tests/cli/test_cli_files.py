@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
 import subprocess
-import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from proctor.cli.output_files import print_and_write
+from proctor.errors import UsageError
 from proctor.services.runs.planning.load_suites import SKIP_INVALID_HINT
 from support.cli import Proctor
 from support.waiting import PATIENCE_S
@@ -58,7 +59,7 @@ WRONG = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.parametrize("name", ["s.jsonl", "s.csv", "suite"])
+@pytest.mark.parametrize("name", ["s.csv", "suite"])
 def test_a_file_that_is_no_suite_is_4_with_its_name_and_a_line_for_each_problem(
     proctor: Proctor, folder: Path, kind: str, name: str
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_file_that_is_no_suite_is_4_with_its_name_and_a_line_for_each_problem(
         assert len(told.err) < 3000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_is_wrong_with_a_file_is_told_in_json_too(proctor: Proctor, folder: Path, kind: str) -> None:
     (folder / "s.jsonl").write_bytes(WRONG[kind])
@@ -82,9 +84,10 @@ def test_what_is_wrong_with_a_file_is_told_in_json_too(proctor: Proctor, folder:
     assert file["path"] == "s.jsonl"
     assert all(set(error) == {"line", "field", "case", "code", "message"} for error in file["errors"])
     assert file["errors"]
-    assert proctor("run", "s.jsonl", "--target", "echo", "--json").json["runs"] == []
+    assert all(line.startswith("s.jsonl:") for line in told.err.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     [
@@ -240,34 +243,6 @@ def test_json_has_the_numbers_and_the_trials(outputs: Any, folder: Path) -> None
     assert written["exit_code"] == 3
 
 
-def test_csv_has_a_row_a_trial_and_no_formula(outputs: Any, folder: Path) -> None:
-    with (folder / "out.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["case_id"], row["verdict"]) for row in rows] == [
-        ("pass", "pass"),
-        ("fail", "fail"),
-        ("error", "error"),
-        ("unscored", "unscored"),
-    ]
-    assert rows[0]["question"] == "'=1+1"
-    assert rows[1]["question"] == "a|b\nc"
-
-
-def test_xml_is_junit_with_failures_and_errors(outputs: Any, folder: Path) -> None:
-    (suite,) = ET.parse(folder / "out.xml").getroot().iter("testsuite")
-    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "2", "0"]
-    kinds = {case.get("name"): [child.tag for child in case] for case in suite.iter("testcase")}
-    assert "failure" not in kinds["pass"]
-    assert "failure" in kinds["fail"]
-    assert "error" in kinds["error"]
-    assert "error" in kinds["unscored"]
-
-
-def test_markdown_tells_the_numbers(outputs: Any, folder: Path) -> None:
-    text = (folder / "out.md").read_text(encoding="utf-8")
-    assert "**1 of 4 passed**" in text
-
-
 def test_an_exported_run_is_the_same_as_the_one_written_at_once(
     proctor: Proctor, outputs: Any, folder: Path
 ) -> None:
@@ -405,3 +380,20 @@ def test_on_a_terminal_there_is_a_bar_and_colour_and_the_same_words(
     assert "\n1 failed · in " in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     assert "\x1b[" in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("render_json", "printed"), [(None, "the result\n"), (lambda: "{}", "")], ids=["lines", "json"]
+)
+def test_json_is_printed_only_when_all_files_are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], render_json: Callable[[], str] | None, printed: str
+) -> None:
+    (tmp_path / "a.json").mkdir()
+    with pytest.raises(UsageError, match="cannot be written"):
+        print_and_write(
+            [str(tmp_path / "a.json")],
+            render_file=lambda _path: "{}",
+            render_text=lambda: ["the result"],
+            render_json=render_json,
+        )
+    assert capsys.readouterr().out == printed

@@ -120,6 +120,7 @@ def test_the_json_of_an_interrupted_command_has_its_lists(command: str) -> None:
     assert json.loads(interrupted_json([command, "--json"])) == expected
 
 
+@pytest.mark.slow
 def test_a_command_that_was_started_to_ignore_a_signal_does(tmp_path: Path) -> None:
     program = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-m", "proctor")
     ended = end(tmp_path, ["--version"], after=1, program=program)

@@ -12,13 +12,6 @@ from proctor.bundles import keys
 from support.cli import Proctor
 
 
-@pytest.fixture(autouse=True)
-def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of this user's keys."""
-    monkeypatch.setenv("PROCTOR_KEYS", str(folder / "keys"))
-    return folder / "keys"
-
-
 @pytest.fixture
 def alice(folder: Path) -> keys.SigningKey:
     """Somebody else's key; its public half is in alice.pub.pem."""
@@ -28,10 +21,10 @@ def alice(folder: Path) -> keys.SigningKey:
 
 
 def test_a_new_key_tells_its_whole_fingerprint_and_that_it_is_not_encrypted(
-    proctor: Proctor, own: Path
+    proctor: Proctor, own_keys: Path
 ) -> None:
     told = proctor("keys", "new")
-    key = keys.get_signing_key(own, "default", {})
+    key = keys.get_signing_key(own_keys, "default", {})
     assert told.code == 0
     assert f"Fingerprint: {key.id}\n" in told.out
     assert "not encrypted" in told.out
@@ -41,7 +34,7 @@ def test_a_new_key_tells_its_whole_fingerprint_and_that_it_is_not_encrypted(
 
 
 def test_a_password_is_told_of_and_never_shown(
-    proctor: Proctor, own: Path, monkeypatch: pytest.MonkeyPatch
+    proctor: Proctor, own_keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PROCTOR_KEY_PASSWORD", "swordfish")
     told = proctor("keys", "new", "safe")
@@ -52,24 +45,24 @@ def test_a_password_is_told_of_and_never_shown(
     assert proctor("keys", "list").code == 0
 
 
-def test_no_command_prints_a_private_key(proctor: Proctor, own: Path) -> None:
+def test_no_command_prints_a_private_key(proctor: Proctor, own_keys: Path) -> None:
     proctor("keys", "new")
-    secret = (own / "default.key.pem").read_text(encoding="utf-8").splitlines()[1]
+    secret = (own_keys / "default.key.pem").read_text(encoding="utf-8").splitlines()[1]
     for words in (
         ["show"],
         ["list"],
         ["list", "--json"],
-        ["trust", own / "default.key.pem"],
+        ["trust", own_keys / "default.key.pem"],
         ["distrust", "default"],
     ):
         told = proctor("keys", *words)
         assert secret not in told.out + told.err
 
 
-def test_the_list_is_empty_at_first_and_makes_nothing(proctor: Proctor, own: Path) -> None:
+def test_the_list_is_empty_at_first_and_makes_nothing(proctor: Proctor, own_keys: Path) -> None:
     assert "proctor keys new" in proctor("keys", "list").out
-    assert proctor("keys", "list", "--json").json == {"folder": str(own), "keys": [], "exit_code": 0}
-    assert not own.exists()
+    assert proctor("keys", "list", "--json").json == {"folder": str(own_keys), "keys": [], "exit_code": 0}
+    assert not own_keys.exists()
 
 
 def test_json_has_the_time_as_every_other_json(proctor: Proctor) -> None:
@@ -83,7 +76,7 @@ def test_a_folder_that_was_named_is_in_the_commands_that_are_told(proctor: Proct
 
 
 def test_what_is_shown_is_what_another_one_trusts(
-    proctor: Proctor, alice: keys.SigningKey, own: Path
+    proctor: Proctor, alice: keys.SigningKey, own_keys: Path
 ) -> None:
     shown = proctor("keys", "show", "alice", "--keys", "theirs")
     assert shown.out == alice.public_pem

@@ -54,6 +54,7 @@ def label(run_id: str, *, by: str = "ana", held_out: bool = False, count: int = 
     store.close()
 
 
+@pytest.mark.slow
 def test_a_judge_is_measured_by_the_labels_in_the_store(proctor: Proctor, judge: str, run_id: str) -> None:
     label(run_id)
     told = proctor("certify", "--judge", judge)
@@ -75,6 +76,7 @@ def test_only_the_labels_of_the_named_run_are_taken(proctor: Proctor, judge: str
     assert "Of runs that were deleted, and left out: 3 labels." in told.out
 
 
+@pytest.mark.slow
 def test_labels_are_written_as_they_are_read_again(
     proctor: Proctor, judge: str, run_id: str, folder: Path
 ) -> None:
@@ -136,6 +138,7 @@ def test_labels_of_a_deleted_run_stay_and_that_is_said(proctor: Proctor, run_id:
     assert len(proctor("runs", "labels", run_id).out.splitlines()) == 8
 
 
+@pytest.mark.slow
 def test_labels_count_again_when_their_run_is_imported(proctor: Proctor, run_id: str, judge: str) -> None:
     label(run_id)
     proctor("attest", run_id, "--no-sign", "-o", "b.zip")

@@ -67,6 +67,7 @@ def test_every_number_of_the_run_is_of_cases(proctor: Proctor, fifty: str) -> No
     assert (junit.attrib["tests"], junit.attrib["failures"]) == ("50", "41")
 
 
+@pytest.mark.slow
 def test_the_list_of_runs_and_the_certificate_are_of_cases(proctor: Proctor, fifty: str) -> None:
     proctor("run", fifty, "--target", "echo", "--attest=bundles")
     (bundle,) = Path("bundles").iterdir()

@@ -255,6 +255,7 @@ def test_what_cannot_be_is_4_with_a_sentence(
     assert says in told.err
 
 
+@pytest.mark.slow
 def test_files_of_every_form_are_written(proctor: Proctor, folder: Path) -> None:
     write_lines(folder / "a.jsonl", *counted(a=(2, 1), b=(2, 2)))
     told = proctor("passk", "a.jsonl", "-o", "x.svg", "-o", "x.json", "-o", "x.md")
@@ -289,6 +290,7 @@ COMPLETIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_completions_are_graded_by_running_them_whatever_they_say_of_themselves(
     proctor: Proctor, folder: Path

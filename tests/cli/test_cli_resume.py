@@ -210,16 +210,15 @@ def test_resuming_without_a_run_finds_the_newest_that_fits(
     assert proctor("run", half, "--target", target, "--resume", "--json").run["run"] != told.run["run"]
 
 
-@pytest.mark.parametrize("words", [("--threshold", "0.5"), ("--judge-rule", "all"), ("--judge-repeat", "3")])
 def test_a_killed_run_is_not_finished_by_another_rule(
-    proctor: Proctor, cut: Proctor, half: str, folder: Path, words: tuple[str, str]
+    proctor: Proctor, cut: Proctor, half: str, folder: Path
 ) -> None:
     target = cut()
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
     for named in ((), (half, "--target", target)):
-        told = proctor("run", *named, f"--resume={run_id}", *words)
+        told = proctor("run", *named, f"--resume={run_id}", "--judge-rule", "all")
         assert told.code == 4
-        assert f"{words[0]}: the run has" in told.err
+        assert "--judge-rule: the run has" in told.err
     assert _stored(folder) == 4
     told = proctor("run", f"--resume={run_id}", "--json")
     assert (told.code, told.run["total"], told.run["passed"]) == (1, 10, 5)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from proctor.cli.main import COMMANDS
 from proctor.services.grading import worker_pool
 from support.cli import Proctor
 
@@ -145,13 +144,6 @@ def test_what_is_no_number_is_refused(
 @pytest.mark.parametrize("command", ["", "rum", "compare", "suites", "convert", "certify"])
 def test_what_is_no_command_is_4(proctor: Proctor, command: str) -> None:
     assert proctor(*([command] if command else [])).code == 4
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_tells_its_use(proctor: Proctor, command: str) -> None:
-    told = proctor(command, "--help")
-    assert told.code == 0
-    assert told.out.startswith("Usage: proctor")
 
 
 def test_the_worst_of_several_runs_is_the_exit_code(proctor: Proctor, half: str, script: Proctor) -> None:

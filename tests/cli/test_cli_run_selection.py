@@ -29,17 +29,10 @@ def mixed(suite: Proctor) -> str:
     [
         ((), 15),
         (("--category", "law"), 5),
-        (("--category", "law", "--category", "art"), 10),
-        (("--tag", "m"), 5),
-        (("--tag", "m", "--tag", "l"), 10),
         (("--tag", "m", "--exclude-tag", "1"), 3),
-        (("--id", "*-3"), 3),
         (("--id", "math-[01]", "--id", "law-4"), 3),
         (("--limit", "4"), 4),
-        (("--limit", "99"), 15),
-        (("--category", "law", "--limit", "2"), 2),
         (("--split", "holdout"), 3),
-        (("--split", "dev"), 12),
         (("--repeat", "3", "--limit", "2"), 6),
     ],
 )
@@ -145,40 +138,9 @@ def test_the_json_of_a_run_has_every_field_of_the_contract(proctor: Proctor, hal
     assert run["exit_code"] == told.json["exit_code"] == told.code == 1
 
 
-def test_with_json_nothing_else_is_on_stdout(proctor: Proctor, half: str) -> None:
-    assert proctor("run", half, "--target", "echo", "--json").out.startswith("{")
-
-
 def test_quiet_prints_nothing_when_nothing_is_wrong(proctor: Proctor, suite: Proctor) -> None:
     told = proctor("run", suite(("a", "x", "x")), "--target", "echo", "--quiet")
     assert (told.out, told.err) == ("", "")
-
-
-def test_a_split_suite_is_announced_and_its_table_is_the_documented_one(
-    proctor: Proctor, suite: Proctor, script: Proctor
-) -> None:
-    name = suite(*((f"t{n}", "x", "yes") for n in range(10)))
-    dev = _ids_of(proctor, name, "dev")
-    rules = {case_id: {"text": "yes", "latency_ms": 1230.0} for case_id in [*dev[1:], "*"]}
-    target = script(rules={dev[0]: {"text": "no", "latency_ms": 1230.0}} | rules)
-    told = proctor("run", name, "--target", target)
-    lines = told.out.splitlines()
-    assert lines[:8] == [
-        "Running custom suite: 8 dev + 2 holdout tests",
-        "",
-        "Completed: Dev 7/8 | Holdout 2/2",
-        "",
-        "+------------------+--------------------+---------------+---------+",
-        "| Dev Accuracy     | Holdout Accuracy   | Total Passed  | Latency |",
-        "| 87.5%            | 100.0% (+12.5pp)   | 9             | 1230ms  |",
-        "+------------------+--------------------+---------------+---------+",
-    ]
-
-
-def _ids_of(proctor: Proctor, name: str, split: str) -> list[str]:
-    proctor("run", name, "--target", "echo", "--split", split, "-o", "ids.jsonl")
-    lines = Path("ids.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line)["case_id"] for line in lines]
 
 
 def test_what_did_not_pass_is_named_with_its_reason(proctor: Proctor, half: str) -> None:
@@ -213,43 +175,22 @@ def test_an_answer_that_no_text_can_hold_is_an_error_of_that_trial_only(
     assert (told.code, told.run["total"], told.run["errors"]) == (3, 10, 1)
 
 
-@pytest.mark.parametrize(
-    "case_id",
-    [
-        "../../etc/passwd",
-        "/abs/olute",
-        "a\nb\tc",
-        "🦉 ünï",
-        "C:\\x",
-        "-rf",
-        "--json",
-        "a" * 500,
-        "%s{0}$HOME",
-        "'\"`",
-        "[red]x[/red]",
-    ],
-)
-def test_any_case_id_goes_through_everything(
-    proctor: Proctor, suite: Proctor, folder: Path, case_id: str
-) -> None:
-    name = suite((case_id, "x", "x"), ("other", "x", "no"))
+def test_any_case_id_goes_through_everything(proctor: Proctor, suite: Proctor, folder: Path) -> None:
+    ids = [
+        *("../../etc/passwd", "/abs/olute", "a\nb\tc", "🦉 ünï", "C:\\x", "-rf", "--json", "a" * 500),
+        *("%s{0}$HOME", "'\"`", "[red]x[/red]"),
+    ]
+    name = suite(*((case_id, "x", "x") for case_id in ids), ("other", "x", "no"))
     outputs = [word for ending in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"out.{ending}")]
     told = proctor("run", name, "--target", "echo", "--json", *outputs)
-    assert (told.code, told.run["passed"]) == (1, 1)
-    row = json.loads((folder / "out.jsonl").read_text(encoding="utf-8").split("\n")[0])
-    assert row["case_id"] == case_id
-    shown = proctor("runs", "show", told.run["run"], f"--case={case_id}")
-    assert shown.code == 0
-    assert shown.out.startswith("PASS ")
-    assert sorted(path.name for path in folder.iterdir()) == [
-        ".proctor",
-        "out.csv",
-        "out.json",
-        "out.jsonl",
-        "out.md",
-        "out.xml",
-        "s.jsonl",
-    ]
+    assert (told.code, told.run["passed"]) == (1, len(ids))
+    lines = (folder / "out.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    assert [json.loads(line)["case_id"] for line in lines] == [*ids, "other"]
+    for case_id in ids:
+        shown = proctor("runs", "show", told.run["run"], f"--case={case_id}")
+        assert (shown.code, shown.out[:5]) == (0, "PASS "), case_id
+    written = {path.name for path in folder.iterdir()} - {".proctor", "s.jsonl"}
+    assert written == {"out.csv", "out.json", "out.jsonl", "out.md", "out.xml"}
 
 
 def test_a_target_gets_every_message_with_its_role(proctor: Proctor, folder: Path, function: Proctor) -> None:

@@ -136,6 +136,7 @@ JUDGED = "tests: [{id: a, criteria: c, input: x}]"
 NOBODY = "targets.yaml:4: error: Target 'self': `grader_target` names 'nobody', which is no target."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "suite", "code", "said"),
     [
@@ -202,6 +203,7 @@ def test_the_file_of_a_new_project_can_be_read(proctor: Proctor, folder: Path) -
         assert line in out
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the line is one of a POSIX shell")
 def test_one_process_answers_all_tests_of_a_run(proctor: Proctor, targets: Callable[[str], None]) -> None:
     targets("""targets:

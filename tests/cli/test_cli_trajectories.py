@@ -168,6 +168,7 @@ def test_a_file_that_cannot_be_read_is_4(proctor: Proctor, search: Path, name: s
     assert f"{name!r} cannot be read: " in told.err
 
 
+@pytest.mark.slow
 def test_results_are_written_by_ending(proctor: Proctor, search: Path, folder: Path) -> None:
     told = proctor("trajectories", search.name, "-o", "a.svg", "-o", "a.json", "-o", "a.MD")
     assert told.code == 0
@@ -177,6 +178,7 @@ def test_results_are_written_by_ending(proctor: Proctor, search: Path, folder: P
     assert not list(folder.glob("*.part"))
 
 
+@pytest.mark.slow
 def test_the_chart_of_several_files_has_a_line_for_each(proctor: Proctor, search: Path, folder: Path) -> None:
     (folder / "half.jsonl").write_text("\n".join(rows(scale=0.5)), encoding="utf-8")
     assert proctor("trajectories", search.name, "half.jsonl", "-o", "a.svg").code == 0
@@ -202,6 +204,7 @@ def test_a_file_that_cannot_be_written_is_4_and_nothing_is_told(
     assert message in told.err
 
 
+@pytest.mark.slow
 def test_what_stands_in_the_rows_neither_breaks_a_line_nor_a_cell(proctor: Proctor, folder: Path) -> None:
     proposal = {"knob": "a|b\n\u001b[31m", "new_value": "\ud800" + "x" * 400}
     (folder / "x.jsonl").write_text(

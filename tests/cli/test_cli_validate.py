@@ -77,13 +77,6 @@ def test_warnings_of_rules_count_under_strict(proctor: Proctor, ferry: str) -> N
     assert (told.code, told.err) == (0, "")
 
 
-def test_more_than_five_findings_of_a_rule_are_counted(proctor: Proctor, suite: Proctor) -> None:
-    name = suite(*((f"s{n}", f"Is {n} + 40 = {n + 40}?", f"{n + 40}") for n in range(30)))
-    lines = proctor("validate", name).err.splitlines()
-    assert len(lines) == 6
-    assert lines[-1] == "s.jsonl: warning: 25 more with the code leak."
-
-
 def test_a_rule_to_ignore_must_be_known(proctor: Proctor, ferry: str) -> None:
     told = proctor("validate", ferry, "--ignore", "leek")
     assert told.code == 4

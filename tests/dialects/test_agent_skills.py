@@ -50,16 +50,18 @@ def test_without_the_name_of_a_skill_the_name_of_the_file_decides() -> None:
 @pytest.mark.parametrize(
     ("value", "dialect"),
     [
-        (EVALS, "meridian"),
         ([{"id": "a", "input": "x", "expected": "y", "evals": 3}], "meridian"),
         ({"suite": "s", "prompts": [], "evals": []}, "fieldkit"),
     ],
 )
 def test_other_json_in_a_file_of_that_name_is_not(value: Any, dialect: str) -> None:
-    try:
-        assert found(value) == dialect
-    except SuiteError as error:
-        assert "agent_skills" not in str(error).partition("Say which")[0]
+    assert found(value) == dialect
+
+
+def test_a_list_alone_is_not_told_to_be_of_agent_skills() -> None:
+    with pytest.raises(SuiteError) as caught:
+        found(EVALS)
+    assert "agent_skills" not in str(caught.value).partition("Say which")[0]
 
 
 def test_statements_are_checked_each_by_itself_and_the_outcome_is_what_a_judge_reads() -> None:

@@ -94,7 +94,9 @@ tests:
 
 
 def test_each_prompt_makes_a_case_of_a_test_under_its_own_id() -> None:
-    text = f"prompts: [{{id: long, prompt: 'A {{{{ q }}}}'}}, {{label: short, raw: 'B {{{{ q }}}}'}}]\n{TESTS}"
+    text = (
+        f"prompts: [{{id: long, prompt: 'A {{{{ q }}}}'}}, {{label: short, raw: 'B {{{{ q }}}}'}}]\n{TESTS}"
+    )
     _, cases, problems = read(text)
     assert ([case.id for case in cases], problems) == (["a~long", "a~short"], [])
 
@@ -190,7 +192,8 @@ def test_a_field_of_a_test_that_means_something_else_names_the_version(field: st
 
 @pytest.mark.parametrize("version", ["prompts: [x]\n", ""])
 def test_a_conversation_of_turns_is_refused_in_every_version(version: str) -> None:
-    text = f"{version}tests:\n- id: a\n  input: x\n  criteria: c\n  mode: conversation\n  turns: [{{input: y}}]\n"
+    test = "- id: a\n  input: x\n  criteria: c\n  mode: conversation\n  turns: [{input: y}]\n"
+    text = f"{version}tests:\n{test}"
     assert errors(text) == [("not-supported", "turns", 6 + len(version.splitlines()))]
 
 
@@ -210,8 +213,14 @@ def checks(assertions: str) -> list[Any]:
     [
         ("{type: not-contains, value: x}", "{type: contains, value: x, negate: true, name: n}"),
         ("{type: not-is-json, negate: true}", "{type: is-json, negate: true, name: n}"),
-        ("{type: llm-rubric, prompt: 'Is it {{ output }}?'}", "{type: llm-grader, prompt: 'Is it {{ output }}?'}"),
-        ("{type: llm-rubric, value: [{outcome: x, weight: 2}]}", "{type: rubrics, criteria: [{outcome: x, weight: 2}]}"),
+        (
+            "{type: llm-rubric, prompt: 'Is it {{ output }}?'}",
+            "{type: llm-grader, prompt: 'Is it {{ output }}?'}",
+        ),
+        (
+            "{type: llm-rubric, value: [{outcome: x, weight: 2}]}",
+            "{type: rubrics, criteria: [{outcome: x, weight: 2}]}",
+        ),
         ("{type: skill-used, value: s}", "{type: skill-trigger, skill: s}"),
         ("{type: equals, value: x, metric: m, weight: 2}", "{type: equals, value: x, name: m, weight: 2}"),
     ],
@@ -262,8 +271,12 @@ NAMES = st.sampled_from(
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 9) | st.sampled_from(["x", "{{ q }}", "file://a.txt", "0.5"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["id", "prompt", "vars", "assert", "repeat", "scope", "role"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["id", "prompt", "vars", "assert", "repeat", "scope", "role"]), inner
+        )
+    ),
 )
 
 

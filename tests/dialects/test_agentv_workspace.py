@@ -185,7 +185,9 @@ tests:
 
 def test_a_description_may_stand_in_every_object_and_changes_nothing() -> None:
     suite, cases, problems = read_agentv(DESCRIBED)
-    plain = re.sub(r", description: d|^ *description: d\n|description: d(, )?", "", DESCRIBED, flags=re.MULTILINE)
+    plain = re.sub(
+        r", description: d|^ *description: d\n|description: d(, )?", "", DESCRIBED, flags=re.MULTILINE
+    )
     assert problems == []
     _, same, _ = read_agentv(plain)
     assert replace(cases["a"], notes={}) == same["a"]
@@ -225,7 +227,9 @@ def test_a_case_of_another_file_says_which_and_its_problems_stand_there() -> Non
 
 def test_files_are_looked_for_beside_the_test_that_names_them_first() -> None:
     more = "- {id: a, criteria: c, input: i, input_files: [notes.md]}"
-    near = read_agentv("tests: lists/more.yaml", lists__more_yaml=more, lists__notes_md="near", notes_md="far")
+    near = read_agentv(
+        "tests: lists/more.yaml", lists__more_yaml=more, lists__notes_md="near", notes_md="far"
+    )
     far = read_agentv("tests: lists/more.yaml", lists__more_yaml=more, notes_md="far")
     for (_, cases, _), text in ((near, "near"), (far, "far")):
         attachment = cases["a"].input[0].parts[0]

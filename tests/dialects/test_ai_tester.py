@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from proctor.codec import encode, judged_digest, sent_digest
 from proctor.dialects import DIALECTS
-from proctor.dialects.ai_tester import attachments
-from proctor.dialects.ai_tester import prompts
-from proctor.dialects.ai_tester import reader
+from proctor.dialects.ai_tester import attachments, prompts, reader
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.dialects.shared.jsonl import BOM
-from proctor.model import Assertion, Case, SuiteDefaults, ResponseFormat, Message, Problem, Suite
+from proctor.model import Assertion, Case, Message, Problem, ResponseFormat, Suite, SuiteDefaults
 from proctor.protocols import CaseAtLine, SuiteSource
 
 DIALECT = DIALECTS.get("ai_tester")
@@ -393,7 +391,15 @@ def test_every_word_of_the_dialect_is_in_its_page() -> None:
         *attachments.TOOL_FIELDS,
     }
     words |= {f"{folder}/" for folder in (*attachments.SCHEMA_FOLDERS, *attachments.TOOL_FOLDERS)}
-    words |= {*attachments.IMAGE_MEDIA_TYPES, "ai_tester", "prompts", "evaluators", "# 👤", "# 🤖", "README.md"}
+    words |= {
+        *attachments.IMAGE_MEDIA_TYPES,
+        "ai_tester",
+        "prompts",
+        "evaluators",
+        "# 👤",
+        "# 🤖",
+        "README.md",
+    }
     words |= {f"{{{{{name}}}}}" for name in prompts.EVALUATOR_VARIABLES if name.startswith("_")}
     assert sorted(word for word in words if f"`{word}`" not in page) == []
 

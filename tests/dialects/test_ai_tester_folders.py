@@ -15,9 +15,9 @@ from proctor.dialects import DIALECTS
 from proctor.errors import UsageError
 from proctor.model import Attachment, Case, Message, Problem, Tool
 from proctor.protocols import CaseAtLine
-from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import load_suite
+from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.targets.api.messages import format_message
 from support.suite_files import split_items, write_files
 
@@ -91,7 +91,10 @@ def test_capitals_in_the_ending_make_no_test_disappear(root: Path) -> None:
 
 def test_a_folder_with_markdown_tests_stands_for_itself_behind_its_other_suites(root: Path) -> None:
     write_files(root, {"sky/deep/er/a.md": TEST, "sky/b.jsonl": JSONL, "sky/readme.md": "x"})
-    assert SuiteLocator().find("sky").paths == (Path("sky/b.jsonl"), Path("sky"),)
+    assert SuiteLocator().find("sky").paths == (
+        Path("sky/b.jsonl"),
+        Path("sky"),
+    )
     assert SuiteLocator().find("sky/deep/er/a.md").paths == (Path("sky/deep/er/a.md"),)
     assert SuiteLocator().find("sky/deep").paths == (Path("sky/deep"),)
 
@@ -183,7 +186,9 @@ def test_each_prompt_of_a_test_makes_a_case_with_its_text_before_the_tests_own(r
 
 def test_versions_come_before_prompts_in_order_and_in_ids(root: Path) -> None:
     test = with_front("systemPrompts: [calm, hard]\nreplacements: {n: [1, 2]}", "# 👤\n{{n}}\n---\nz")
-    write_files(root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "hard"), "tests/t.md": test})
+    write_files(
+        root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "hard"), "tests/t.md": test}
+    )
     assert list(cases("tests")) == ["t[n=1]~calm", "t[n=1]~hard", "t[n=2]~calm", "t[n=2]~hard"]
 
 
@@ -295,7 +300,9 @@ def test_every_evaluator_prompt_judges_every_case(root: Path) -> None:
 
 
 def test_the_evaluators_can_be_chosen_by_id(root: Path) -> None:
-    write_files(root, {"prompts/a.md": JUDGE, "prompts/b.md": JUDGE.replace("strict", "mild"), "t/a.md": TEST})
+    write_files(
+        root, {"prompts/a.md": JUDGE, "prompts/b.md": JUDGE.replace("strict", "mild"), "t/a.md": TEST}
+    )
     assert [one["id"] for one in evaluators(cases("t", {"evaluators": ["mild"]})["a"])] == ["mild"]
     (problem,) = read("t", {"evaluators": ["strikt"]})[1]
     assert (problem.code, problem.path) == ("unknown-evaluator", "t")
@@ -362,7 +369,8 @@ def test_a_file_is_sent_where_its_placeholder_stands(root: Path) -> None:
 
 def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> None:
     write_files(root, {"t/moon.png": b"\x89PNG", "t/a.txt": "one"})
-    text = "Compare (`{{_file:moon.png}}`) with `{{_file:a.txt}}` `{{_file:moon.png}}`:\n\n  - {{_file:a.txt}}\n  - x"
+    line = "Compare (`{{_file:moon.png}}`) with `{{_file:a.txt}}` `{{_file:moon.png}}`:"
+    text = f"{line}\n\n  - {{{{_file:a.txt}}}}\n  - x"
     write_files(root, {"t/a.md": f"# 👤\n{text}\n---\nz"})
     (message,) = cases("t")["a"].input
     moon = Attachment(kind="image", path="moon.png", media_type="image/png", data=b"\x89PNG")
@@ -372,8 +380,8 @@ def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> Non
     assert message.parts == (texts[0], moon, texts[1], facts, " ", moon, texts[2], facts, texts[3])
     assert message.content == "".join((*texts[:2], " ", *texts[2:]))
     assert format_message(message) == (
-        'Compare (<image: path="moon.png">) with <file path="a.txt">\none\n</file> <image: path="moon.png">:\n\n'
-        '  - <file path="a.txt">\none\n</file>\n  - x'
+        'Compare (<image: path="moon.png">) with <file path="a.txt">\none\n</file> <image: path="moon.png">:'
+        '\n\n  - <file path="a.txt">\none\n</file>\n  - x'
     )
 
 
@@ -387,7 +395,9 @@ def test_a_running_text_with_its_references_put_back_is_the_turn(tmp_path_factor
     text = f"See `{{{{_file:a.txt}}}}` {middle}".strip()
     write_files(folder, {"a.txt": "one", "a.md": f"# 👤\n{text}\n---\nz"})
     (placed,) = [
-        item for item in DIALECTS.get("ai_tester").read(source_from_path(folder / "a.md")) if isinstance(item, CaseAtLine)
+        item
+        for item in DIALECTS.get("ai_tester").read(source_from_path(folder / "a.md"))
+        if isinstance(item, CaseAtLine)
     ]
     assert format_message(placed.case.input[0], lambda file: f"`{{{{_file:{file.path}}}}}`") == text
 
@@ -449,7 +459,9 @@ WEATHER = "id: sky\nname: get_sky\ndescription: The sky over a city.\nparameters
 
 @pytest.mark.parametrize("place", ["structured-schemas/p.yaml", "t/schemas/x/p.json", "schemas/p.yml"])
 def test_a_schema_is_found_by_its_id_and_sent(place: str, root: Path) -> None:
-    write_files(root, {place: SCHEMA, "t/a.md": with_front("structuredResponseSchema: parcel"), "t/b.md": TEST})
+    write_files(
+        root, {place: SCHEMA, "t/a.md": with_front("structuredResponseSchema: parcel"), "t/b.md": TEST}
+    )
     found = cases("t")
     form = found["a"].form
     assert form is not None
@@ -511,7 +523,9 @@ def test_two_schemas_of_one_id_are_an_error(root: Path) -> None:
 
 
 def test_no_file_is_read_twice(root: Path) -> None:
-    write_files(root, {"prompts/a.md": CALM, "prompts/e.md": JUDGE, "schemas/s.yaml": SCHEMA, "t/m.png": b"x"})
+    write_files(
+        root, {"prompts/a.md": CALM, "prompts/e.md": JUDGE, "schemas/s.yaml": SCHEMA, "t/m.png": b"x"}
+    )
     test = with_front(
         "systemPrompts: [calm]\nstructuredResponseSchema: parcel", "# 👤\n{{_file:m.png}}\n" + TEST
     )

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from proctor.dialects.ai_tester.placeholders import (
     MAX_VERSIONS,
     ReplacementGroup,
-    make_brackets,
     check_replacements,
-    fill,
-    parse_groups,
-    iter_placeholders,
-    format_number,
     expand_versions,
+    fill,
+    format_number,
+    iter_placeholders,
+    make_brackets,
+    parse_groups,
 )
-from proctor.validation import FieldReader, ProblemLog
 from proctor.model import Problem
+from proctor.validation import FieldReader, ProblemLog
 from proctor.yaml12 import load
 
 NAMES = st.sampled_from(["dish", "guest", "hour", "a b", "größe", "n-1", "x.y"])
@@ -56,7 +56,9 @@ def filled(template: str, text: str) -> list[str]:
 
 def problems(template: str, text: str) -> list[tuple[str, int | None]]:
     notes = ProblemLog("t.md", 1)
-    check_replacements(groups(text), {name: 9 for name, _ in iter_placeholders(template)}, len(template), notes)
+    check_replacements(
+        groups(text), {name: 9 for name, _ in iter_placeholders(template)}, len(template), notes
+    )
     return [(problem.code, problem.line) for problem in notes.problems]
 
 
@@ -274,7 +276,9 @@ def test_a_key_that_any_item_of_the_list_uses_is_used() -> None:
 
 def test_a_placeholder_without_a_value_names_the_item_and_the_nearest_key() -> None:
     notes = ProblemLog("t.md", 1)
-    check_replacements(groups("replacements: [{guest: 1, dish: 2}, {gest: 1, dish: 2}]"), {"guest": 3}, 5, notes)
+    check_replacements(
+        groups("replacements: [{guest: 1, dish: 2}, {gest: 1, dish: 2}]"), {"guest": 3}, 5, notes
+    )
     first = notes.problems[0]
     assert first.message == "`{{guest}}` has no value in item 2 of `replacements`. Did you mean 'gest'?"
 

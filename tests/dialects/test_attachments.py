@@ -27,7 +27,11 @@ WEBP = b"RIFF\x24\x00\x00\x00WEBPVP8 "
         ("photo.jpg", WEBP, "image/webp"),
         ("photo.bin", b"GIF89a\xff", "image/gif"),
         ("photo.bmp", b"BM\xff", "image/bmp"),
-        ("table.xlsx", b"PK\x03\x04\xff", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        (
+            "table.xlsx",
+            b"PK\x03\x04\xff",
+            "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        ),
         ("speech.mp3", b"ID3\xff", "audio/mpeg"),
         ("noise.bin", b"\x00\xff", "application/octet-stream"),
     ],
@@ -52,8 +56,11 @@ def test_an_image_is_sent_as_bytes_even_where_it_is_text() -> None:
 
 def blocks(kind: str, name: str, data: bytes) -> tuple[list[Attachment], list[Problem]]:
     """What a block of an agentv suite sends of a file."""
-    text = f"tests: [{{id: a, criteria: c, input: [{{role: user, content: [{{type: {kind}, value: {name}}}]}}]}}]"
-    _, cases, problems = split_items(DIALECT.read(make_source(text, "s.yaml", find_file=find_in({name: data}))))
+    content = f"[{{type: {kind}, value: {name}}}]"
+    text = f"tests: [{{id: a, criteria: c, input: [{{role: user, content: {content}}}]}}]"
+    _, cases, problems = split_items(
+        DIALECT.read(make_source(text, "s.yaml", find_file=find_in({name: data})))
+    )
     parts = [part for case in cases for message in case.input for part in message.parts]
     return [part for part in parts if isinstance(part, Attachment)], problems
 

@@ -25,7 +25,17 @@ PRAMANA: dict[str, Any] = {
     "assertion": {"type": "contains"},
 }
 UNTELLING = (
-    *("a_list", "no_list", "no_json", "errors", "no_utf8", "empty", "no_prompt", "table_errors", "field_errors"),
+    *(
+        "a_list",
+        "no_list",
+        "no_json",
+        "errors",
+        "no_utf8",
+        "empty",
+        "no_prompt",
+        "table_errors",
+        "field_errors",
+    ),
     *("json_errors", "utf_16"),
 )
 """Files of which a beginning says nothing, or something wrong."""
@@ -308,7 +318,9 @@ def test_yaml_of_other_tools_is_called_what_it_is(text: str, kind: str, instead:
     assert instead in told
 
 
-@pytest.mark.parametrize("text", ["a: 1\nb: 2\n", REGISTRY, "site_name: x\nnav: []\n", "name: x\na: 1\nb: 2\n"])
+@pytest.mark.parametrize(
+    "text", ["a: 1\nb: 2\n", REGISTRY, "site_name: x\nnav: []\n", "name: x\na: 1\nb: 2\n"]
+)
 def test_other_yaml_is_called_no_suite_and_its_fields_are_named(text: str) -> None:
     told = message(text)
     assert told.startswith("No suite format fits the file: its fields are '")

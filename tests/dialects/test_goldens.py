@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from proctor.codec import encode
 from proctor.dialects import DIALECTS
-from proctor.dialects.shared import json_arrays
 from proctor.dialects.meridian.expected import UNSCORED_TYPES
+from proctor.dialects.shared import json_arrays
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
 from proctor.protocols import SuiteSource
@@ -34,7 +34,7 @@ FILES = sorted(
     if path.is_dir() or (path.suffix in kind.endings and path.name not in SIDECARS)
     if not path.name.endswith(".suite.json")
 )
-"""Each file with an ending of its dialect. A folder `tests` is a suite in itself, whose golden is beside its parent."""
+"""Each file with an ending of its dialect; a folder `tests` is a suite, whose golden is beside its parent."""
 ENVIRON = json.loads((HERE / "environ.json").read_text(encoding="utf-8"))
 OPTIONS = {"suite.json": {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}}
 """What `proctor.toml` says of reading, by the file's name."""

@@ -106,7 +106,13 @@ def test_another_scorer_is_an_error_that_names_those_there_are(value: str, tmp_p
 
 @pytest.mark.parametrize(
     ("answer", "passed"),
-    [("ANSWER: B", True), ("answer: b.", True), ("B", True), ("ANSWER: A", False), ("Apple, I think.", False)],
+    [
+        ("ANSWER: B", True),
+        ("answer: b.", True),
+        ("B", True),
+        ("ANSWER: A", False),
+        ("Apple, I think.", False),
+    ],
 )
 def test_one_right_choice_is_a_letter(answer: str, passed: bool) -> None:
     case = read_case(CHOICES | {"target": "B"})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.shared.js_regex import BadPattern, to_python, get_compile_error
+from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
 from proctor.graders.safe_regex import pattern_matches
 
 _WORDS = [(r"^\w$", "i"), (r"^[\w-]$", "i"), (r"^[^\W]$", "i"), (r"^[\w]$", ""), (r"^(?i:\w)$", "")]
@@ -148,8 +148,7 @@ def test_a_flag_that_javascript_does_not_have_is_refused(flags: str) -> None:
 def test_any_text_is_translated_without_failing(pattern: str, flags: str) -> None:
     try:
         made, kept = to_python(pattern, flags)
-    except BadPattern as error:
-        assert str(error)
+    except BadPattern:
         return
     assert isinstance(made, str)
     assert set(kept) <= set("ims")

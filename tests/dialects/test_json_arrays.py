@@ -42,11 +42,18 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 """Rows of every suite format that has one case a line."""
-LAYOUTS: tuple[dict[str, Any], ...] = ({"indent": 1}, {"indent": 4, "ensure_ascii": False}, {}, {"separators": (",", ":")})
+LAYOUTS: tuple[dict[str, Any], ...] = (
+    {"indent": 1},
+    {"indent": 4, "ensure_ascii": False},
+    {},
+    {"separators": (",", ":")},
+)
 
 
 def source(text: str) -> SuiteSource:
-    return make_source(text.encode("utf-8", "surrogateescape"), "suite.json", options={"evals_class": "Match"})
+    return make_source(
+        text.encode("utf-8", "surrogateescape"), "suite.json", options={"evals_class": "Match"}
+    )
 
 
 def items(name: str, text: str) -> list[Any]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.shared.output_files import unique_file_stem
 from proctor.dialects.shared.losses import LossReport, is_type_name, note_suite_losses
-from proctor.model import Assertion, Case, SuiteDefaults, Message, SplitRule, Suite
+from proctor.dialects.shared.output_files import unique_file_stem
+from proctor.model import Assertion, Case, Message, SplitRule, Suite, SuiteDefaults
 
 CASE = Case(
     id="a",

@@ -9,11 +9,11 @@ from itertools import chain, repeat
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.meridian.reader import DIALECT
 from proctor.dialects.meridian.expected import TYPES
+from proctor.dialects.meridian.reader import DIALECT
 from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.protocols import CaseAtLine, SuiteSource
 from support.suite_files import list_errors, make_source, split_items
@@ -33,10 +33,22 @@ NAMES = (
     *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring", "num_runs"),
     *("category", "metadata", "task", "needle", "trap", "description", "suite_name", "more"),
 )
-INNER = (
-    "value required_words forbidden_words pattern schema required_keys min_items tolerance rel_tolerance "
-    "max_words min_bullets min domain more"
-).split()
+INNER = [
+    "value",
+    "required_words",
+    "forbidden_words",
+    "pattern",
+    "schema",
+    "required_keys",
+    "min_items",
+    "tolerance",
+    "rel_tolerance",
+    "max_words",
+    "min_bullets",
+    "min",
+    "domain",
+    "more",
+]
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
 
 
@@ -105,7 +117,11 @@ def test_cells_come_back_as_csv_wrote_them(mark: str, table: list[tuple[str, str
 
 def test_a_row_with_line_breaks_is_placed_where_it_begins_and_only_words_are_stripped() -> None:
     found = read(b'id,input,expected\n a ,"one\ntwo\nthree ",x\n\nb,four,y\n', "mine.csv")
-    rows = [(item.line, item.case.id, item.case.input[0].content) for item in found if isinstance(item, CaseAtLine)]
+    rows = [
+        (item.line, item.case.id, item.case.input[0].content)
+        for item in found
+        if isinstance(item, CaseAtLine)
+    ]
     assert rows == [(2, "a", "one\ntwo\nthree "), (6, "b", "four")]
 
 
@@ -152,6 +168,40 @@ def test_a_number_or_boolean_as_expected_becomes_text_with_a_warning(value: obje
     _, (case,), (warning,) = split_items(read(line({"id": "a", "input": "x", "expected": value})))
     assert case.assertions[0].params == {"value": text}
     assert (warning.level, warning.case) == ("warning", "a")
+
+
+@pytest.mark.parametrize(
+    ("row", "grader", "params"),
+    [
+        (
+            {"expected": {"type": "numeric", "value": 4, "tolerance": 0}},
+            "number",
+            {"value": 4.0, "tolerance": 0.0},
+        ),
+        ({"expected": {"type": "regex", "pattern": "x+", "value": "x+"}}, "regex", {"pattern": "x+"}),
+        (
+            {"expected": {"type": "exact", "value": "1_000"}, "scoring": "numeric_match"},
+            "exact",
+            {"value": "1_000"},
+        ),
+        ({"expected": "x", "scoring": {"weight": 0}}, "exact", {"value": "x"}),
+    ],
+)
+def test_a_value_at_its_bound_is_read(row: dict[str, Any], grader: str, params: dict[str, Any]) -> None:
+    (case,) = cases(line({"id": "a", "input": "?", **row}))
+    (assertion,) = case.assertions
+    assert (assertion.grader, assertion.params) == (grader, params)
+
+
+def test_spaces_around_an_answer_in_a_cell_are_kept_and_around_an_id_they_are_not() -> None:
+    (case,) = cases(b"id,input,expected\n a , x , y \n", "mine.csv")
+    assert (case.id, case.input[0].content, case.expected) == ("a", " x ", " y ")
+
+
+@pytest.mark.parametrize(("row", "rule"), [({}, None), ({"num_runs": 1}, None), ({"num_runs": 2}, "mean")])
+def test_a_case_with_several_runs_counts_by_their_mean(row: dict[str, int], rule: str | None) -> None:
+    found = read(line({"id": "a", "input": "?", "expected": "x", **row}))
+    assert [item.repeats_rule for item in found if isinstance(item, CaseAtLine)] == [rule]
 
 
 @pytest.mark.parametrize("blank", [None, "", "  "])

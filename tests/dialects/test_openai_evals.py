@@ -14,11 +14,11 @@ from msgspec import convert
 from proctor.dialects.openai_evals.dialect import DIALECT
 from proctor.graders import GRADERS
 from proctor.model import Case, Output, Problem, Prompt, Suite
-from proctor.protocols import GradingInput, JudgeTarget, CaseAtLine
+from proctor.protocols import GradingInput, JudgeTarget
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import load_suite
-from proctor.services.suites.upload import upload_from_files
 from proctor.services.suites.upload import source_from_upload as source_of_upload
+from proctor.services.suites.upload import upload_from_files
 from support.suite_files import split_items
 
 
@@ -395,12 +395,16 @@ class Sorter:
         return Output(text=self.reply)
 
 
-def judged(case: Case, reply: str, answer: str = "Assam, from India.") -> tuple[bool | None, float | None, str]:
+def judged(
+    case: Case, reply: str, answer: str = "Assam, from India."
+) -> tuple[bool | None, float | None, str]:
     """Whether an answer passes, its value, and what the judge was shown."""
     (assertion,) = case.assertions
     judge = Sorter(reply)
     grader = convert(assertion.params, GRADERS.get(assertion.grader))
-    graded = GradingInput(case=case, output=Output(text=answer), judges=(JudgeTarget(name="j", target=judge),))
+    graded = GradingInput(
+        case=case, output=Output(text=answer), judges=(JudgeTarget(name="j", target=judge),)
+    )
     mark = asyncio.run(grader.grade(graded))
     return mark.passed, mark.value, "\n".join(message.content for message in judge.prompts[0].messages)
 
@@ -461,7 +465,9 @@ def test_a_field_that_the_prompt_shows_must_be_there(tmp_path: Path) -> None:
     assert (problem.code, problem.field) == ("missing-field", "source")
 
 
-@pytest.mark.parametrize(("choice", "value", "passed"), [("5", 1.0, True), ("4", 0.75, False), ("1", 0.0, False)])
+@pytest.mark.parametrize(
+    ("choice", "value", "passed"), [("5", 1.0, True), ("4", 0.75, False), ("1", 0.0, False)]
+)
 def test_scores_are_places_between_the_lowest_and_the_highest(
     tmp_path: Path, choice: str, value: float, passed: bool
 ) -> None:
@@ -469,7 +475,9 @@ def test_scores_are_places_between_the_lowest_and_the_highest(
     assert judged(case, json.dumps({"choice": choice}))[:2] == (passed, value)
 
 
-BATTLE = LIKERT.replace("likert", "battle").replace("{input: completion}", "{input1: completion1, input2: c2}")
+BATTLE = LIKERT.replace("likert", "battle").replace(
+    "{input: completion}", "{input1: completion1, input2: c2}"
+)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from io import BytesIO
 from itertools import repeat
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.codec import hash_rows

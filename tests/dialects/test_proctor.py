@@ -18,29 +18,29 @@ from jsonschema import Draft202012Validator
 from proctor.codec import encode, judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect
-from proctor.dialects.shared.head import read_head
 from proctor.dialects.proctor.dialect import DIALECT
-from proctor.dialects.proctor.writer import render
 from proctor.dialects.proctor.schema import suite_schema
+from proctor.dialects.proctor.writer import render
+from proctor.dialects.shared.head import read_head
 from proctor.model import (
     Assertion,
     Attachment,
     Case,
-    SuiteDefaults,
-    ResponseFormat,
     Hook,
     Hooks,
     Message,
     PassRule,
     Problem,
     Repository,
+    ResponseFormat,
     SplitRule,
     Suite,
+    SuiteDefaults,
     Tool,
     ToolCall,
     Workspace,
 )
-from proctor.protocols import SourceFile, CaseAtLine, RenderedFile, SuiteSource
+from proctor.protocols import RenderedFile
 from support.suite_files import find_in, make_source, split_items
 
 HEADER = b'{"proctor": 1, "name": "s"}\n'

@@ -182,7 +182,9 @@ def test_what_silences_the_lint_is_said(to: str, lint: Any) -> None:
     case = replace(BASE, metadata={**BASE.metadata, "lint": lint})
     made = convert_suite(SUITE, [case], to, lossy=False)
     assert errors(made.problems) == []
-    source = replace(source_from_path(FEATURES), read_lines=lambda: made.files[MAIN_FILE].splitlines(keepends=True))
+    source = replace(
+        source_from_path(FEATURES), read_lines=lambda: made.files[MAIN_FILE].splitlines(keepends=True)
+    )
     (read,) = [item.case for item in DIALECTS.get(to).read(source) if isinstance(item, CaseAtLine)]
     assert read.metadata["lint"] == lint
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects.shared.jsonl import file_name, parse_object, peek, read_rows
-from proctor.validation import quote_value
 from proctor.model import Problem
+from proctor.validation import quote_value
 
 JSON = st.recursive(
     st.none()

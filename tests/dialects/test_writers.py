@@ -16,23 +16,23 @@ from msgspec.structs import replace
 from proctor.codec import decode, encode, judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS, writable_names
 from proctor.dialects.detection import detect
-from proctor.dialects.shared.head import read_head
 from proctor.dialects.proctor.schema import suite_schema
+from proctor.dialects.shared.head import read_head
 from proctor.dialects.shared.losses import is_type_name
 from proctor.model import (
     Assertion,
     Case,
-    SuiteDefaults,
     Message,
     PassRule,
     Problem,
     SplitRule,
     Suite,
+    SuiteDefaults,
 )
 from proctor.protocols import CaseAtLine
 from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_suite
-from proctor.services.suites.load import with_repeats_rule
 from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.load import with_repeats_rule
 from proctor.services.suites.pass_rules import restate_rules
 from proctor.services.suites.write_files import write_suite_files
 
@@ -220,7 +220,8 @@ def test_what_is_lost_is_told_and_kept_and_no_case_disappears(name: str, to: str
     if MAIN_FILE in made.files:
         first = made.files[MAIN_FILE].splitlines(keepends=True)
         assert (
-            detect(read_head(made.name_hint, first), {each: DIALECTS.get(each) for each in DIALECTS.names()}) == to
+            detect(read_head(made.name_hint, first), {each: DIALECTS.get(each) for each in DIALECTS.names()})
+            == to
         )
     found = back(made, to, one.cases, tmp_path)
     assert errors(found.problems) == []

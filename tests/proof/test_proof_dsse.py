@@ -60,6 +60,7 @@ WHOLE = envelope_data(Envelope(b"{}", (Signature("k", b"s", "PEM"),)))
         {**WHOLE, "signatures": [1]},
         {**WHOLE, "signatures": [{"keyid": "k", "sig": "cw=="}]},
         {**WHOLE, "signatures": [{"keyid": 1, "sig": "cw==", "publicKey": "PEM"}]},
+        {**WHOLE, "signatures": [{"keyid": "k", "sig": "cw==", "publicKey": "PEM", "more": 1}]},
         {**WHOLE, "signatures": [{"keyid": "k", "sig": "cw", "publicKey": "PEM"}]},
     ],
 )

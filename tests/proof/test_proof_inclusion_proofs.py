@@ -134,6 +134,13 @@ def test_a_trial_with_the_case_of_another_is_refused(lines: Lines) -> None:
         check_proof(lines.proof(2, of_case=3))
 
 
+def test_a_trial_that_was_sent_something_else_than_its_case_is_refused(lines: Lines) -> None:
+    salt = merkle.line_salt(b"s" * 32, "cases", 2)
+    lines.cases[2] = case_line(2, salt, make_case("c2", "question2"), "sha256:1")
+    with pytest.raises(ValueError, match="not one of its case"):
+        check_proof(lines.proof(2))
+
+
 @pytest.mark.parametrize("part", ["trials", "cases"])
 def test_a_hidden_line_proves_nothing(lines: Lines, part: str) -> None:
     getattr(lines, part)[2] = redacted_line(2, b"1" * 32)

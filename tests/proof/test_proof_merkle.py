@@ -64,6 +64,13 @@ def test_paths_are_the_published_ones(place: tuple[int, int], steps: list[str]) 
     ] == steps
 
 
+def test_the_only_line_of_a_tree_is_at_its_first_place() -> None:
+    leaf = merkle.leaf_hash(b"line")
+    assert merkle.root_from_path(leaf, 0, 1, []) == leaf
+    assert merkle.root_from_path(leaf, 1, 1, []) is None
+    assert merkle.root_from_path(leaf, 0, 1, [leaf]) is None
+
+
 @given(digests, st.data())
 def test_every_leaf_leads_to_the_root_and_no_other_place_does(
     leaves: list[bytes], data: st.DataObject

@@ -84,6 +84,11 @@ def test_what_the_bundle_itself_had_not_measured_is_no_fault_of_now() -> None:
     assert found.not_measured_before == (one("a", E, None),)
 
 
+def test_what_was_not_measured_outranks_what_changed_and_what_did_not() -> None:
+    found = compare_replay([one("a", P), one("b", P)], [one("a", P), one("b", E, None)])
+    assert (found.identical.count, found.exit_code) == (1, ExitCode.NOT_MEASURED)
+
+
 def test_what_was_not_asked_before_does_not_count() -> None:
     assert compare_replay([one("a", P)], [one("a", P), one("b", F)]).total == 1
 

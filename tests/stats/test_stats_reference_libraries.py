@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from random import Random
 from typing import Any
 
-import krippendorff
-import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from statsmodels.regression.linear_model import OLS
-from statsmodels.stats.inter_rater import cohens_kappa
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
 
 from proctor import stats
 from proctor.stats.agreement import Level
+
+
+class Library:
+    """A module that is imported when it is first used, as all workers import this file."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # pytest asks all that is in a file whether it is a fixture
+            raise AttributeError(name)
+        return getattr(import_module(self._name), name)
+
+
+krippendorff, np, scipy_stats = Library("krippendorff"), Library("numpy"), Library("scipy.stats")
+linear_model = Library("statsmodels.regression.linear_model")
+inter_rater = Library("statsmodels.stats.inter_rater")
+multitest = Library("statsmodels.stats.multitest")
+proportion = Library("statsmodels.stats.proportion")
 
 COUNTS = st.integers(1, 5000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
 VALUES = st.lists(st.integers(0, 60).map(lambda sixtieths: sixtieths / 60), min_size=3, max_size=40)
@@ -31,31 +44,31 @@ def near(value: Any) -> Any:
 @pytest.mark.slow
 @given(COUNTS)
 def test_intervals_of_a_share(counts: tuple[int, int]) -> None:
-    test = scipy.stats.binomtest(*counts)
+    test = scipy_stats.binomtest(*counts)
     assert stats.wilson(*counts) == near(tuple(test.proportion_ci(method="wilson")))
-    assert stats.clopper_pearson(*counts) == near(proportion_confint(*counts, method="beta"))
+    assert stats.clopper_pearson(*counts) == near(proportion.proportion_confint(*counts, method="beta"))
 
 
 @pytest.mark.slow
 @given(st.integers(0, 3000), st.integers(0, 3000))
 def test_the_sign_test(positive: int, negative: int) -> None:
     total = positive + negative
-    expected = scipy.stats.binomtest(positive, total).pvalue if total else 1.0
+    expected = scipy_stats.binomtest(positive, total).pvalue if total else 1.0
     assert stats.sign_test(positive, negative) == near(expected)
     assert stats.mcnemar(positive, negative) == near(expected)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 7, 30, 200, 1000, 1001, 50_000])
 def test_students_t(freedom: int) -> None:
-    assert stats.t_95(freedom) == near(scipy.stats.t.ppf(0.975, freedom))
+    assert stats.t_95(freedom) == near(scipy_stats.t.ppf(0.975, freedom))
 
 
 @given(VALUES)
 def test_the_mean_and_its_interval(values: list[float]) -> None:
-    error = scipy.stats.sem(values)
+    error = scipy_stats.sem(values)
     found = stats.mean_interval(values)
     if error > 1e-9:
-        expected = scipy.stats.t.interval(0.95, len(values) - 1, np.mean(values), error)
+        expected = scipy_stats.t.interval(0.95, len(values) - 1, np.mean(values), error)
         assert found == near(expected)
     assert stats.deviation(values) == near(np.std(values, ddof=1))
     assert stats.quantile(sorted(values), 0.3) == near(np.quantile(values, 0.3))
@@ -66,9 +79,11 @@ def test_the_clustered_error(values: list[float], data: st.DataObject) -> None:
     size = len(values)
     groups = data.draw(st.lists(st.integers(0, 5), min_size=size, max_size=size))
     if len(set(groups)) > 1:
-        fitted = OLS(values, np.ones(size)).fit(cov_type="cluster", cov_kwds={"groups": np.array(groups)})
+        fitted = linear_model.OLS(values, np.ones(size)).fit(
+            cov_type="cluster", cov_kwds={"groups": np.array(groups)}
+        )
         assert stats.clustered_error(values, groups) == pytest.approx(fitted.bse[0], rel=1e-9, abs=1e-9)
-        expected = OLS(values, np.ones(size)).fit(
+        expected = linear_model.OLS(values, np.ones(size)).fit(
             cov_type="cluster", cov_kwds={"groups": np.array(groups)}, use_t=True
         )
         assert stats.clustered_interval(values, groups) == near(expected.conf_int()[0])
@@ -76,7 +91,7 @@ def test_the_clustered_error(values: list[float], data: st.DataObject) -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_benjamini_hochberg(p_values: list[float]) -> None:
-    assert stats.benjamini_hochberg(p_values) == near(scipy.stats.false_discovery_control(p_values))
+    assert stats.benjamini_hochberg(p_values) == near(scipy_stats.false_discovery_control(p_values))
 
 
 @pytest.mark.slow
@@ -84,13 +99,13 @@ def test_benjamini_hochberg(p_values: list[float]) -> None:
 def test_adjusted_p_values(count: int) -> None:
     random = Random(count)
     p_values = [random.random() ** 4 for _ in range(count)] + [0.0, 0.01, 0.01, 1.0]
-    assert stats.holm(p_values) == near(multipletests(p_values, method="holm")[1])
-    assert stats.benjamini_hochberg(p_values) == near(multipletests(p_values, method="fdr_bh")[1])
+    assert stats.holm(p_values) == near(multitest.multipletests(p_values, method="holm")[1])
+    assert stats.benjamini_hochberg(p_values) == near(multitest.multipletests(p_values, method="fdr_bh")[1])
 
 
 @given(st.lists(st.integers(-12, 12), min_size=2, max_size=8))
 def test_the_exact_permutation_test(differences: list[int]) -> None:
-    expected = scipy.stats.permutation_test(
+    expected = scipy_stats.permutation_test(
         (differences,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True
     )
     assert stats.permutation(differences) == near(expected.pvalue)
@@ -99,7 +114,7 @@ def test_the_exact_permutation_test(differences: list[int]) -> None:
 def test_the_random_permutation_test() -> None:
     random = Random(7)
     differences = [random.gauss(0.3, 1) for _ in range(40)]
-    expected = scipy.stats.permutation_test(
+    expected = scipy_stats.permutation_test(
         (differences,), np.mean, permutation_type="samples", n_resamples=10_000, axis=0, rng=1
     )
     assert stats.permutation(differences) == pytest.approx(expected.pvalue, abs=0.01)
@@ -115,7 +130,7 @@ def drawn(values: Sequence[float], draws: int) -> list[float]:
 
 def efron(values: Sequence[float], draws: int) -> tuple[float, float]:
     """BCa, as Efron (1987) writes it."""
-    means, normal = np.array(drawn(values, draws)), scipy.stats.norm
+    means, normal = np.array(drawn(values, draws)), scipy_stats.norm
     mean = float(np.mean(values))
     ties = np.isclose(means, mean, rtol=0, atol=1e-12)
     bias = normal.ppf((np.sum((means < mean) & ~ties) + np.sum(ties) / 2) / draws)
@@ -139,7 +154,7 @@ def test_resampled_intervals(values: list[float]) -> None:
 def test_bca_is_near_that_of_scipy() -> None:
     random = Random(3)
     values = [random.expovariate(1) for _ in range(60)]
-    expected = scipy.stats.bootstrap((values,), np.mean, n_resamples=10_000, method="BCa", rng=1)
+    expected = scipy_stats.bootstrap((values,), np.mean, n_resamples=10_000, method="BCa", rng=1)
     assert stats.bca(values, draws=10_000) == pytest.approx(tuple(expected.confidence_interval), abs=0.01)
 
 
@@ -149,7 +164,7 @@ def test_cohens_kappa(table: list[list[int]]) -> None:
     found = stats.kappa(pairs)
     if found is not None:
         with np.errstate(all="ignore"):  # it divides by 0 on the way
-            expected = cohens_kappa(np.array(table))
+            expected = inter_rater.cohens_kappa(np.array(table))
         assert found.value == near(expected.kappa)
         if expected.std_kappa > 1e-6:
             assert found.low == near(max(-1, expected.kappa_low))
@@ -168,12 +183,12 @@ def test_krippendorffs_alpha(level: Level, ratings: list[list[int | None]]) -> N
 @pytest.mark.parametrize(("cases", "difference", "discordant"), [(60, 0.2, 0.3), (150, 0.1, 0.25)])
 def test_the_power_of_mcnemars_test(cases: int, difference: float, discordant: float) -> None:
     favoured = (1 + difference / discordant) / 2
-    weights = scipy.stats.binom.pmf(range(cases + 1), cases, discordant)
+    weights = scipy_stats.binom.pmf(range(cases + 1), cases, discordant)
     conditional = []
     for many in range(cases + 1):
         first = np.arange(many + 1)
-        shown = 2 * scipy.stats.binom.cdf(np.minimum(first, many - first), many, 0.5) <= 0.05
-        conditional.append(np.sum(scipy.stats.binom.pmf(first, many, favoured)[shown]))
+        shown = 2 * scipy_stats.binom.cdf(np.minimum(first, many - first), many, 0.5) <= 0.05
+        conditional.append(np.sum(scipy_stats.binom.pmf(first, many, favoured)[shown]))
     assert stats.power_paired(cases, difference, discordant) == near(float(np.dot(weights, conditional)))
 
 
@@ -186,8 +201,8 @@ def test_the_power_of_many_pairs(discordant: float, off: float, size: float) -> 
     difference = size * (discordant / cases) ** 0.5
     favoured = (1 + difference / discordant) / 2
     many = np.arange(cases + 1)
-    fewer = scipy.stats.binom.ppf(0.025, many, 0.5)
-    fewer -= 2 * scipy.stats.binom.cdf(fewer, many, 0.5) > 0.05
-    shown = sum(scipy.stats.binom.cdf(fewer, many, share) for share in (favoured, 1 - favoured))
-    expected = np.dot(scipy.stats.binom.pmf(many, cases, discordant), shown)
+    fewer = scipy_stats.binom.ppf(0.025, many, 0.5)
+    fewer -= 2 * scipy_stats.binom.cdf(fewer, many, 0.5) > 0.05
+    shown = sum(scipy_stats.binom.cdf(fewer, many, share) for share in (favoured, 1 - favoured))
+    expected = np.dot(scipy_stats.binom.pmf(many, cases, discordant), shown)
     assert stats.power_paired(cases, difference, discordant) == pytest.approx(expected, abs=off)

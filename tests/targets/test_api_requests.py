@@ -314,9 +314,11 @@ CALLED = {
         },
         {
             "role": "user",
-            "parts": [{"functionResponse": {"name": "weather", "response": {"result": "rain"}}}],
+            "parts": [
+                {"functionResponse": {"name": "weather", "response": {"result": "rain"}}},
+                {"functionResponse": {"name": "time", "response": {"result": "noon"}}},
+            ],
         },
-        {"role": "user", "parts": [{"functionResponse": {"name": "time", "response": {"result": "noon"}}}]},
         {"role": "user", "parts": [{"text": "and?"}]},
     ],
 }

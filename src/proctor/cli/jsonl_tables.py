@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import show
-from proctor.cli.output_files import draw_svg, file_ending, write_output
+from proctor.cli.echo import echo
+from proctor.cli.output_files import draw_svg, file_ending, print_and_write
 from proctor.errors import UsageError
 from proctor.reports.document import Column, Table, render_markdown, render_terminal
 from proctor.safe_text import json_text, one_line
@@ -96,13 +95,14 @@ def write_outputs(
         ".json": lambda: _to_json(data) + "\n",
         ".md": lambda: "".join(render_markdown(tables)),
     }
-    texts = [(path, forms[file_ending(path)]()) for path in paths]
-    if not as_data:
-        show(render_terminal(tables, get_terminal_size().columns if sys.stdout.isatty() else None))
-    for path, text in texts:
-        write_output(path, text)
-    if as_data:
-        echo_json(_to_json(data))
+    texts = {path: forms[file_ending(path)]() for path in paths}
+    width = get_terminal_size().columns if sys.stdout.isatty() else None
+    print_and_write(
+        texts,
+        render_file=lambda path: texts[path],
+        render_text=lambda: render_terminal(tables, width),
+        render_json=(lambda: _to_json(data)) if as_data else None,
+    )
 
 
 def _to_json(data: Mapping[str, Any]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from proctor.cli.echo import echo_json
+from proctor.cli.options import show
 from proctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +87,35 @@ def draw_svg(chart: Callable[[], Chart]) -> str:
         return chart().svg() + "\n"
     except ValueError as error:
         raise UsageError(f"No chart can be drawn: {error}") from None
+
+
+def print_and_write(
+    paths: Iterable[str],
+    *,
+    render_file: Callable[[str], str],
+    render_text: Callable[[], Iterable[str]],
+    render_json: Callable[[], str] | None,
+) -> None:
+    """Prints a result, and writes it to files; existing ones are replaced.
+
+    Lines are printed first, so that they are not lost if a file cannot be written. JSON is printed last:
+    the error would be a second JSON object.
+
+    Args:
+        paths: the files, checked by `check_outputs`.
+        render_file: returns the text of a file with this path.
+        render_text: returns the lines for a terminal.
+        render_json: returns the JSON that is printed instead of them; None prints them.
+
+    Raises:
+        UsageError: a file cannot be written, or no chart can be drawn.
+    """
+    if render_json is None:
+        show(render_text())
+    for path in paths:
+        write_output(path, render_file(path))
+    if render_json is not None:
+        echo_json(render_json())
 
 
 def write_output(path: str, text: str) -> None:

@@ -11,9 +11,9 @@ from contextlib import redirect_stdout, suppress
 from typing import Any, NamedTuple
 
 from proctor.cli.certify.output import make_target_pool
-from proctor.cli.echo import echo_err, echo_json
-from proctor.cli.options import open_store, show, store_location
-from proctor.cli.output_files import check_outputs, draw_svg, file_ending, write_output
+from proctor.cli.echo import echo_err
+from proctor.cli.options import open_store, store_location
+from proctor.cli.output_files import check_outputs, draw_svg, file_ending, print_and_write
 from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
 from proctor.holdout import SEALED_REASON
@@ -84,12 +84,13 @@ def certify_judge(**options: Any) -> int:
         code = ExitCode.NOT_MEASURED
     else:
         code = ExitCode.OK
-    if options["as_json"]:
-        echo_json(to_json({**_to_dict(result, skipped), "exit_code": int(code)}))
-    else:
-        show(render_terminal(_document(result, skipped)))
-    for path in outputs:
-        _write(path, result, skipped)
+    data = {**_to_dict(result, skipped), "exit_code": int(code)}
+    print_and_write(
+        outputs,
+        render_file=lambda path: _render_file(path, result, skipped),
+        render_text=lambda: render_terminal(_document(result, skipped)),
+        render_json=(lambda: to_json(data)) if options["as_json"] else None,
+    )
     return code
 
 
@@ -250,14 +251,13 @@ def _to_dict(result: CalibrationResult, skipped: SkippedLabels) -> dict[str, Any
     }
 
 
-def _write(path: str, result: CalibrationResult, skipped: SkippedLabels) -> None:
+def _render_file(path: str, result: CalibrationResult, skipped: SkippedLabels) -> str:
+    """Returns a calibration in the format of the file's ending."""
     calibration, ending = result.calibration, file_ending(path)
     if ending == ".json":
-        text = to_json(_to_dict(result, skipped)) + "\n"
-    elif not calibration.count:
+        return to_json(_to_dict(result, skipped)) + "\n"
+    if not calibration.count:
         raise UsageError(f"{path!r} is not written: the judge gave no verdict.")
-    elif ending == ".svg":
-        text = draw_svg(lambda: judge_certificate.draw_chart(calibration))
-    else:
-        text = "".join(render_markdown(_document(result, skipped)))
-    write_output(path, text)
+    if ending == ".svg":
+        return draw_svg(lambda: judge_certificate.draw_chart(calibration))
+    return "".join(render_markdown(_document(result, skipped)))

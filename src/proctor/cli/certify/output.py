@@ -10,9 +10,8 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct, to_builtins
 
-from proctor.cli.echo import echo_json
-from proctor.cli.options import show, store_location
-from proctor.cli.output_files import file_ending, write_output
+from proctor.cli.options import store_location
+from proctor.cli.output_files import file_ending, print_and_write
 from proctor.errors import ExitCode, UsageError
 from proctor.reports import formatting
 from proctor.reports.certificates.badge import Badge, badge_image, render_badge
@@ -114,27 +113,30 @@ def write_certificate(
     Raises:
         UsageError: a file cannot be written.
     """
-    if as_json:
-        echo_json(formatting.to_json(to_builtins(certificate.data) | {"exit_code": int(code)}))
-    else:
-        show(render_terminal(certificate.shown))
     badge = next((path for path in outputs if file_ending(path) == ".svg"), None)
-    for path in outputs:
-        bundle_path = None if bundle is None else _relative_path(path, bundle)
-        link = url or (None if bundle_path is None else quote(bundle_path))
+
+    def render_file(path: str) -> str:
         ending = file_ending(path)
         if ending == ".json":
-            text = formatting.to_json(certificate.data) + "\n"
-        elif ending == ".svg":
-            text = render_badge(certificate.badge(link))
-        else:
-            image = (
-                None
-                if badge is None
-                else badge_image(certificate.badge(link), quote(_relative_path(path, Path(badge))))
-            )
-            text = "".join(render_markdown(certificate.written(image, bundle_path)))
-        write_output(path, text)
+            return formatting.to_json(certificate.data) + "\n"
+        bundle_path = None if bundle is None else _relative_path(path, bundle)
+        link = url or (None if bundle_path is None else quote(bundle_path))
+        if ending == ".svg":
+            return render_badge(certificate.badge(link))
+        image = (
+            None
+            if badge is None
+            else badge_image(certificate.badge(link), quote(_relative_path(path, Path(badge))))
+        )
+        return "".join(render_markdown(certificate.written(image, bundle_path)))
+
+    data = to_builtins(certificate.data) | {"exit_code": int(code)}
+    print_and_write(
+        outputs,
+        render_file=render_file,
+        render_text=lambda: render_terminal(certificate.shown),
+        render_json=(lambda: formatting.to_json(data)) if as_json else None,
+    )
 
 
 def _relative_path(path: str, other: Path) -> str:

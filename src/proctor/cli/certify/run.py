@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from proctor.bundles.trust_store import load_trusted_keys
 from proctor.certification import MIN_CASES, CertificationTerms
 from proctor.cli.certify.output import CertificateForms, check_outside_bundle, check_url, write_certificate
-from proctor.cli.commands.attest import bundle_name, is_bundle, load_signing_key
+from proctor.cli.commands.attest import bundle_name, check_signing, is_bundle, load_signing_key
 from proctor.cli.echo import echo_err
 from proctor.cli.options import keys_path, open_store, store_location
 from proctor.cli.output_files import check_outputs
@@ -50,8 +50,7 @@ def certify_run(**options: Any) -> int:
 
 
 def _certify_stored(word: str, options: dict[str, Any]) -> None:
-    if options["no_sign"] and options["sign_key"]:
-        raise UsageError("--no-sign and --sign-key say the opposite of each other. Leave one of them out.")
+    check_signing(no_sign=options["no_sign"], sign_key=options["sign_key"])
     with open_store(options["store"], must_exist=True) as store, ExitStack() as stack:
         run = store.run(word)
         check_finished(store, run)

@@ -27,6 +27,16 @@ def bundle_name(run_id: str, *, public: bool) -> str:
     return run_id + (PUBLIC_SUFFIX if public else BUNDLE_SUFFIX)
 
 
+def check_signing(*, no_sign: bool, sign_key: str | None) -> None:
+    """Refuses `--no-sign` beside `--sign-key`.
+
+    Raises:
+        UsageError: both are given.
+    """
+    if no_sign and sign_key:
+        raise UsageError("--no-sign and --sign-key say the opposite of each other. Leave one of them out.")
+
+
 def load_signing_key(name: str | None, folder: Path) -> SigningKey:
     """Returns the key of that name; without a name, the user's own, which is created if needed.
 
@@ -76,8 +86,7 @@ def command(run: str, **options: Any) -> None:
     proctor attest release.zip
     proctor attest last --trial capital-of-peru -o proof.json
     """  # noqa: D301  # click wants the character \b itself
-    if options["no_sign"] and options["sign_key"]:
-        raise UsageError("--no-sign and --sign-key say the opposite of each other. Leave one of them out.")
+    check_signing(no_sign=options["no_sign"], sign_key=options["sign_key"])
     if options["repeat_number"] is not None and options["case_id"] is None:
         raise UsageError("--repeat-number says which repeat --trial means. Name a case with --trial.")
     if is_bundle(run):

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from proctor.cli.echo import echo_err, echo_json
-from proctor.cli.options import NumberRange, open_store, show, store_option
-from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, write_output
-from proctor.errors import UsageError
+from proctor.cli.echo import echo_err
+from proctor.cli.options import NumberRange, open_store, store_option
+from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, print_and_write
 from proctor.safe_text import one_line
 
 if TYPE_CHECKING:
@@ -80,7 +79,16 @@ def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
     report = _compare(runs, store, rule, options)
     for warning in report.warnings:
         echo_err(f"proctor: warning: {one_line(warning)}")
-    _print_and_write(report, outputs, options)
+    from proctor.reports.comparison.json import render as render_json
+    from proctor.reports.comparison.report import document_for
+    from proctor.reports.document import render_terminal
+
+    print_and_write(
+        outputs,
+        render_file=lambda path: _render_file(path, report),
+        render_text=lambda: render_terminal(document_for(report, options["flips"])),
+        render_json=(lambda: render_json(report)) if options["as_json"] else None,
+    )
     return report.exit_code
 
 
@@ -89,8 +97,6 @@ def _parse_rule(options: dict[str, Any]) -> GateRule | None:
     from proctor.comparison.gate import GateRule
 
     margin, allow_errors, partial = options["max_regression"], options["allow_errors"], options["partial"]
-    if margin is not None and not 0 <= margin <= 1:  # which is not a number
-        raise UsageError("--max-regression is a share between 0 and 1, such as 0.02.")
     if not (options["gate"] or options["strict"] or partial) and margin is None and allow_errors is None:
         return None
     return GateRule(
@@ -119,37 +125,13 @@ def _compare(
         return replace(report, rule=rule, looks=looks, judges=comparing.describe_judges(run_store, facts))
 
 
-def _print_and_write(report: ComparisonReport, outputs: Sequence[str], options: dict[str, Any]) -> None:
-    """Prints the comparison, and writes each file in the format of its ending."""
-    from proctor.reports.comparison.report import document_for
-    from proctor.reports.document import render_terminal
-
-    as_json = _to_json(report) if options["as_json"] else ""
-    if not as_json:
-        show(render_terminal(document_for(report, options["flips"])))
-    for path in outputs:
-        write_output(path, _RENDERERS[file_ending(path)](report))
-    if as_json:
-        echo_json(as_json)
-
-
-def _to_json(report: ComparisonReport) -> str:
-    from proctor.reports.comparison.json import render
-
-    return render(report)
-
-
-def _to_markdown(report: ComparisonReport) -> str:
+def _render_file(path: str, report: ComparisonReport) -> str:
+    """Returns a comparison in the format of the file's ending."""
+    from proctor.reports.comparison import chart, json
     from proctor.reports.comparison.report import document_for
     from proctor.reports.document import render_markdown
 
-    return "".join(render_markdown(document_for(report)))
-
-
-def _to_svg(report: ComparisonReport) -> str:
-    from proctor.reports.comparison.chart import draw_chart
-
-    return draw_svg(lambda: draw_chart(report))
-
-
-_RENDERERS = {".json": _to_json, ".md": _to_markdown, ".svg": _to_svg}
+    ending = file_ending(path)
+    if ending == ".svg":
+        return draw_svg(lambda: chart.draw_chart(report))
+    return json.render(report) if ending == ".json" else "".join(render_markdown(document_for(report)))

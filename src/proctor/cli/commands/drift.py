@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import click
 
 from proctor.cli.config_defaults import load_cli_config
-from proctor.cli.echo import echo_err, echo_json
-from proctor.cli.options import open_store, show, store_option
-from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, write_output
+from proctor.cli.echo import echo_err
+from proctor.cli.options import open_store, store_option
+from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, print_and_write
 from proctor.reports.document import render_markdown, render_terminal
 from proctor.reports.drift.report import DriftReport, document_for
 from proctor.reports.formatting import to_json
@@ -70,21 +69,26 @@ def command(
     with open_store(store, must_exist=True) as run_store:
         query = DriftQuery(run_store, os.environ, load_cli_config())
         report = query.read(query.find(request), progress_reporter(echo_err, "runs read"))
-    if as_json:
-        echo_json(_get_renderers(report)[".json"]())
-    else:
-        show(render_terminal(document_for(report, _MAX_RUNS)))
-    for path in output:
-        write_output(path, _get_renderers(report)[file_ending(path)]())
+    print_and_write(
+        output,
+        render_file=lambda path: _render_file(path, report),
+        render_text=lambda: render_terminal(document_for(report, _MAX_RUNS)),
+        render_json=(lambda: _render_json(report)) if as_json else None,
+    )
     return report.drift.exit_code
 
 
-def _get_renderers(report: DriftReport) -> dict[str, Callable[[], str]]:
+def _render_file(path: str, report: DriftReport) -> str:
+    """Returns a report in the format of the file's ending."""
     from proctor.reports.drift.chart import draw_chart
-    from proctor.reports.drift.json_and_markdown import to_dict
 
-    return {
-        ".json": lambda: to_json(to_dict(report)) + "\n",
-        ".md": lambda: "".join(render_markdown(document_for(report))),
-        ".svg": lambda: draw_svg(lambda: draw_chart(report)),
-    }
+    ending = file_ending(path)
+    if ending == ".svg":
+        return draw_svg(lambda: draw_chart(report))
+    return _render_json(report) if ending == ".json" else "".join(render_markdown(document_for(report)))
+
+
+def _render_json(report: DriftReport) -> str:
+    from proctor.reports.drift.json import to_dict
+
+    return to_json(to_dict(report)) + "\n"

@@ -236,7 +236,11 @@ class GradingProgress:
 
 
 def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) -> list[AnswerColumn]:
-    ks = requested_ks or _default_ks([answers.min_answers for file in files for answers in file.answers])
+    fewest = [answers.min_answers for file in files for answers in file.answers]
+    # By default 1, 5 and 10 as far as there are answers, and the number of answers where it is below 10.
+    ks = requested_ks or sorted(
+        {1, *(k for k in (5, 10) if k <= max(fewest)), *(few for few in fewest if 0 < few < 10)}
+    )
     columns = []
     for label, file in zip(file_labels([file.path for file in files]), files, strict=True):
         for answers in file.answers:
@@ -244,11 +248,6 @@ def _columns(files: Sequence[AnswerFile], requested_ks: Sequence[int] | None) ->
             columns.append(AnswerColumn(f"{label} {run}".rstrip(), file, answers, answers.result(ks)))
     _warn_missing(columns, ks)
     return columns
-
-
-def _default_ks(fewest: Sequence[int]) -> list[int]:
-    """Returns 1, 5 and 10 as far as there are answers, and the number of answers where it is below 10."""
-    return sorted({1, *(k for k in (5, 10) if k <= max(fewest)), *(few for few in fewest if 0 < few < 10)})
 
 
 def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
@@ -302,53 +301,49 @@ def _tables(columns: Sequence[AnswerColumn]) -> Iterator[Table]:
     if len(columns) == 1:
         head = ["k", "pass@k", "95 % interval", "pass^k", "95 % interval"]
         result = columns[0].result
-        rows = ([str(k), *_pass_at_cells(result, k), *_pass_hat_cells(result, k)] for k in ks)
-        yield text_table("", head, rows)
+        yield text_table("", head, ([str(k), *_rate_cells(result, k)] for k in ks))
         return
-    for title, cells in (
-        ("pass@k, one of k answers passes", _pass_at_cells),
-        ("pass^k, all k pass", _pass_hat_cells),
-    ):
-        rows = ([str(k), *(_join_cells(cells(column.result, k)) for column in columns)] for k in ks)
-        yield text_table(title, ["k", *labels], rows)
+    for title, index in (("pass@k, one of k answers passes", 0), ("pass^k, all k pass", 2)):
+        yield text_table(title, ["k", *labels], (_compared_row(columns, k, index) for k in ks))
 
 
 def _figure_rows(columns: Sequence[AnswerColumn]) -> Iterator[list[str]]:
     counts = [[task.n for task in column.answers.counts] for column in columns]
     yield ["tasks", *(f"{len(sizes):,}" for sizes in counts)]
     yield ["graded answers", *(f"{sum(sizes):,}" for sizes in counts)]
-    yield ["  of each task", *(_range_text(min(sizes, default=0), max(sizes, default=0)) for sizes in counts)]
+    yield ["  of each task", *(_range_text(sizes) for sizes in counts)]
     if any(column.answers.ungraded for column in columns):
-        yield ["not counted", *(_ungraded_text(column.answers) for column in columns)]
+        counts_by_kind = [column.answers.ungraded_counts.items() for column in columns]
+        texts = (", ".join(f"{count:,} {kind}" for kind, count in kinds) for kinds in counts_by_kind)
+        yield ["not counted", *(text or "0" for text in texts)]
     if any(column.answers.ungraded_tasks for column in columns):
         yield ["tasks left out", *(f"{len(column.answers.ungraded_tasks):,}" for column in columns)]
     if any(column.file.dropped for column in columns):
         yield ["dropped lines", *(f"{len(column.file.dropped):,}" for column in columns)]
 
 
-def _range_text(low: int, high: int) -> str:
+def _range_text(sizes: Sequence[int]) -> str:
+    low, high = min(sizes, default=0), max(sizes, default=0)
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
-def _ungraded_text(answers: RunAnswers) -> str:
-    return ", ".join(f"{count:,} {kind}" for kind, count in answers.ungraded_counts.items()) or "0"
-
-
-def _pass_at_cells(result: PassAtKResult, k: int) -> list[str]:
+def _rate_cells(result: PassAtKResult, k: int) -> list[str]:
+    """Returns pass@k with its interval, then pass^k with its."""
     if k > result.samples_per_problem:
-        return [NONE, NONE]
-    return [percent(result.estimate(k)), interval(result.interval(k))]
+        return [NONE] * 4
+    return [
+        *(percent(result.estimate(k)), interval(result.interval(k))),
+        *(percent(result.pass_hat(k)), interval(result.pass_hat_interval(k))),
+    ]
 
 
-def _pass_hat_cells(result: PassAtKResult, k: int) -> list[str]:
-    if k > result.samples_per_problem:
-        return [NONE, NONE]
-    return [percent(result.pass_hat(k)), interval(result.pass_hat_interval(k))]
-
-
-def _join_cells(cells: Sequence[str]) -> str:
-    value, bounds = cells
-    return value if bounds == NONE else f"{value} ({bounds})"
+def _compared_row(columns: Sequence[AnswerColumn], k: int, index: int) -> list[str]:
+    """Returns the row of one k: the rate at that index of the cells, and its interval, by column."""
+    row = [str(k)]
+    for column in columns:
+        value, bounds = _rate_cells(column.result, k)[index : index + 2]
+        row.append(value if bounds == NONE else f"{value} ({bounds})")
+    return row
 
 
 def _chart(columns: Sequence[AnswerColumn]) -> Chart:

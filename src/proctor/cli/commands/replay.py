@@ -11,16 +11,15 @@ from typing import Any
 import click
 
 from proctor.cli.bundle_options import bundle_options, get_import_options
-from proctor.cli.echo import echo, echo_json
+from proctor.cli.echo import echo
 from proctor.cli.options import (
     NumberRange,
     max_answer_bytes_option,
     open_store,
-    show,
     store_location,
     store_option,
 )
-from proctor.cli.output_files import check_outputs, file_ending, write_output
+from proctor.cli.output_files import check_outputs, file_ending, print_and_write
 from proctor.cli.progress import Progress
 from proctor.cli.run_and_report import run_session
 from proctor.errors import ExitCode
@@ -109,19 +108,20 @@ def _replay(bundle: str, replay_options: ReplayOptions, options: dict[str, Any])
             replay = _to_report(bundle, plan, finished.run.id, compare_with_bundle(store, plan, finished.run))
     finally:
         progress.close()
-    if plain:
-        show(render_terminal(replay_report.document_for(replay, _MAX_NAMES)))
-    if options["as_json"]:
-        echo_json(to_json(replay_report.to_dict(replay)))
-    for path in options["outputs"]:
-        is_json = file_ending(path) == ".json"
-        text = (
-            to_json(replay_report.to_dict(replay)) + "\n"
-            if is_json
-            else "".join(render_markdown(replay_report.document_for(replay)))
-        )
-        write_output(path, text)
+    print_and_write(
+        options["outputs"],
+        render_file=lambda path: _render_file(path, replay),
+        render_text=lambda: render_terminal(replay_report.document_for(replay, _MAX_NAMES)) if plain else (),
+        render_json=(lambda: to_json(replay_report.to_dict(replay))) if options["as_json"] else None,
+    )
     return replay.comparison.exit_code
+
+
+def _render_file(path: str, replay: replay_report.ReplayReport) -> str:
+    """Returns a report in the format of the file's ending."""
+    if file_ending(path) == ".json":
+        return to_json(replay_report.to_dict(replay)) + "\n"
+    return "".join(render_markdown(replay_report.document_for(replay)))
 
 
 def _to_report(bundle: str, plan: ReplayPlan, run_id: str, result: Any) -> replay_report.ReplayReport:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from math import floor, log10
 
@@ -40,13 +40,16 @@ def make_bins(values: Sequence[float]) -> list[Bin]:
     width = _round_up(upper / _TARGET_BINS)
     last = floor(upper / width + 1e-9)
     over = sorted_values[-1] > (last + 1) * width
-    counts = Counter(floor(min(value / width + 1e-9, last + over)) for value in sorted_values)
-    bins = [
-        Bin(low=place * width, high=(place + 1) * width, count=counts[place])
-        for place in range(min(counts), last + 1)
-    ]
-    if over:
-        bins.append(Bin(low=(last + 1) * width, high=None, count=counts[last + 1]))
+
+    def find_bin(value: float) -> int:
+        return floor(min(value / width + 1e-9, last + over))
+
+    bins, start = list[Bin](), 0
+    for place in range(find_bin(sorted_values[0]), last + over + 1):
+        end = bisect_right(sorted_values, place, key=find_bin)
+        high = None if place > last else (place + 1) * width
+        bins.append(Bin(low=place * width, high=high, count=end - start))
+        start = end
     return bins
 
 

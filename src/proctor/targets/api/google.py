@@ -196,12 +196,19 @@ def _describe_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _to_contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Returns the conversation; the results of one turn's calls are one content, as Gemini counts them."""
     roles = {"assistant": "model", "tool": "user"}
-    return [
-        {"role": roles.get(message.role, message.role), "parts": _to_parts(message)}
-        for message in messages
-        if message.role not in {"system", "developer"}
-    ]
+    contents: list[dict[str, Any]] = []
+    previous_role = ""
+    for message in messages:
+        if message.role in {"system", "developer"}:
+            continue
+        if message.role == previous_role == "tool":
+            contents[-1]["parts"] += _to_parts(message)
+        else:
+            contents.append({"role": roles.get(message.role, message.role), "parts": _to_parts(message)})
+        previous_role = message.role
+    return contents
 
 
 def _to_parts(message: Message) -> list[dict[str, Any]]:

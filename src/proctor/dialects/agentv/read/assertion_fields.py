@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, Final
 
 from proctor.dialects.agentv.shared import finish, parse_scalar
@@ -135,10 +136,10 @@ class AssertionFields(FieldReader):
                 self.report_wrong_type(place, item, "an object")
         return members
 
-    def objects(self, name: str, expected: str, table: Sequence[FieldSpec]) -> list[dict[str, Any]]:
+    def objects(self, name: str, expected: str, table: tuple[FieldSpec, ...]) -> list[dict[str, Any]]:
         """Returns the values of each object in a required, non-empty list, by the table of its fields."""
-        names = [field.name for field in table]
-        return [inner.all_values(table) for inner in self.children(name, expected, names)]
+        children = self.children(name, expected, _get_names(table))
+        return [inner.all_values(table) for inner in children]
 
     # --- problems ------------------------------------------------------------------------------------------
 
@@ -169,3 +170,8 @@ class AssertionFields(FieldReader):
         if inner is not None:
             others |= {name: to_plain(inner.pop(name)) for name in inner.remaining_names()}
         return others or None
+
+
+@cache
+def _get_names(table: tuple[FieldSpec, ...]) -> tuple[str, ...]:
+    return tuple(field.name for field in table)

@@ -149,7 +149,8 @@ class AssertionType(NamedTuple):
         """Returns the grader, its parameters and a suffix for the default name."""
         if self.parse is not None:
             return self.parse(fields)
-        params = {**fields.values(self.fields), **self.constants}
+        params = fields.values(self.fields)
+        params.update(self.constants)
         value = params.get(self.label_param or "", "")
         return self.grader, params, str(len(value)) if isinstance(value, list) else value
 

@@ -112,12 +112,14 @@ def _parse_cases(
     prompts = shared.prompts if shared is not None and "input" not in raw.row else ()
     for prompt in prompts or (None,):
         notes = ProblemLog(raw.path or source.path, raw.line, "Test", of_case=True)
-        row = raw.row if shared is None else translate_test(raw.row, shared, prompt, notes)
-        case = parse_test(replace(raw, row=row), heading.common, notes)
-        keys = [(problem.line, problem.field, problem.code) for problem in notes.problems]
-        for key, problem in zip(keys, notes.problems, strict=True):
-            yield replace(problem, repeated=True) if key in reported_keys else problem
-        reported_keys.update(keys)
+        test = raw
+        if shared is not None:
+            test = replace(raw, row=translate_test(raw.row, shared, prompt, notes))
+        case = parse_test(test, heading.common, notes)
+        for problem in notes.problems:
+            repeated = (problem.line, problem.field, problem.code) in reported_keys
+            yield replace(problem, repeated=True) if repeated else problem
+        reported_keys |= {(problem.line, problem.field, problem.code) for problem in notes.problems}
         if not notes.has_errors:
             yield CaseAtLine(case, raw.line, raw.path)
 

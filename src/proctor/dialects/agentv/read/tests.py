@@ -87,7 +87,7 @@ class _Execution(Struct, frozen=True, kw_only=True):
     only_targets: tuple[str, ...] = ()
     skip_defaults: bool = False
     pass_rule: PassRule | None = None
-    fields: FieldReader
+    fields: FieldReader | None = None
     """The remaining fields, which may hold assertions in their old place."""
 
 
@@ -175,8 +175,8 @@ def _parse_messages(
 
 
 def _parse_execution(fields: FieldReader) -> _Execution:
-    if "execution" not in fields:  # most tests have none
-        return _Execution(fields=FieldReader({}, fields.problem_log))
+    if "execution" not in fields:
+        return _Execution()
     inner = read_object(fields, "execution")
     return _Execution(
         target=inner.non_blank_text("target"),
@@ -212,7 +212,8 @@ def _parse_grading(
     if "rubrics" in fields:
         rubrics = parse_test_rubrics(fields.pop("rubrics"), "rubrics", fields.problem_log, source)
     own = read_assertion_list(fields, execution.fields, source)
-    finish(execution.fields, EXECUTION_FIELDS)
+    if execution.fields is not None:
+        finish(execution.fields, EXECUTION_FIELDS)
     assertions = (*rubrics, *own, *(() if execution.skip_defaults else common.assertions))
     if criteria is None and not assertions and not has_answer and not fields.problem_log.has_errors:
         fields.report_missing("criteria", "a text, unless there are `expected_output` or `assertions`")
@@ -222,11 +223,11 @@ def _parse_grading(
 
 
 def read_assertion_list(
-    fields: FieldReader, execution: FieldReader, source: SuiteSource
+    fields: FieldReader, execution: FieldReader | None, source: SuiteSource
 ) -> tuple[Assertion, ...]:
     """Returns the assertions of a suite or a test, under any of their names."""
     name = resolve_alias(fields, "assertions", *OLD_NAMES["assertions"])
-    if "evaluators" in execution:
+    if execution is not None and "evaluators" in execution:
         if name in fields:
             fields.pop(name)
             execution.error("conflicting-fields", "evaluators", f"and `{name}` mean the same; keep `{name}`.")

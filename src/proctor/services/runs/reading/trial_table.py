@@ -16,7 +16,7 @@ from itertools import islice
 from math import inf, isnan, nan
 from tempfile import SpooledTemporaryFile
 from threading import Lock
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from weakref import finalize
 
 from msgspec import Struct
@@ -189,13 +189,14 @@ class TrialFinder:
             lock = self._locks.setdefault(run.id, Lock())
         with lock:
             totals = store.totals(run.id)
-            version, parts = (totals.key, totals.changes), _needed_parts(trial_filter)
             table = self._tables.get(run.id)
-            if table is not None and table.version == version:
-                parts |= table.parts
-            if table is None or (table.version, table.parts) != (version, parts):
-                table = _TrialTable(version, parts)
-                table.read(store, run)
+            if table is None or table.version != (totals.key, totals.changes):
+                table = _TrialTable((totals.key, totals.changes))
+                table.read_trials(store, run)
+            if (trial_filter.category or trial_filter.tags) and not table.has_cases:
+                table.read_cases(store, run)
+            if trial_filter.text and not table.has_texts:
+                table.read_texts(store, run)
         with self._lock:
             self._tables[run.id] = table
             self._tables.move_to_end(run.id)
@@ -239,26 +240,13 @@ class _CaseLabels(NamedTuple):
         )
 
 
-_Part = Literal["cases", "texts"]
-"""What is read only when it is needed: categories and tags, and what a search covers."""
-
-
-def _needed_parts(trial_filter: TrialFilter) -> frozenset[_Part]:
-    parts = set[_Part]()
-    if trial_filter.category or trial_filter.tags:
-        parts.add("cases")
-    if trial_filter.text:
-        parts.add("texts")
-    return frozenset(parts)
-
-
 class _TrialTable:
     """The finished trials of a run in suite order: a row for each, numbered from 0, in columns."""
 
-    def __init__(self, version: tuple[int, int], parts: frozenset[_Part]) -> None:
+    def __init__(self, version: tuple[int, int]) -> None:
         self.version = version
         """The key of the run, and the number of changes to its trials."""
-        self.parts = parts
+        self.has_cases = self.has_texts = False
         self._places = array("q")
         """The places, each as one number."""
         self._case_ids: list[str] = []
@@ -266,6 +254,7 @@ class _TrialTable:
         self._trial_codes = array("L")
         self._trial_labels: dict[_TrialLabels, int] = {}
         self._case_codes = array("L")
+        """By the position of a case."""
         self._case_labels: dict[_CaseLabels, int] = {}
         self._texts = _TextFile()
         self._sealed_texts = _TextFile()
@@ -276,45 +265,49 @@ class _TrialTable:
         """Returns the number of rows."""
         return len(self._places)
 
-    def read(self, store: Store, run: Run) -> None:
-        """Reads the finished trials of a run."""
-        heads = store.case_heads(run.suite.content) if self.parts else None
-        head, position = CaseHead(id=""), -1
-        for stored_trial in store.trials(run.id):
-            trial, verdict = stored_trial.trial, stored_trial.verdict
-            if verdict is None:
-                continue
-            while heads is not None and position < trial.position:
+    def read_trials(self, store: Store, run: Run) -> None:
+        """Reads what trials are filtered and sorted by."""
+        for trial, verdict in _iter_finished(store, run):
+            score, output = trial_score(trial), trial.output
+            self._places.append(_encode_place((trial.position, trial.repeat)))
+            self._case_ids.append(trial.case_id)
+            self._numbers["score"].append(nan if score is None else score)
+            self._numbers["latency"].append(nan if output is None else output.latency_ms)
+            cost = None if output is None else output.cost_usd
+            self._numbers["cost"].append(nan if cost is None else cost)
+            graders = tuple([score.grader for score in trial.scores])
+            missed = tuple([score.grader for score in trial.scores if score.outcome is not Verdict.PASS])
+            labels = _TrialLabels(verdict, trial.split, graders, missed)
+            self._trial_codes.append(self._trial_labels.setdefault(labels, len(self._trial_labels)))
+
+    def read_cases(self, store: Store, run: Run) -> None:
+        """Reads the categories and tags of the cases."""
+        self._case_codes = array("L")
+        for head in store.case_heads(run.suite.content):
+            labels = _CaseLabels(head.category, head.tags)
+            self._case_codes.append(self._case_labels.setdefault(labels, len(self._case_labels)))
+        self.has_cases = True
+
+    def read_texts(self, store: Store, run: Run) -> None:
+        """Reads the texts that a search covers."""
+        self._texts, self._sealed_texts = _TextFile(), _TextFile()
+        heads, head, position = store.case_heads(run.suite.content), CaseHead(id=""), -1
+        for trial, verdict in _iter_finished(store, run):
+            while position < trial.position:
                 head, position = next(heads, head), position + 1
-            self._add(trial, verdict)
-            if "cases" in self.parts:
-                labels = _CaseLabels(head.category, head.tags)
-                self._case_codes.append(self._case_labels.setdefault(labels, len(self._case_labels)))
-            if "texts" in self.parts:
-                self._add_text(trial, verdict, head)
+            row = self._find_row((trial.position, trial.repeat))
+            if row is None:
+                continue  # stored since the rows were read
+            answer = "" if trial.output is None else trial.output.text
+            reason = "" if verdict is Verdict.PASS else failure_reason(trial)
+            text = "\n".join((trial.case_id, question_text(head), answer, reason))
+            if trial.split == "holdout":
+                self._sealed_texts.add(row, text)
+                text = trial.case_id
+            self._texts.add(row, text)
         self._texts.flush()
         self._sealed_texts.flush()
-
-    def _add(self, trial: Trial, verdict: Verdict) -> None:
-        score, output = trial_score(trial), trial.output
-        self._places.append(_encode_place((trial.position, trial.repeat)))
-        self._case_ids.append(trial.case_id)
-        self._numbers["score"].append(nan if score is None else score)
-        self._numbers["latency"].append(nan if output is None else output.latency_ms)
-        self._numbers["cost"].append(nan if output is None or output.cost_usd is None else output.cost_usd)
-        graders = tuple([score.grader for score in trial.scores])
-        missed = tuple([score.grader for score in trial.scores if score.outcome is not Verdict.PASS])
-        labels = _TrialLabels(verdict, trial.split, graders, missed)
-        self._trial_codes.append(self._trial_labels.setdefault(labels, len(self._trial_labels)))
-
-    def _add_text(self, trial: Trial, verdict: Verdict, head: CaseHead) -> None:
-        row, answer = len(self) - 1, "" if trial.output is None else trial.output.text
-        reason = "" if verdict is Verdict.PASS else failure_reason(trial)
-        text = "\n".join((trial.case_id, question_text(head), answer, reason))
-        if trial.split == "holdout":
-            self._sealed_texts.add(row, text)
-            text = trial.case_id
-        self._texts.add(row, text)
+        self.has_texts = True
 
     def select(self, trial_filter: TrialFilter, *, revealed: bool) -> bytearray:
         """Returns 1 for each row that a filter selects, and 0 for the others."""
@@ -334,7 +327,8 @@ class _TrialTable:
         rows: Iterable[int] = [row for row, code in enumerate(self._trial_codes) if is_selected[code]]
         if trial_filter.tags or trial_filter.category:
             is_selected = [labels.matches(trial_filter) for labels in self._case_labels]
-            rows = [row for row in rows if is_selected[self._case_codes[row]]]
+            codes, places = self._case_codes, self._places
+            rows = [row for row in rows if is_selected[codes[places[row] // _MAX_REPEATS]]]
         if trial_filter.case:
             rows = [row for row in rows if matches_id(self._case_ids[row], [trial_filter.case])]
         if trial_filter.text:
@@ -388,6 +382,10 @@ class _TrialTable:
         code = _encode_place(place)
         row = bisect_left(self._places, code)
         return row if row < len(self) and self._places[row] == code else None
+
+
+def _iter_finished(store: Store, run: Run) -> Iterator[tuple[Trial, Verdict]]:
+    return ((stored.trial, stored.verdict) for stored in store.trials(run.id) if stored.verdict is not None)
 
 
 def _encode_place(place: Place) -> int:
