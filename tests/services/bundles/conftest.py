@@ -11,6 +11,15 @@ import pytest
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.services.bundles.attest import attest
+from support.forging import TESTS
+from support.sessions import MakeRuns, WriteSuite
+
+
+@pytest.fixture
+async def run(make: MakeRuns, suite: WriteSuite) -> Run:
+    """A finished run of ten cases, two of them held out, of which six passed."""
+    (done,) = await make(suite(*TESTS))
+    return done.run
 
 
 @pytest.fixture

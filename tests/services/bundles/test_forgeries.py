@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +33,13 @@ from proctor.verdicts import Counts
 from support.forging import TESTS, Forger, passing
 from support.sessions import MakeRuns, WriteSuite
 
-
-@pytest.fixture
-async def run(make: MakeRuns, suite: WriteSuite) -> Run:
-    (done,) = await make(suite(*TESTS))
-    made: Run = done.run
-    return made
+Attested = Callable[..., Path]
 
 
 @pytest.fixture
-def bundle(run: Run, store: SqliteStore, folder: Path) -> Path:
+def bundle(run: Run, attested: Attested) -> Path:
     """A full bundle that nobody has signed."""
-    attest(store, run, folder / "bundle", public=False, key=None)
-    return folder / "bundle"
+    return attested(run, "bundle")
 
 
 @pytest.fixture
@@ -54,17 +49,15 @@ def forger(bundle: Path) -> Forger:
 
 
 @pytest.fixture
-def signed(run: Run, store: SqliteStore, folder: Path) -> Path:
+def signed(run: Run, attested: Attested, folder: Path) -> Path:
     """The same, signed by its maker."""
-    attest(store, run, folder / "signed", public=False, key=get_signing_key(folder / "maker", None))
-    return folder / "signed"
+    return attested(run, "signed", key=get_signing_key(folder / "maker", None))
 
 
 @pytest.fixture
-def public(run: Run, store: SqliteStore, folder: Path) -> Path:
+def public(run: Run, attested: Attested, folder: Path) -> Path:
     """A public bundle of that run, signed by its maker."""
-    attest(store, run, folder / "public", public=True, key=get_signing_key(folder / "maker", None))
-    return folder / "public"
+    return attested(run, "public", public=True, key=get_signing_key(folder / "maker", None))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import pytest
 from proctor.bundles.keys import get_signing_key
 from proctor.bundles.trust_store import load_trusted_keys
 from proctor.errors import BundleError
-from proctor.model import Settings
+from proctor.model import Run, Settings
 from proctor.proof import merkle
 from proctor.proof.canonical import canonical_json
 from proctor.services.bundles.attest import attest
@@ -400,12 +400,10 @@ def page_rows() -> dict[str, tuple[str, str]]:
 
 
 @pytest.fixture
-async def bundles(make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path) -> tuple[Path, Path]:
+def bundles(run: Run, attested: Callable[..., Path], folder: Path) -> tuple[Path, Path]:
     """The same run as a bundle without a signature and as a signed one."""
-    (done,) = await make(suite(*TESTS))
-    attest(store, done.run, folder / "unsigned", public=False, key=None)
-    attest(store, done.run, folder / "signed", public=False, key=get_signing_key(folder / "maker", None))
-    return folder / "unsigned", folder / "signed"
+    key = get_signing_key(folder / "maker", None)
+    return attested(run, "unsigned"), attested(run, "signed", key=key)
 
 
 def forge(path: Path, edit: Edit, *, reroot: bool = True) -> Path:

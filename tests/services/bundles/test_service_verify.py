@@ -19,7 +19,7 @@ from proctor.services.bundles import regrade
 from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.services.grading import worker_pool
 from support.builders import write_lines
-from support.forging import Forger
+from support.forging import TESTS, Forger
 from support.sessions import MakeRuns, WriteModule, WriteSuite
 
 Attested = Callable[..., Path]
@@ -34,13 +34,6 @@ def verified(attested: Attested) -> Verify:
         return verify(attested(run, public=public), {})
 
     return check
-
-
-@pytest.fixture
-async def run(make: MakeRuns, suite: WriteSuite) -> Run:
-    (done,) = await make(suite(*TESTS))
-    made: Run = done.run
-    return made
 
 
 def edited(path: Path, change: Callable[[list[Any]], object]) -> Path:
@@ -74,8 +67,6 @@ def refused(path: Path, words: str) -> None:
 
 
 # --- runs of all kinds -------------------------------------------------------------------------------------
-
-TESTS = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 3 else "no") for n in range(20))
 
 
 @pytest.mark.parametrize(
@@ -490,4 +481,4 @@ def test_progress_is_told_of_what_takes_long(
     assert told == []
     monkeypatch.setattr(progress_lines, "_FIRST_S", 0.0)
     verify(path, {}, told.append)
-    assert told == ["1 of 20 trials checked so far"]
+    assert told == ["1 of 10 trials checked so far"]
