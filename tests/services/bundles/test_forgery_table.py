@@ -64,7 +64,7 @@ def put_values(forger: Forger, values: dict[str, Any]) -> None:
             inner[last] = value
 
 
-def recounted(edit: Edit) -> Change:
+def recount_after(edit: Edit) -> Change:
     """The edit, with all claims and indexes made to follow from the lines."""
 
     def change(forger: Forger) -> None:
@@ -126,7 +126,7 @@ def put_in(forger: Forger) -> None:
 
 
 def leave_out(case_id: str) -> Change:
-    return recounted(lambda forger: forger.trials.remove(forger.trial(case_id)))
+    return recount_after(lambda forger: forger.trials.remove(forger.trial(case_id)))
 
 
 def drop_last_case(forger: Forger) -> None:
@@ -152,11 +152,11 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
             "trials.jsonl:2: score 1 (exact): the outcome is pass, and grading the answer again",
         ),
         (
-            recounted(lambda f: passing(f.trial("t3"))),
+            recount_after(lambda f: passing(f.trial("t3"))),
             "the outcome is pass, and grading the answer again gives fail",
         ),
         (
-            recounted(lambda f: f.trial("t3").update(verdict="pass")),
+            recount_after(lambda f: f.trial("t3").update(verdict="pass")),
             "trials.jsonl:4: the verdict is pass, and should be fail",
         ),
         ({"own.claims.all.passed": 9}, "`passed` of the claim on all is 9, and should be 6"),
@@ -167,9 +167,9 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
             (leave_out(name), "config.json: the number of planned trials is 9, and should be 10")
             for name in ("t0", "t3", "t9")
         ),
-        (recounted(put_in), "the number of planned trials is 11, and should be 10"),
+        (recount_after(put_in), "the number of planned trials is 11, and should be 10"),
         (swap, "trials.jsonl:2: the index is 3, and should be 1"),
-        (recounted(swap), "trials.jsonl:2: the trial of case t1 should be here"),
+        (recount_after(swap), "trials.jsonl:2: the trial of case t1 should be here"),
     ],
     "split, settings, target, run id or times, in one place": [
         ({"own.split": "all"}, "the split is all, and should be holdout"),
@@ -225,7 +225,7 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
         ({"config.id": NO_RUN, "own.run": NO_RUN}, ""),
         (move_back, ""),
     ],
-    "threshold, selection or seed of the split, in all places at once": [(recounted(pass_all), "")],
+    "threshold, selection or seed of the split, in all places at once": [(recount_after(pass_all), "")],
     (
         "the tags or the category of a case; reason, details and entries of a score; "
         "model, finish reason, latency and cost within limits"
@@ -264,7 +264,7 @@ ELSEWHERE = {
     "another bundle's signature, a foreign key id, or a signature twice": "test_a_signature_twice_is_found",
 }
 """Rows whose forgeries need other bundles: a test of each in test_forgeries.py or test_service_verify.py."""
-FURTHER: list[tuple[Edit, str]] = [
+OTHER_EDITS: list[tuple[Edit, str]] = [
     # a score
     ({"t3.scores.0.value": 0.5}, "the value is 0.5, and grading the answer again gives 0.0"),
     ({"t3.scores.0.weight": 0}, "the weight is 0.0, and should be 1.0"),
@@ -291,7 +291,7 @@ FURTHER: list[tuple[Edit, str]] = [
         "trials.jsonl:4: the trial of case t3 should be here",
     ),
     (
-        [recounted(put_in), {"config.planned": 10}],
+        [recount_after(put_in), {"config.planned": 10}],
         "envelope.json: the number of trials is 11, and should be 10",
     ),
     # the suite and its split
@@ -304,8 +304,8 @@ FURTHER: list[tuple[Edit, str]] = [
         "the digest of the suite is",
     ),
     (hide("suite", 3), "suite.jsonl:4 is hidden, and nothing of a full bundle is"),
-    (recounted({"t1.split": "holdout"}), "the split is holdout, and should be dev"),
-    (recounted({"t4.split": GONE}), "the split is None, and should be dev"),
+    (recount_after({"t1.split": "holdout"}), "the split is holdout, and should be dev"),
+    (recount_after({"t4.split": GONE}), "the split is None, and should be dev"),
     ({"suite.0.suite.split_rule": {"seed": 7}}, ": the split is "),
     (
         {"suite.0.suite.split_rule": {"ratio": 7}},
@@ -313,7 +313,7 @@ FURTHER: list[tuple[Edit, str]] = [
     ),
     (
         [
-            recounted(lambda f: passing(f.trial("t3"))),
+            recount_after(lambda f: passing(f.trial("t3"))),
             {"suite.4.case.variables": ["HOME"], "suite.4.case.metadata": {"x": "${{ HOME }}"}},
         ],
         "the outcome is pass, and grading the answer again gives fail",
@@ -376,7 +376,7 @@ FURTHER: list[tuple[Edit, str]] = [
         "trials.jsonl:3: another line has the same salt",
     ),
 ]
-ROOTS_AS_THEY_WERE: list[tuple[Edit, str]] = [
+EDITS_UNDER_OLD_ROOTS: list[tuple[Edit, str]] = [
     ({"own.cases.root": "00"}, "the Merkle root of the cases is 00"),
     ({"own.trials.root": "00"}, "the Merkle root of the trials is 00"),
     ({"own.trials.size": 3}, "the number of trials is 3, and should be 10"),
@@ -446,7 +446,7 @@ def test_a_row_of_the_page_is_what_a_forger_gets(bundles: tuple[Path, Path], fol
         refused(maker_signed, "does not hold: something else was signed")
 
 
-@pytest.mark.parametrize(("edit", "words"), FURTHER, ids=[words for _, words in FURTHER])
+@pytest.mark.parametrize(("edit", "words"), OTHER_EDITS, ids=[words for _, words in OTHER_EDITS])
 def test_an_edit_is_found_with_every_hash_made_again(
     bundles: tuple[Path, Path], edit: Edit, words: str
 ) -> None:
@@ -454,7 +454,7 @@ def test_an_edit_is_found_with_every_hash_made_again(
 
 
 @pytest.mark.parametrize(
-    ("edit", "words"), ROOTS_AS_THEY_WERE, ids=[words for _, words in ROOTS_AS_THEY_WERE]
+    ("edit", "words"), EDITS_UNDER_OLD_ROOTS, ids=[words for _, words in EDITS_UNDER_OLD_ROOTS]
 )
 def test_an_edit_is_found_by_what_the_statement_says_of_the_trees(
     bundles: tuple[Path, Path], edit: Edit, words: str

@@ -372,13 +372,13 @@ def test_what_a_name_means_here_stays_what_it_was(
     bundle_of: BundleOf, store: SqliteStore, other: SqliteStore
 ) -> None:
     path = bundle_of(asking(tags=("theirs",)))
-    theirs = store.run(FOREIGN).suite
+    their_suite = store.run(FOREIGN).suite
     writer = other.open_suite_writer()
-    writer.add(asking(tags=("mine",)), theirs.digest)
-    mine = writer.commit(replace(theirs, version=None))
+    writer.add(asking(tags=("mine",)), their_suite.digest)
+    mine = writer.commit(replace(their_suite, version=None))
     writer = other.open_suite_writer()
-    writer.add(asking("later"), theirs.digest)
-    later = writer.commit(replace(theirs, version=None, digest="sha256:" + "ab" * 32))
+    writer.add(asking("later"), their_suite.digest)
+    later = writer.commit(replace(their_suite, version=None, digest="sha256:" + "ab" * 32))
     take(other, path)
     assert other.suite("s") == later
     assert other.suite("s", "v1") == mine

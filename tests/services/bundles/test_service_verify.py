@@ -36,14 +36,14 @@ def verified(attested: Attested) -> Verify:
     return check
 
 
-def edited(path: Path, change: Callable[[list[Any]], object]) -> Path:
+def edit_trials(path: Path, change: Callable[[list[Any]], object]) -> Path:
     """The bundle with lines of trials changed, and hashes and roots made right again."""
     forger = Forger(path)
     change(forger.trials)
     return forger.write()
 
 
-def rescored(path: Path, trial: int = 0, score: int = 0, **fields: Any) -> Path:
+def edit_score(path: Path, trial: int = 0, score: int = 0, **fields: Any) -> Path:
     """The bundle with fields of a score changed, or taken out where they are None."""
 
     def change(lines: list[Any]) -> None:
@@ -52,12 +52,14 @@ def rescored(path: Path, trial: int = 0, score: int = 0, **fields: Any) -> Path:
         for name in [name for name, value in fields.items() if value is None]:
             del changed[name]
 
-    return edited(path, change)
+    return edit_trials(path, change)
 
 
-def rejudged(path: Path, judgment: int = 0, **fields: Any) -> Path:
+def edit_judgment(path: Path, judgment: int = 0, **fields: Any) -> Path:
     """The bundle with fields of a judgment of its first score changed."""
-    return edited(path, lambda lines: lines[0]["trial"]["scores"][0]["judgments"][judgment].update(fields))
+    return edit_trials(
+        path, lambda lines: lines[0]["trial"]["scores"][0]["judgments"][judgment].update(fields)
+    )
 
 
 def refused(path: Path, words: str) -> None:
@@ -130,7 +132,7 @@ async def test_a_grader_over_all_repeats_is_run_again(
     (done,) = await make("c.jsonl", f"function:{name}:f")
     path = attested(done.run)
     assert verify(path, {}).graded_again == 6
-    changed = edited(path, lambda lines: lines[1]["trial"]["output"].update(text="other"))
+    changed = edit_trials(path, lambda lines: lines[1]["trial"]["output"].update(text="other"))
     refused(changed, "and grading the answer again gives")
 
 
@@ -144,8 +146,8 @@ async def test_what_is_said_over_repeats_of_which_one_is_missing_is_found(
     path = attested(done.run)
     found = verify(path, {})
     assert (found.statement.claims["all"].errors, found.graded_again) == (1, 2)
-    edited(path, lambda lines: lines[0].update(verdict="pass"))
-    refused(rescored(path, outcome="pass", value=1), "the outcome is pass, and should be unscored")
+    edit_trials(path, lambda lines: lines[0].update(verdict="pass"))
+    refused(edit_score(path, outcome="pass", value=1), "the outcome is pass, and should be unscored")
 
 
 EVERY = """
@@ -214,7 +216,7 @@ async def test_a_recounted_score_must_follow_from_its_value(
         (1, {"required": 0.2}, "the gate is 0.2, and the assertion has 0.25"),
     ]
     for nth, (trial, fields, words) in enumerate(changes):
-        refused(rescored(attested(done.run, f"b{nth}"), trial, **fields), words)
+        refused(edit_score(attested(done.run, f"b{nth}"), trial, **fields), words)
 
 
 # --- judges ------------------------------------------------------------------------------------------------
@@ -272,23 +274,23 @@ async def test_what_judges_said_is_recounted(
 async def test_a_score_that_its_judgments_do_not_make_is_found(
     judgeable: Judgeable, change: dict[str, Any], words: str
 ) -> None:
-    refused(rescored(await judgeable("NO"), **change), words)
+    refused(edit_score(await judgeable("NO"), **change), words)
 
 
 async def test_a_judgment_that_its_reply_does_not_make_is_found(judgeable: Judgeable) -> None:
-    path = rejudged(await judgeable("NO"), passed=True, value=1)
+    path = edit_judgment(await judgeable("NO"), passed=True, value=1)
     words = "`passed` of judgment 1 by scripted:judge0.jsonl is True, and should be False"
-    refused(rescored(path, outcome="pass", value=1), words)
+    refused(edit_score(path, outcome="pass", value=1), words)
 
 
 async def test_judgments_that_were_outvoted_or_left_out_are_found(judgeable: Judgeable) -> None:
     path = await judgeable("NO", "NO", "YES")
     words = "`passed` of judgment 2 by scripted:judge1.jsonl is True, and should be False"
-    refused(rejudged(path, 1, passed=True, value=1), words)
-    rejudged(path, 1, passed=False, value=0)
+    refused(edit_judgment(path, 1, passed=True, value=1), words)
+    edit_judgment(path, 1, passed=False, value=0)
     assert verify(path, {}).statement.claims["all"].failed == 1
     refused(
-        edited(path, lambda lines: lines[0]["trial"]["scores"][0]["judgments"].pop(0)),
+        edit_trials(path, lambda lines: lines[0]["trial"]["scores"][0]["judgments"].pop(0)),
         "the outcome is fail, and the judges' replies make it unscored",
     )
 
@@ -305,7 +307,7 @@ async def test_an_empty_answer_that_no_judge_saw_can_only_fail(
 ) -> None:
     path = await judgeable("YES", target="scripted:empty.jsonl")
     assert verify(path, {}).statement.claims["all"].failed == 1
-    refused(rescored(path, **change), words)
+    refused(edit_score(path, **change), words)
 
 
 async def test_judgments_that_are_said_to_be_counted_by_another_rule_are_found(judgeable: Judgeable) -> None:
@@ -313,17 +315,17 @@ async def test_judgments_that_are_said_to_be_counted_by_another_rule_are_found(j
     assert verify(path, {}).statement.claims["all"].unscored == 1
     details = {"rule": "any", "for": 1, "against": 1, "unread": 0}
     words = "the outcome is pass, and the judges' replies make it unscored"
-    refused(rescored(path, outcome="pass", value=1, details=details), words)
+    refused(edit_score(path, outcome="pass", value=1, details=details), words)
 
 
 async def test_a_judge_who_never_judged_is_named(judgeable: Judgeable) -> None:
-    found = verify(rejudged(await judgeable("NO"), judge="openai:gpt-99"), {})
+    found = verify(edit_judgment(await judgeable("NO"), judge="openai:gpt-99"), {})
     assert any("the run has no such judge" in line for line in found.unverified)
 
 
 def test_a_judgment_beside_a_check_that_asks_nobody_is_found(run: Run, attested: Attested) -> None:
     judgments = [{"judge": "x", "prompt_digest": "y"}]
-    path = rescored(attested(run), outcome="pass", value=1, judgments=judgments)
+    path = edit_score(attested(run), outcome="pass", value=1, judgments=judgments)
     refused(path, "the number of judgments is 1, and should be 0")
 
 
@@ -376,11 +378,11 @@ async def test_what_judges_say_of_items_and_members_is_read_again(
     path = attested(done.run)
     found = verify(path, {})
     assert (found.recounted, found.unverified) == ({"rubrics": 1, "composite": 1}, ())
-    refused(rescored(path, score=place, **change), words)
+    refused(edit_score(path, score=place, **change), words)
 
 
 async def test_replies_to_prompts_of_another_version_are_counted_and_named(judgeable: Judgeable) -> None:
-    found = verify(rejudged(await judgeable("NO"), prompt_digest="sha256:0"), {})
+    found = verify(edit_judgment(await judgeable("NO"), prompt_digest="sha256:0"), {})
     assert any("1 judgments were counted without reading" in line for line in found.unverified)
 
 
@@ -404,7 +406,7 @@ async def test_a_pattern_that_does_not_end_is_given_up(
         for line in lines:
             line["trial"]["output"]["text"] = "a" * 60 + "!"
 
-    found = verify(edited(attested(done.run), change), {})
+    found = verify(edit_trials(attested(done.run), change), {})
     assert found.recounted == {"regex": 20}
     assert any("Not every check by regex ended in time" in line for line in found.unverified)
 
@@ -424,7 +426,7 @@ async def test_a_schema_that_does_not_end_is_given_up(
     write_lines(folder / "bomb.jsonl", row)
     (done,) = await make("bomb.jsonl")
     assert done.tally.all.passed == 1
-    path = edited(attested(done.run), lambda lines: lines[0]["trial"]["output"].update(text='"text"'))
+    path = edit_trials(attested(done.run), lambda lines: lines[0]["trial"]["output"].update(text='"text"'))
     assert verify(path, {}).recounted == {"json_schema": 1}
 
 

@@ -83,9 +83,9 @@ def checked(**items: bool) -> str:
 # --- a test and its messages -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("score", "verdict"), [(1.0, "pass"), (0.2, "fail")])
+@pytest.mark.parametrize(("value", "verdict"), [(1.0, "pass"), (0.2, "fail")])
 async def test_the_smallest_test_is_graded_by_its_criteria(
-    evaluate: Evaluate, score: float, verdict: str
+    evaluate: Evaluate, value: float, verdict: str
 ) -> None:
     came = await evaluate(
         """
@@ -96,11 +96,11 @@ tests:
     expected_output: "54"
 """,
         "54",
-        judge={"product": said(score, ("finds 54", True))},
+        judge={"product": said(value, ("finds 54", True))},
     )
     assert came.verdicts == {"product": verdict}
-    (found,) = came.trial("product").scores
-    assert (found.grader, found.value, found.entries[0].text) == ("llm_grader", score, "finds 54")
+    (score,) = came.trial("product").scores
+    assert (score.grader, score.value, score.entries[0].text) == ("llm_grader", value, "finds 54")
 
 
 # --- targets and graders of one test -----------------------------------------------------------------------

@@ -136,8 +136,8 @@ async def test_a_second_run_asks_and_judges_only_what_is_new_of_it(
     bench: Bench, second: dict[str, Any], asked: int, judged: int, numbers: tuple[int, int, int]
 ) -> None:
     await bench.run(ROWS)
-    made = await bench.run(**{"rows": ROWS} | second)
-    assert (made.asked, made.judged, made.numbers) == (asked, judged, numbers)
+    run = await bench.run(**{"rows": ROWS} | second)
+    assert (run.asked, run.judged, run.numbers) == (asked, judged, numbers)
 
 
 async def test_only_a_judging_that_changed_is_done_again_on_the_stored_answer(
