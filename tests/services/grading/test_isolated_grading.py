@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import signal
@@ -121,6 +122,29 @@ def test_what_is_called_because_an_object_is_freed_runs_to_its_end() -> None:
     with closing(BlockingIsolation()) as isolation:
         assert isolation.attempt(free, 1) is None
     assert finished == [True]
+
+
+@needs_timer
+def test_what_is_called_because_the_collector_starts_runs_to_its_end() -> None:
+    finished: list[bool] = []
+
+    def watch(_phase: str, _info: dict[str, int]) -> None:
+        began = process_time()
+        while process_time() - began < 0.03:
+            pass
+        finished.append(True)
+
+    def collect() -> None:
+        gc.collect()
+        _forever()
+
+    gc.callbacks.append(watch)
+    try:
+        with closing(BlockingIsolation()) as isolation:
+            assert isolation.attempt(collect, 1) is None
+    finally:
+        gc.callbacks.remove(watch)
+    assert finished[:2] == [True, True]
 
 
 @needs_timer

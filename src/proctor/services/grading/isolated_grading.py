@@ -7,6 +7,7 @@ main one), only tiny inputs are tried.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 from collections.abc import Callable
@@ -82,10 +83,11 @@ class InlineLimit:
 
 
 def _must_not_raise(frame: FrameType | None) -> bool:
-    """Whether a module is being imported, which would stay half initialized, or an object is being freed."""
+    """Whether a module is being imported, which would stay half initialized, or memory is being freed."""
+    collector_hooks = [getattr(hook, "__code__", None) for hook in gc.callbacks]
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "__del__" or code.co_filename in _FREEING_FILES:
+        if code.co_name == "__del__" or code.co_filename in _FREEING_FILES or code in collector_hooks:
             return True
         if code.co_filename.startswith("<frozen importlib"):
             return True
