@@ -8,8 +8,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -152,10 +152,26 @@ def run_session(session: RunSession, request: Request, progress: Progress) -> li
 
         loops = uvloop.new_event_loop
     try:
-        with asyncio.Runner(loop_factory=loops) as runner:
+        with ExitStack() as stack:
+            with _hold_signals():  # a loop that is interrupted while it is made cannot be closed
+                runner = stack.enter_context(asyncio.Runner(loop_factory=loops))
+                runner.get_loop()
             return runner.run(_run_until_stopped(session, request, progress))
     except asyncio.CancelledError:
         raise click.Abort from None  # stopped at once, before there was a run to report
+
+
+@contextmanager
+def _hold_signals() -> Iterator[None]:
+    """Lets signals that stop a run wait for the end of the block."""
+    if sys.platform == "win32":
+        yield
+        return
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 async def _run_until_stopped(
