@@ -336,13 +336,10 @@ def test_a_list_has_the_numbers_of_runs_that_were_counted_before(desk: Desk) -> 
     desk.made("r2")
     desk.summaries.refresh("r1")
     runs = list(desk.store.runs())
-    known = desk.another().summarize(desk.store, runs, patience_s=0.0)
-    assert {name: one.summary.passed for name, one in known.items()} == {"r1": 4}
-    every = desk.summaries.summarize(desk.store, runs, patience_s=30)
-    assert {name: (one.summary.passed, one.whole) for name, one in every.items()} == {
-        "r1": (4, True),
-        "r2": (4, True),
-    }
+    known = desk.another().read_totals(desk.store, runs, patience_s=0.0)
+    assert {name: totals.tally.all.passed for name, totals in known.items()} == {"r1": 4}
+    every = desk.summaries.read_totals(desk.store, runs, patience_s=30)
+    assert {name: totals.tally.all.passed for name, totals in every.items()} == {"r1": 4, "r2": 4}
 
 
 def test_a_run_that_is_stored_again_under_its_id_is_read_again(desk: Desk) -> None:

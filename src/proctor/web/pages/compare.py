@@ -32,7 +32,7 @@ from proctor.reports.runs.listing import RunListEntry
 from proctor.services.analysis import compare as comparing
 from proctor.services.analysis.compare import DifferentSuites
 from proctor.services.runs.reading.listing import RunFilter, find_runs, summarize_run
-from proctor.services.runs.reading.run_summaries import RunSummary
+from proctor.services.runs.reading.totals import RunTotals
 from proctor.web.browser_sessions import get_session
 from proctor.web.comparison_tasks import ComparisonQuery, ComparisonResult, select_flips, submit_comparison
 from proctor.web.pages import compare_answers
@@ -172,8 +172,8 @@ def _choose_page(
             suite, error = selected[0].suite.name, ""  # one run is chosen, the other is missing
         suite_name = suite or _default_suite(runs)
         candidates = list(islice(find_runs(store, RunFilter(suite=suite_name)), _MAX_CANDIDATES))
-        run_summaries = project.summaries.summarize(store, candidates)
-        rows = [_list_entry(store, run, run_summaries.get(run.id)) for run in candidates]
+        totals = project.summaries.read_totals(store, candidates)
+        rows = [_list_entry(store, run, totals.get(run.id)) for run in candidates]
     tags = sorted({tag for run in runs for tag in run.tags})
     return render_page(
         request,
@@ -189,13 +189,12 @@ def _choose_page(
     )
 
 
-def _list_entry(store: Store, run: Run, run_summary: RunSummary | None) -> RunListEntry:
-    """Returns the list row of a run, from cached counts if there are any."""
-    return (
-        summarize_run(store, run)
-        if run_summary is None
-        else RunListEntry(run=run, counts=run_summary.counts, verdict_count=run_summary.done)
-    )
+def _list_entry(store: Store, run: Run, totals: RunTotals | None) -> RunListEntry:
+    """Returns the list row of a run, from its totals if they are known."""
+    if totals is None:
+        return summarize_run(store, run)
+    tally = totals.tally
+    return RunListEntry(run=run, counts=tally.result_counts, verdict_count=tally.all.total)
 
 
 def _default_suite(runs: list[Run]) -> str:

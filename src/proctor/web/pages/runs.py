@@ -16,7 +16,7 @@ from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import costs
 from proctor.services.runs.reading.listing import summarize_run
-from proctor.services.runs.reading.run_summaries import RunSummary
+from proctor.services.runs.reading.totals import RunTotals
 from proctor.verdicts import Counts
 from proctor.web.paging import slice_page
 from proctor.web.project import Project, get_project
@@ -89,10 +89,10 @@ def list_runs(request: Request) -> Response:
         all_runs = list(store.runs())
         alive = {run.id for run in all_runs if run.status == "running" and store.is_run_locked(run.id)}
         matching = [run for run in all_runs if _matches(run, query, alive)]
-        summaries = _sort_runs(project, store, matching, query.sort)
+        totals = _sort_runs(project, store, matching, query.sort)
         page_runs, following, before = slice_page(matching, lambda run: run.id, query.after, _PAGE_SIZE)
-        summaries |= project.summaries.summarize(store, [run for run in page_runs if run.id not in summaries])
-        entries = [_make_entry(store, run, summaries.get(run.id), alive) for run in page_runs]
+        totals |= project.summaries.read_totals(store, [run for run in page_runs if run.id not in totals])
+        entries = [_make_entry(store, run, totals.get(run.id), alive) for run in page_runs]
     return render_page(
         request,
         "runs.html",
@@ -149,11 +149,12 @@ def _status(run: Run, alive: set[str]) -> str:
 # --- order -------------------------------------------------------------------------------------------------
 
 
-def _by_rate(run_summary: RunSummary | None) -> float:
+def _by_rate(run: Run, totals: RunTotals | None) -> float:
     """Sort key by pass rate; runs without a rate or with a hidden one come last."""
-    if run_summary is None or run_summary.run.settings.selection.split == "holdout":
+    if totals is None or run.settings.selection.split == "holdout":
         return -1.0
-    return -1.0 if run_summary.counts.pass_rate is None else run_summary.counts.pass_rate
+    rate = totals.tally.result_counts.pass_rate
+    return -1.0 if rate is None else rate
 
 
 _SORTS: dict[str, Callable[[Run], str] | None] = {
@@ -166,10 +167,10 @@ _DOWN_FIRST = frozenset({"started", "rate"})
 """Columns that are sorted in descending order first."""
 
 
-def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -> dict[str, RunSummary]:
-    """Sorts the runs in place; returns the summaries that it needed for all of them."""
+def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -> dict[str, RunTotals]:
+    """Sorts the runs in place; returns the totals that it needed for all of them."""
     name, descending = sort.removeprefix("-"), sort.startswith("-")
-    summaries: dict[str, RunSummary] = {}
+    totals: dict[str, RunTotals] = {}
     key = _SORTS[name]
     if name == "started":
         if not descending:
@@ -177,9 +178,9 @@ def _sort_runs(project: Project, store: Store, matching: list[Run], sort: str) -
     elif key is not None:
         matching.sort(key=key, reverse=descending)
     else:
-        summaries = project.summaries.summarize(store, matching)
-        matching.sort(key=lambda run: _by_rate(summaries.get(run.id)), reverse=descending)
-    return summaries
+        totals = project.summaries.read_totals(store, matching)
+        matching.sort(key=lambda run: _by_rate(run, totals.get(run.id)), reverse=descending)
+    return totals
 
 
 def _sort_link(query: RunListQuery, name: str) -> tuple[str, str]:
@@ -224,15 +225,15 @@ def _command(query: RunListQuery) -> str:
     return line
 
 
-def _make_entry(store: Store, run: Run, run_summary: RunSummary | None, alive: set[str]) -> RunEntry:
+def _make_entry(store: Store, run: Run, totals: RunTotals | None, alive: set[str]) -> RunEntry:
     is_sealed = run.settings.selection.split == "holdout"
-    if run_summary is None:  # not counted yet
+    if totals is None:  # not counted yet
         listed_run = summarize_run(store, run)
         counts, done_count, cost = listed_run.counts, listed_run.verdict_count, ""
     else:
-        counts, done_count = run_summary.counts, run_summary.done
-        row = run_summary.summary
-        cost = costs(row.cost_usd, row.judge.cost_usd, row.judge.calls) if done_count else ""
+        tally, judges = totals.tally, totals.tally.judge_usage
+        counts, done_count = tally.result_counts, tally.all.total
+        cost = costs(tally.target_cost_usd, judges.cost_usd, judges.calls) if done_count else ""
     return RunEntry(
         run=run,
         status=_status(run, alive),

@@ -30,11 +30,13 @@ from proctor.reports.runs.serialize import (
     run_record,
 )
 from proctor.services.runs.reading.report import make_report
-from proctor.services.runs.reading.totals import RunTotals, copy_totals, encode_totals, load_totals
+from proctor.services.runs.reading.totals import RunTotals, copy_totals, decode_totals, encode_totals
 from proctor.verdicts import Counts, Tally, is_reused
 
-_MAX_REMEMBERED = 64
+_MAX_UNFINISHED = 64
 """The maximum number of unfinished runs whose numbers are held in memory."""
+_MAX_DECODED = 1_000
+"""The maximum number of runs whose stored totals are held in memory."""
 
 
 class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
@@ -127,6 +129,8 @@ class SummaryReader:
         self._locks: dict[str, Lock] = {}
         self._progress: OrderedDict[str, _ReadProgress] = OrderedDict()
         self._last: OrderedDict[str, RunSummary] = OrderedDict()
+        self._decoded: OrderedDict[str, tuple[bytes | None, RunTotals]] = OrderedDict()
+        """Stored totals, as stored and as read."""
 
     def refresh(self, run_id: str, patience_s: float = 1.0) -> RunSummary:
         """Returns a run with its numbers, and counts its new trials if it has no stored totals.
@@ -145,7 +149,7 @@ class SummaryReader:
         """Does the same in an open store, for a run as it was just read."""
         until = monotonic() + patience_s
         alive = run.status == "running" and store.is_run_locked(run.id)
-        if not alive and (totals := load_totals(store, run)) is not None:
+        if not alive and (totals := self._load_totals(store, run)) is not None:
             stored = 0 if run.status == "finished" else store.get_progress(run.id)[0]
             return _summarize(store, run, totals, stored=stored)
         with self._lock:
@@ -161,41 +165,50 @@ class SummaryReader:
             summary = _summarize_progress(store, run, progress, whole=whole, alive=alive)
             if whole and not alive:
                 store.save_totals(run.id, replace(stored_totals, body=encode_totals(progress.tally)))
-            self._remember(self._last, run.id, summary)
+            self._remember(self._last, run.id, summary, _MAX_UNFINISHED)
             return summary
         finally:
             lock.release()
 
-    def summarize(self, store: Store, runs: Sequence[Run], patience_s: float = 0.3) -> dict[str, RunSummary]:
-        """Returns the numbers of runs by id.
+    def read_totals(self, store: Store, runs: Sequence[Run], patience_s: float = 0.3) -> dict[str, RunTotals]:
+        """Returns the totals of runs by id.
 
         Args:
             store: the store, open.
             runs: the runs as they were just read from it.
             patience_s: about how long to read runs without stored totals; the others are left out.
         """
-        until, summaries = monotonic() + patience_s, dict[str, RunSummary]()
+        until, totals_by_run = monotonic() + patience_s, dict[str, RunTotals]()
         for run in runs:
-            totals = None if run.status == "running" else load_totals(store, run)
+            totals = None if run.status == "running" else self._load_totals(store, run)
+            if totals is None and (seconds_left := until - monotonic()) > 0:
+                totals = self.refresh_in(store, run, seconds_left).totals
             if totals is not None:
-                summaries[run.id] = _summarize(store, run, totals)
-            elif (seconds_left := until - monotonic()) > 0:
-                summaries[run.id] = self.refresh_in(store, run, seconds_left)
-        return summaries
+                totals_by_run[run.id] = totals
+        return totals_by_run
+
+    def _load_totals(self, store: Store, run: Run) -> RunTotals | None:
+        body = store.totals(run.id).body
+        stored_body, totals = self._decoded.get(run.id, (None, None))
+        if totals is None or stored_body != body:
+            totals = decode_totals(run, body)
+            if totals is not None:
+                self._remember(self._decoded, run.id, (body, totals), _MAX_DECODED)
+        return totals
 
     def _get_progress(self, run: Run, key: int) -> _ReadProgress:
         with self._lock:
             progress = self._progress.get(run.id)
         if progress is None or progress.key != key:
             progress = _ReadProgress(run, key)
-        self._remember(self._progress, run.id, progress)
+        self._remember(self._progress, run.id, progress, _MAX_UNFINISHED)
         return progress
 
-    def _remember(self, table: OrderedDict[str, Any], run_id: str, what: object) -> None:
+    def _remember(self, table: OrderedDict[str, Any], run_id: str, what: object, max_runs: int) -> None:
         with self._lock:
             table[run_id] = what
             table.move_to_end(run_id)
-            while len(table) > _MAX_REMEMBERED:
+            while len(table) > max_runs:
                 table.popitem(last=False)
 
 

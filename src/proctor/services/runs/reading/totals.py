@@ -46,7 +46,11 @@ def load_totals(store: Store, run: Run) -> RunTotals | None:
     Raises:
         StoreError: the store cannot be read.
     """
-    body = store.totals(run.id).body
+    return decode_totals(run, store.totals(run.id).body)
+
+
+def decode_totals(run: Run, body: bytes | None) -> RunTotals | None:
+    """Returns the totals of a run from what is stored; None if nothing is, or nothing that can be used."""
     if body is None or not body.startswith(_PREFIX):
         return None
     try:
