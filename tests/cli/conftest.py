@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -51,6 +52,12 @@ def proctor(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     return run
 
 
+def _heed_signals() -> None:
+    """Undoes what `nohup` or a shell in the background did: commands ignore what was ignored at their start."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a command as a process of its own; it is killed after the test if it still runs."""
@@ -63,6 +70,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             "stderr": subprocess.PIPE,
             "encoding": "utf-8",
             "env": {**os.environ, **(environ or {})},
+            "preexec_fn": _heed_signals if os.name == "posix" else None,
         }
         started.append(subprocess.Popen([*PYTHON, *(str(word) for word in words)], **(given | options)))
         return started[-1]
