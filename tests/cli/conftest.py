@@ -53,7 +53,7 @@ def proctor(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
 
 
 def _heed_signals() -> None:
-    """Undoes what `nohup` or a shell in the background did: commands ignore what was ignored at their start."""
+    """Undoes what `nohup` did, or a shell in the background: commands ignore what was ignored before."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
