@@ -1,7 +1,7 @@
 """Breaks the code in 80 small ways, one after another, and tells which of them the tests notice.
 
 Usage: python tools/mutants.py [--tree FOLDER] [WORD...]; with words, only mutants whose file or text has one.
-All of them take about seven minutes. The exit code is 1 if one survives.
+All of them take about a minute. The exit code is 1 if one survives.
 
 A mutant replaces one text of one file in a copy of the tree, and runs the tests that should notice with the
 markers of a development run. It is an error if the text is not there, or more than once.
