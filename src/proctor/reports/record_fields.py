@@ -26,7 +26,7 @@ def about(description: str, *examples: Any) -> Meta:
     return Meta(description=description, examples=list(examples) or None)
 
 
-def record_from(source: object, record_type: type[R], **others: Any) -> R:
+def record_from(source: object, record_type: type[R], **values: Any) -> R:
     """Returns a record whose fields are the attributes of an object, but for those that are given."""
-    names = [name for name in record_type.__struct_fields__ if name not in others]
-    return record_type(**{name: getattr(source, name) for name in names}, **others)
+    names = [name for name in record_type.__struct_fields__ if name not in values]
+    return record_type(**{name: getattr(source, name) for name in names}, **values)

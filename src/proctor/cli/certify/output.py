@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class CertificateForms(Struct, frozen=True, kw_only=True):
     """A certificate in all formats."""
 
-    shown: Iterable[Block]
+    document: Iterable[Block]
     """The document for a terminal."""
     data: Any
     """A record or plain data, for JSON."""
@@ -134,7 +134,7 @@ def write_certificate(
     print_and_write(
         outputs,
         render_file=render_file,
-        render_text=lambda: render_terminal(certificate.shown),
+        render_text=lambda: render_terminal(certificate.document),
         render_json=(lambda: formatting.to_json(data)) if as_json else None,
     )
 

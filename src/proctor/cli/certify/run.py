@@ -94,7 +94,7 @@ def _certify(path: Path, options: dict[str, Any], store: Store | None) -> RunCer
 def _write(certificate: RunCertificate, options: dict[str, Any], bundle: Path | None) -> None:
     write_certificate(
         CertificateForms(
-            shown=run_certificate.document_for(certificate, has_key_names=True),
+            document=run_certificate.document_for(certificate, has_key_names=True),
             data=run_certificate.certificate_record(certificate),
             written=partial(run_certificate.document_for, certificate),
             badge=lambda link: run_certificate.make_badge(certificate, link),

@@ -42,7 +42,7 @@ def certify_target(**options: Any) -> int:
         report = asyncio.run(_check_target(spec, seed, longest_s, options))
     write_certificate(
         CertificateForms(
-            shown=target_certificate.document_for(report),
+            document=target_certificate.document_for(report),
             data=target_certificate.to_dict(report),
             written=lambda badge, _: target_certificate.document_for(report, badge),
             badge=lambda link: target_certificate.make_badge(report, link),
