@@ -1,9 +1,9 @@
 """Statistics on plain numbers. Pure, without any type of Proctor; needs only the standard library.
 
 In: counts, differences or samples as numbers. Out: intervals, p-values and sizes; each function names its
-source. `proportions.py` has the intervals of rates, `paired.py` tests of pairs, `means.py` intervals of
-means, `power.py` sizes. Each name is imported from its file when it is first used. Start reading with
-`proportions.py`.
+source. `proportions.py` has the intervals of rates, `clusters.py` those of related cases, `paired.py` tests
+of pairs, `means.py` intervals of means, `power.py` sizes. Each name is imported from its file when it is
+first used. Start reading with `proportions.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
+    from proctor.stats.clusters import clustered_error, clustered_interval, clustered_wilson
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
-        clustered_error,
-        clustered_interval,
         deviation,
         mean_interval,
         quantile,
@@ -26,7 +25,13 @@ if TYPE_CHECKING:
     from proctor.stats.paired import mcnemar, newcombe_paired, paired_bootstrap, permutation, sign_test
     from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
-    from proctor.stats.proportions import Z_95, clopper_pearson, newcombe, reaches, wilson
+    from proctor.stats.proportions import (
+        Z_95,
+        clopper_pearson,
+        newcombe,
+        reaches,
+        wilson,
+    )
     from proctor.stats.resampling import bca, bootstrap
 
 _HOMES = {
@@ -38,8 +43,9 @@ _HOMES = {
     "bootstrap": "resampling",
     "cases_needed": "power",
     "clopper_pearson": "proportions",
-    "clustered_error": "means",
-    "clustered_interval": "means",
+    "clustered_error": "clusters",
+    "clustered_interval": "clusters",
+    "clustered_wilson": "clusters",
     "deviation": "means",
     "flake_rate": "flake_rate",
     "holm": "multiple_testing",
@@ -72,6 +78,7 @@ __all__ = [
     "clopper_pearson",
     "clustered_error",
     "clustered_interval",
+    "clustered_wilson",
     "deviation",
     "flake_rate",
     "holm",

@@ -15,7 +15,7 @@ from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.protocols import CaseHead
-from proctor.reports.formatting import round_interval
+from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.records import (
     ExportedTrialRecord,
@@ -30,6 +30,7 @@ from proctor.reports.runs.records import (
 )
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
+from proctor.stats import reaches
 from proctor.verdicts import (
     CaseRepeats,
     Counts,
@@ -142,7 +143,8 @@ def _group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[Case
 
 def counts_record(counts: Counts) -> VerdictCountsRecord:
     """Returns the counts of a run, a split, a category or a tag as a record."""
-    return record_from(counts, VerdictCountsRecord, ci95=round_interval(counts.ci95))
+    ends = {name: round_interval(getattr(counts, name)) for name in ("ci95", "bounds")}
+    return record_from(counts, VerdictCountsRecord, **ends)
 
 
 def counts_by_tag(tally: Tally) -> dict[str, Counts]:
@@ -253,12 +255,25 @@ def repeats_note(report: RunReport) -> str | None:
 
 
 def interval_note(report: RunReport) -> str | None:
-    """Returns a sentence on what the intervals are over; None without repeats."""
+    """Returns a sentence on what rates and intervals are over; None without repeats."""
     counts = report.tally.result_counts
-    if counts.total <= counts.cases:
+    if counts.passed + counts.failed == counts.cases:
         return None
-    cases = f"{counts.cases:,} case{'s' * (counts.cases != 1)}"
-    return f"Intervals are over {cases}: repeats of a case tell less than as many cases."
+    cases = pluralize(counts.cases, "case")
+    return f"Rates and intervals are over {cases}: each counts once, by the share of its repeats that passed."
+
+
+def unmeasured_note(report: RunReport) -> str | None:
+    """Returns a sentence on the trials that are in no rate, and what they could change; None without any."""
+    counts = report.tally.result_counts
+    if not counts.unmeasured or counts.bounds is None:
+        return None
+    noun = "trial" if report.tally.cases is None else "case"
+    low, high = counts.bounds
+    return (
+        f"{counts.unmeasured:,} of {pluralize(counts.total, noun)} could not be measured and are in no rate: "
+        f"it would be {percent(low)} if all had failed, and {percent(high)} if all had passed."
+    )
 
 
 def gate_note(report: RunReport) -> str | None:
@@ -266,10 +281,16 @@ def gate_note(report: RunReport) -> str | None:
     minimum = report.run.settings.min_pass_rate
     if minimum is None:
         return None
-    rate = report.tally.result_counts.pass_rate or 0.0
-    if rate >= minimum - 1e-12:
-        return f"The gate held: {rate:.2%} passed and {minimum:.2%} had to."
-    return f"The gate did not hold: {rate:.2%} passed and {minimum:.2%} had to."
+    counts = report.tally.result_counts
+    low, high = counts.bounds or (0.0, 0.0)
+    if not reaches(low, minimum) and reaches(high, minimum):
+        return (
+            f"The gate is not decided: {low:.2%} to {high:.2%} passed, depending on what could not be "
+            f"measured, and {minimum:.2%} had to."
+        )
+    held = "held" if reaches(low, minimum) else "did not hold"
+    rate = counts.pass_rate or 0.0
+    return f"The gate {held}: {rate:.2%} passed and {minimum:.2%} had to."
 
 
 def _group_records(groups: dict[str, Counts]) -> dict[str, VerdictCountsRecord]:
