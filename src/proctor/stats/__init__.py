@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         t_95,
     )
     from proctor.stats.multiple_testing import benjamini_hochberg, holm
+    from proctor.stats.order_statistics import expected_maximum
     from proctor.stats.paired import mcnemar, newcombe_paired, paired_bootstrap, permutation, sign_test
     from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
@@ -47,6 +48,7 @@ _HOMES = {
     "clustered_interval": "clusters",
     "clustered_wilson": "clusters",
     "deviation": "means",
+    "expected_maximum": "order_statistics",
     "flake_rate": "flake_rate",
     "holm": "multiple_testing",
     "kappa": "agreement",
@@ -80,6 +82,7 @@ __all__ = [
     "clustered_interval",
     "clustered_wilson",
     "deviation",
+    "expected_maximum",
     "flake_rate",
     "holm",
     "kappa",
