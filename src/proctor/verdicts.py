@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
+from proctor.clusters import ClusterLookup, make_cluster_lookup
 from proctor.errors import ExitCode
 from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
@@ -22,8 +23,6 @@ from proctor.stats import clustered_wilson, mean_interval, quantile, reaches
 
 PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
-ClusterLookup = Callable[[Case], str]
-"""Returns the name of the cluster of related cases that a case is in."""
 _NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before any request was sent."""
 MAX_FIRST_FAILURES = 10
@@ -478,7 +477,12 @@ class Tally:
     @classmethod
     def for_run(cls, run: Run) -> Tally:
         """Returns an empty tally for the trials of a run."""
-        return cls(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
+        return cls(
+            pass_rules_for(run),
+            run.suite.repeats_rule,
+            run.settings.repeats,
+            make_cluster_lookup(run.settings.cluster),
+        )
 
     @classmethod
     def restore(cls, run: Run, state: TallyState) -> Tally:

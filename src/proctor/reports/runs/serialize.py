@@ -9,6 +9,7 @@ from typing import Any, cast
 from msgspec import UNSET, Struct, convert
 from msgspec.structs import asdict, replace
 
+from proctor.clusters import is_own_cluster
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
@@ -255,12 +256,18 @@ def repeats_note(report: RunReport) -> str | None:
 
 
 def interval_note(report: RunReport) -> str | None:
-    """Returns a sentence on what rates and intervals are over; None without repeats."""
-    counts = report.tally.result_counts
-    if counts.passed + counts.failed == counts.cases:
-        return None
-    cases = pluralize(counts.cases, "case")
-    return f"Rates and intervals are over {cases}: each counts once, by the share of its repeats that passed."
+    """Returns a sentence on what rates and intervals are over; None without repeats and clusters."""
+    counts, field = report.tally.result_counts, report.run.settings.cluster
+    cases, by_repeats = pluralize(counts.cases, "case"), ""
+    if counts.passed + counts.failed != counts.cases:
+        by_repeats = ": each counts once, by the share of its repeats that passed"
+    if counts.clusters is None:
+        return f"Rates and intervals are over {cases}{by_repeats}." if by_repeats else None
+    names = [name for name, (_, size) in counts.clusters.items() if size]
+    if all(map(is_own_cluster, names)):
+        return f"No case has `{field}`, which should say which are related: each is taken as independent."
+    clusters = f"{pluralize(len(names), 'cluster')} of related cases (`{field}`)"
+    return f"Rates are over {cases}{by_repeats}; intervals are over {clusters}."
 
 
 def unmeasured_note(report: RunReport) -> str | None:
