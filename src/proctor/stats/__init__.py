@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
+    from proctor.stats.bounded_mean import bounded_interval
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
         clustered_error,
@@ -36,6 +37,7 @@ _HOMES = {
     "bca": "resampling",
     "benjamini_hochberg": "multiple_testing",
     "bootstrap": "resampling",
+    "bounded_interval": "bounded_mean",
     "cases_needed": "power",
     "clopper_pearson": "proportions",
     "clustered_error": "means",
@@ -68,6 +70,7 @@ __all__ = [
     "bca",
     "benjamini_hochberg",
     "bootstrap",
+    "bounded_interval",
     "cases_needed",
     "clopper_pearson",
     "clustered_error",
