@@ -14,11 +14,11 @@ from proctor.calibration import (
     AnswerVerdicts,
     agreement,
     base_rate,
-    bias,
     changed_p_value,
     changed_share,
     consistency,
     corrected_pass_rate,
+    find_biases,
     human_agreement,
     lengthen,
     majority,
@@ -172,23 +172,73 @@ def test_verdicts_that_change_are_counted_both_ways_and_beside_those_that_change
 
 def test_nothing_is_said_of_answers_without_both_verdicts() -> None:
     assert sway(("p", "-"), ("-", "f")) is None
-    assert bias(None) is None
+    assert find_biases(shifts()) == {}
+
+
+def shifts(**measures: VerdictShift | None) -> Calibration:
+    """A calibration in which nothing but these shifts was measured."""
+    return Calibration(judge="", name="", at=AT, labels="", count=0, agreed=0, **measures)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("pairs", "expected"),
     [
-        ([("ff", "p")] * 6 + [("pp", "p")] * 20, "pass"),
-        ([("pp", "f")] * 6 + [("pp", "p")] * 20, "fail"),
+        ([("ff", "p")] * 7 + [("pp", "p")] * 20, "pass"),
+        ([("pp", "f")] * 7 + [("pp", "p")] * 20, "fail"),
         ([("pp", "f")] * 4 + [("ff", "p")] * 4 + [("pp", "p")] * 20, "change"),
-        ([("ff", "p")] * 5 + [("pp", "p")] * 20, None),  # the sign test gives 0.0625
+        ([("ff", "p")] * 6 + [("pp", "p")] * 20, None),  # both tests give 0.031, so Holm 0.0625
+        ([("f", "p")] * 6 + [("p", "p")] * 20, "pass"),  # asked once, only the sign test is there
         ([("pf", "f")] * 4 + [("fp", "p")] * 4 + [("pp", "p")] * 20, None),  # it wavers by itself
         ([("pf", "p")] * 8, None),  # and here it does less so in the other order
         ([("pp", "p")] * 50, None),
     ],
 )
 def test_a_bias_is_what_chance_does_not_explain(pairs: list[tuple[str, str]], expected: str | None) -> None:
-    assert bias(sway(*pairs)) == expected
+    tests = find_biases(shifts(position=sway(*pairs)))
+    assert tests["position"].bias == expected
+
+
+def test_each_further_bias_that_is_tested_takes_more_changes_to_show() -> None:
+    seven, eight = VerdictShift(both=20, to_pass=7, moved=7), VerdictShift(both=20, to_pass=8, moved=8)
+    few = VerdictShift(both=20, to_pass=2, to_fail=2, moved=4)
+    assert find_biases(shifts(length=seven, position=few))["length"] == ("pass", 2 / 64, 2 / 64)
+    both = find_biases(shifts(length=seven, position=seven))
+    assert both["length"] == both["position"] == (None, 4 / 64, 4 / 64)
+    assert find_biases(shifts(length=eight, position=eight))["length"] == ("pass", 4 / 128, 4 / 128)
+
+
+def test_a_part_of_the_answers_is_tested_only_where_all_of_them_show_a_bias() -> None:
+    part = VerdictShift(both=5, to_pass=7, moved=7)
+    even = VerdictShift(both=20, to_pass=8, to_fail=8)
+    assert find_biases(shifts(length=even, length_failed=part))["length_failed"].bias is None
+    assert find_biases(shifts(length=part, length_failed=part))["length_failed"].bias == "pass"
+
+
+@pytest.mark.parametrize("steadiness", [0.6, 0.9])
+def test_at_most_five_in_a_hundred_unbiased_judges_get_a_flag(steadiness: float) -> None:
+    """A judge whose replies waver, and who does so no more where the prompt changes."""
+    drawn, flagged, samples = random.Random(3), 0, 400
+    for _ in range(samples):
+        heard = []
+        for place in range(60):
+            replies = [(place % 3 > 0) == (drawn.random() < steadiness) for _ in range(4)]
+            heard.append(
+                AnswerVerdicts(
+                    human_verdicts=(place % 3 > 0,),
+                    judge_verdicts=tuple(replies[:2]),
+                    reversed_verdict=replies[2],
+                    lengthened_verdict=replies[3],
+                )
+            )
+        measures = {
+            "position": measure_shift(heard, lambda each: each.reversed_verdict),
+            "length": measure_shift(heard, lambda each: each.lengthened_verdict),
+            "length_failed": measure_shift(
+                [each for each in heard if not each.label], lambda each: each.lengthened_verdict
+            ),
+        }
+        flagged += any(test.bias is not None for test in find_biases(shifts(**measures)).values())
+    assert flagged / samples <= 0.05
 
 
 @given(*[st.integers(0, 30)] * 4)

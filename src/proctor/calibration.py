@@ -5,7 +5,7 @@ Turns verdicts into the counts of a `Calibration`, and these counts into shares 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import cycle
 from math import sqrt
@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from proctor.model import Calibration, VerdictShift
-from proctor.stats import Z_95, alpha, kappa, mcnemar, newcombe_paired, wilson
+from proctor.stats import Z_95, alpha, holm, kappa, mcnemar, newcombe_paired, wilson
 
 SIGNIFICANCE_LEVEL = 0.05
 """Differences with a p-value below this are reported."""
@@ -235,13 +235,61 @@ def changed_p_value(shift: VerdictShift) -> float:
     return mcnemar(shift.moved, shift.restless)
 
 
-def bias(shift: VerdictShift | None) -> Literal["pass", "fail", "change"] | None:
-    """Returns the direction in which the variant changes verdicts beyond chance; `change` if it has none."""
-    if shift is None:
-        return None
-    if net_p_value(shift) < SIGNIFICANCE_LEVEL:
+class BiasTest(NamedTuple):
+    """The tests of one variant of the prompt, adjusted by Holm's method for those of the others."""
+
+    bias: Literal["pass", "fail", "change"] | None
+    """The direction in which it changes verdicts beyond chance; `change` if it has none."""
+    net_p: float
+    """`net_p_value`, adjusted."""
+    changed_p: float
+    """`changed_p_value`, adjusted."""
+
+
+ShiftName = Literal["position", "length", "length_failed"]
+"""The field of a `Calibration` that has a shift."""
+
+
+def find_biases(calibration: Calibration) -> dict[ShiftName, BiasTest]:
+    """Returns the tests of each measured shift, so that 5 % of unbiased judges get any `bias`, or fewer.
+
+    Position and length are tested together. `length_failed` is about a part of the answers of `length`, and
+    is tested where `length` is biased. Tests of too few changes to show anything are not counted, as the
+    number of changes says nothing of their direction.
+
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6 (1979), 65-70; what is not counted is as in R. E. Tarone, "A modified Bonferroni method for
+    discrete data", Biometrics 46 (1990), 515-522.
+    """
+    tests = _test_shifts({"position": calibration.position, "length": calibration.length})
+    part = _test_shifts({"length_failed": calibration.length_failed})
+    if "length" not in tests or tests["length"].bias is None:
+        part = {name: test._replace(bias=None) for name, test in part.items()}
+    return tests | part
+
+
+def _test_shifts(shifts: Mapping[ShiftName, VerdictShift | None]) -> dict[ShiftName, BiasTest]:
+    measured = {name: shift for name, shift in shifts.items() if shift is not None}
+    p_values = list[float]()
+    counted = list[int]()
+    for shift in measured.values():
+        for first, second in ((shift.to_pass, shift.to_fail), (shift.moved, shift.restless)):
+            if mcnemar(first + second, 0) < SIGNIFICANCE_LEVEL:
+                counted.append(len(p_values))
+            p_values.append(mcnemar(first, second))
+    for place, adjusted in zip(counted, holm([p_values[place] for place in counted]), strict=True):
+        p_values[place] = adjusted
+    pairs = zip(p_values[::2], p_values[1::2], strict=True)
+    return {
+        name: BiasTest(_bias(shift, net_p, changed_p), net_p, changed_p)
+        for (name, shift), (net_p, changed_p) in zip(measured.items(), pairs, strict=True)
+    }
+
+
+def _bias(shift: VerdictShift, net_p: float, changed_p: float) -> Literal["pass", "fail", "change"] | None:
+    if net_p < SIGNIFICANCE_LEVEL:
         return "pass" if shift.to_pass > shift.to_fail else "fail"
-    return "change" if shift.moved > shift.restless and changed_p_value(shift) < SIGNIFICANCE_LEVEL else None
+    return "change" if shift.moved > shift.restless and changed_p < SIGNIFICANCE_LEVEL else None
 
 
 def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> IntervalEstimate | None:

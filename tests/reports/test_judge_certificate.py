@@ -62,7 +62,8 @@ def test_the_sentence_of_a_judge_that_saw_one_side_only_says_so() -> None:
 def test_biases_are_told_with_counts_interval_and_test() -> None:
     assert (
         "Length: when an answer is padded with words that say nothing, 13 of 100 answers (13.0%, 8–21%) "
-        "change, 12 to pass, 1 to fail: net +11.0pp (+4.0pp to +17.8pp), sign test p = 0.003. "
+        "change, 12 to pass, 1 to fail: net +11.0pp (+4.0pp to +17.8pp), sign test p = 0.003 "
+        "(0.004 adjusted). "
         "It is biased: more pass so."
     ) in said(FOUND)
     assert "3 of 100 answers (3.0%, 1–8%) change" in said(FOUND)

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from proctor.calibration import (
     agreement,
-    bias,
     changed_share,
     consistency,
+    find_biases,
     net_shift,
     sensitivity,
     specificity,
@@ -144,7 +144,8 @@ async def test_a_fair_judge_agrees_and_nothing_sways_it(
     assert (sensitivity(found), specificity(found), consistency(found)) == ((10, 10), (10, 10), (20, 20))
     for sway in (found.position, found.length):
         assert sway is not None
-        assert (changed_share(sway), bias(sway)) == ((0, 20), None)
+        assert changed_share(sway) == (0, 20)
+    assert [test.bias for test in find_biases(found).values()] == [None, None, None]
     assert done.differences == ()
     assert done.usage.calls == len(judge.asked) == 20 * len(prompt_variants(3)) == 100
     assert (done.usage.input_tokens, done.usage.output_tokens) == (10_000, 1_000)
@@ -192,7 +193,8 @@ async def test_a_judge_that_prefers_something_is_found_out_though_it_agrees_as_a
     assert (agreement(found), consistency(found)) == ((20, 20), (consistent, 20))
     assert found.position is not None
     assert net_shift(found.position).value == shift
-    assert (bias(found.position), bias(found.length)) == (position, length)
+    tests = find_biases(found)
+    assert (tests["position"].bias, tests["length"].bias) == (position, length)
     if length == "pass":
         assert found.length_failed is not None
         assert (found.length_failed.to_pass, found.length_failed.count) == (10, 10)
