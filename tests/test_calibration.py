@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.calibration import (
     AnswerVerdicts,
+    DrawnLabel,
     agreement,
     base_rate,
     changed_p_value,
     changed_share,
     consistency,
     corrected_pass_rate,
+    drawing_chances,
     find_biases,
     human_agreement,
     lengthen,
@@ -26,10 +29,11 @@ from proctor.calibration import (
     measure_shift,
     net_p_value,
     net_shift,
+    people_pass_rate,
     sensitivity,
     specificity,
 )
-from proctor.model import Calibration, VerdictShift
+from proctor.model import Calibration, LabelDraw, VerdictShift
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 VERDICT = st.sampled_from((True, False, None))
@@ -303,6 +307,82 @@ def test_nothing_is_corrected_by_a_judge_that_is_not_known_to_be_better_than_cha
     found: Calibration, passed: int, total: int
 ) -> None:
     assert corrected_pass_rate(passed, total, found) is None
+
+
+# --- the pass rate that people would give ------------------------------------------------------------------
+
+
+def drawn(number: int, draw: LabelDraw, *, doubt: float = 1.0, passed: bool = True) -> list[DrawnLabel]:
+    return [
+        DrawnLabel(
+            case=f"{draw} {doubt} {passed} {place}",
+            passed=passed,
+            judge_passed=True,
+            drawn=draw,
+            doubt=doubt,
+        )
+        for place in range(number)
+    ]
+
+
+def test_labels_drawn_at_random_have_one_chance() -> None:
+    assert drawing_chances(drawn(10, "random", doubt=3), 40) == [0.25] * 10
+    assert drawing_chances(drawn(40, "random"), 40) == [1.0] * 40
+
+
+def test_the_chance_of_a_draw_for_doubt_is_in_proportion_to_the_doubt() -> None:
+    chances = drawing_chances(drawn(10, "doubt", doubt=2.5) + drawn(10, "doubt", doubt=0.5), 200)
+    assert chances == pytest.approx([0.25] * 10 + [0.05] * 10)
+
+
+def test_no_chance_is_above_one_and_all_answers_are_certain() -> None:
+    # Of 40 answers 30 are drawn: the ten that are doubted are certain, the others have 20 places of 30.
+    labels = drawn(10, "doubt", doubt=2.2) + drawn(20, "doubt", doubt=0.6)
+    assert drawing_chances(labels, 40) == pytest.approx([1.0] * 10 + [20 / 30] * 20)
+    every = drawn(10, "doubt", doubt=2.2) + drawn(30, "doubt", doubt=0.6)
+    assert drawing_chances(every, 40) == [1.0] * 40
+
+
+def test_an_answer_may_have_been_drawn_either_way() -> None:
+    labels = drawn(20, "random") + drawn(8, "doubt", doubt=2)
+    chances = drawing_chances(labels, 100)
+    # A fifth at random; of the 80 others, whose doubt adds up to 80, eight for doubt.
+    assert chances == pytest.approx([0.2 + 0.8 * 0.1] * 20 + [0.2 + 0.8 * 0.2] * 8)
+
+
+def test_doubted_answers_that_people_fail_count_by_their_chance() -> None:
+    """Judges pass all of 200 answers, and doubt 40 of them, half of which people fail."""
+    labels = [
+        *drawn(10, "doubt", doubt=2.5, passed=False),
+        *drawn(10, "doubt", doubt=2.5),
+        *drawn(16, "doubt", doubt=0.625),
+    ]
+    found = people_pass_rate(labels, judge_rate=1.0, judgments=200, cases=200)
+    assert found is not None
+    assert found.value == pytest.approx(1 - (10 / 2.5) / (20 / 2.5 + 16 / 0.625))
+    assert (found.labels, found.for_doubt, found.judgments) == (36, 36, 200)
+    even = [
+        DrawnLabel(case=each.case, passed=each.passed, judge_passed=True, drawn="random") for each in labels
+    ]
+    unweighted = people_pass_rate(even, judge_rate=1.0, judgments=200, cases=200)
+    assert unweighted is not None
+    assert unweighted.value == pytest.approx(26 / 36)
+    assert unweighted.for_doubt == 0
+
+
+def test_repeats_of_a_case_count_as_one_case() -> None:
+    once = drawn(20, "random") + drawn(10, "random", passed=False)
+    again = [replace(label, repeats=4) for label in drawn(20, "random")] + drawn(10, "random", passed=False)
+    found = people_pass_rate(once, judge_rate=1.0, judgments=100, cases=100)
+    less = people_pass_rate(again, judge_rate=1.0, judgments=100, cases=100)
+    assert found is not None
+    assert less is not None
+    assert (found.value, less.value) == pytest.approx((20 / 30, 5 / 15))
+
+
+def test_few_labels_give_no_rate() -> None:
+    assert people_pass_rate(drawn(9, "random"), judge_rate=1.0, judgments=100, cases=100) is None
+    assert people_pass_rate(drawn(10, "random"), judge_rate=1.0, judgments=100, cases=100) is not None
 
 
 def test_the_interval_of_the_corrected_rate_holds_what_it_says() -> None:

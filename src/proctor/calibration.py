@@ -8,16 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import cycle
-from math import sqrt
+from math import fsum, inf, sqrt
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from proctor.model import Calibration, VerdictShift
-from proctor.stats import Z_95, alpha, holm, kappa, mcnemar, newcombe_paired, wilson
+from proctor.model import Calibration, LabelDraw, VerdictShift
+from proctor.stats import (
+    Z_95,
+    LabelledItem,
+    alpha,
+    holm,
+    kappa,
+    mcnemar,
+    newcombe_paired,
+    prediction_powered,
+    wilson,
+)
 
 SIGNIFICANCE_LEVEL = 0.05
 """Differences with a p-value below this are reported."""
+MIN_DRAWN_LABELS = 10
+"""The minimum number of labels of a run's own answers from which a pass rate is estimated."""
 LENGTH_FACTOR = 3
 """A lengthened answer is this many times as long as the original, in characters."""
 _MIN_PADDED_LENGTH = 400
@@ -330,6 +342,103 @@ def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> In
     ends = (share, middle + shift - spread, middle + shift + spread)
     value, low, high = (min(1.0, max(0.0, end)) for end in ends)
     return IntervalEstimate(value, min(low, value), max(high, value))
+
+
+# --- the pass rate that people would give ------------------------------------------------------------------
+
+
+class DrawnLabel(Struct, frozen=True, kw_only=True):
+    """The label of an answer that was drawn from a run, and what the run's judges said of it."""
+
+    case: str
+    passed: bool
+    """The majority of its labels."""
+    judge_passed: bool
+    drawn: LabelDraw
+    doubt: float = 1.0
+    """How often a draw for doubt takes the answer, where it takes the mean answer once."""
+    repeats: int = 1
+    """How many answers to the case are measured; together they count as one."""
+
+
+class PeoplePassRate(Struct, frozen=True, kw_only=True):
+    """The share of a run's answers that people would pass, from labels of some and judgments of all."""
+
+    value: float
+    ci95: tuple[float, float]
+    labels: int
+    """The number of labelled answers."""
+    for_doubt: int
+    """How many of them were drawn for doubt."""
+    judgments: int
+    """The number of answers that judges decided."""
+    not_drawn: int = 0
+    """The number of labelled answers that are left out, as it is not known how they were chosen."""
+    held_out: int = 0
+    """The number of judged answers that are held out, and left out."""
+
+
+def people_pass_rate(
+    labels: Sequence[DrawnLabel], *, judge_rate: float, judgments: int, cases: int
+) -> PeoplePassRate | None:
+    """Estimates the share of answers that people would pass, in which each case counts once.
+
+    See `prediction_powered`: the judges' verdicts on all answers, corrected by the labels of some. A label
+    counts by the chance with which its answer was drawn, so that it does not matter which the judges doubt.
+
+    Args:
+        labels: the labels of drawn answers.
+        judge_rate: the share of all answers that the judges pass.
+        judgments: the number of all answers.
+        cases: the number of their cases.
+
+    Returns:
+        None with fewer than `MIN_DRAWN_LABELS` labels.
+    """
+    if len(labels) < MIN_DRAWN_LABELS:
+        return None
+    chances = drawing_chances(labels, judgments)
+    items = [
+        LabelledItem(float(label.passed), float(label.judge_passed), 1 / (chance * label.repeats), label.case)
+        for label, chance in zip(labels, chances, strict=True)
+    ]
+    estimate = prediction_powered(items, judge_rate, cases)
+    if estimate is None:
+        return None
+    return PeoplePassRate(
+        value=estimate.value,
+        ci95=(estimate.low, estimate.high),
+        labels=len(labels),
+        for_doubt=sum(label.drawn == "doubt" for label in labels),
+        judgments=judgments,
+    )
+
+
+def drawing_chances(labels: Sequence[DrawnLabel], answers: int) -> list[float]:
+    """Returns with which chance each labelled answer was drawn, above 0 and at most 1.
+
+    An answer is drawn at random, each with the same chance, or else for doubt, with a chance in proportion to
+    its `doubt`, at most 1. The chances of all answers add up to the number that was drawn so.
+
+    Args:
+        labels: all labelled answers.
+        answers: the number of all answers; their `doubt` has the mean 1.
+    """
+    random = sum(label.drawn == "random" for label in labels)
+    by_doubt = [label.doubt for label in labels if label.drawn == "doubt"]
+    share = min(1.0, random / answers)
+    if not by_doubt:
+        return [share] * len(labels)
+    rest = max(0.0, answers - fsum(label.doubt for label in labels))
+    factor = 0.0
+    for _ in range(len(by_doubt) + 1):  # each step makes an answer certain, or is the last
+        certain = sum(factor * doubt >= 1 for doubt in by_doubt)
+        size = fsum(doubt for doubt in by_doubt if factor * doubt < 1) + rest
+        next_factor = (len(by_doubt) - certain) / size if size > 0 else inf
+        if next_factor <= factor:
+            break
+        factor = next_factor
+    return [share + (1 - share) * min(1.0, factor * label.doubt) for label in labels]
 
 
 # --- answers made longer -----------------------------------------------------------------------------------

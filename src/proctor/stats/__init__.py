@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from proctor.stats.paired import mcnemar, newcombe_paired, paired_bootstrap, permutation, sign_test
     from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
+    from proctor.stats.prediction_power import LabelledItem, PredictionPowered, prediction_powered
     from proctor.stats.proportions import Z_95, clopper_pearson, newcombe, reaches, wilson
     from proctor.stats.resampling import bca, bootstrap
 
 _HOMES = {
     "Kappa": "agreement",
+    "LabelledItem": "prediction_power",
+    "PredictionPowered": "prediction_power",
     "Z_95": "proportions",
     "alpha": "agreement",
     "bca": "resampling",
@@ -55,6 +58,7 @@ _HOMES = {
     "pass_hat_k": "pass_at_k",
     "permutation": "paired",
     "power_paired": "power",
+    "prediction_powered": "prediction_power",
     "quantile": "means",
     "reaches": "proportions",
     "sign_test": "paired",
@@ -66,6 +70,8 @@ _HOMES = {
 __all__ = [
     "Z_95",
     "Kappa",
+    "LabelledItem",
+    "PredictionPowered",
     "alpha",
     "bca",
     "benjamini_hochberg",
@@ -88,6 +94,7 @@ __all__ = [
     "pass_hat_k",
     "permutation",
     "power_paired",
+    "prediction_powered",
     "quantile",
     "reaches",
     "sign_test",
@@ -98,11 +105,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name from its module (PEP 562)."""
+    """Imports the public names of a module when one of them is first used (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'proctor.stats' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"proctor.stats.{_HOMES[name]}"), name)
-    return value
+    module = import_module(f"proctor.stats.{_HOMES[name]}")
+    # All of them: a module that is named like its function stands in the place of it once it is imported.
+    globals().update({each: getattr(module, each) for each, home in _HOMES.items() if home == _HOMES[name]})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -140,9 +140,18 @@ def _corrected_pass_rate(run: Run, tally: Tally, calibration: Calibration) -> In
     )
 
 
-def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
-    """Returns a line for each calibrated judge of a run, and one for all judges without a calibration."""
-    lines = [_judge_line(judge, judge.calibration) for judge in judges if judge.calibration is not None]
+def judge_lines(judges: Sequence[RunJudge], *, corrected: bool = True) -> list[str]:
+    """Returns a line for each calibrated judge of a run, and one for all judges without a calibration.
+
+    Args:
+        judges: the judges.
+        corrected: show the corrected pass rate. Without it labels of the run's own answers have given one.
+    """
+    lines = [
+        _judge_line(judge, judge.calibration, corrected=corrected)
+        for judge in judges
+        if judge.calibration is not None
+    ]
     unknown = [judge.name for judge in judges if judge.calibration is None]
     if unknown:
         command = f"proctor certify --judge {shlex.quote(unknown[0])} --labels FILE"
@@ -152,11 +161,11 @@ def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
     return lines
 
 
-def _judge_line(judge: RunJudge, calibration: Calibration) -> str:
+def _judge_line(judge: RunJudge, calibration: Calibration, *, corrected: bool) -> str:
     text = f"The judge {judge.name!r} {describe_agreement(calibration)} (measured {calibration.at:%Y-%m-%d})."
     if judge.other_prompts:
         text += " This run asked it by other prompts than it was measured with."
-    if judge.corrected_pass_rate is not None:
+    if corrected and judge.corrected_pass_rate is not None:
         rate = judge.corrected_pass_rate
         text += f" Corrected for that, people would pass {percent(rate.value)} ({interval(rate[1:])})."
     return text
