@@ -55,6 +55,8 @@ class AnswerVerdicts(Struct, frozen=True, kw_only=True):
     """The verdict on the prompt with its sections reversed."""
     lengthened_verdict: bool | None = None
     """The verdict on the lengthened answer."""
+    for_doubt: bool = False
+    """Whether the answer was drawn because judges doubt it."""
 
     @property
     def label(self) -> bool | None:
@@ -133,6 +135,7 @@ def make_calibration(
         labels=labels,
         count=len(pairs),
         unscored=len(judged) - len(pairs),
+        for_doubt=sum(answer.for_doubt for answer in judged),
         agreed=sum(label == verdict for label, verdict in pairs),
         passed=sum(label is True for label, _ in pairs),
         true_passes=sum(label is True and verdict is True for label, verdict in pairs),

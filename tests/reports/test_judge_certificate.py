@@ -177,6 +177,18 @@ def test_labels_of_the_runs_own_answers_stand_in_for_the_corrected_rate(judged: 
     assert run_record(judged(22)).judge.people_pass_rate is UNSET
 
 
+def test_a_judge_without_calibration_is_not_reproached_where_the_run_has_labels(judged: Any) -> None:
+    rate = PeoplePassRate(value=0.71, ci95=(0.62, 0.8), labels=40, for_doubt=0, judgments=200)
+    assert judge_notes(replace(judged(22), people_rate=rate)) == [people_rate_sentence(rate)]
+
+
+def test_no_rate_is_corrected_by_answers_that_were_drawn_for_doubt(judged: Any) -> None:
+    doubted = replace(FOUND, for_doubt=12)
+    assert "Note: 12 of the answers were drawn because judges doubt them." in said(doubted)
+    assert calibration_row(doubted)["for_doubt"] == 12
+    assert judges_in(replace(judged(22), calibrations=(doubted,)))[0].corrected_pass_rate is None
+
+
 def test_what_the_rate_of_people_leaves_out_or_weights_is_told() -> None:
     rate = PeoplePassRate(
         value=0.71, ci95=(0.62, 0.8), labels=40, for_doubt=12, judgments=200, not_drawn=3, held_out=50

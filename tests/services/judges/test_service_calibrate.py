@@ -285,6 +285,21 @@ async def test_a_judge_is_asked_what_the_run_asked_it_and_only_its_own_assertion
     assert set(found.prompts) == run.tally.judge_stats.prompts[judge.word]
 
 
+@pytest.mark.parametrize(("draws", "counted"), [(["doubt"], 1), (["doubt", "random"], 0), ([None], 0)])
+async def test_answers_that_were_drawn_for_doubt_are_counted(
+    judge: HttpJudge,
+    labels: Write,
+    calibrate: Calibrate,
+    run: events.RunFinished,
+    draws: list[str | None],
+    counted: int,
+) -> None:
+    line = {"case_id": "capital", "label": "pass"}
+    path = labels([line | {"drawn": draw, "by": f"person {place}"} for place, draw in enumerate(draws)])
+    found = (await calibrate(judge.word, path, "last", repeats=1)).calibration
+    assert (found.count, found.for_doubt) == (1, counted)
+
+
 async def test_the_newest_calibration_stands_beside_the_numbers_of_the_judges_runs(
     judge: HttpJudge, labels: Write, calibrate: Calibrate, run: events.RunFinished, store: SqliteStore
 ) -> None:

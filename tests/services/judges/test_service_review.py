@@ -201,7 +201,7 @@ def test_a_second_label_of_an_answer_keeps_its_draw(drawn: LabelDraw | None) -> 
     there = answers(3)
     made = review(there, [said(there[0], True, drawn=drawn)])
     for show in ("unlabelled", "doubt", "all", "disagreements"):
-        assert made.draw(there[0], show, "") == drawn  # type: ignore[arg-type]
+        assert made.draw(there[0], show, "") == drawn
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def get_run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) 
     """
     return [
         judge
-        if judge.calibration is None or judge.other_prompts
+        if judge.calibration is None or judge.other_prompts or judge.calibration.for_doubt
         else replace(judge, corrected_pass_rate=_corrected_pass_rate(run, tally, judge.calibration))
         for judge in match_calibrations(tally.judge_stats.prompts, calibrations)
     ]
@@ -140,20 +140,21 @@ def _corrected_pass_rate(run: Run, tally: Tally, calibration: Calibration) -> In
     )
 
 
-def judge_lines(judges: Sequence[RunJudge], *, corrected: bool = True) -> list[str]:
+def judge_lines(judges: Sequence[RunJudge], *, labelled: bool = False) -> list[str]:
     """Returns a line for each calibrated judge of a run, and one for all judges without a calibration.
 
     Args:
         judges: the judges.
-        corrected: show the corrected pass rate. Without it labels of the run's own answers have given one.
+        labelled: whether labels of the run's own answers say what people would pass. Then no pass rate is
+            corrected by calibrations, and none is missed.
     """
     lines = [
-        _judge_line(judge, judge.calibration, corrected=corrected)
+        _judge_line(judge, judge.calibration, corrected=not labelled)
         for judge in judges
         if judge.calibration is not None
     ]
     unknown = [judge.name for judge in judges if judge.calibration is None]
-    if unknown:
+    if unknown and not labelled:
         command = f"proctor certify --judge {shlex.quote(unknown[0])} --labels FILE"
         *others, last = map(repr, unknown)
         who = f"the judges {', '.join(others)} and {last} agree" if others else f"the judge {last} agrees"
@@ -284,6 +285,12 @@ def describe_caveats(calibration: Calibration) -> Iterator[str]:
                 f"Note: only {share.total:,} of the answers are such as people {what}. Label {MIN_LABELS} "
                 "of each."
             )
+    if calibration.for_doubt:
+        yield (
+            f"Note: {calibration.for_doubt:,} of the answers were drawn because judges doubt them. It agrees "
+            "more on all answers than on these, so no pass rate is corrected by it. Label answers in random "
+            "order."
+        )
     if right.ci95 and wrong.ci95 and right.ci95[0] + wrong.ci95[0] <= 1:
         yield "Note: it is not shown to be better than a coin, so no pass rate can be corrected by it."
 
@@ -301,6 +308,7 @@ def calibration_row(calibration: Calibration) -> dict[str, Any]:
         "labels_digest": calibration.labels,
         "prompt_digests": list(calibration.prompts),
         "unscored": calibration.unscored,
+        "for_doubt": calibration.for_doubt,
         "agreement": _share_row(agreement(calibration)),
         "kappa": calibration.kappa,
         "kappa_ci95": round_interval(calibration.kappa_ci95),

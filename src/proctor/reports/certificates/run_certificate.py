@@ -229,7 +229,7 @@ def _describe(certificate: RunCertificate, *, has_key_names: bool) -> Iterator[s
     for hindrance in certificate.forced_objections:
         yield f"Forced: {hindrance.sentence}"
     yield from certificate.unverified
-    yield from judge_lines(certificate.judges)
+    yield from judge_lines(certificate.judges, labelled=certificate.people_rate is not None)
     if certificate.people_rate is not None:
         yield people_rate_sentence(certificate.people_rate)
     yield f"Run {statement.run}, {statement.started_at:%Y-%m-%d}.{_access_text(certificate)}"

@@ -218,7 +218,7 @@ def judge_notes(report: RunReport) -> list[str]:
     from proctor.reports.certificates.judge_certificate import get_run_judges, judge_lines
 
     judges = get_run_judges(report.run, report.tally, report.calibrations)
-    lines = judge_lines(judges, corrected=report.people_rate is None)
+    lines = judge_lines(judges, labelled=report.people_rate is not None)
     if report.people_rate is not None:
         lines.append(people_rate_sentence(report.people_rate))
     if judging.panels:

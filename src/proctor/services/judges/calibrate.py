@@ -298,6 +298,7 @@ def _to_judged_answer(
     answer: LabelledAnswer, replies: dict[PromptVariant, JudgeReply], repeats: int
 ) -> AnswerVerdicts:
     people = tuple(label.passed for label in answer.labels)
+    draws = {label.drawn for label in answer.labels}
     first = replies.get(PromptVariant())
     if first is None or not first.prompts:
         return AnswerVerdicts(human_verdicts=people)
@@ -311,6 +312,7 @@ def _to_judged_answer(
         if with_reversed_items.prompts == first.prompts
         else _PASSED.get(with_reversed_items.verdict),
         lengthened_verdict=None if longer.prompts == first.prompts else _PASSED.get(longer.verdict),
+        for_doubt="doubt" in draws and "random" not in draws,
     )
 
 
