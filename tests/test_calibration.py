@@ -315,7 +315,7 @@ def test_nothing_is_corrected_by_a_judge_that_is_not_known_to_be_better_than_cha
 def drawn(number: int, draw: LabelDraw, *, doubt: float = 1.0, passed: bool = True) -> list[DrawnLabel]:
     return [
         DrawnLabel(
-            case=f"{draw} {doubt} {passed} {place}",
+            group=f"{draw} {doubt} {passed} {place}",
             passed=passed,
             judge_passed=True,
             drawn=draw,
@@ -362,7 +362,7 @@ def test_doubted_answers_that_people_fail_count_by_their_chance() -> None:
     assert found.value == pytest.approx(1 - (10 / 2.5) / (20 / 2.5 + 16 / 0.625))
     assert (found.labels, found.for_doubt, found.judgments) == (36, 36, 200)
     even = [
-        DrawnLabel(case=each.case, passed=each.passed, judge_passed=True, drawn="random") for each in labels
+        DrawnLabel(group=each.group, passed=each.passed, judge_passed=True, drawn="random") for each in labels
     ]
     unweighted = people_pass_rate(even, judge_rate=1.0, judgments=200, cases=200)
     assert unweighted is not None

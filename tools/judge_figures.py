@@ -251,7 +251,7 @@ def people(samples: int = 250) -> Iterator[str]:
                 drawn = run.draw(labels, draw, str(sample))
                 even = [
                     DrawnLabel(
-                        case=each.case, passed=each.passed, judge_passed=each.judge_passed, drawn="random"
+                        group=each.group, passed=each.passed, judge_passed=each.judge_passed, drawn="random"
                     )
                     for each in drawn
                 ]
@@ -288,7 +288,7 @@ class _Run:
         """The labels of the answers that the page Review shows first."""
         return [
             DrawnLabel(
-                case=answer.case_id,
+                group=answer.case_id,
                 passed=self.passed[answer.position],
                 judge_passed=self.judged[answer.position],
                 drawn=draw,

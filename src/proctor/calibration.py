@@ -353,7 +353,8 @@ def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> In
 class DrawnLabel(Struct, frozen=True, kw_only=True):
     """The label of an answer that was drawn from a run, and what the run's judges said of it."""
 
-    case: str
+    group: str
+    """Its case, or what its case has in common with others: answers of a group may depend on one another."""
     passed: bool
     """The majority of its labels."""
     judge_passed: bool
@@ -393,7 +394,7 @@ def people_pass_rate(
         labels: the labels of drawn answers.
         judge_rate: the share of all answers that the judges pass.
         judgments: the number of all answers.
-        cases: the number of their cases.
+        cases: the number of their cases, or of the groups of cases that may depend on one another.
 
     Returns:
         None with fewer than `MIN_DRAWN_LABELS` labels.
@@ -402,7 +403,9 @@ def people_pass_rate(
         return None
     chances = drawing_chances(labels, judgments)
     items = [
-        LabelledItem(float(label.passed), float(label.judge_passed), 1 / (chance * label.repeats), label.case)
+        LabelledItem(
+            float(label.passed), float(label.judge_passed), 1 / (chance * label.repeats), label.group
+        )
         for label, chance in zip(labels, chances, strict=True)
     ]
     estimate = prediction_powered(items, judge_rate, cases)

@@ -91,11 +91,11 @@ def _read_verdicts(store: Store, run: Run, position: int, rules: PassRuleLookup)
 
 
 def _drawn_label(
-    labels: Sequence[Label], case: str, passed: bool, judge_passed: bool, repeats: int
+    labels: Sequence[Label], group: str, passed: bool, judge_passed: bool, repeats: int
 ) -> DrawnLabel:
     draws = {label.drawn for label in labels}
     return DrawnLabel(
-        case=case,
+        group=group,
         passed=passed,
         judge_passed=judge_passed,
         drawn="random" if "random" in draws else "doubt",
