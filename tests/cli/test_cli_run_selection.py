@@ -113,7 +113,7 @@ RUN_FIELDS = {
     *("mean_score", "splits", "by_category", "by_tag", "asked", "graded", "reused", "latency_ms", "usage"),
     *("cost_usd", "warnings", "exit_code"),
 }
-COUNTS = {"total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95"}
+COUNTS = {"total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95", "bounds"}
 
 
 def test_the_json_of_a_run_has_every_field_of_the_contract(proctor: Proctor, half: str) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from proctor.codec import judged_digest
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
-from proctor.verdicts import CaseRepeats, Counts, JudgeStats, pass_rules_for, trial_score
+from proctor.verdicts import NO_TRIALS, CaseRepeats, Counts, JudgeStats, pass_rules_for, trial_score
 
 SplitName = Literal["dev", "holdout", "all"]
 
@@ -78,8 +78,9 @@ class RunOutcomes(Struct, frozen=True, kw_only=True):
         """Counts its trials by verdict, or its cases if each case counts once."""
         counts = Counts()
         for case in self.cases:
-            for place, fact in enumerate(case.trials):
-                counts.add(fact.verdict, first=place == 0)
+            shape = NO_TRIALS
+            for fact in case.trials:
+                shape = counts.add(fact.verdict, shape)
         return counts
 
 

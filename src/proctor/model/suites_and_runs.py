@@ -140,6 +140,7 @@ class SuiteDefaults(Record, frozen=True, kw_only=True):
     budget_usd: float | None = None
     cache: bool | None = None
     reuse: bool | None = None
+    cluster: str | None = None
 
 
 class Suite(Record, frozen=True, kw_only=True):
@@ -293,6 +294,9 @@ class Settings(Record, frozen=True, kw_only=True):
     threshold: float | None = None
     min_pass_rate: float | None = None
     allow_errors: int = 0
+    cluster: str | None = None
+    """The field that says which cases are related, as `clusters.make_cluster_lookup` takes it; None if each
+    is independent of the others."""
     judge_repeats: int = 1
     """How often each judge is called for one answer."""
     judge_rule: JudgeRule = "majority"

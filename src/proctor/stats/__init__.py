@@ -1,9 +1,9 @@
 """Statistics on plain numbers. Pure, without any type of Proctor; needs only the standard library.
 
 In: counts, differences or samples as numbers. Out: intervals, p-values and sizes; each function names its
-source. `proportions.py` has the intervals of rates, `paired.py` tests of pairs, `means.py` intervals of
-means, `power.py` sizes. Each name is imported from its file when it is first used. Start reading with
-`proportions.py`.
+source. `proportions.py` has the intervals of rates, `clusters.py` those of related cases, `paired.py` tests
+of pairs, `means.py` intervals of means, `power.py` sizes. Each name is imported from its file when it is
+first used. Start reading with `proportions.py`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
     from proctor.stats.bounded_mean import bounded_interval
+    from proctor.stats.clusters import clustered_error, clustered_interval, clustered_wilson
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
-        clustered_error,
-        clustered_interval,
         deviation,
         mean_interval,
         quantile,
@@ -43,8 +42,9 @@ _HOMES = {
     "bounded_interval": "bounded_mean",
     "cases_needed": "power",
     "clopper_pearson": "proportions",
-    "clustered_error": "means",
-    "clustered_interval": "means",
+    "clustered_error": "clusters",
+    "clustered_interval": "clusters",
+    "clustered_wilson": "clusters",
     "deviation": "means",
     "flake_rate": "flake_rate",
     "holm": "multiple_testing",
@@ -81,6 +81,7 @@ __all__ = [
     "clopper_pearson",
     "clustered_error",
     "clustered_interval",
+    "clustered_wilson",
     "deviation",
     "flake_rate",
     "holm",

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.calibration import PeoplePassRate
-from proctor.model import Judgment, Label, Run, SplitRule, Verdict
+from proctor.model import Judgment, Label, Run, Settings, SplitRule, Verdict
 from proctor.protocols import Store
 from proctor.services.runs.reading.report import build_report
 from proctor.stores import open_store
@@ -32,7 +33,12 @@ def make(store: Store) -> Callable[..., Run]:
 
     def make_judged_run(*more: Any, repeats: int = 1, holdout: bool = False, **fields: Any) -> Run:
         rule = SplitRule(ratio=0.3) if holdout else None
-        suite = save_cases(store, [make_case(f"c{place}") for place in range(60)], split_rule=rule, **fields)
+        suite = save_cases(
+            store,
+            [make_case(f"c{place}", category=f"topic {place // 5}") for place in range(60)],
+            split_rule=rule,
+            **fields,
+        )
         run = make_run(id="r1", suite=suite)
         store.add_run(run)
         for place in range(60):
@@ -124,6 +130,16 @@ def test_answers_that_are_held_out_are_left_out_with_their_labels(
     assert found is not None
     assert (found.judgments, found.held_out, found.labels) == (40, 20, 30)
     assert store.holdout_accesses(run.suite.digest) == []
+
+
+def test_clusters_of_cases_count_as_few(store: Store, make: Callable[..., Run]) -> None:
+    run = make()
+    label(store, *range(40))
+    alone, clustered = rate(store, run), rate(store, replace(run, settings=Settings(cluster="category")))
+    assert alone is not None
+    assert clustered is not None
+    assert clustered.value == pytest.approx(alone.value, abs=0.02)
+    assert clustered.ci95[1] - clustered.ci95[0] > 1.2 * (alone.ci95[1] - alone.ci95[0])
 
 
 def test_repeats_of_a_case_count_as_one(store: Store, make: Callable[..., Run]) -> None:

@@ -52,6 +52,7 @@ class ComparedRunRecord(Struct, frozen=True, kw_only=True):
     cases: int | UnsetType = UNSET
     pass_rate: float | UnsetType | None = UNSET
     ci95: Interval | UnsetType = UNSET
+    bounds: Interval | UnsetType = UNSET
 
 
 class PairedRateRecord(RunPassRate, frozen=True, kw_only=True):

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from proctor.reports.document import RATE_COLUMNS, Column, Table
 from proctor.reports.formatting import costs
-from proctor.reports.runs.serialize import RunReport, gate_note, interval_note, missing_note, repeats_note
+from proctor.reports.runs.serialize import (
+    RunReport,
+    gate_note,
+    interval_note,
+    missing_note,
+    repeats_note,
+    unmeasured_note,
+)
 from proctor.safe_text import truncate
 from proctor.verdicts import Counts, Tally
 
@@ -16,8 +23,8 @@ _MAX_NAME_LENGTH = 120
 
 def count_notes(report: RunReport) -> list[str]:
     """Returns sentences on how trials are counted, what is missing, and whether the gate held."""
-    notes = (repeats_note(report), interval_note(report), missing_note(report), gate_note(report))
-    return [note for note in notes if note is not None]
+    notes = (repeats_note, interval_note, unmeasured_note, missing_note, gate_note)
+    return [sentence for note in notes if (sentence := note(report)) is not None]
 
 
 def cost_text(tally: Tally) -> str:

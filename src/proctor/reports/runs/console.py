@@ -89,7 +89,7 @@ _NUMBERS = (*RATE_COLUMNS[:2], Column("rate", "percent", 6), Column(kind="interv
 def _tables(run: Run, tally: Tally, *, below_splits: bool) -> Iterator[Table]:
     """Yields the table of the run and its parts, and that of its tags, with columns of the same widths."""
     rows, tags = list(_rows(tally, below_splits=below_splits)), counts_by_tag(tally)
-    several = [name for name, counts in tags.items() if counts.cases > 1]
+    several = [name for name, counts in tags.items() if sum(counts.shapes.values()) > 1]
     most = sorted(several, key=lambda name: -tags[name].total)[:_MAX_TAGS]
     tag_rows = [_row(truncate(name, _MAX_TAG_LENGTH), tags[name]) for name in sorted(most)]
     width = max(12, *(display_width(name) for name, *_ in (*rows, *tag_rows)))

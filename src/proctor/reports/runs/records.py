@@ -13,6 +13,22 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from proctor.model import Evidence, Failure, Judgment, Output, Usage, Verdict
 from proctor.reports.record_fields import Digest, Interval, RepeatsRule, RunId, Split, Status, Time, about
 
+_PassRate = Annotated[
+    float | None,
+    Meta(
+        description="The mean over cases of the share of measured trials that passed; null without any.",
+        examples=[0.8],
+    ),
+]
+_PassRateInterval = Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
+_Bounds = Annotated[
+    Interval,
+    Meta(
+        description="The pass rate if all errors and unscored trials had failed, and if all had passed.",
+        examples=[[0.727, 0.818]],
+    ),
+]
+
 
 class VerdictCountsRecord(Struct, frozen=True, kw_only=True):
     """The number of trials by verdict, of a run or of part of it."""
@@ -22,9 +38,10 @@ class VerdictCountsRecord(Struct, frozen=True, kw_only=True):
     failed: int
     errors: int
     unscored: int
-    cases: Annotated[int, about("Number of cases that `ci95` is based on.")]
-    pass_rate: Annotated[float | None, Meta(examples=[0.8])]
-    ci95: Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
+    cases: Annotated[int, about("Number of cases with a measured trial, which `pass_rate` is over.")]
+    pass_rate: _PassRate
+    ci95: _PassRateInterval
+    bounds: _Bounds
 
 
 class RunSummaryRecord(Struct, frozen=True, kw_only=True):
@@ -47,9 +64,9 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     errors: int | None
     unscored: int | None
     cases: int
-    pass_rate: float | None
-    ci95: Interval
-    measured: Annotated[VerdictCountsRecord | None, about("The same without errors and unscored trials.")]
+    pass_rate: _PassRate
+    ci95: _PassRateInterval
+    bounds: _Bounds
     repeats_rule: RepeatsRule
     sealed: bool
     tags: tuple[str, ...]
@@ -123,9 +140,10 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     failed: int
     errors: int
     unscored: int
-    cases: Annotated[int, about("Number of cases that `ci95` is based on.")]
-    pass_rate: Annotated[float | None, Meta(examples=[0.8])]
-    ci95: Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
+    cases: Annotated[int, about("Number of cases with a measured trial, which `pass_rate` is over.")]
+    pass_rate: _PassRate
+    ci95: _PassRateInterval
+    bounds: _Bounds
     repeats_rule: RepeatsRule
     by_trial: Annotated[
         VerdictCountsRecord | None, about("The numbers by trial, if each case counts once above.")

@@ -62,12 +62,11 @@ def certify_bundle(
     envelope = _hash_envelope(path)
     verification = verify(path, trusted_keys, notify)
     statement = verification.statement
-    claim = statement.claims["all"]  # what is not measured counts in every split
     measurement = headline_scope(
         verification.run,
         split=statement.split,
         cases=statement.claim.cases,
-        not_measured=claim.errors + claim.unscored,
+        not_measured=statement.claim.unmeasured,
         hidden_trials=verification.hidden,
     )
     objections = find_objections(measurement, terms)

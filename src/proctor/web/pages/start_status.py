@@ -113,12 +113,12 @@ def _describe_request(group: GroupSnapshot) -> str:
 
 def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
     """Returns the table row of a run."""
-    summary = snapshot.run_summary.summary
-    dev, holdout = summary.splits.get("dev"), summary.splits.get("holdout")
+    tally = snapshot.run_summary.totals.tally
+    dev, holdout = tally.splits.get("dev"), tally.splits.get("holdout")
     difference = ""
     if dev and holdout and dev.pass_rate is not None and holdout.pass_rate is not None:
         difference = percentage_points(holdout.pass_rate - dev.pass_rate)
-    mean, budget = summary.latency_ms.mean, snapshot.run.settings.budget_usd
+    mean, budget = tally.latency_ms()["mean"], snapshot.run.settings.budget_usd
     budget_flags = [] if budget is None else [f"--budget-usd={budget:.12g}"]
     return {
         "snapshot": snapshot,

@@ -46,7 +46,7 @@ class RunWriter(TrialWriter):
         self._listen = listen
         self._stop = stop
         self._rules = pass_rules_for(run)
-        self.tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
+        self.tally = Tally.for_run(run)
         self._latest = run.started_at
         """The latest time in the run; no later event may have an earlier time."""
         self._held_back: list[tuple[Trial, Case]] = []

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.clusters import check_cluster_field
 from proctor.errors import NothingSelected, SuiteError, UsageError
 from proctor.model import Params, Problem, Run, RunSlot, Settings, Suite, SuiteDefaults, TargetSpec
 from proctor.plan import CaseIndex
@@ -198,11 +199,19 @@ def _resolve_in_suite(
 
 
 def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
-    """Returns the user's settings, with the suite's defaults for those that were not given."""
-    suite_values = {name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse")}
+    """Returns the user's settings, with the suite's defaults for those that were not given.
+
+    Raises:
+        UsageError: the suite names no field by which cases can be clustered.
+    """
+    suite_values = {
+        name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse", "cluster")
+    }
     settings = {
         name: value
         for name, value in suite_values.items()
         if value is not None and name not in request.explicit
     }
+    if "cluster" in settings:
+        check_cluster_field(settings["cluster"])
     return replace(request.settings, **settings)

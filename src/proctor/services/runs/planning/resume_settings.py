@@ -34,9 +34,12 @@ _GATE_FLAGS = {
     "--threshold": "threshold",
     "--min-pass-rate": "min_pass_rate",
     "--allow-errors": "allow_errors",
+    "--cluster": "cluster",
 }
 _JUDGE_FLAGS = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
 _REUSE_FLAGS = {"--reuse": "reuse", "--cache": "cache"}
+_SUITE_FLAGS = {**_REUSE_FLAGS, "--cluster": "cluster"}
+"""The flags for which a suite has defaults."""
 SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS}
 """The flags of other settings, with their fields, except those that determine which trials there are."""
 _RETRY_FLAGS = frozenset({*_GATE_FLAGS, *_REUSE_FLAGS})
@@ -258,7 +261,7 @@ def _is_default(flag: str, value: Any, run: Run, request: Request) -> bool:
     """Returns whether a new run of the run's suite would have that value without the flag."""
     if flag.removeprefix("--") in request.config.flags:
         return False
-    suite_value = getattr(run.suite.defaults, _REUSE_FLAGS[flag]) if flag in _REUSE_FLAGS else None
+    suite_value = getattr(run.suite.defaults, _SUITE_FLAGS[flag]) if flag in _SUITE_FLAGS else None
     return bool(value == (_DEFAULT_VALUES[flag] if suite_value is None else suite_value))
 
 

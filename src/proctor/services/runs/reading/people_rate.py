@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from proctor.calibration import MIN_DRAWN_LABELS, DrawnLabel, PeoplePassRate, majority, people_pass_rate
+from proctor.clusters import make_cluster_lookup
 from proctor.model import Label, Run, Verdict
-from proctor.protocols import Store
-from proctor.verdicts import PassRuleLookup, Tally, decide_verdict, pass_rules_for
+from proctor.protocols import CaseInRun, Store
+from proctor.verdicts import Counts, PassRuleLookup, Tally, decide_verdict, pass_rules_for
 
 _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 
@@ -41,13 +42,13 @@ def find_people_rate(store: Store, run: Run, tally: Tally) -> PeoplePassRate | N
     drawn = {key: labels for key, labels in by_answer.items() if any(label.drawn for label in labels)}
     population = tally.splits.get("dev", counts) if "holdout" in tally.splits else counts
     judgments = population.passed + population.failed
-    if len(drawn) < MIN_DRAWN_LABELS or not judgments:
+    if len(drawn) < MIN_DRAWN_LABELS or population.pass_rate is None:
         return None
     rate = people_pass_rate(
         list(_read_drawn_labels(store, run, drawn)),
-        judge_rate=population.passed / judgments,
+        judge_rate=population.pass_rate,
         judgments=judgments,
-        cases=max(1, min(population.cases, judgments)),
+        cases=_count_groups(population),
     )
     if rate is None:
         return None
@@ -55,11 +56,18 @@ def find_people_rate(store: Store, run: Run, tally: Tally) -> PeoplePassRate | N
     return replace(rate, not_drawn=len(by_answer) - len(drawn), held_out=held_out)
 
 
+def _count_groups(counts: Counts) -> int:
+    """Returns the number of clusters with a measured case, or of such cases if they are independent."""
+    if counts.clusters is None:
+        return counts.cases
+    return sum(cases > 0 for _, cases in counts.clusters.values())
+
+
 def _read_drawn_labels(
     store: Store, run: Run, labels: dict[tuple[str, int], list[Label]]
 ) -> Iterator[DrawnLabel]:
     """Yields the labels on which people are not divided, of answers with a verdict."""
-    rules = pass_rules_for(run)
+    rules, cluster_for = pass_rules_for(run), make_cluster_lookup(run.settings.cluster)
     repeats_by_case: dict[str, list[int]] = defaultdict(list)
     for case_id, repeat in labels:
         repeats_by_case[case_id].append(repeat)
@@ -67,20 +75,21 @@ def _read_drawn_labels(
         repeats = repeats_by_case.pop(head.id, None)
         if repeats is None:
             continue
-        verdicts = _read_verdicts(store, run, position, rules)
+        case_in_run = store.case_in_run(run, position)
+        if case_in_run is None:
+            continue
+        verdicts = _read_verdicts(case_in_run, rules)
+        group = head.id if cluster_for is None else cluster_for(case_in_run.case.case)
         for repeat in repeats:
             passed = majority([label.passed for label in labels[head.id, repeat]])
             if passed is not None and repeat in verdicts:
-                yield _drawn_label(labels[head.id, repeat], head.id, passed, verdicts[repeat], len(verdicts))
+                yield _drawn_label(labels[head.id, repeat], group, passed, verdicts[repeat], len(verdicts))
         if not repeats_by_case:
             return
 
 
-def _read_verdicts(store: Store, run: Run, position: int, rules: PassRuleLookup) -> dict[int, bool]:
+def _read_verdicts(case_in_run: CaseInRun, rules: PassRuleLookup) -> dict[int, bool]:
     """Returns whether each measured trial of a case passed, by its repeat."""
-    case_in_run = store.case_in_run(run, position)
-    if case_in_run is None:
-        return {}
     rule = rules(case_in_run.case.case)
     verdicts = {
         stored.trial.repeat: _PASSED.get(decide_verdict(stored.trial, rule))
