@@ -233,6 +233,11 @@ def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_p
     found = review(there, labels).agreement()
     assert found is not None
     assert (found.agreed, found.count) == (10, 11)  # people are divided on one
+    assert found.for_doubt == 0
+    labels += [said(one, passed=True, by="dee", drawn="doubt") for one in there[5:8]]
+    doubted = review(there, labels).agreement()
+    assert doubted is not None
+    assert doubted.for_doubt == 3
 
 
 # --- from a store ------------------------------------------------------------------------------------------

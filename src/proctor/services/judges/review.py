@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from proctor.calibration import AnswerVerdicts, make_calibration
 from proctor.codec import target_digest
-from proctor.model import Calibration, Case, LabelDraw, Run, Score, Trial, Verdict
+from proctor.model import Calibration, Case, Label, LabelDraw, Run, Score, Trial, Verdict
 from proctor.protocols import Store, StoredLabel
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.verdicts import PassRuleLookup, decide_verdict, pass_rules_for
@@ -351,6 +351,7 @@ class Review:
                     AnswerVerdicts(
                         human_verdicts=tuple(stored_label.label.passed for stored_label in group),
                         judge_verdicts=(answer.said,),
+                        for_doubt=is_for_doubt(stored_label.label for stored_label in group),
                     )
                 )
         if len(judged_answers) < MIN_LABELLED:
@@ -361,6 +362,12 @@ class Review:
         return make_calibration(
             judged_answers, judge=target_digest(judge), name=name, at=newest, labels="", prompts=()
         )
+
+
+def is_for_doubt(labels: Iterable[Label]) -> bool:
+    """Whether an answer with these labels was only drawn because judges doubt it."""
+    draws = {label.drawn for label in labels}
+    return "doubt" in draws and "random" not in draws
 
 
 def _size(answer: ReviewableAnswer) -> float:

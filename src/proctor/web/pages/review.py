@@ -263,6 +263,10 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         low, high = matrix.kappa_ci95
         sentence += f", kappa {matrix.kappa:.2f} ({low:.2f} to {high:.2f})"
     sentences = [f"{sentence}."]
+    if matrix.for_doubt:
+        sentences.append(
+            f"Of these, {matrix.for_doubt:,} were drawn for doubt; on all answers they agree more often."
+        )
     few = [
         f"{kind.total:,} that people {verb}"
         for kind, verb in (
