@@ -385,6 +385,8 @@ class Calibration(Record, frozen=True, kw_only=True):
     """The number of labelled answers with a verdict of the judge."""
     unscored: int = 0
     """The number of labelled answers on which the judge gave no verdict."""
+    for_doubt: int = 0
+    """How many of `count` and `unscored` were drawn because judges doubt them."""
     agreed: int
     """The number of verdicts that equal the label."""
     passed: int = 0

@@ -9,6 +9,7 @@ from typing import Any, cast
 from msgspec import UNSET, Struct, convert
 from msgspec.structs import asdict, replace
 
+from proctor.calibration import PeoplePassRate
 from proctor.clusters import is_own_cluster
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
@@ -18,6 +19,7 @@ from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.protocols import CaseHead
 from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
+from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
 from proctor.reports.runs.records import (
     ExportedTrialRecord,
     FailureRecord,
@@ -82,6 +84,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     """The path of the bundle that was just written, if any."""
     calibrations: tuple[Calibration, ...] = ()
     """The calibrations of its judges, named as in the run."""
+    people_rate: PeoplePassRate | None = None
+    """The pass rate that people would give it, from labels of its own answers."""
 
 
 class CaseResult(Struct, frozen=True, kw_only=True):
@@ -186,7 +190,12 @@ def run_record(report: RunReport) -> RunRecord:
         latency_ms=LatencyRecord(**tally.latency_ms()),
         usage=record_from(tally.target_usage, TokenUsageRecord),
         cost_usd=tally.target_cost_usd,
-        judge=record_from(tally.judge_usage, JudgeSummaryRecord, calibrations=_calibration_rows(report)),
+        judge=record_from(
+            tally.judge_usage,
+            JudgeSummaryRecord,
+            calibrations=_calibration_rows(report),
+            people_pass_rate=UNSET if report.people_rate is None else people_rate_record(report.people_rate),
+        ),
         refused_params=tuple(sorted(tally.refused_params)),
         exit_code=int(report.exit_code),
         stopped=UNSET if run.stopped is None else run.stopped,
@@ -211,7 +220,10 @@ def judge_notes(report: RunReport) -> list[str]:
         return []
     from proctor.reports.certificates.judge_certificate import get_run_judges, judge_lines
 
-    lines = judge_lines(get_run_judges(report.run, report.tally, report.calibrations))
+    judges = get_run_judges(report.run, report.tally, report.calibrations)
+    lines = judge_lines(judges, labelled=report.people_rate is not None)
+    if report.people_rate is not None:
+        lines.append(people_rate_sentence(report.people_rate))
     if judging.panels:
         scores = pluralize(judging.panels, "score")
         lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
