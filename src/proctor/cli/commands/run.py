@@ -39,7 +39,7 @@ _SETTINGS = (
     *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
     "max_answer_bytes",
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
-    "engine",
+    *("engine", "interleave"),
 )
 """Parameters that are fields of `Settings`."""
 _SHARE = NumberRange(0, 1)
@@ -171,6 +171,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         type=click.IntRange(1),
         metavar="N",
         help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
+    ),
+    click.option(
+        "--interleave/--no-interleave",
+        help="Ask several targets in turns, case by case, so that their latencies can be compared.  "
+        "[default: one target after the other]",
     ),
     click.option(
         "--keep-workspaces",

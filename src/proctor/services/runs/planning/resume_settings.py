@@ -37,7 +37,8 @@ _GATE_FLAGS = {
 }
 _JUDGE_FLAGS = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
 _REUSE_FLAGS = {"--reuse": "reuse", "--cache": "cache"}
-SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS}
+_ORDER_FLAGS = {"--interleave": "interleave"}
+SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS, **_ORDER_FLAGS}
 """The flags of other settings, with their fields, except those that determine which trials there are."""
 _RETRY_FLAGS = frozenset({*_GATE_FLAGS, *_REUSE_FLAGS})
 """The flags that `--retry-errors` may change: verdicts are counted again, and passed trials stay."""
@@ -244,7 +245,7 @@ def _new_run_command(run: Run, request: Request) -> str:
     suites = (*request.suites, *(f"--saved={suite}" for suite in request.stored_names))
     arguments = ["proctor", "run", *(suites or (f"{run.suite.name}@{run.suite.version}",))]
     unsplit = run.suite.split_rule is None and not run.suite.no_holdout
-    left_out = {"--dialect", *(["--holdout", "--split-method"] if unsplit else ())}
+    left_out = {"--dialect", "--interleave", *(["--holdout", "--split-method"] if unsplit else ())}
     for flag, source in _COMMAND_FLAGS.items():
         if flag in request.flags:
             arguments += _format_flag(flag, source.get_from_request(request))
