@@ -90,7 +90,7 @@ class TrialRunner:
             self._worker.stop()
         self._leave_turns()
 
-    async def open(self) -> None:
+    async def prepare(self) -> None:
         """Stores the run, and opens what it calls; call `execute` or `aclose` next.
 
         Raises:

@@ -108,7 +108,7 @@ class RunSession:
         ]
         try:
             for runner in self._runners:
-                await runner.open()
+                await runner.prepare()
         except BaseException:
             for runner in self._runners:
                 await runner.aclose()
