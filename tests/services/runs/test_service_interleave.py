@@ -220,6 +220,18 @@ async def test_a_run_whose_partner_has_finished_is_resumed_by_itself(
     assert latency.interleaved
 
 
+async def test_runs_that_were_begun_one_after_the_other_go_on_like_that(
+    session: Callable[[], RunSession], make: MakeRuns, desk: Desk, path: str
+) -> None:
+    targets = tuple(desk.targets("a", "b").split())
+    request = Request(suites=(path,), targets=targets, settings=Settings(concurrency=1))
+    (run,) = await stop_after(desk, session(), 3, request)
+    with pytest.raises(UsageError, match="--interleave: the run has off, this command asks for on"):
+        await make(resume=run.id, settings=IN_TURNS, flags=frozenset({"--interleave"}))
+    await make(path, " ".join(targets), settings=Settings(concurrency=1), resume="")
+    assert [model for model, _ in desk.asked] == ["a"] * CASES + ["b"] * CASES
+
+
 async def test_a_session_that_is_cancelled_keeps_what_has_finished(
     session: Callable[[], RunSession], desk: Desk, path: str
 ) -> None:

@@ -133,8 +133,12 @@ def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterat
 
 
 def _has_no_effect(flag: str, run: Run) -> bool:
-    """Returns whether a flag is about judges that the user names, and the run has none."""
-    return (flag == "--judge" and not run.judges) or (flag == "--judge-temperature" and not run.judges_given)
+    """Returns whether a flag is about judges or other targets, and the run has none."""
+    return (
+        (flag == "--judge" and not run.judges)
+        or (flag == "--judge-temperature" and not run.judges_given)
+        or (flag == "--interleave" and run.seat.alone)
+    )
 
 
 def fill_from_run(run: Run, request: Request) -> Request:
