@@ -299,6 +299,33 @@ async def test_only_the_engine_of_this_machine_takes_turns(
     assert desk.asked == []
 
 
+async def test_a_program_that_answers_all_cases_at_once_takes_no_turns(
+    make: MakeRuns, path: str, desk: Desk, folder: Path
+) -> None:
+    batch = {
+        "name": "batch",
+        "provider": "cli",
+        "command": "./agent {OUTPUT_FILE}",
+        "provider_batching": True,
+    }
+    (folder / "targets.yaml").write_text(json.dumps({"targets": [batch]}), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"'batch' has `provider_batching`: .* none in turn"):
+        await make(path, f"{desk.targets('a')} batch", settings=IN_TURNS)
+    assert desk.asked == []
+
+
+@pytest.mark.parametrize(("workers", "peak"), [(1, 2), (None, 6)])
+async def test_a_target_of_few_places_makes_the_others_take_few_as_well(
+    make: MakeRuns, path: str, desk: Desk, folder: Path, workers: int | None, peak: int
+) -> None:
+    narrow = {"name": "b", "provider": "openai", "model": "b", "base_url": f"{desk.url}/b/v1"}
+    targets = {"targets": [narrow if workers is None else narrow | {"workers": workers}]}
+    (folder / "targets.yaml").write_text(json.dumps(targets), encoding="utf-8")
+    await make(path, f"{desk.targets('a')} b", settings=Settings(interleave=True, concurrency=6))
+    assert desk.peak <= peak
+    assert len(desk.asked) == 2 * CASES
+
+
 async def test_a_case_in_a_folder_of_the_users_takes_no_turns(
     make: MakeRuns, folder: Path, desk: Desk
 ) -> None:
