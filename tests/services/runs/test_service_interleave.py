@@ -290,6 +290,17 @@ async def test_one_target_takes_no_turns(make: MakeRuns, desk: Desk, path: str) 
     assert not finished.run.settings.interleave
 
 
+async def test_recorded_answers_take_no_turns(
+    make: MakeRuns, desk: Desk, suite: WriteSuite, folder: Path
+) -> None:
+    path = suite(("c", "q", "q"))
+    row = {"case_id": "c", "output": {"text": "q"}, "latency_ms": 5.0}
+    (folder / "recorded.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    recorded, asked = await make(path, f"replay:recorded.jsonl {desk.targets('a')}", settings=IN_TURNS)
+    assert (recorded.run.settings.interleave, asked.run.settings.interleave) == (False, True)
+    assert (recorded.tally.all.passed, asked.tally.all.passed) == (1, 1)
+
+
 async def test_only_the_engine_of_this_machine_takes_turns(
     make: MakeRuns, path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

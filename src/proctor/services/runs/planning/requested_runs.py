@@ -28,6 +28,7 @@ from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.request import Request, new_id
 from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
+from proctor.targets import get_kind
 
 
 class RequestedRun(Struct, frozen=True, kw_only=True):
@@ -146,7 +147,7 @@ def _describe_run(
         seat=slot,
         target=spec,
         judge_selection=selection,
-        settings=replace(settings, interleave=settings.interleave and not slot.alone),
+        settings=replace(settings, interleave=settings.interleave and _takes_turns(slot, spec)),
         index=index,
         required=loaded_suite.required,
         embedder=embedder_name(context.environ) if "embedder" in required.needs else None,
@@ -173,6 +174,11 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
             f"Case {case_ids[0]!r} of {loaded_suite.path} is only for targets that this command does not "
             "ask. Add one of them with --target, or leave the case out with --id."
         )
+
+
+def _takes_turns(slot: RunSlot, spec: TargetSpec) -> bool:
+    """Whether a run can be interleaved with others; the latencies of recorded answers are of another day."""
+    return not slot.alone and not get_kind(spec).is_prepaid
 
 
 def _check_several_targets(runs: list[RequestedRun], request: Request) -> None:
