@@ -239,18 +239,7 @@ def metric_difference(
         is_share: whether it is within 0..1, so that its interval is `agresti_min_interval`, which always has
             width; otherwise it is the t-interval.
     """
-    before, after, pairs = list[float](), list[float](), 0
-    for case in cases:
-        values = [
-            (was, is_)
-            for baseline, candidate in case.pairs
-            if baseline.is_measured and candidate.is_measured
-            if (was := number(baseline)) is not None and (is_ := number(candidate)) is not None
-        ]
-        if values:
-            pairs += len(values)
-            before.append(fsum(was for was, _ in values) / len(values))
-            after.append(fsum(is_ for _, is_ in values) / len(values))
+    before, after, pairs = paired_means(cases, number)
     if not before:
         return None
     differences = sorted(is_ - was for was, is_ in zip(before, after, strict=True))
@@ -266,6 +255,25 @@ def metric_difference(
         median=median,
         median_ci95=median_interval(differences),
     )
+
+
+def paired_means(
+    cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None]
+) -> tuple[list[float], list[float], int]:
+    """Returns each case's mean of a metric in both runs, and the number of measured pairs that have it."""
+    before, after, pairs = list[float](), list[float](), 0
+    for case in cases:
+        values = [
+            (was, is_)
+            for baseline, candidate in case.pairs
+            if baseline.is_measured and candidate.is_measured
+            if (was := number(baseline)) is not None and (is_ := number(candidate)) is not None
+        ]
+        if values:
+            pairs += len(values)
+            before.append(fsum(was for was, _ in values) / len(values))
+            after.append(fsum(is_ for _, is_ in values) / len(values))
+    return before, after, pairs
 
 
 def median_interval(sorted_values: Sequence[float]) -> Interval | None:

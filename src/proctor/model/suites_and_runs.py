@@ -309,6 +309,8 @@ class Settings(Record, frozen=True, kw_only=True):
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
     engine: str = "asyncio"
     """The engine that executes the trials; it affects no answer and no verdict."""
+    interleave: bool = False
+    """Whether its calls and those of the other runs of its suite and group were made in turns."""
 
 
 class RunSlot(Record, frozen=True, kw_only=True):

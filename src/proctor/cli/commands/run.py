@@ -46,7 +46,7 @@ _SETTINGS = (
     "cluster",
     "max_answer_bytes",
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
-    "engine",
+    *("engine", "interleave"),
 )
 """Parameters that are fields of `Settings`."""
 _SHARE = NumberRange(0, 1)
@@ -178,6 +178,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         type=click.IntRange(1),
         metavar="N",
         help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
+    ),
+    click.option(
+        "--interleave/--no-interleave",
+        help="Ask several targets in turns, case by case, so that their latencies can be compared.  "
+        "[default: one target after the other]",
     ),
     click.option(
         "--keep-workspaces",

@@ -8,6 +8,7 @@ from typing import Any
 from junitparser import Attr, Error, Failure, FloatAttr, TestCase, TestSuite
 
 from proctor.holdout import SEALED_REASON
+from proctor.latency import measured_latency
 from proctor.model import Verdict
 from proctor.reports.runs.serialize import CaseResult, RunReport, case_results, judge_notes, question_text
 from proctor.safe_text import escape_invisible
@@ -70,7 +71,8 @@ def _test_case(report: RunReport, result: CaseResult) -> TestCase:
     test = _TestCase(escape_invisible(result.name), escape_invisible(report.run.suite.name))
     outputs = [row.trial.output for row in result.rows if row.trial.output is not None]
     if outputs:
-        test.time = sum(output.latency_ms for output in outputs) / 1000
+        latencies_ms = (measured_latency(row.trial) for row in result.rows)
+        test.time = sum(filter(None, latencies_ms)) / 1000  # others took no time in this run
         texts = (question_text(result.rows[0].case), *(output.text for output in outputs))
         test.system_out = escape_invisible("\n\n".join(texts))
     elif result.sealed:

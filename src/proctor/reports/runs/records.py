@@ -75,11 +75,13 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
 
 
 class LatencyRecord(Struct, frozen=True, kw_only=True):
-    """Latencies of answers, in milliseconds."""
+    """Latencies of answers that were measured in the run, in milliseconds."""
 
     p50: float | None
     p95: float | None
     mean: float | None
+    answers: Annotated[int, about("Number of answers whose latency was measured in the run.")]
+    left_out: Annotated[int, about("Number of answers from the cache or another run, in no other number.")]
 
 
 class TokenUsageRecord(Struct, frozen=True, kw_only=True):

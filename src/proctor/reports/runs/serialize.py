@@ -13,6 +13,7 @@ from proctor.calibration import PeoplePassRate
 from proctor.clusters import is_own_cluster
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
+from proctor.latency import LatencySummary
 from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
@@ -187,7 +188,7 @@ def run_record(report: RunReport) -> RunRecord:
         cached=tally.cached_count,
         graded=tally.graded_count,
         reused=tally.reused_count,
-        latency_ms=LatencyRecord(**tally.latency_ms()),
+        latency_ms=record_from(tally.latency_ms(), LatencyRecord),
         usage=record_from(tally.target_usage, TokenUsageRecord),
         cost_usd=tally.target_cost_usd,
         judge=record_from(
@@ -256,6 +257,15 @@ def reuse_notes(tally: Tally) -> list[str]:
         (judgments, f"judgment{'s' * (judgments > 1)} reused"),
     )
     return [f"{count:,} {what}" for count, what in sources if count]
+
+
+def latency_scope(latency: LatencySummary | LatencyRecord) -> str:
+    """Returns the words after a latency that say of which answers it is; empty if it is of all."""
+    if not latency.left_out:
+        return ""
+    verb = "is" if latency.left_out == 1 else "are"
+    answers = pluralize(latency.answers, "answer")
+    return f" of {answers}; {latency.left_out:,} from the cache or reused {verb} left out"
 
 
 def repeats_note(report: RunReport) -> str | None:
