@@ -27,16 +27,26 @@ if TYPE_CHECKING:
     from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
     from proctor.stats.proportions import Z_95, clopper_pearson, newcombe, reaches, wilson
+    from proctor.stats.repeated_power import (
+        PairNoise,
+        cases_needed_repeated,
+        power_repeated,
+        smallest_difference_repeated,
+    )
     from proctor.stats.resampling import bca, bootstrap
+    from proctor.stats.variance_components import VarianceComponents, variance_components
 
 _HOMES = {
     "Kappa": "agreement",
+    "PairNoise": "repeated_power",
+    "VarianceComponents": "variance_components",
     "Z_95": "proportions",
     "alpha": "agreement",
     "bca": "resampling",
     "benjamini_hochberg": "multiple_testing",
     "bootstrap": "resampling",
     "cases_needed": "power",
+    "cases_needed_repeated": "repeated_power",
     "clopper_pearson": "proportions",
     "clustered_error": "means",
     "clustered_interval": "means",
@@ -53,22 +63,28 @@ _HOMES = {
     "pass_hat_k": "pass_at_k",
     "permutation": "paired",
     "power_paired": "power",
+    "power_repeated": "repeated_power",
     "quantile": "means",
     "reaches": "proportions",
     "sign_test": "paired",
     "smallest_difference": "power",
+    "smallest_difference_repeated": "repeated_power",
     "t_95": "means",
+    "variance_components": "variance_components",
     "wilson": "proportions",
 }
 
 __all__ = [
     "Z_95",
     "Kappa",
+    "PairNoise",
+    "VarianceComponents",
     "alpha",
     "bca",
     "benjamini_hochberg",
     "bootstrap",
     "cases_needed",
+    "cases_needed_repeated",
     "clopper_pearson",
     "clustered_error",
     "clustered_interval",
@@ -85,11 +101,14 @@ __all__ = [
     "pass_hat_k",
     "permutation",
     "power_paired",
+    "power_repeated",
     "quantile",
     "reaches",
     "sign_test",
     "smallest_difference",
+    "smallest_difference_repeated",
     "t_95",
+    "variance_components",
     "wilson",
 ]
 
