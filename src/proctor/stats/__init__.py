@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
     from proctor.stats.proportions import Z_95, clopper_pearson, newcombe, reaches, wilson
+    from proctor.stats.random_effects import VarianceComponents, variance_components
     from proctor.stats.repeated_power import (
         PairNoise,
         cases_needed_repeated,
@@ -34,12 +35,11 @@ if TYPE_CHECKING:
         smallest_difference_repeated,
     )
     from proctor.stats.resampling import bca, bootstrap
-    from proctor.stats.variance_components import VarianceComponents, variance_components
 
 _HOMES = {
     "Kappa": "agreement",
     "PairNoise": "repeated_power",
-    "VarianceComponents": "variance_components",
+    "VarianceComponents": "random_effects",
     "Z_95": "proportions",
     "alpha": "agreement",
     "bca": "resampling",
@@ -70,7 +70,7 @@ _HOMES = {
     "smallest_difference": "power",
     "smallest_difference_repeated": "repeated_power",
     "t_95": "means",
-    "variance_components": "variance_components",
+    "variance_components": "random_effects",
     "wilson": "proportions",
 }
 
