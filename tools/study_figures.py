@@ -29,7 +29,7 @@ from proctor.stats import (
     t_95,
 )
 
-ROUNDS = 1000
+ROUNDS = 2000
 POWER = 0.8
 
 
@@ -174,14 +174,11 @@ def sentences(rounds: int = 150) -> Iterator[str]:
             for _ in range(rounds):
                 pairs = pair_trials_of(random, world.draw(random, cases, 0.0), repeats)
                 whole = pass_rate_difference(pairs, by_case=repeats > 1)
-                noise = 2 * min(whole.fixed, whole.broken) / cases
-                before = _limit_before(cases, noise) if repeats == 1 else None
-                for found, size in zip(
-                    shares, (before, smallest_detectable_difference(whole, pairs)), strict=True
-                ):
-                    if size is not None:
-                        found += [is_found(random, world, cases, repeats, size) for _ in range(8)]
-            cells = [f"{fsum(found) / len(found):.1%}" if found else "" for found in shares]
+                sizes = _limit_before(whole, pairs), smallest_detectable_difference(whole, pairs)
+                for found, size in zip(shares, sizes, strict=True):
+                    assert size is not None
+                    found += [is_found(random, world, cases, repeats, size) for _ in range(8)]
+            cells = [f"{fsum(found) / len(found):.1%}" for found in shares]
             yield f"| {world.name} | {cases} | {repeats} | {cells[0]} | {cells[1]} |"
 
 

@@ -8,7 +8,8 @@ from proctor.reports.formatting import percent
 from proctor.stats import VarianceComponents
 
 _NEARLY_ALL = 0.9
-"""The share of the variance between cases from which on more repeats are not worth while."""
+"""The share of the variance between cases from which on more repeats are not worth while; and within them,
+from which on they are as good as cases."""
 
 
 def variance_sentence(components: VarianceComponents | None) -> str | None:
@@ -28,5 +29,7 @@ def variance_sentence(components: VarianceComponents | None) -> str | None:
     part = f"{percent(share, 0)} of its variance is between cases"
     if share >= _NEARLY_ALL:
         return f"More cases would narrow the interval; more repeats would not: {part}."
+    if share <= 1 - _NEARLY_ALL:
+        return f"More repeats would narrow the interval about as much as more cases: {part}."
     gain = percent(1 - sqrt(share), 0)
     return f"More cases would narrow the interval, and more repeats by at most {gain}: {part}."

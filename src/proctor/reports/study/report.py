@@ -53,7 +53,8 @@ def study_sentences(report: StudyReport) -> Iterator[str]:
     else:
         yield f"How many cases find a difference of {size} {chance} is not known."
     shown = [
-        f"{_times(row.repeats)} it shows {format_points(row.smallest)} or more"
+        f"{_times(row.repeats)} {'it shows differences of' if row is first else 'those of'} "
+        f"{format_points(row.smallest)} or more"
         for row in rows
         if row.smallest is not None
     ]
