@@ -134,6 +134,41 @@ def test_a_run_is_named_as_the_baseline(proctor: Proctor, desk: str, asked: Aske
     assert newest["noise"]["pass_rate"] == 1
 
 
+def test_a_run_of_an_earlier_version_gives_its_noise_and_one_of_another_suite_none(
+    proctor: Proctor, desk: str, asked: Asked, suite: Proctor
+) -> None:
+    run = asked("a", varies, repeats=3)
+    larger = suite(*in_own_format(90, "yes", name="desk"), name="desk.jsonl")
+    assert plan_of(proctor("plan", larger, "--json"))["noise"]["basis"] == "nothing"
+    found = plan_of(proctor("plan", larger, "--against", run, "--json"))
+    assert (found["cases"], found["noise"]["cases"], found["noise"]["basis"]) == (90, 60, "repeats")
+    assert "The runs are of another version of the suite" in " ".join(found["sentences"])
+    other = suite(*in_own_format(90, "no", name="other"), name="other.jsonl")
+    told = proctor("plan", other, "--against", run)
+    assert told.code == 4
+    assert "is of the suite 'desk', which says nothing about 'other'" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--detect", "0.0001pp"), "To find a difference of 0.0001 pp 80 % of the time takes more than ten"),
+        (("--repeats", "4"), "How many cases find a difference of 5 pp 80 % of the time is not known for 4"),
+        (("--power", "0.95"), "To find a difference of 5 pp 95 % of the time, run 2,"),
+    ],
+)
+def test_what_is_not_known_is_said(proctor: Proctor, desk: str, words: tuple[str, ...], told: str) -> None:
+    assert proctor("plan", desk, *words).out.startswith(told)
+
+
+def test_a_suite_that_is_too_small_is_told(proctor: Proctor, suite: Proctor) -> None:
+    name = suite(*in_own_format(4, "yes", name="few"), name="few.jsonl")
+    assert (
+        "This suite has 4 cases, which is too few to show any difference that often."
+        in proctor("plan", name).out
+    )
+
+
 def test_an_unknown_price_makes_no_cost(proctor: Proctor, desk: str, asked: Asked) -> None:
     asked("a", varies, repeats=2, cost=None)
     told = proctor("plan", desk)

@@ -16,7 +16,7 @@ def parse_percentage_points(_context: click.Context, _option: click.Parameter, t
         A share, above 0 and at most 1.
 
     Raises:
-        BadParameter: it is none of these, or outside that range.
+        click.BadParameter: it is none of these, or outside that range.
     """
     match = _POINTS.fullmatch(text.strip())
     share = 0.0 if match is None else float(match[1]) / (100 if match[2] else 1)

@@ -63,9 +63,12 @@ def command(
 ) -> int:
     """Say how many cases and repeats it takes to find a difference between two runs of SUITE.
 
-    SUITE is a file, NAME, NAME@v2 or sha256:…. How far two runs differ by chance, and what they cost, is
-    measured on its stored runs, without held-out cases. Without any, the most noise that is sensible is
-    assumed. No request is sent.
+    SUITE is a file, NAME or NAME@v2. How far two runs differ by chance, and what they cost, is measured on
+    its stored runs, without held-out cases. Without any, the most noise that is sensible is assumed. No
+    request is sent.
+
+    The first sentence says how many cases it takes, and the table what this suite shows with each number of
+    repeats: a true difference of so much or more is found with the chance of --power.
 
     \b
     proctor plan my_suite.jsonl --detect 5pp

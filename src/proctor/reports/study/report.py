@@ -50,8 +50,11 @@ def study_sentences(report: StudyReport) -> Iterator[str]:
     ways = [f"{pluralize(row.cases, 'case')} {_times(row.repeats)}" for row in rows if row.cases is not None]
     if ways:
         yield f"To find a difference of {size} {chance}, run {', or '.join(ways)}."
+    elif first.repeats > 1 and not plan.noise.is_chance_known:
+        repeats = pluralize(first.repeats, "repeat")
+        yield f"How many cases find a difference of {size} {chance} is not known for {repeats}."
     else:
-        yield f"How many cases find a difference of {size} {chance} is not known."
+        yield f"To find a difference of {size} {chance} takes more than ten million cases."
     shown = [
         f"{_times(row.repeats)} {'it shows differences of' if row is first else 'those of'} "
         f"{format_points(row.smallest)} or more"

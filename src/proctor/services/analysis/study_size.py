@@ -19,7 +19,7 @@ from proctor.comparison.study_size import (
     tally_cases,
 )
 from proctor.errors import NothingSelected, UsageError
-from proctor.model import Run, Trial
+from proctor.model import Run, Suite, Trial
 from proctor.protocols import Store
 from proctor.reports.study.report import StudyReport
 from proctor.services.runs.config import Config
@@ -99,7 +99,7 @@ class StudyQuery:
         Raises:
             NothingSelected: the suite has no case that can be sent.
             SuiteError: its file is invalid.
-            UsageError: there is no such suite or run.
+            UsageError: there is no such suite or run, or the run is one of another suite.
             StoreError: the store cannot be read, or has no such run.
         """
         with self._suites.open_suite(request.suite) as opened_suite:
@@ -111,7 +111,7 @@ class StudyQuery:
             )
         if not own_repeats:
             raise NothingSelected(f"{suite.title} has no case that can be sent, so there is nothing to plan.")
-        against = None if request.against is None else self._find_run(request.against)
+        against = None if request.against is None else self._find_run(request.against, suite)
         runs = self._find_runs(suite.digest if against is None else against.suite.digest, against)
         readings: list[_RunReading] = []
         for index, run in enumerate(runs):
@@ -139,10 +139,17 @@ class StudyQuery:
             ),
         )
 
-    def _find_run(self, word: str) -> Run:
+    def _find_run(self, word: str, suite: Suite) -> Run:
+        """Returns the run that a word names; its suite may be another version of this one."""
         if self._store is None:
             raise UsageError(f"No run is stored here, so there is no run {word!r}. Leave --against out.")
-        return self._store.run(word)
+        run = self._store.run(word)
+        if run.suite.digest != suite.digest and run.suite.name != suite.name:
+            raise UsageError(
+                f"Run {run.id} is of the suite {run.suite.name!r}, which says nothing about {suite.name!r}. "
+                "Name a run of the suite that you plan for."
+            )
+        return run
 
     def _find_runs(self, suite_digest: str, against: Run | None) -> list[Run]:
         """Returns the newest runs of a suite, and the baseline first."""
