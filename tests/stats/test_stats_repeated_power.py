@@ -28,6 +28,22 @@ def test_with_one_trial_or_without_chance_it_is_the_power_of_pairs(noise: PairNo
     assert power_repeated(120, 5, 0.1, still) == power_paired(120, 0.1, noise.lasting + 0.1)
 
 
+@pytest.mark.parametrize(
+    ("noise", "repeats", "cases"),
+    [
+        (PairNoise(0.076, 0.0), 3, 91),
+        (PairNoise(0.076, 0.0), 5, 81),
+        (PairNoise(0.19, 0.0), 3, 124),
+        (PairNoise(0.076, 0.1), 3, 176),
+        (PairNoise(0.0076, 0.02), 10, 87),
+        (PairNoise(0.019, 0.0), 5, 71),
+    ],
+)
+def test_the_cases_of_simulated_studies(noise: PairNoise, repeats: int, cases: int) -> None:
+    """`tools/study_figures.py` simulated the first four: 79.2 to 83.3 % of comparisons found 10 points."""
+    assert cases_needed_repeated(0.1, repeats, noise) == pytest.approx(cases, abs=1)
+
+
 def simulated_power(cases: int, repeats: int, difference: float, noise: PairNoise, rounds: int) -> float:
     """How often the comparison of simulated runs shows the difference.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import comb, erfc, sqrt
+from math import erfc, sqrt
 from typing import NamedTuple
 
 from proctor.stats.means import t_95
@@ -14,11 +14,6 @@ from proctor.stats.power import (
     power_paired,
 )
 from proctor.stats.proportions import Z_95
-
-_MAX_COUNTED_SIGNS = 60
-"""Up to this many changed cases the permutation test is computed with their signs, one by one."""
-_MAX_COUNTED_NOISE = 1.5
-"""The standard deviation of the other cases from which on those signs no longer matter."""
 
 
 class PairNoise(NamedTuple):
@@ -40,7 +35,7 @@ class PairNoise(NamedTuple):
         one another: (1 + d * d) / 2 for a difference d, where the pass rates are d / 2 above and below half.
         """
         noise, size = self.chance + self.lasting, abs(difference)
-        return min(1.0, noise + size, max(noise, size, (1 + size * size) / 2))
+        return min(1.0, noise + size, max(noise, (1 + size * size) / 2))
 
 
 def power_repeated(cases: int, repeats: float, difference: float, noise: PairNoise) -> float:
@@ -139,22 +134,5 @@ def _significant_sum(changed: int, others: float, cases: int, repeats: float) ->
     """
     squares, t = changed + others, t_95(cases + 1)
     interval_limit = t * sqrt((squares + 1) / (1 + t * t / (cases + 2)))
-    if changed <= _MAX_COUNTED_SIGNS and others < _MAX_COUNTED_NOISE**2:
-        return max(interval_limit, _counted_limit(changed, sqrt(others)))
     # The sums of other signs are 2 / repeats apart; half of that corrects for continuity.
     return max(interval_limit, Z_95 * sqrt(squares) + 1 / repeats)
-
-
-def _counted_limit(changed: int, deviation: float) -> float:
-    """Returns the sum that is reached by chance in one of 40 signings of so many cases, and normal noise."""
-    ways = [(changed - 2 * minus, comb(changed, minus) / 2**changed) for minus in range(changed + 1)]
-    low, high = 0.0, changed + 5 * deviation
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        tail = sum(
-            share * _below((total - middle) / deviation)
-            for total, share in ways
-            if total > middle - 6 * deviation
-        )
-        low, high = (middle, high) if tail > 0.025 else (low, middle)
-    return high
