@@ -81,7 +81,7 @@ def test_without_a_store_the_most_noise_is_assumed_and_none_is_made(
         "To find a difference of 5 pp 80 % of the time, run 1,610 cases once. This suite has 60 "
         "cases: run once it shows differences of 27.3 pp or more.\n"
     )
-    assert "No run of this suite is stored" in told.out
+    assert "No measured run of this suite is stored" in told.out
     assert "`proctor run desk.jsonl --repeat 3`" in told.out
     assert not (folder / ".proctor").exists()
 

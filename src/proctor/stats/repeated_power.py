@@ -45,8 +45,7 @@ def power_repeated(cases: int, repeats: float, difference: float, noise: PairNoi
     of Agresti and Min excludes 0, as `proctor compare` asks. The cases that make the difference are taken to
     change altogether, so that a difference spread over many cases is shown more often. With one pair for
     each case, or without chance, it is `power_paired`. Otherwise the cases that change are counted by the
-    binomial distribution, and the sum of all others is normal with the variance `cases *
-    chance / repeats`.
+    binomial distribution, and the sum of all others is normal with variance `cases * chance / repeats`.
 
     Args:
         cases: how many cases there are.

@@ -139,16 +139,16 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
     """Yields sentences on how far two runs differ where neither is better."""
     noise = report.plan.noise
     chance, differing = percent(noise.noise.chance), percent(sum(noise.noise))
-    if report.baseline is None:
+    if report.baseline is None or noise.basis == "nothing":
         yield (
-            "No run of this suite is stored, so the most noise that is sensible is assumed: half of the "
-            "cases pass, and two runs have nothing to do with one another."
+            "No measured run of this suite is stored, so the most noise that is sensible is assumed: half of "
+            "the cases pass, and two runs have nothing to do with one another."
         )
         return
     run = one_line(f"Run {report.baseline.id} on {report.baseline.target.name}")
     cases = pluralize(noise.cases, "case" if report.baseline.suite.split_rule is None else "dev case")
     passed = f"{run} passed {percent(noise.pass_rate)} of {cases}"
-    if noise.basis in ("nothing", "rate"):
+    if noise.basis == "rate":
         yield (
             f"{passed}, once each. So two runs are assumed to have nothing to do with one another: they "
             f"differ in {differing} of the cases."

@@ -200,8 +200,8 @@ def _trial_cost(trial: Trial) -> float | None:
         judgment.cost_usd for score in trial.scores for judgment in score.judgments if not judgment.cached
     ]
     costs.append(None if trial.output is None else trial.output.cost_usd)
-    known = [cost for cost in costs if cost is not None]
-    return fsum(known) if len(known) == len(costs) else None
+    prices = [cost for cost in costs if cost is not None]
+    return fsum(prices) if len(prices) == len(costs) else None
 
 
 def _split_by_target(
@@ -227,11 +227,11 @@ def _mean_costs(readings: Sequence[_RunReading], baseline: Run | None) -> StudyC
         reading for reading in readings if target_digest(reading.run.target) == target_digest(baseline.target)
     ]
     costs = [cost for reading in same_target for cost in reading.costs]
-    known = [cost for cost in costs if cost is not None]
+    prices = [cost for cost in costs if cost is not None]
     latencies = [latency for reading in same_target for latency in reading.latencies_ms]
     is_instant = get_kind(baseline.target).is_instant
     return StudyCosts(
-        cost_usd=fsum(known) / len(known) if known and len(known) == len(costs) else None,
+        cost_usd=fsum(prices) / len(prices) if prices and len(prices) == len(costs) else None,
         latency_s=None if is_instant or not latencies else fsum(latencies) / len(latencies) / 1000,
         concurrency=max_concurrency_for(baseline.target, baseline.settings.concurrency),
     )
