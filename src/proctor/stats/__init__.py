@@ -28,12 +28,21 @@ if TYPE_CHECKING:
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
     from proctor.stats.prediction_power import LabelledItem, PredictionPowered, prediction_powered
     from proctor.stats.proportions import Z_95, clopper_pearson, newcombe, reaches, wilson
+    from proctor.stats.random_effects import VarianceComponents, variance_components
+    from proctor.stats.repeated_power import (
+        PairNoise,
+        cases_needed_repeated,
+        power_repeated,
+        smallest_difference_repeated,
+    )
     from proctor.stats.resampling import bca, bootstrap
 
 _HOMES = {
     "Kappa": "agreement",
     "LabelledItem": "prediction_power",
+    "PairNoise": "repeated_power",
     "PredictionPowered": "prediction_power",
+    "VarianceComponents": "random_effects",
     "Z_95": "proportions",
     "alpha": "agreement",
     "bca": "resampling",
@@ -41,6 +50,7 @@ _HOMES = {
     "bootstrap": "resampling",
     "bounded_interval": "bounded_mean",
     "cases_needed": "power",
+    "cases_needed_repeated": "repeated_power",
     "clopper_pearson": "proportions",
     "clustered_error": "clusters",
     "clustered_interval": "clusters",
@@ -58,12 +68,15 @@ _HOMES = {
     "pass_hat_k": "pass_at_k",
     "permutation": "paired",
     "power_paired": "power",
+    "power_repeated": "repeated_power",
     "prediction_powered": "prediction_power",
     "quantile": "means",
     "reaches": "proportions",
     "sign_test": "paired",
     "smallest_difference": "power",
+    "smallest_difference_repeated": "repeated_power",
     "t_95": "means",
+    "variance_components": "random_effects",
     "wilson": "proportions",
 }
 
@@ -71,13 +84,16 @@ __all__ = [
     "Z_95",
     "Kappa",
     "LabelledItem",
+    "PairNoise",
     "PredictionPowered",
+    "VarianceComponents",
     "alpha",
     "bca",
     "benjamini_hochberg",
     "bootstrap",
     "bounded_interval",
     "cases_needed",
+    "cases_needed_repeated",
     "clopper_pearson",
     "clustered_error",
     "clustered_interval",
@@ -95,12 +111,15 @@ __all__ = [
     "pass_hat_k",
     "permutation",
     "power_paired",
+    "power_repeated",
     "prediction_powered",
     "quantile",
     "reaches",
     "sign_test",
     "smallest_difference",
+    "smallest_difference_repeated",
     "t_95",
+    "variance_components",
     "wilson",
 ]
 

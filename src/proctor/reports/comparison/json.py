@@ -139,7 +139,7 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     verdict: Annotated[str | UnsetType, about("The verdict in a sentence.")] = UNSET
     smallest_difference: Annotated[
         float | UnsetType | None,
-        about("The smallest difference that this number of cases detects with a power of 80 %."),
+        about("The detection limit: a true difference from here on is found at least 80 % of the time."),
     ] = UNSET
     splits: tuple[PartDifferenceRecord, ...] | UnsetType = UNSET
     by: str | UnsetType = UNSET
