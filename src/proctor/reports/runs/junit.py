@@ -10,6 +10,8 @@ from junitparser import Attr, Error, Failure, FloatAttr, TestCase, TestSuite
 from proctor.holdout import SEALED_REASON
 from proctor.latency import measured_latency
 from proctor.model import Verdict
+from proctor.plurals import pluralize
+from proctor.reports.formatting import interval, percent, unmeasured
 from proctor.reports.runs.serialize import CaseResult, RunReport, case_results, judge_notes, question_text
 from proctor.safe_text import escape_invisible
 
@@ -55,6 +57,11 @@ def _test_suite(report: RunReport) -> TestSuite:
     suite.skipped = 0
     suite.time = sum(report.tally.latencies_ms) / 1000  # not the sum of rounded values
     suite.add_property("run", run.id)
+    if counts.pass_rate is not None:
+        over = f"{interval(counts.ci95)}, {pluralize(counts.cases, 'case')}"
+        suite.add_property("pass_rate", f"{percent(counts.pass_rate)} ({over})")
+    if rest := unmeasured(counts.unmeasured, counts.bounds):
+        suite.add_property("not_measured", rest)
     suite.add_property("suite_version", run.suite.version or "")
     suite.add_property("suite_digest", run.suite.digest)
     for line in judge_notes(report):
