@@ -35,7 +35,7 @@ def test_the_page_has_the_exact_figures_of_now(tool: Any) -> None:
 @pytest.mark.slow
 def test_the_page_has_the_simulated_figures_of_now_to_what_few_samples_tell(tool: Any) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    for line in list(tool.repeats(200))[2:]:
+    for line in list(tool.related(200))[2:]:
         label = line.split(" | ")[0]
         shown = next(each for each in lines if each.startswith(label))
         for few, many in zip(line.split(" | ")[1:], shown.split(" | ")[1:], strict=True):

@@ -260,6 +260,11 @@ def _add_hidden(
         claims = make_claim_v1(hidden, holdout.cases), make_claim_v1(whole, cases)
     else:
         claims = make_claim(hidden), make_claim(whole)
+    if run.settings.cluster is not None:  # a cluster can have hidden cases: its interval is the maker's word
+        claims = (
+            replace(claims[0], ci95=holdout.ci95),
+            replace(claims[1], ci95=statement.claims["all"].ci95),
+        )
     return {**expected, "holdout": claims[0], "all": claims[1]}
 
 
