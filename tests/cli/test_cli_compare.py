@@ -435,6 +435,16 @@ def test_a_comparison_of_held_out_cases_is_a_look_for_each_run(proctor: Proctor,
     assert len(looks()) == before + 4
 
 
+@pytest.mark.parametrize(("error", "ids"), [(40, "c[0-2]*"), (0, "c3*")])
+def test_the_rates_of_runs_without_a_measured_pair_are_a_look_too(
+    proctor: Proctor, asked: Proctor, error: int, ids: str
+) -> None:
+    first, second = asked(30, "--id", "c[0-2]*"), asked(30, "--id", ids, error=error)
+    before = len(looks())
+    proctor("compare", first, second)
+    assert {look.run for look in looks()[before:]} >= {first}
+
+
 def test_no_question_and_no_answer_is_shown(proctor: Proctor, asked: Proctor, folder: Path) -> None:
     first, second = asked(30), asked(20)
     told = proctor("compare", first, second, "--flips", 40, "-o", "x.md", "-o", "x.json")

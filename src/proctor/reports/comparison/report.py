@@ -51,7 +51,8 @@ class ComparisonReport(Struct, frozen=True, kw_only=True):
     @property
     def shows_rates(self) -> bool:
         """Whether it contains pass rates."""
-        return self.ranking is not None or bool(self.comparisons[0].whole.pairs)
+        first = self.comparisons[0]
+        return self.ranking is not None or bool(first.baseline_counts.total or first.candidate_counts.total)
 
     @property
     def baseline_comparisons(self) -> tuple[Comparison, ...]:
