@@ -342,6 +342,20 @@ def test_a_run_with_errors_has_the_same_numbers_wherever_it_is_compared(
     )
 
 
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_without_errors_the_pairs_have_the_rates_of_the_runs(
+    proctor: Proctor, asked: Proctor, repeats: int
+) -> None:
+    runs = [asked(passing, "--repeat", repeats) for passing in (30, 33)]
+    whole = proctor("compare", *runs, "--json").json
+    (pair,) = whole["comparisons"]
+    for run, rate in zip(whole["runs"], (pair["baseline_rate"], pair["candidate_rate"]), strict=True):
+        shown = proctor("runs", "show", run["run"], "--json").run
+        assert {name: run[name] for name in COUNTED} == {name: shown[name] for name in COUNTED}
+        assert (rate["passed"], rate["rate"]) == (run["passed"], run["pass_rate"])
+        assert [round(end, 3) for end in rate["ci95"]] == run["ci95"]
+
+
 def test_errors_that_could_change_a_verdict_a_gate_or_a_rank_leave_it_undecided(
     proctor: Proctor, asked: Proctor
 ) -> None:
