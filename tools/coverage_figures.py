@@ -1,4 +1,4 @@
-"""How often the intervals of `proctor.stats` contain the truth, as the Markdown tables of docs/statistics.md.
+"""How often the intervals of `proctor.stats` contain the truth: the tables of docs/statistics-figures.md.
 
 Usage: python tools/coverage_figures.py [CHART.svg]; it takes about a minute.
 
