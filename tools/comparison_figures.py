@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import combinations
+from itertools import combinations, repeat
 from math import comb, exp, fsum, lgamma, log, sqrt
 from random import Random
+from statistics import NormalDist
 
 from proctor.comparison.differences import PassRateDifference, adjust_together, pass_rate_difference
 from proctor.comparison.outcomes import TrialOutcome
@@ -124,14 +125,14 @@ def _rejects(differing: int, alpha: float, mid_p: bool) -> float:
 # --- several candidates, errors, and the best of several ----------------------------------------------------
 
 
-def difference(before: str, after: str) -> PassRateDifference:
-    """The difference of two runs of a case for each sign."""
+def difference(before: str, after: str, names: Sequence[str] | None = None) -> PassRateDifference:
+    """The difference of two runs of a case for each sign, whose clusters may be named."""
     outcomes = [
         [TrialOutcome(repeat=0, verdict=_VERDICTS[sign]) for sign in signs] for signs in (before, after)
     ]
     cases = [
-        PairedCase(id="", category=None, tags=(), split=None, pairs=(pair,))
-        for pair in zip(*outcomes, strict=True)
+        PairedCase(id="", category=None, tags=(), split=None, pairs=(pair,), cluster=cluster)
+        for pair, cluster in zip(zip(*outcomes, strict=True), names or repeat(None, len(before)), strict=True)
     ]
     return pass_rate_difference(cases, by_case=False)
 
@@ -219,6 +220,55 @@ def leads(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
         yield f"| {count} | {cells} |"
 
 
+CLUSTERS = {
+    "8 of 5 cases": [5] * 8,
+    "20 of 5 cases": [5] * 20,
+    "40 of 5 cases": [5] * 40,
+    "4 of 10 cases, 20 of one": [10] * 4 + [1] * 20,
+    "40 of one case": [1] * 40,
+}
+
+
+def clusters(samples: int = SAMPLES) -> Iterator[str]:
+    """How the interval and the verdict of related cases hold, over cases and over clusters.
+
+    A case passes if a normal number is below a bar; 0.3 of its variance is that of the cluster in this run,
+    and 0.3 that of the case in both runs.
+    """
+    head = "over cases: covers | better or worse | over clusters: covers | better or worse"
+    yield f"| clusters | true difference | {head} |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for name, sizes in CLUSTERS.items():
+        for gain in (0.0, 0.1):
+            random, hits = Random(len(sizes)), [0, 0, 0, 0]
+            bars = [NormalDist().inv_cdf(rate) for rate in (0.7, 0.7 + gain)]
+            for _ in range(samples):
+                signs, names = _related_answers(random, sizes, bars)
+                for place, by in enumerate((None, names)):
+                    found = difference(*signs, by)
+                    low, high = found.ci95 or (-1.0, 1.0)
+                    hits[2 * place] += low <= gain <= high
+                    hits[2 * place + 1] += found.direction in ("better", "worse")
+            cells = " | ".join(_percent(hit / samples) for hit in hits)
+            yield f"| {name} | {100 * gain:.0f} points | {cells} |"
+
+
+def _related_answers(
+    random: Random, sizes: Sequence[int], bars: Sequence[float]
+) -> tuple[tuple[str, str], list[str]]:
+    """Returns the verdicts of two runs, and the cluster of each case."""
+    first, second, names = "", "", list[str]()
+    for number, size in enumerate(sizes):
+        shared = [random.gauss(0, sqrt(0.3)) for _ in bars]
+        for _ in range(size):
+            case = random.gauss(0, sqrt(0.3))
+            values = [common + case + random.gauss(0, sqrt(0.4)) for common in shared]
+            first += "-+"[values[0] < bars[0]]
+            second += "-+"[values[1] < bars[1]]
+            names.append(str(number))
+    return (first, second), names
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -231,6 +281,7 @@ def main() -> None:
         "Candidates": candidates(),
         "Errors": errors(),
         "Best of several": leads(),
+        "Clusters": clusters(),
     }
     for title, table in tables.items():
         print(f"{title}\n")

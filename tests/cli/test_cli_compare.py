@@ -191,6 +191,21 @@ def test_a_suite_that_counts_a_case_once_is_compared_by_case(
     assert (found["pairs"], found["fixed"], found["test"]) == (8, 8, "McNemar, exact")
 
 
+def test_related_cases_are_compared_over_their_clusters(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(20, "--cluster", "tag:l"), asked(32, "--cluster", "category")
+    told = proctor("compare", first, second)
+    assert "Intervals and tests are over 2 clusters of related cases (`category`)." in told.out
+    (found,) = proctor("compare", first, second, "--json").json["comparisons"]
+    assert (found["clusters"], found["test"], found["shows"]) == (2, "permutation by cluster", "unclear")
+    for words in (("--cluster", "none"), ("--cluster", "id")):
+        (found,) = proctor("compare", first, second, *words, "--json").json["comparisons"]
+        assert (found["clusters"], found["shows"]) == (None, "better")
+    shown = proctor("runs", "show", second, "--json").run
+    compared = proctor("compare", first, second, "--json").json["runs"][1]
+    assert (compared["ci95"], compared["pass_rate"]) == (shown["ci95"], shown["pass_rate"])
+    assert proctor("compare", first, second, "--cluster", "colour").code == 4
+
+
 # --- what cannot be compared -------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from proctor.comparison.compare import Comparison, compare_runs
 from proctor.comparison.differences import agresti_min_interval, median_interval
 from proctor.comparison.outcomes import RunOutcomes
-from proctor.stats import mcnemar, newcombe_paired, power_paired
+from proctor.stats import clustered_difference_interval, mcnemar, newcombe_paired, power_paired
 from support.outcomes import make_outcomes
 
 
@@ -310,3 +310,40 @@ def test_nothing_is_claimed_that_the_interval_does_not_show(counts: tuple[int, .
     if whole.direction in ("better", "worse"):
         assert whole.p_value is not None
         assert whole.p_value < 0.05
+
+
+# --- clusters ----------------------------------------------------------------------------------------------
+
+
+def test_related_cases_have_an_interval_and_a_test_over_their_clusters() -> None:
+    clusters = {f"c{n}": f"text {n // 5}" for n in range(40)}
+    before, after = "-" * 15 + "+" * 25, "+" * 40
+    alone = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).whole
+    related = compare_runs(make_outcomes("a", before), make_outcomes("b", after, clusters=clusters)).whole
+    assert (alone.clusters, alone.effective_cases, alone.direction) == (None, 40, "better")
+    assert (related.clusters, related.effective_cases, related.direction) == (8, 8, "unclear")
+    assert (related.test, related.interval_by) == ("permutation by cluster", "t over clusters, two added")
+    assert related.p_value == 0.25  # three of three clusters that differ do so in one direction
+    assert related.value == alone.value == 0.375
+    assert related.ci95 == clustered_difference_interval([(5.0, 5)] * 3 + [(0.0, 5)] * 5)
+    assert related.error is not None
+    assert alone.error is not None
+    assert related.error > 2 * alone.error
+
+
+def test_clusters_of_one_case_change_nothing() -> None:
+    single = {f"c{n}": f"text {n}" for n in range(9)}
+    signs = ("++--+-+-+", "+++-+-++-")
+    plain, clustered = (
+        compare_runs(
+            *[make_outcomes(name, each, clusters=by) for name, each in zip("ab", signs, strict=True)]
+        )
+        for by in ({}, single)
+    )
+    assert plain.whole == clustered.whole
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
+def test_the_interval_over_clusters_of_one_case_is_that_over_cases(values: list[float]) -> None:
+    clustered = clustered_difference_interval([(value, 1) for value in values])
+    assert clustered == pytest.approx(agresti_min_interval(values), abs=1e-12)

@@ -82,6 +82,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     candidate_missing: int = 0
     baseline_finished: bool = True
     candidate_finished: bool = True
+    cluster_field: str | None = None
+    """The field that clusters of related cases are named by; None if the cases are independent."""
     warnings: tuple[str, ...] = ()
     """Sentences that say why the two may not be comparable."""
 
@@ -125,6 +127,7 @@ def compare_runs(
         candidate_missing=candidate.missing,
         baseline_finished=baseline.is_finished,
         candidate_finished=candidate.is_finished,
+        cluster_field=candidate.cluster_field or baseline.cluster_field,
         warnings=comparability_warnings(baseline, candidate),
     )
     if by is None:

@@ -19,6 +19,8 @@ from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
 from proctor.stats import (
     PairNoise,
+    clustered_difference_interval,
+    clustered_error,
     deviation,
     holm,
     mcnemar,
@@ -35,7 +37,8 @@ from proctor.verdicts import Counts
 Interval = tuple[float, float]
 Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
 """The direction of a difference; "perhaps" if only its interval shows it, and the test does not."""
-PairedTest = Literal["McNemar, mid-p", "McNemar, exact", "permutation by case"]
+PairedTest = Literal["McNemar, mid-p", "McNemar, exact", "permutation by case", "permutation by cluster"]
+PairedInterval = Literal["Newcombe, paired", "t over cases, two added", "t over clusters, two added"]
 _DIRECTIONS: tuple[Direction, ...] = ("worse", "perhaps worse", "unclear", "perhaps better", "better")
 
 _ALPHA = 0.05
@@ -76,8 +79,13 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     by_case: bool = False
     """Whether cases have several pairs. Then the interval is `agresti_min_interval` and the test a
     permutation test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
+    clusters: int | None = None
+    """The number of clusters of related cases, of which some hold several. Then interval and test are over
+    clusters, `clustered_difference_interval` and a permutation test. None if cases are independent."""
+    effective_cases: int = 0
+    """The number of independent cases whose difference would vary as much; `cases` without clusters."""
     error: float | None = None
-    """The standard error of `value`; None below two cases."""
+    """The standard error of `value`; None below two cases, and below two clusters."""
     unmeasured: int = 0
     """The number of pairs that are in none of these numbers, as a trial is ERROR or UNSCORED."""
     extremes: tuple[PassRateDifference, PassRateDifference] | None = None
@@ -92,9 +100,18 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     @property
     def test(self) -> PairedTest:
         """The test of `p_value`."""
+        if self.clusters is not None:
+            return "permutation by cluster"
         if self.by_case:
             return "permutation by case"
         return "McNemar, mid-p" if _holds_mid_p(self.fixed, self.broken, self.pairs) else "McNemar, exact"
+
+    @property
+    def interval_by(self) -> PairedInterval:
+        """What `ci95` is."""
+        if self.clusters is not None:
+            return "t over clusters, two added"
+        return "t over cases, two added" if self.by_case else "Newcombe, paired"
 
     @property
     def bounds(self) -> Interval | None:
@@ -148,6 +165,12 @@ class _CasePairs(NamedTuple):
     after: int
     fixed: int
     broken: int
+    cluster: str | None
+
+    @property
+    def difference(self) -> float:
+        """The share of the pairs that the candidate passed, less that of the baseline; there is a pair."""
+        return (self.after - self.before) / self.pairs
 
 
 def pass_rate_difference(cases: Sequence[PairedCase], *, by_case: bool) -> PassRateDifference:
@@ -206,9 +229,14 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
     count = len(tallies)
     fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
     after, pairs = sum(tally.after for tally in tallies), sum(tally.pairs for tally in tallies)
-    case_differences = sorted(((tally.after - tally.before) / tally.pairs for tally in tallies), key=abs)
-    spread = deviation(case_differences)
-    if by_case:
+    case_differences = sorted((tally.difference for tally in tallies), key=abs)
+    clusters = _sum_clusters(tallies)
+    error, effective_cases = _spread(tallies, clusters)
+    if clusters is not None:
+        value = fsum(case_differences) / count
+        ci95 = clustered_difference_interval(clusters)
+        p_value = permutation([total for total, _ in clusters])
+    elif by_case:
         value, ci95, p_value = (
             fsum(case_differences) / count,
             agresti_min_interval(case_differences),
@@ -223,14 +251,43 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
         pairs=pairs,
         fixed=fixed,
         broken=broken,
-        baseline=_run_pass_rate([(tally.before, tally.pairs) for tally in tallies]),
-        candidate=_run_pass_rate([(tally.after, tally.pairs) for tally in tallies]),
+        baseline=_run_pass_rate([(tally.before, tally.pairs, tally.cluster) for tally in tallies]),
+        candidate=_run_pass_rate([(tally.after, tally.pairs, tally.cluster) for tally in tallies]),
         value=value,
         ci95=ci95,
         p_value=p_value,
         by_case=by_case,
-        error=None if spread is None else spread / sqrt(count),
+        clusters=None if clusters is None else len(clusters),
+        effective_cases=effective_cases,
+        error=error,
     )
+
+
+def _sum_clusters(tallies: Sequence[_CasePairs]) -> list[tuple[float, int]] | None:
+    """Returns the sum of the differences of each cluster, and its number of cases; None if all are single."""
+    members: dict[str | None, list[float]] = {}
+    for tally in tallies:
+        members.setdefault(tally.cluster, []).append(tally.difference)
+    if tallies[0].cluster is None or len(members) == len(tallies):
+        return None
+    return sorted((fsum(differences), len(differences)) for differences in members.values())
+
+
+def _spread(
+    tallies: Sequence[_CasePairs], clusters: Sequence[tuple[float, int]] | None
+) -> tuple[float | None, int]:
+    """Returns the standard error of the mean difference, and the effective number of cases.
+
+    That is never above the number of cases, and never below that of clusters whose cases are all alike.
+    """
+    count = len(tallies)
+    differences = [tally.difference for tally in tallies]
+    spread = deviation(differences)
+    if clusters is None or spread is None:
+        return None if spread is None else spread / sqrt(count), count
+    error = clustered_error(differences, [tally.cluster for tally in tallies])
+    fewest = int(count**2 / sum(size**2 for _, size in clusters))
+    return error, min(count, max(fewest, int((spread / error) ** 2))) if error else fewest
 
 
 def _count_pairs(case: PairedCase, *, passes: bool | None = None) -> _CasePairs:
@@ -251,7 +308,7 @@ def _count_pairs(case: PairedCase, *, passes: bool | None = None) -> _CasePairs:
             after += is_
             fixed += is_ and not was
             broken += was and not is_
-    return _CasePairs(pairs, before, after, fixed, broken)
+    return _CasePairs(pairs, before, after, fixed, broken, case.cluster)
 
 
 def _has_passed(outcome: TrialOutcome, unmeasured: bool | None) -> bool | None:
@@ -259,9 +316,14 @@ def _has_passed(outcome: TrialOutcome, unmeasured: bool | None) -> bool | None:
     return outcome.verdict is Verdict.PASS if outcome.is_measured else unmeasured
 
 
-def _run_pass_rate(cases: Iterable[tuple[int, int]]) -> RunPassRate:
-    """Returns the pass rate of cases, each given by its passed and all of its measured trials."""
-    counts = Counts.from_cases(Counter((passed, trials - passed, 0, 0) for passed, trials in cases))
+def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]]) -> RunPassRate:
+    """Returns the pass rate of cases, each given by its passed and all measured trials, and its cluster."""
+    counts = Counts.from_cases(Counter((passed, trials - passed, 0, 0) for passed, trials, _ in cases))
+    for passed, trials, cluster in cases:
+        if cluster is not None:
+            counts.clusters = {} if counts.clusters is None else counts.clusters
+            total, size = counts.clusters.get(cluster, (0.0, 0))
+            counts.clusters[cluster] = total + passed / trials, size + 1
     assert counts.pass_rate is not None
     assert counts.ci95 is not None
     return RunPassRate(passed=counts.passed, rate=counts.pass_rate, ci95=counts.ci95)
@@ -313,7 +375,9 @@ def smallest_detectable_difference(
     certain = max(0.0, difference.ci95[0], -difference.ci95[1])
     lasting = max(0.0, noise.lasting - certain)
     chance = max(0.0, noise.chance - max(0.0, certain - noise.lasting))
-    return smallest_difference_repeated(len(tallies), repeats, PairNoise(chance, lasting), _POWER)
+    return smallest_difference_repeated(
+        difference.effective_cases, repeats, PairNoise(chance, lasting), _POWER
+    )
 
 
 def smooth_noise(mean_square: float, discordant: float, repeats: float, *, cases: int) -> PairNoise:

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
     from proctor.stats.bounded_mean import bounded_interval
-    from proctor.stats.clusters import clustered_error, clustered_interval, clustered_wilson
+    from proctor.stats.clusters import (
+        clustered_difference_interval,
+        clustered_error,
+        clustered_interval,
+        clustered_wilson,
+    )
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
         deviation,
@@ -53,6 +58,7 @@ _HOMES = {
     "cases_needed": "power",
     "cases_needed_repeated": "repeated_power",
     "clopper_pearson": "proportions",
+    "clustered_difference_interval": "clusters",
     "clustered_error": "clusters",
     "clustered_interval": "clusters",
     "clustered_wilson": "clusters",
@@ -97,6 +103,7 @@ __all__ = [
     "cases_needed",
     "cases_needed_repeated",
     "clopper_pearson",
+    "clustered_difference_interval",
     "clustered_error",
     "clustered_interval",
     "clustered_wilson",

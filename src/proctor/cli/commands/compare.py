@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.echo import echo_err
-from proctor.cli.options import NumberRange, open_store, store_option
+from proctor.cli.options import NumberRange, cluster_option, open_store, store_option
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, print_and_write
 from proctor.safe_text import one_line
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Pair cases with the same input and grading, also across suites and under other ids.",
 )
+@cluster_option
 @click.option("--gate", is_flag=True, help="Exit 1 when a regression is shown; the next four imply it.")
 @click.option(
     "--max-regression",
@@ -121,7 +122,11 @@ def _compare(
         runs = comparing.resolve_runs(run_store, words)
         comparing.check_comparable(run_store, runs, by_digest=by_digest)
         facts: list[RunOutcomes] = comparing.load_outcomes(
-            run_store, runs, by_digest=by_digest, on_progress=progress_reporter(echo_err, "trials read")
+            run_store,
+            runs,
+            by_digest=by_digest,
+            cluster=options["cluster"],
+            on_progress=progress_reporter(echo_err, "trials read"),
         )
         report = comparing.compare_pairwise(facts, split=split, by=options["by"])
         looks = comparing.record_comparison_access(run_store, facts, split) if report.shows_rates else None

@@ -93,6 +93,9 @@ class PartDifferenceRecord(Struct, frozen=True, kw_only=True):
     shows: _Direction
     interval_by: str
     test: str
+    clusters: Annotated[
+        int | None, about("Number of clusters of related cases, which interval and test are over.")
+    ]
     not_measured: int
 
 
@@ -152,6 +155,9 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     shows: _Direction
     interval_by: str
     test: str
+    clusters: Annotated[
+        int | None, about("Number of clusters of related cases, which interval and test are over.")
+    ]
     not_measured: int
     unmatched: UnmatchedCountsRecord
     verdict: Annotated[str | UnsetType, about("The verdict in a sentence.")] = UNSET
@@ -190,6 +196,9 @@ class CandidateDifferenceRecord(Struct, frozen=True, kw_only=True):
     p_value: float | None
     p_holm: _HolmPValue
     shows: _Direction
+    interval_by: str
+    test: str
+    clusters: int | None
     not_measured: int
 
 
@@ -350,8 +359,6 @@ def _difference_fields(difference: PassRateDifference) -> dict[str, Any]:
         "candidate_rate": _to_record(difference.candidate, PairedRateRecord),
         "difference": difference.value,
         "shows": difference.direction,
-        "interval_by": "t over cases, two added" if difference.by_case else "Newcombe, paired",
-        "test": difference.test,
         "not_measured": difference.unmeasured,
     }
 

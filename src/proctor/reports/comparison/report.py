@@ -118,7 +118,8 @@ def _gate_sentences(report: ComparisonReport) -> Iterator[tuple[str, str]]:
 def _pair_blocks(comparison: Comparison, flips: int) -> Iterator[Block]:
     yield Paragraph(words.verdict_sentence(comparison), style="strong")
     yield side_table(comparison)
-    yield from map(Paragraph, filter(None, [words.pair_rates_note(comparison)]))
+    notes = (words.pair_rates_note(comparison), words.clusters_note(comparison))
+    yield from map(Paragraph, filter(None, notes))
     runs = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
     yield Facts([(name, words.run_label(run)) for name, run in runs])
     if comparison.pairs:
@@ -235,6 +236,7 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
             planned_count = ranked_run.run.planned
             unfinished_text = f"{ranked_run.missing:,} of {planned_count:,} trials are missing"
             yield f"Run {ranked_run.run.id} is not finished: {unfinished_text}."
+    yield from dict.fromkeys(filter(None, map(words.clusters_note, ranking.comparisons)))
     pairs = {comparison.pairs for comparison in ranking.comparisons}
     if len(pairs) > 1 or any(comparison.unpaired.is_partial for comparison in ranking.comparisons):
         yield (

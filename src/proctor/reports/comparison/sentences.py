@@ -74,6 +74,17 @@ def _paired_text(comparison: Comparison) -> str:
     return f"{pluralize(whole.cases, 'case')}{trials} that both runs measured"
 
 
+def clusters_note(comparison: Comparison) -> str | None:
+    """Returns a sentence on what intervals and tests are over; None if the cases are independent."""
+    clusters, field = comparison.whole.clusters, comparison.cluster_field
+    if clusters is None or field is None:
+        return None
+    return (
+        f"Intervals and tests are over {pluralize(clusters, 'cluster')} of related cases "
+        f"(`{one_line(field)}`)."
+    )
+
+
 def pair_rates_note(comparison: Comparison) -> str | None:
     """Returns a sentence on what the difference is over; None if it is over all that both runs measured."""
     whole = comparison.whole

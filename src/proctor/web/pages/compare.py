@@ -251,7 +251,9 @@ def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
         else "",
         "differences": difference_table(comparison) if comparison.pairs else None,
         "measures": measure_facts(comparison),
-        "paired_over": sentences.pair_rates_note(comparison),
+        "notes": list(
+            filter(None, [sentences.pair_rates_note(comparison), sentences.clusters_note(comparison)])
+        ),
         "remarks": list(sentences.remarks(comparison)),
         "kinds": _flip_tables(comparison, flips),
         "positions": result.positions,
