@@ -113,6 +113,25 @@ def test_a_case_of_several_repeats_counts_once_by_their_mean() -> None:
     assert found.difference == pytest.approx(-0.25)
 
 
+@pytest.mark.parametrize("repeats", [1, 2, 5])
+@pytest.mark.parametrize("answer", ["yes", "no"])
+def test_the_interval_of_the_difference_has_width_where_nothing_changed(answer: str, repeats: int) -> None:
+    run = [[answer] * repeats] * 10
+    flips = detect_drift(make_series(run, run)).last.flips
+    assert flips is not None
+    assert flips.ci95 is not None
+    low, high = flips.ci95
+    assert low < flips.difference == 0 < high
+
+
+def test_the_interval_of_the_difference_has_width_where_half_of_each_case_changed() -> None:
+    before, after = [["yes", "yes"]] * 10, [["yes", "no"]] * 10
+    flips = detect_drift(make_series(before, after)).last.flips
+    assert flips is not None
+    assert flips.ci95 is not None
+    assert flips.ci95[0] < flips.difference == -0.5 < flips.ci95[1] < 0
+
+
 def test_a_rule_over_repeats_makes_one_verdict_of_a_case() -> None:
     suite = Suite(name="s", dialect="agentv", digest="sha256:5", repeats_rule="any")
     rows = [["no", "yes"], ["no", "no"]], [["no 1", "no 2"], ["no", "no"]]

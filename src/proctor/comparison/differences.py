@@ -6,7 +6,7 @@ Pairs with a trial that is ERROR or UNSCORED are in none of these numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import fsum, sqrt
+from math import fsum
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -16,15 +16,16 @@ from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
 from proctor.stats import (
+    agresti_min_interval,
     mcnemar,
     mean_interval,
     newcombe_paired,
     permutation,
     quantile,
     sign_test,
-    t_95,
     wilson,
 )
+from proctor.stats.means import adjusted_mean
 
 Interval = tuple[float, float]
 Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
@@ -158,31 +159,6 @@ def _run_pass_rate(passed: int, share: float, cases: int) -> RunPassRate:
     return RunPassRate(passed=passed, rate=share / cases, ci95=ci95)
 
 
-def agresti_min_interval(differences: Sequence[float]) -> Interval | None:
-    """Returns the 95 % interval of the mean of independent differences within -1..1; None without any.
-
-    It is the t-interval after two cases are added: +1 and -1 count as half a case each, and 0 as one. So it
-    has width even if all differences are the same, and covers the truth if few cases are not 0. It always
-    contains the mean.
-
-    Source: A. Agresti and Y. Min, "Simple improved confidence intervals for comparing matched proportions",
-    Statistics in Medicine 24 (2005), 729-740, who add half a pair to each of the four cells; here for shares
-    of several pairs a case, and with Student's t instead of the normal distribution.
-    """
-    if not differences:
-        return None
-    mean, error, spread = _adjusted_mean(differences)
-    return max(-1.0, mean - spread * error), min(1.0, mean + spread * error)
-
-
-def _adjusted_mean(differences: Sequence[float]) -> tuple[float, float, float]:
-    """Returns the mean with two cases added, its standard error, and the t for the interval."""
-    count = len(differences) + 2
-    mean = fsum(differences) / count
-    variance = (fsum(value * value for value in differences) + 1.0) / count - mean * mean
-    return mean, sqrt(max(0.0, variance) / count), t_95(count - 1)
-
-
 def smallest_detectable_difference(
     difference: PassRateDifference, cases: Iterable[PairedCase]
 ) -> float | None:
@@ -199,7 +175,7 @@ def smallest_detectable_difference(
         return None
     if difference.by_case:
         tallies = (tally for case in cases if (tally := _count_pairs(case)).pairs)
-        _, error, spread = _adjusted_mean([(tally.after - tally.before) / tally.pairs for tally in tallies])
+        _, error, spread = adjusted_mean([(tally.after - tally.before) / tally.pairs for tally in tallies])
         reach = (spread + _Z_80) * error
         return reach if reach <= 1 else None
     noise = 2 * min(difference.fixed, difference.broken) / difference.cases

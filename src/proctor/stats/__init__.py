@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
+        agresti_min_interval,
         clustered_error,
         clustered_interval,
         deviation,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Kappa": "agreement",
     "Z_95": "proportions",
+    "agresti_min_interval": "means",
     "alpha": "agreement",
     "bca": "resampling",
     "benjamini_hochberg": "multiple_testing",
@@ -64,6 +66,7 @@ _HOMES = {
 __all__ = [
     "Z_95",
     "Kappa",
+    "agresti_min_interval",
     "alpha",
     "bca",
     "benjamini_hochberg",
