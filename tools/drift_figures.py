@@ -1,7 +1,8 @@
 """How often `proctor drift` alarms for targets that have not changed, and for some that have, as tables.
 
 Usage: python tools/drift_figures.py [SERIES [CHART.svg]]; so many series are simulated for each row, 200 by
-default, which takes some minutes. The chart is that of docs/drift.md, of one such target.
+default, which takes half an hour. The tables are those of
+docs/drift-figures.md, the chart is that of docs/drift.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
 from proctor.model import Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.drift.chart import draw_chart
 from proctor.reports.drift.report import DriftReport
-from proctor.stats import wilson
+from proctor.stats import agresti_min_interval, mean_interval, wilson
 
 SEED = 20261122
 NIGHTS = 60
@@ -81,7 +82,7 @@ class Alarms:
 
     series: int
     by_cases: int
-    """The test up to version 1.6, in which each case is independent and night k has p times k (k + 1)."""
+    """The former test, in which each case is independent and night k is judged with p times k (k + 1)."""
     adjusted: int
     """The test of `proctor drift`."""
 
@@ -111,7 +112,8 @@ def _alarms(rows: list[CaseRow]) -> tuple[bool, bool]:
         return False, False
     looks = len(rows) - 1
     former = found.p_cases * looks * 3 * looks * (looks + 1)
-    return former < ALPHA, found.p_value / (place_weight(found.place, len(rows) - found.place) / 2) < ALPHA
+    weight = place_weight(found.place, looks + 1 - found.place) / 2
+    return former < ALPHA, max(found.p_cases, found.p_nights) < ALPHA * weight
 
 
 def delays(nights: Nights, cases: int, drop: float, night: int, series: int) -> list[tuple[int, int]]:
@@ -276,6 +278,29 @@ def _worded(
     return seeing.finish()
 
 
+# --- the difference beside the first verdicts ---------------------------------------------------------------
+
+
+def covered(cases: int, repeats: int, worse: float, samples: int = 2000) -> tuple[float, float]:
+    """How often Student's interval of the difference and that of `proctor drift` contain the truth.
+
+    A tenth of the cases passes half of its trials, nine in ten of the others always pass, and `worse` of all
+    cases fail in the later run.
+    """
+    drawn = Random(f"{SEED}/{cases}/{repeats}/{worse}")
+    truth, hits = -worse * (0.1 * 0.5 + 0.9 * 0.9), [0, 0]
+    for _ in range(samples):
+        differences = []
+        for _ in range(cases):
+            before = 0.5 if drawn.random() < 0.1 else float(drawn.random() < 0.9)
+            after = 0.0 if drawn.random() < worse else before
+            passed = [sum(drawn.random() < share for _ in range(repeats)) for share in (before, after)]
+            differences.append((passed[1] - passed[0]) / repeats)
+        for place, interval in enumerate((mean_interval(differences), agresti_min_interval(differences))):
+            hits[place] += interval is not None and interval[0] <= truth <= interval[1]
+    return hits[0] / samples, hits[1] / samples
+
+
 # --- tables ------------------------------------------------------------------------------------------------
 
 
@@ -287,7 +312,7 @@ def tables(series: int) -> Iterator[str]:
         for cases in (50, 200):
             yield alarms_row(nights, cases, max(1, series * 50 // cases))
     yield ""
-    yield "| nights | cases | drop | on night | shown before after | now after |"
+    yield "| the nights are | cases | drop | on night | shown after, before | shown after, now |"
     yield "|---|--:|--:|--:|--:|--:|"
     for nights in (STEADY, WITHIN[2]):
         for cases in (50, 200):
@@ -298,12 +323,18 @@ def tables(series: int) -> Iterator[str]:
     yield "| cases | answers reworded | repeats | series of 30 nights with an alarm | nights with one |"
     yield "|--:|--:|--:|---|---|"
     for repeats in ((1, 1), (2, 1), (2, 2)):
-        for cases, share in ((10, 0.05), (10, 0.2), (40, 0.05), (40, 0.2), (40, 1.0)):
+        for cases, share in ((3, 0.1), (10, 0.2), (20, 0.1), (40, 0.2), (40, 1.0)):
             yield wording_row(cases, share, repeats, series)
+    yield ""
+    yield "| cases × repeats | got worse | Student's interval before | now |"
+    yield "|--:|--:|--:|--:|"
+    for cases in (10, 20, 50):
+        for worse in (0.02, 0.05, 0.2):
+            yield covered_row(cases, 2, worse)
     yield ""
     yield "| runs | changed | a change point is told | at the right run |"
     yield "|--:|---|---|---|"
-    for runs, change_at in ((30, None), (6, 3), (30, 15), (30, 29)):
+    for runs, change_at in ((30, None), (6, 3), (12, 6), (30, 15), (30, 29)):
         yield turning_row(runs, change_at, series)
 
 
@@ -329,8 +360,14 @@ def wording_row(cases: int, share: float, repeats: tuple[int, int], series: int,
     return f"| {cases} | {share:.0%} | {times} | {_share(some, series)} | {_share(red, series * nights)} |"
 
 
-def turning_row(runs: int, change_at: int | None, series: int) -> str:
+def covered_row(cases: int, repeats: int, worse: float) -> str:
     """A line of the fourth table."""
+    former, now = covered(cases, repeats, worse)
+    return f"| {cases} × {repeats} | {worse:.0%} | {former:.1%} | {now:.1%} |"
+
+
+def turning_row(runs: int, change_at: int | None, series: int) -> str:
+    """A line of the fifth table."""
     told, right = turned(runs, change_at, series)
     where = "never" if change_at is None else f"from run {change_at + 1} on"
     place = "–" if change_at is None else _share(right, series)

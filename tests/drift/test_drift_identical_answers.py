@@ -285,19 +285,19 @@ def test_few_repeats_do_not_show_that_a_target_repeats_its_answers(cases: int, s
 
 @pytest.mark.slow
 def test_a_change_of_a_noisy_target_is_dated_and_a_small_one_is_not_drift() -> None:
-    """Sixty of a hundred answers are always the same; then a third of these are others, or a tenth."""
+    """Sixty of a hundred answers are always the same; then a third of these are others, or a sixth."""
 
     def night(number: int, other: int) -> list[list[str]]:
         own = [[f"{number}", f"{number}, too"]] * 40
         return [["yes, 2"] * 2] * other + [["yes"] * 2] * (60 - other) + own
 
-    for other, state in ((20, "drifting"), (6, "noisy")):
+    for other, state in ((20, "drifting"), (10, "noisy")):
         found = detect_drift(
-            make_series(*[night(n, 0) for n in range(5)], *[night(n, other) for n in range(5, 9)])
+            make_series(*[night(n, 0) for n in range(12)], *[night(n, other) for n in range(12, 20)])
         )
         assert found.change_point is not None
-        assert (found.change_point.after, found.state) == (5, state)
-        assert found.since == (found.points[5].started_at if other == 20 else None)
+        assert (found.change_point.after, found.state) == (12, state)
+        assert found.since == (found.points[12].started_at if other == 20 else None)
 
 
 @given(st.lists(st.lists(st.sampled_from("ab"), min_size=2, max_size=4), min_size=1, max_size=5))

@@ -39,11 +39,6 @@ class SeriesSplit(Struct, frozen=True, kw_only=True):
     p_nights: float
     """That of the difference beside how much the nights differ, whatever the cases of a night share."""
 
-    @property
-    def p_value(self) -> float:
-        """The larger of both, of this place alone."""
-        return max(self.p_cases, self.p_nights)
-
 
 def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
     """Returns the division of a series that explains most of it; None if no case varies.

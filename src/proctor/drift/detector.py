@@ -77,7 +77,17 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
     @property
     def p_value(self) -> float:
         """An upper bound, adjusted for every place, all three kinds of change and every analysis."""
-        return min(1.0, self.split.p_value / self.weight)
+        return max(self.p_cases, self.p_nights)
+
+    @property
+    def p_cases(self) -> float:
+        """The adjusted p-value if each case by itself has its values in any order."""
+        return min(1.0, self.split.p_cases / self.weight)
+
+    @property
+    def p_nights(self) -> float:
+        """The adjusted p-value of the difference beside how much the nights differ."""
+        return min(1.0, self.split.p_nights / self.weight)
 
     @property
     def is_significant(self) -> bool:
@@ -93,15 +103,8 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
     @property
     def is_suspected(self) -> bool:
         """Whether fewer cases pass than chance in each case explains, but not than in a bad night."""
-        better = self.split.after >= self.split.before
-        by_cases = self.split.p_cases / self.weight < ALPHA
-        return (
-            self.kind == "verdicts"
-            and by_cases
-            and not self.is_significant
-            and self.split.is_lasting
-            and not better
-        )
+        worse = self.kind == "verdicts" and self.split.is_lasting and self.split.after < self.split.before
+        return worse and self.p_cases < ALPHA <= self.p_nights
 
     @property
     def is_large(self) -> bool:

@@ -33,30 +33,28 @@ def night_p_value(columns: Mapping[bytes, int], place: int, yes: int) -> float:
         yes: the value whose share is compared.
     """
     nights, cases = len(next(iter(columns))), sum(columns.values())
-    known, residuals, shares = [0] * nights, [0.0] * nights, [0.0] * nights
-    squares = freedom = difference = parts = 0.0
+    known, residuals, weights = [0] * nights, [0.0] * nights, [0.0] * nights
+    squares = case_freedom = difference = case_weights = 0.0
     for column, count in columns.items():
-        sign = -1
-        for side in (range(place), range(place, nights)):
+        for side, sign in ((range(place), -1), (range(place, nights), 1)):
             side_nights = [night for night in side if column[night]]
             size = len(side_nights)
             mean = sum(column[night] == yes for night in side_nights) / size
             squares += count * size * mean * (1 - mean)
-            freedom += count * (size - 1)
+            case_freedom += count * (size - 1)
             difference += sign * count * mean / cases
-            parts += count / size
+            case_weights += count / size / cases**2
             for night in side_nights:
                 known[night] += count
                 residuals[night] += count * ((column[night] == yes) - mean)
-                shares[night] += count / (size * cases)
-            sign = 1
-    case_variance = squares / freedom if freedom else 0.0
+                weights[night] += count / size / cases
+    case_variance, night_variance = squares / case_freedom if case_freedom else 0.0, EXPECTED_NIGHT_SD**2
     measured = [night for night in range(nights) if known[night]]
-    distance = fsum(
-        (residuals[night] / known[night]) ** 2 / (EXPECTED_NIGHT_SD**2 + case_variance / known[night])
+    strays = fsum(
+        (residuals[night] / known[night]) ** 2 / (night_variance + case_variance / known[night])
         for night in measured
     )
     freedom = _EXPECTED_NIGHTS + len(measured) - 2
-    factor = (_EXPECTED_NIGHTS + distance) / freedom
-    variance = EXPECTED_NIGHT_SD**2 * fsum(share**2 for share in shares) + case_variance * parts / cases**2
-    return student_tails(difference / sqrt(factor * variance), freedom)
+    overdispersion = (_EXPECTED_NIGHTS + strays) / freedom
+    variance = night_variance * fsum(weight**2 for weight in weights) + case_variance * case_weights
+    return student_tails(difference / sqrt(overdispersion * variance), freedom)
