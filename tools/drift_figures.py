@@ -157,6 +157,7 @@ WITHIN = (
     Nights("sd of 2 points", deviation=0.02),
     Nights("sd of 5 points", deviation=0.05),
     Nights("sd of 10 points", deviation=0.1),
+    Nights("sd of 20 points", deviation=0.2),
     Nights("documents of 5 cases fail together", document=5),
 )
 """What the 5 % are promised for."""
