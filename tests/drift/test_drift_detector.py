@@ -181,7 +181,7 @@ def test_verdicts_are_compared_only_where_judges_are_the_same() -> None:
 @pytest.mark.parametrize("place", range(7))
 def test_an_unchanged_target_seldom_alarms_on_any_night(figures: dict[str, Any], place: int) -> None:
     """Whatever the nights add to all cases, and whatever the cases of one document share."""
-    assert figures["unchanged"](figures["WITHIN"][place], 50, series=10, count=30).adjusted <= 1
+    assert figures["unchanged"](figures["WITHIN"][place], 50, series=20, count=30).adjusted <= 3
 
 
 def test_cases_that_move_together_from_night_to_night_do_not_alarm(figures: dict[str, Any]) -> None:
