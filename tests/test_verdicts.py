@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from itertools import combinations
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import ExitCode
+from proctor.latency import LatencySummary
 from proctor.model import (
     Failure,
     Judgment,
@@ -26,6 +28,7 @@ from proctor.model import (
 )
 from proctor.stats import wilson
 from proctor.verdicts import (
+    NO_TRIALS,
     Counts,
     Tally,
     decide_verdict,
@@ -36,7 +39,7 @@ from proctor.verdicts import (
     trial_score,
     worst_exit_code,
 )
-from support.builders import make_case, make_run, make_score, make_trial
+from support.builders import make_case, make_counts, make_run, make_score, make_trial
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 ALL = PassRule()
@@ -171,70 +174,104 @@ def test_full_marks_pass_every_threshold_whatever_the_weights(pairs: list[tuple[
 # --- numbers -----------------------------------------------------------------------------------------------
 
 
-def counts_of(passed: int = 0, failed: int = 0, errors: int = 0, unscored: int = 0) -> Counts:
+def test_counts_of_nothing_have_no_rate() -> None:
     counts = Counts()
-    for verdict, number in {PASS: passed, FAIL: failed, ERROR: errors, UNSCORED: unscored}.items():
-        for _ in range(number):
-            counts.add(verdict, first=True)
+    assert (counts.total, counts.pass_rate, counts.ci95, counts.bounds) == (0, None, None, None)
+
+
+def test_what_was_not_measured_is_in_the_total_and_in_no_rate() -> None:
+    counts = make_counts(passed=7, failed=1, errors=1, unscored=1)
+    assert (counts.total, counts.passed, counts.failed, counts.errors, counts.unscored) == (10, 7, 1, 1, 1)
+    assert (counts.cases, counts.unmeasured, counts.pass_rate, counts.ci95) == (8, 2, 7 / 8, wilson(7, 8))
+    assert counts.bounds == (0.7, 0.9)
+
+
+def test_where_nothing_was_measured_there_is_no_rate_and_it_could_be_anything() -> None:
+    counts = make_counts(errors=3, unscored=2)
+    assert (counts.cases, counts.pass_rate, counts.ci95, counts.bounds) == (0, None, None, (0.0, 1.0))
+
+
+def count_cases(cases: list[list[Verdict]], clusters: list[str] | None = None) -> Counts:
+    counts = Counts()
+    for place, verdicts in enumerate(cases):
+        shape = NO_TRIALS
+        for verdict in verdicts:
+            shape = counts.add(verdict, shape, None if clusters is None else clusters[place])
     return counts
 
 
-def test_counts_of_nothing_have_no_rate() -> None:
-    counts = Counts()
-    assert (counts.total, counts.pass_rate, counts.ci95) == (0, None, None)
+def test_a_case_counts_once_however_often_it_was_asked() -> None:
+    counts = count_cases([[PASS] * 50, *([[PASS]] * 4), *([[FAIL]] * 15)])
+    assert (counts.passed, counts.total, counts.cases, counts.pass_rate) == (54, 69, 20, 0.25)
+    assert counts.ci95 == pytest.approx(wilson(5, 20), abs=0.02)
 
 
-def test_what_was_not_measured_is_in_the_total_and_is_no_pass() -> None:
-    counts = counts_of(passed=7, failed=1, errors=1, unscored=1)
-    assert (counts.total, counts.passed, counts.failed, counts.errors, counts.unscored) == (10, 7, 1, 1, 1)
-    assert counts.pass_rate == 0.7
-    assert counts.ci95 == pytest.approx((0.3968, 0.8922), abs=1e-4)
+def test_repeats_of_a_case_that_could_not_be_measured_leave_the_rest_of_it() -> None:
+    counts = count_cases([[PASS, FAIL, ERROR, ERROR]] * 4)
+    assert (counts.cases, counts.pass_rate, counts.bounds) == (4, 0.5, (0.25, 0.75))
 
 
-def test_measured_trials_are_counted_without_errors_and_unscored_ones() -> None:
-    measured = counts_of(passed=7, failed=1, errors=32).measured_counts
-    assert (measured.total, measured.pass_rate, measured.ci95) == (8, 7 / 8, wilson(7, 8))
-    nothing = counts_of(passed=0, errors=3, unscored=2).measured_counts
-    assert (nothing.total, nothing.pass_rate, nothing.ci95) == (0, None, None)
+def test_repeats_that_differ_narrow_the_interval_and_repeats_that_agree_do_not() -> None:
+    agreeing = count_cases([[PASS] * 4] * 10 + [[FAIL] * 4] * 10)
+    differing = count_cases([[PASS, PASS, FAIL, FAIL]] * 10 + [[PASS, FAIL, PASS, FAIL]] * 10)
+    mixed = count_cases([[PASS, PASS, PASS, FAIL]] * 10 + [[FAIL, FAIL, FAIL, PASS]] * 10)
+    assert agreeing.ci95 == pytest.approx(wilson(10, 20))
+    widths = [high - low for low, high in filter(None, (agreeing.ci95, mixed.ci95, differing.ci95))]
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == 3
 
 
-def test_the_interval_of_measured_trials_counts_cases_and_not_repeats() -> None:
-    counts = Counts()
-    for _case in range(4):
-        for repeat, verdict in enumerate((PASS, FAIL, ERROR, ERROR)):
-            counts.add(verdict, first=repeat == 0)
-    assert (counts.measured_counts.total, counts.measured_counts.ci95) == (8, wilson(1, 2))
+def test_cases_of_a_cluster_that_agree_count_as_one() -> None:
+    cases = [[PASS]] * 15 + [[FAIL]] * 15
+    clusters = [f"document {place // 5}" for place in range(30)]
+    assert count_cases(cases, clusters).ci95 == pytest.approx(wilson(3, 6))
+    assert count_cases(cases).ci95 == wilson(15, 30)
 
 
-def test_the_interval_counts_cases_and_not_repeats() -> None:
-    counts = Counts()
-    for repeat in range(5):
-        counts.add(PASS, first=repeat == 0)
-        counts.add(FAIL, first=repeat == 0)
-    assert (counts.total, counts.pass_rate, counts.ci95) == (10, 0.5, wilson(1, 2))
+CASES = st.lists(st.lists(st.sampled_from(list(Verdict)), min_size=1, max_size=5), min_size=1, max_size=20)
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(Verdict)), st.booleans()), max_size=40))
-def test_the_interval_always_contains_the_rate(added: list[tuple[Verdict, bool]]) -> None:
-    counts = Counts()
-    for verdict, first in added:
-        counts.add(verdict, first=first)
-    if not added:
+@given(CASES, st.booleans())
+def test_interval_and_bounds_contain_the_rate(cases: list[list[Verdict]], clustered: bool) -> None:
+    counts = count_cases(cases, [str(place // 3) for place in range(len(cases))] if clustered else None)
+    if counts.pass_rate is None:
+        assert counts.ci95 is None
         return
-    assert counts.pass_rate is not None
-    assert counts.ci95 is not None
-    low, high = counts.ci95
-    assert 0 <= low <= counts.pass_rate + 1e-12
-    assert counts.pass_rate - 1e-12 <= high <= 1
+    for ends in (counts.ci95, counts.bounds):
+        assert ends is not None
+        assert 0 <= ends[0] <= counts.pass_rate + 1e-12
+        assert counts.pass_rate - 1e-12 <= ends[1] <= 1
+
+
+@given(CASES, st.randoms())
+def test_the_order_in_which_trials_end_changes_nothing(cases: list[list[Verdict]], random: Any) -> None:
+    trials = [place for place, verdicts in enumerate(cases) for _ in verdicts]
+    random.shuffle(trials)
+    counts, shapes = Counts(), [NO_TRIALS] * len(cases)
+    remaining = [list(verdicts) for verdicts in cases]
+    for place in trials:
+        shapes[place] = counts.add(remaining[place].pop(), shapes[place])
+    assert counts == count_cases(cases)
+
+
+@given(CASES)
+def test_counts_from_numbers_of_cases_are_those_of_their_trials(cases: list[list[Verdict]]) -> None:
+    numbers = Counter(tuple(map(verdicts.count, (PASS, FAIL, ERROR, UNSCORED))) for verdicts in cases)
+    assert Counts.from_cases(numbers) == count_cases(cases)  # type: ignore[arg-type]
+
+
+@given(CASES, CASES)
+def test_counts_of_two_parts_add_up(first: list[list[Verdict]], second: list[list[Verdict]]) -> None:
+    assert count_cases(first).plus(count_cases(second)) == count_cases(first + second)
 
 
 def test_a_tally_adds_up_a_run() -> None:
     tally = Tally(lambda _case: ALL)
-    easy = make_case("a", category="math", tags=("easy",))
+    easy = make_case("a", category="math", tags=("easy",), repeats=2)
     verdicts = [
         tally.add(
             answered(10.0, row(1.0), split="dev"),
-            make_case("a", category="math", tags=("easy", "short")),
+            make_case("a", category="math", tags=("easy", "short"), repeats=2),
         ),
         tally.add(answered(30.0, row(0.5), split="dev", repeat=1), easy),
         tally.add(make_trial(None, split="holdout"), make_case("b", category="words")),
@@ -242,10 +279,10 @@ def test_a_tally_adds_up_a_run() -> None:
     ]
     assert verdicts == [PASS, FAIL, ERROR, UNSCORED]
     whole = tally.all
-    assert (whole.passed, whole.failed, whole.errors, whole.unscored, whole.cases) == (1, 1, 1, 1, 3)
+    assert (whole.passed, whole.failed, whole.errors, whole.unscored, whole.cases) == (1, 1, 1, 1, 1)
     dev, holdout = tally.splits["dev"], tally.splits["holdout"]
     assert (dev.passed, dev.failed, dev.cases) == (1, 1, 1)
-    assert (holdout.errors, holdout.unscored, holdout.cases) == (1, 1, 2)
+    assert (holdout.errors, holdout.unscored, holdout.cases) == (1, 1, 0)
     assert {name: counts.total for name, counts in tally.categories.items()} == {"math": 2, "words": 1}
     assert {name: counts.total for name, counts in tally.tags.items()} == {"easy": 3, "short": 1}
     assert tally.mean_score == 0.75
@@ -255,7 +292,7 @@ def test_a_tally_adds_up_a_run() -> None:
         30,
         6,
     )
-    assert tally.latency_ms() == {"p50": 20.0, "p95": 29.0, "mean": 20.0}
+    assert tally.latency_ms() == LatencySummary(p50=20.0, p95=29.0, mean=20.0, answers=3)
     assert tally.known_cost_usd == pytest.approx(0.03)
     assert tally.models == {"m-1"}
     assert tally.refused_params == {"seed"}
@@ -277,7 +314,7 @@ def test_a_tally_of_nothing_knows_nothing() -> None:
     tally = Tally(lambda _case: ALL)
     assert tally.mean_score is None
     assert tally.known_cost_usd is None
-    assert tally.latency_ms() == {"p50": None, "p95": None, "mean": None}
+    assert tally.latency_ms() == LatencySummary()
 
 
 def test_one_unknown_price_makes_the_whole_cost_unknown() -> None:
@@ -347,7 +384,7 @@ def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
         1,
     )
     assert (tally.target_usage.calls, tally.judge_usage.calls, tally.target_usage.input_tokens) == (0, 0, 0)
-    assert (tally.known_cost_usd, tally.latency_ms()["mean"]) == (0.0, 8.0)
+    assert (tally.known_cost_usd, tally.latency_ms()) == (0.0, LatencySummary(left_out=1))
     tally.add(make_trial("x", judged(None, cached=True), output=replace(kept, cost_usd=None)), make_case())
     assert tally.known_cost_usd == 0.0
 
@@ -374,7 +411,21 @@ def test_an_output_used_again_counts_but_neither_costs_nor_was_asked() -> None:
     tally.add(answered(8.0, row(1.0), source_run="earlier"), make_case())
     assert (tally.asked_count, tally.reused_count, tally.graded_count, tally.all.passed) == (0, 1, 1, 1)
     assert (tally.target_usage.input_tokens, tally.known_cost_usd) == (0, 0.0)
-    assert tally.latency_ms()["mean"] == 8.0
+    assert tally.latency_ms() == LatencySummary(left_out=1)
+
+
+def test_latencies_are_those_that_were_measured_in_the_run() -> None:
+    tally = Tally(lambda _case: ALL)
+    tally.add(answered(400.0, row(1.0)), make_case("a"))
+    tally.add(answered(60.0, row(1.0), source_run="earlier"), make_case("b"))
+    cached = Output(text="x", latency_ms=62.0, cached=True)
+    tally.add(make_trial("x", row(1.0), output=cached), make_case("c"))
+    tally.add(make_trial(None), make_case("d"))
+    expected = LatencySummary(p50=400.0, p95=400.0, mean=400.0, answers=1, left_out=2)
+    assert tally.latency_ms() == expected
+    assert (list(tally.latencies_ms), tally.answer_count) == ([400.0], 3)
+    run = make_run()
+    assert Tally.restore(run, tally.state()).latency_ms() == expected
 
 
 @pytest.mark.parametrize(("kept", "calls", "graded"), [(True, 0, 0), (False, 2, 1)])
@@ -450,7 +501,9 @@ def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
         # and never over what was not measured
         ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.5}, ExitCode.NOT_MEASURED),
         ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.9, "allow_errors": 1}, ExitCode.OK),
-        ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.91, "allow_errors": 1}, ExitCode.FAILED),
+        # which may decide it either way, or not
+        ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.91, "allow_errors": 1}, ExitCode.NOT_MEASURED),
+        ({"failed": 9, "errors": 1}, {"min_pass_rate": 0.11, "allow_errors": 1}, ExitCode.FAILED),
         ({"errors": 4, "unscored": 1}, {"allow_errors": 9}, ExitCode.NOT_MEASURED),
         ({}, {"min_pass_rate": 0.5}, ExitCode.FAILED),
     ],
@@ -458,7 +511,7 @@ def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
 def test_an_exit_code_says_what_a_caller_must_not_overlook(
     counts: dict[str, int], settings: dict[str, Any], code: ExitCode
 ) -> None:
-    assert run_exit_code(counts_of(**counts), Settings(**settings)) is code
+    assert run_exit_code(make_counts(**counts), Settings(**settings)) is code
 
 
 RANKED = [

@@ -44,7 +44,7 @@ class HeadlineScope(Struct, frozen=True, kw_only=True):
     """Which cases: `dev` for a run of a split suite without its held-out cases."""
     cases: int
     not_measured: int
-    """The number of ERROR and UNSCORED trials in the whole run."""
+    """The number of ERROR and UNSCORED trials among these cases."""
     hidden_trials: int
     """The number of trials that the bundle hides."""
     selection: Selection = Selection()
@@ -96,7 +96,7 @@ def headline_scope(
         run: the run.
         split: the claim that is the headline.
         cases: how many cases it counts.
-        not_measured: how many trials of the whole run are ERROR or UNSCORED.
+        not_measured: how many of their trials are ERROR or UNSCORED.
         hidden_trials: how many held-out trials the bundle hides.
     """
     dev_alone = split == "all" and run.settings.selection.split == "dev" and run.suite.split_rule is not None

@@ -268,8 +268,11 @@ class Store(Protocol):
     def count_verdicts(self, run_id: str) -> dict[Verdict | None, int]:
         """Returns the number of a run's trials by stored verdict; None for trials without one."""
 
-    def count_finished_cases(self, run_id: str) -> int:
-        """Returns how many cases of a run have a trial with a stored verdict, whatever their repeats."""
+    def count_cases(self, run_id: str) -> dict[tuple[int, int, int, int], int]:
+        """Returns the number of a run's cases by how many of their trials have which stored verdict.
+
+        A key has the number of PASS, FAIL, ERROR and UNSCORED trials; cases without a verdict are left out.
+        """
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """Yields a run's trials in suite order, without holding them all."""

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from array import array
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from math import fsum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
+from proctor.clusters import ClusterLookup, make_cluster_lookup
 from proctor.errors import ExitCode
+from proctor.latency import LatencySummary, measured_latency, summarize_latencies
 from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
-from proctor.stats import mean_interval, quantile, reaches, wilson
+from proctor.stats import clustered_wilson, mean_interval, reaches
 
 PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
@@ -150,17 +154,83 @@ class CaseRepeats:
         return Verdict.PASS if reaches(score, threshold) else Verdict.FAIL
 
 
+class CaseShape(NamedTuple):
+    """The trials of one case, counted by what they came to."""
+
+    passed: int = 0
+    measured: int = 0
+    """Those that passed or failed."""
+    unmeasured: int = 0
+    """Those that are ERROR or UNSCORED."""
+
+    @property
+    def rate(self) -> float:
+        """The share of the measured trials that passed; there must be one."""
+        return self.passed / self.measured
+
+
+NO_TRIALS = "0/0/0"
+"""The key of a case without trials."""
+
+
+@lru_cache(maxsize=4096)
+def parse_shape(key: str) -> CaseShape:
+    """Returns the counts that a key of `Counts.shapes` stands for."""
+    return CaseShape(*map(int, key.split("/")))
+
+
+@lru_cache(maxsize=4096)
+def _add_to_shape(key: str, verdict: Verdict) -> str:
+    passed, measured, unmeasured = parse_shape(key)
+    is_measured = verdict is Verdict.PASS or verdict is Verdict.FAIL
+    return f"{passed + (verdict is Verdict.PASS)}/{measured + is_measured}/{unmeasured + (not is_measured)}"
+
+
 class Counts(Struct):
-    """The number of trials by verdict, of a run or of a part of it."""
+    """The number of trials by verdict, of a run or of a part of it, and the pass rate that follows.
+
+    In the pass rate each case counts once, by the share of its measured trials that passed. ERROR and
+    UNSCORED are not measured: `bounds` says what they could change.
+    """
 
     passed: int = 0
     failed: int = 0
     errors: int = 0
     unscored: int = 0
-    cases: int = 0
+    shapes: dict[str, int] = field(default_factory=dict)
+    """The number of cases by their trials; a key is `passed/measured/unmeasured`, such as `2/3/0`."""
+    clusters: dict[str, tuple[float, int]] | None = None
+    """The clusters of related cases: the sum of the rates of their measured cases, and the number of these.
+    None if each case is independent of all others."""
 
-    def add(self, verdict: Verdict, *, first: bool) -> None:
-        """Counts one trial; `first` marks the first repeat of its case."""
+    @classmethod
+    def from_cases(cls, cases: Mapping[tuple[int, int, int, int], int]) -> Counts:
+        """Returns the counts of independent cases.
+
+        Args:
+            cases: the number of cases by how many of their trials are PASS, FAIL, ERROR and UNSCORED.
+        """
+        counts = cls()
+        for (passed, failed, errors, unscored), count in cases.items():
+            counts.passed += passed * count
+            counts.failed += failed * count
+            counts.errors += errors * count
+            counts.unscored += unscored * count
+            shape = f"{passed}/{passed + failed}/{errors + unscored}"
+            counts.shapes[shape] = counts.shapes.get(shape, 0) + count
+        return counts
+
+    def add(self, verdict: Verdict, shape: str = NO_TRIALS, cluster: str | None = None) -> str:
+        """Counts one trial.
+
+        Args:
+            verdict: its verdict.
+            shape: the key of the trials of its case that were counted before.
+            cluster: the cluster of its case; None if the cases are independent of one another.
+
+        Returns:
+            The key of the trials of its case that are counted now.
+        """
         if verdict is Verdict.PASS:
             self.passed += 1
         elif verdict is Verdict.FAIL:
@@ -169,8 +239,37 @@ class Counts(Struct):
             self.errors += 1
         else:
             self.unscored += 1
-        if first:
-            self.cases += 1
+        new_shape = _add_to_shape(shape, verdict)
+        self.shapes[new_shape] = self.shapes.get(new_shape, 0) + 1
+        if shape != NO_TRIALS:
+            self.shapes[shape] -= 1
+            if not self.shapes[shape]:
+                del self.shapes[shape]
+        if cluster is not None:
+            self._add_to_cluster(cluster, parse_shape(shape), parse_shape(new_shape))
+        return new_shape
+
+    def _add_to_cluster(self, cluster: str, before: CaseShape, after: CaseShape) -> None:
+        if self.clusters is None:
+            self.clusters = {}
+        total, cases = self.clusters.get(cluster, (0.0, 0))
+        if after.measured:
+            total += after.rate
+            cases += 1
+        if before.measured:
+            total -= before.rate
+            cases -= 1
+        self.clusters[cluster] = total, cases
+
+    def plus(self, other: Counts) -> Counts:
+        """Returns the counts of both, which must have no case in common."""
+        return Counts(
+            passed=self.passed + other.passed,
+            failed=self.failed + other.failed,
+            errors=self.errors + other.errors,
+            unscored=self.unscored + other.unscored,
+            shapes=dict(Counter(self.shapes) + Counter(other.shapes)),
+        )
 
     @property
     def total(self) -> int:
@@ -178,30 +277,48 @@ class Counts(Struct):
         return self.passed + self.failed + self.errors + self.unscored
 
     @property
-    def pass_rate(self) -> float | None:
-        """The share of trials that passed, ERROR and UNSCORED included in the total; None without trials."""
-        return self.passed / self.total if self.total else None
+    def unmeasured(self) -> int:
+        """The trials that are ERROR or UNSCORED."""
+        return self.errors + self.unscored
+
+    def _measured_shapes(self) -> list[tuple[CaseShape, int]]:
+        shapes = ((parse_shape(key), cases) for key, cases in self.shapes.items())
+        return [(shape, cases) for shape, cases in shapes if shape.measured]
 
     @property
-    def measured_counts(self) -> Counts:
-        """The counts without ERROR and UNSCORED.
+    def cases(self) -> int:
+        """The cases with a measured trial, which `pass_rate` and `ci95` are about."""
+        return sum(cases for _, cases in self._measured_shapes())
 
-        With repeats the number of their cases is not known. It is taken as the same share of all cases, so
-        that the interval is too wide rather than too narrow.
-        """
-        counts = Counts()
-        counts.passed, counts.failed = self.passed, self.failed
-        counts.cases = self.cases * counts.total // max(1, self.total)
-        return counts
+    @property
+    def pass_rate(self) -> float | None:
+        """The mean over cases of the share of their measured trials that passed; None if there are none."""
+        shapes = self._measured_shapes()
+        if not shapes:
+            return None
+        return fsum(cases * shape.rate for shape, cases in shapes) / sum(cases for _, cases in shapes)
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The pass rate if all unmeasured trials had failed, and if all had passed; None without trials."""
+        shapes = [(parse_shape(key), cases) for key, cases in self.shapes.items()]
+        count = sum(cases for _, cases in shapes)
+        if not count:
+            return None
+        trials = [(shape.measured + shape.unmeasured, shape, cases) for shape, cases in shapes]
+        low = fsum(cases * (shape.passed / total) for total, shape, cases in trials)
+        high = fsum(cases * ((shape.passed + shape.unmeasured) / total) for total, shape, cases in trials)
+        return low / count, high / count
 
     @property
     def ci95(self) -> tuple[float, float] | None:
-        """The Wilson interval of the pass rate, over cases: the repeats of a case are not independent."""
-        rate = self.pass_rate
-        if rate is None:
-            return None
-        cases = max(1, min(self.cases, self.total))
-        return wilson(min(rate * cases, cases), cases)
+        """The 95 % interval of `pass_rate`, `clustered_wilson`: without repeats and clusters Wilson's."""
+        shapes = self._measured_shapes()
+        if self.clusters is None:
+            groups = [(shape.rate, 1, cases) for shape, cases in shapes]
+        else:
+            groups = [(total, cases, 1) for total, cases in self.clusters.values() if cases]
+        return clustered_wilson(groups, fsum(cases / shape.measured for shape, cases in shapes))
 
 
 class UsageTotal(Struct):
@@ -247,8 +364,17 @@ class JudgeStats(Struct):
     unanimous: int = 0
     """The number of these on which all judgments agree."""
 
-    def add(self, trial: Trial, verdict: Verdict) -> None:
-        """Adds one finished trial with its verdict."""
+    def add(self, trial: Trial, verdict: Verdict, shape: str = NO_TRIALS) -> str:
+        """Adds one finished trial with its verdict.
+
+        Args:
+            trial: the trial.
+            verdict: its verdict.
+            shape: the key of the trials of its case that are in `judged_counts`.
+
+        Returns:
+            The key of these trials now.
+        """
         counting = alone = False
         for score in trial.scores:
             passes = [judgment.passed for judgment in score.judgments if judgment.passed is not None]
@@ -260,8 +386,7 @@ class JudgeStats(Struct):
             if score.weight > 0 or score.required is not None:
                 alone = bool(score.judgments) and (alone or not counting)
                 counting = True
-        if alone:
-            self.judged_counts.add(verdict, first=trial.repeat == 0)
+        return self.judged_counts.add(verdict, shape) if alone else shape
 
 
 class TallyState(Struct, kw_only=True):
@@ -286,14 +411,28 @@ class TallyState(Struct, kw_only=True):
     score_sum: float
     score_count: int
     first_failures: list[int]
-    latency_summary: dict[str, float | None]
+    latency_summary: LatencySummary
+
+
+class _OpenCase:
+    """A case of which more trials are to come."""
+
+    __slots__ = ("judged_shape", "repeats", "shape")
+
+    def __init__(self, rule: PassRule) -> None:
+        self.shape = self.judged_shape = NO_TRIALS
+        self.repeats = CaseRepeats(rule)
 
 
 class Tally:
     """Adds up the numbers of a run, trial by trial; memory does not grow with the size of answers."""
 
     def __init__(
-        self, rules: PassRuleLookup, repeats_rule: RepeatsRule = "each", repeats: int | None = None
+        self,
+        rules: PassRuleLookup,
+        repeats_rule: RepeatsRule = "each",
+        repeats: int | None = None,
+        cluster_for: ClusterLookup | None = None,
     ) -> None:
         """Starts without trials.
 
@@ -301,11 +440,13 @@ class Tally:
             rules: the pass rule of each case.
             repeats_rule: the suite's.
             repeats: how often the run sends each case; None leaves it to the case.
+            cluster_for: the cluster of each case; None if the cases are independent of one another.
         """
         self._rule_for = rules
+        self._cluster_for = cluster_for
         self._repeats_rule = repeats_rule
         self._repeats = repeats
-        self._open_cases: dict[int, CaseRepeats] = {}
+        self._open_cases: dict[int, _OpenCase] = {}
         self.all = Counts()
         self.cases: Counts | None = None if repeats_rule == "each" else Counts()
         """The cases whose trials have all finished; None if each trial counts by itself."""
@@ -314,7 +455,7 @@ class Tally:
         self.tags: dict[str, Counts] = {}
         self.asked_count = self.graded_count = self.reused_count = self.cached_count = 0
         self.answer_count = 0
-        """The number of answers, in a restored tally; else that of `latencies_ms`."""
+        """The number of answers, from whichever run."""
         self.target_usage = UsageTotal()
         """The usage of the target, without judges."""
         self.judge_usage = UsageTotal()
@@ -324,20 +465,25 @@ class Tally:
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
         self.latencies_ms = array("d")
-        """The latency of every answer, in the order of counting; empty in a restored tally."""
+        """The latencies measured in the run, in the order of counting; empty in a restored tally."""
         self.costs_usd = array("d")
-        """The known costs of answers, as `latencies_ms`."""
+        """The known costs of answers, in the order of counting; empty in a restored tally."""
         self.score_sum = 0.0
         self.score_count = 0
         self.first_failures: list[int] = []
         """The first positions, in suite order, with a result that is not PASS."""
-        self.latency_summary: dict[str, float | None] | None = None
+        self.latency_summary: LatencySummary | None = None
         """What `latency_ms` returns, in a restored tally."""
 
     @classmethod
     def for_run(cls, run: Run) -> Tally:
         """Returns an empty tally for the trials of a run."""
-        return cls(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
+        return cls(
+            pass_rules_for(run),
+            run.suite.repeats_rule,
+            run.settings.repeats,
+            make_cluster_lookup(run.settings.cluster),
+        )
 
     @classmethod
     def restore(cls, run: Run, state: TallyState) -> Tally:
@@ -350,8 +496,7 @@ class Tally:
     def state(self) -> TallyState:
         """Returns the numbers, which can be stored; `restore` does the reverse."""
         numbers = {name: getattr(self, name) for name in TallyState.__struct_fields__}
-        computed = {"latency_summary": self.latency_ms(), "answer_count": len(self.latencies_ms)}
-        return TallyState(**numbers | computed)
+        return TallyState(**numbers | {"latency_summary": self.latency_ms()})
 
     def add(self, trial: Trial, case: Case, *, kept: bool = False) -> Verdict:
         """Counts one finished trial and returns its verdict.
@@ -363,12 +508,13 @@ class Tally:
         """
         rule = self._rule_for(case)
         verdict = decide_verdict(trial, rule)
-        self.all.add(verdict, first=trial.repeat == 0)
-        self.judge_stats.add(trial, verdict)
-        if self.cases is None:
-            self._count_parts(trial, case, verdict, first=trial.repeat == 0)
+        cluster = None if self._cluster_for is None else self._cluster_for(case)
+        if count_repeats(case, self._repeats) == 1:
+            self.all.add(verdict, cluster=cluster)
+            self.judge_stats.add(trial, verdict)
+            self._count_result(trial, case, verdict, cluster=cluster)
         else:
-            self._count_case(trial, case, verdict, rule)
+            self._count_repeat(trial, case, verdict, cluster)
         if (score := trial_score(trial)) is not None:
             self.score_sum += score
             self.score_count += 1
@@ -379,15 +525,37 @@ class Tally:
         self._count_output(trial, kept=kept)
         return verdict
 
-    def _count_parts(self, trial: Trial, case: Case, verdict: Verdict, *, first: bool) -> None:
+    def _count_repeat(self, trial: Trial, case: Case, verdict: Verdict, cluster: str | None) -> None:
+        """Counts a trial of a case that has several."""
+        open_case = self._open_cases.get(trial.position)
+        if open_case is None:
+            open_case = self._open_cases[trial.position] = _OpenCase(self._rule_for(case))
+        shape = open_case.shape
+        open_case.shape = self.all.add(verdict, shape, cluster)
+        open_case.judged_shape = self.judge_stats.add(trial, verdict, open_case.judged_shape)
+        open_case.repeats.add(trial, verdict)
+        is_whole = len(open_case.repeats) >= count_repeats(case, self._repeats)
+        if self.cases is None:
+            self._count_result(trial, case, verdict, shape, cluster)
+        elif is_whole:
+            self._count_result(trial, case, open_case.repeats.verdict(self._repeats_rule), cluster=cluster)
+        if is_whole:
+            del self._open_cases[trial.position]
+
+    def _count_result(
+        self, trial: Trial, case: Case, verdict: Verdict, shape: str = NO_TRIALS, cluster: str | None = None
+    ) -> None:
+        """Counts a trial in its parts, or a case if each case counts once."""
         if verdict is not Verdict.PASS:
             self._note_failure(trial.position)
+        if self.cases is not None:
+            self.cases.add(verdict, cluster=cluster)
         if trial.split is not None:
-            _group_counts(self.splits, trial.split).add(verdict, first=first)
+            _group_counts(self.splits, trial.split).add(verdict, shape, cluster)
         if case.category is not None:
-            _group_counts(self.categories, case.category).add(verdict, first=first)
+            _group_counts(self.categories, case.category).add(verdict, shape, cluster)
         for tag in case.tags:
-            _group_counts(self.tags, tag).add(verdict, first=first)
+            _group_counts(self.tags, tag).add(verdict, shape, cluster)
 
     def _note_failure(self, position: int) -> None:
         positions = self.first_failures
@@ -395,17 +563,6 @@ class Tally:
         if is_early and position not in positions:
             insort(positions, position)
             del positions[MAX_FIRST_FAILURES:]
-
-    def _count_case(self, trial: Trial, case: Case, verdict: Verdict, rule: PassRule) -> None:
-        repeats = self._open_cases.get(trial.position) or CaseRepeats(rule)
-        repeats.add(trial, verdict)
-        if len(repeats) < count_repeats(case, self._repeats):
-            self._open_cases[trial.position] = repeats
-            return
-        self._open_cases.pop(trial.position, None)
-        whole = repeats.verdict(self._repeats_rule)
-        self.result_counts.add(whole, first=True)
-        self._count_parts(trial, case, whole, first=True)
 
     def _count_output(self, trial: Trial, *, kept: bool) -> None:
         output, failure = trial.output, trial.failure
@@ -423,13 +580,18 @@ class Tally:
             for score in trial.scores:
                 for judgment in score.judgments:
                     self.judge_usage.add(judgment)
-        self.latencies_ms.append(output.latency_ms)
+        self._count_latency(trial)
         if output.cost_usd is not None:
             self.costs_usd.append(output.cost_usd)
         if output.refused_params:
             self.refused_params.update(output.refused_params)
         if output.model is not None:
             self.models.add(output.model)
+
+    def _count_latency(self, trial: Trial) -> None:
+        self.answer_count += 1
+        if (latency_ms := measured_latency(trial)) is not None:
+            self.latencies_ms.append(latency_ms)
 
     @property
     def result_counts(self) -> Counts:
@@ -439,7 +601,7 @@ class Tally:
     @property
     def target_cost_usd(self) -> float | None:
         """The cost of the target; None if one price is unknown, and before any answer."""
-        return self.target_usage.cost_usd if self.latencies_ms or self.answer_count else None
+        return self.target_usage.cost_usd if self.answer_count else None
 
     @property
     def known_cost_usd(self) -> float | None:
@@ -457,13 +619,11 @@ class Tally:
         """The mean score of the trials that have one."""
         return self.score_sum / self.score_count if self.score_count else None
 
-    def latency_ms(self) -> dict[str, float | None]:
-        """Returns the median, the 95 % point and the mean of the latencies."""
+    def latency_ms(self) -> LatencySummary:
+        """Returns the summary of the latencies that were measured in the run."""
         if self.latency_summary is not None:
             return self.latency_summary
-        latencies = sorted(self.latencies_ms)
-        mean = sum(latencies) / len(latencies) if latencies else None
-        return {"p50": quantile(latencies, 0.5), "p95": quantile(latencies, 0.95), "mean": mean}
+        return summarize_latencies(self.latencies_ms, self.answer_count - len(self.latencies_ms))
 
 
 def _group_counts(groups: dict[str, Counts], name: str) -> Counts:
@@ -473,15 +633,24 @@ def _group_counts(groups: dict[str, Counts], name: str) -> Counts:
     return counts
 
 
+def is_measured(counts: Counts, settings: Settings) -> bool:
+    """Returns whether no more trials are ERROR or UNSCORED than the settings allow, and not all of them."""
+    return counts.unmeasured <= settings.allow_errors and not counts.total == counts.unmeasured > 0
+
+
 def run_exit_code(counts: Counts, settings: Settings) -> ExitCode:
-    """Returns the exit code of a finished run; unmeasured trials outrank failed ones."""
-    not_measured = counts.errors + counts.unscored
-    if not_measured > settings.allow_errors or (counts.total and not_measured == counts.total):
+    """Returns the exit code of a finished run; unmeasured trials outrank failed ones.
+
+    A gate that the unmeasured trials could decide either way is NOT_MEASURED.
+    """
+    if not is_measured(counts, settings):
         return ExitCode.NOT_MEASURED
-    if settings.min_pass_rate is not None:
-        gate_passed = (counts.pass_rate or 0.0) >= settings.min_pass_rate - 1e-12
-        return ExitCode.OK if gate_passed else ExitCode.FAILED
-    return ExitCode.FAILED if counts.failed else ExitCode.OK
+    if settings.min_pass_rate is None:
+        return ExitCode.FAILED if counts.failed else ExitCode.OK
+    low, high = counts.bounds or (0.0, 0.0)
+    if reaches(low, settings.min_pass_rate):
+        return ExitCode.OK
+    return ExitCode.NOT_MEASURED if reaches(high, settings.min_pass_rate) else ExitCode.FAILED
 
 
 _SEVERITY = (

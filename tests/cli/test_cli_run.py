@@ -171,11 +171,14 @@ def test_so_many_errors_are_allowed_and_the_failures_count_all_the_same(
     assert proctor("run", half, "--target", target, "--allow-errors", allowed).code == code
 
 
-def test_errors_are_in_the_total_and_are_no_passes(proctor: Proctor, half: str, script: Proctor) -> None:
+def test_errors_are_in_the_total_and_in_no_rate(proctor: Proctor, half: str, script: Proctor) -> None:
     target = script(rules={"t1": "say 1", "t3": "say 3"})
     told = proctor("run", half, "--target", target, "--allow-errors", 8, "--min-pass-rate", 0.2, "--json")
-    assert (told.code, told.run["pass_rate"], told.run["total"], told.run["errors"]) == (0, 0.2, 10, 8)
-    assert proctor("run", half, "--target", target, "--allow-errors", 8, "--min-pass-rate", 0.21).code == 1
+    assert (told.code, told.run["pass_rate"], told.run["total"], told.run["errors"]) == (0, 1.0, 10, 8)
+    assert told.run["bounds"] == [0.2, 1.0]
+    undecided = proctor("run", half, "--target", target, "--allow-errors", 8, "--min-pass-rate", 0.21)
+    assert undecided.code == 3
+    assert "The gate is not decided: 20.00% to 100.00% passed" in undecided.out
 
 
 @pytest.mark.parametrize(("threshold", "verdicts"), [("0", 1), ("0.4", 1), ("0.76", 0), ("1", 0)])

@@ -60,12 +60,26 @@ def test_trials_come_in_suite_order_whatever_the_order_of_their_arrival(store: S
 
 def test_cases_are_counted_once_for_all_of_their_repeats(store: Store, begun: Make) -> None:
     begun()
-    assert store.count_finished_cases("r1") == 0
-    for position, repeat in ((0, 0), (0, 1), (3, 1), (3, 2), (7, 0)):
-        store.save_trial("r1", make_trial("4", position=position, repeat=repeat), Verdict.PASS)
+    assert store.count_cases("r1") == {}
+    for position, repeat, verdict in (
+        (0, 0, Verdict.PASS),
+        (0, 1, Verdict.PASS),
+        (3, 1, Verdict.PASS),
+        (3, 2, Verdict.FAIL),
+        (7, 0, Verdict.UNSCORED),
+        (9, 0, Verdict.UNSCORED),
+        (9, 1, Verdict.ERROR),
+        (11, 0, Verdict.UNSCORED),
+    ):
+        store.save_trial("r1", make_trial("4", position=position, repeat=repeat), verdict)
     store.save_output("r1", make_trial("4", position=8))
     store.flush()
-    assert store.count_finished_cases("r1") == 3
+    assert store.count_cases("r1") == {
+        (2, 0, 0, 0): 1,
+        (1, 1, 0, 0): 1,
+        (0, 0, 0, 1): 2,
+        (0, 0, 1, 1): 1,
+    }
 
 
 def test_an_output_and_its_trial_handed_over_together_end_as_the_trial(store: Store, begun: Make) -> None:

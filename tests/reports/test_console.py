@@ -248,7 +248,7 @@ def test_several_runs_are_compared_by_what_they_differ_in(
     heading, *rows = render_terminal([overview_table(runs)])
     assert heading.split()[:2] == ["passed", "total"]
     assert [row[:12].strip() for row in rows] == names
-    assert [row.split("●")[0][12:].split()[:3] for row in rows] == [["2", "7", "28.6%"]] * 2
+    assert [row.split("●")[0][12:].split()[:3] for row in rows] == [["2", "7", "37.5%"]] * 2
 
 
 def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was() -> None:

@@ -13,7 +13,7 @@ from jinja2 import DictLoader, TemplateAssertionError, UndefinedError
 from proctor.reports.formatting import axis_limit, interval
 from proctor.reports.html_templates import make_environment
 from proctor.reports.runs.serialize import counts_record
-from proctor.verdicts import Counts
+from support.builders import make_counts
 
 
 def made(source: str, **values: Any) -> str:
@@ -38,12 +38,17 @@ def test_what_is_not_there_is_an_error() -> None:
 
 
 def test_an_interval_is_that_of_the_console_although_json_has_it_rounded() -> None:
-    counts = Counts()
-    counts.passed, counts.failed, counts.cases = 1, 1, 2
+    counts = make_counts(passed=1, failed=1)
     assert interval(counts.ci95) == "9–91%"
     assert counts_record(counts).ci95 == (0.095, 0.905)
-    for given in (counts, counts_record(counts)):
-        assert "n 2 · 9–91%" in made("{{ parts.share(counts) }}", counts=given)
+    assert "n 2 · 9–91%" in made("{{ parts.share(counts) }}", counts=counts)
+
+
+def test_a_share_says_what_was_not_measured_and_could_change_it() -> None:
+    for counts in (make_counts(3, 1, errors=1), counts_record(make_counts(3, 1, errors=1))):
+        assert "75.0%</b> · n 4 · " in made("{{ parts.share(counts) }}", counts=counts)
+        assert "not measured 1: 60.0–80.0%" in made("{{ parts.share(counts) }}", counts=counts)
+    assert "nothing measured" in made("{{ parts.share(counts) }}", counts=make_counts(errors=2))
 
 
 def test_further_templates_come_first_and_share_the_macros() -> None:

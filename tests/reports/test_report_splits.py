@@ -7,31 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.model import SplitRule, Suite, Verdict
+from proctor.model import SplitRule, Suite
 from proctor.reports.document import render_terminal
 from proctor.reports.runs.console import document_for
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import run_record
 from proctor.reports.runs.splits import smallest_drop, split_notes
 from proctor.stats import newcombe
-from proctor.verdicts import Counts
-from support.builders import make_case, make_report, make_score, make_trial
+from support.builders import make_case, make_counts, make_report, make_score, make_trial
 from support.records import plain
-
-
-def counts(passed: int, failed: int, errors: int = 0, repeats: int = 1) -> Counts:
-    """So many trials of each verdict, each case asked so often."""
-    made = Counts()
-    verdicts = [Verdict.PASS] * passed + [Verdict.FAIL] * failed + [Verdict.ERROR] * errors
-    for number, verdict in enumerate(verdicts):
-        made.add(verdict, first=number % repeats == 0)
-    return made
 
 
 def notes(dev: tuple[int, int], holdout: tuple[int, int]) -> list[str]:
     """What is said of so many passed of so many."""
     parts = {"dev": dev, "holdout": holdout}
-    return split_notes({name: counts(passed, total - passed) for name, (passed, total) in parts.items()})
+    return split_notes({name: make_counts(passed, total - passed) for name, (passed, total) in parts.items()})
 
 
 @pytest.mark.parametrize(
@@ -117,21 +107,24 @@ def test_without_both_or_without_a_dev_case_that_passed_there_is_nothing_to_say(
 
 def test_without_a_split_there_is_nothing_to_say() -> None:
     assert (
-        split_notes({}) == split_notes({"dev": counts(3, 1)}) == split_notes({"holdout": counts(0, 9)}) == []
+        split_notes({})
+        == split_notes({"dev": make_counts(3, 1)})
+        == split_notes({"holdout": make_counts(0, 9)})
+        == []
     )
 
 
 def test_what_was_not_measured_does_not_count_against_the_holdout() -> None:
-    dev = counts(40, 0)
-    assert split_notes({"dev": dev, "holdout": counts(0, 20)})[0].startswith("Warning")
-    assert split_notes({"dev": dev, "holdout": counts(0, 0, errors=20)}) == []
-    (note,) = split_notes({"dev": dev, "holdout": counts(2, 0, errors=18)})
+    dev = make_counts(40, 0)
+    assert split_notes({"dev": dev, "holdout": make_counts(0, 20)})[0].startswith("Warning")
+    assert split_notes({"dev": dev, "holdout": make_counts(0, 0, errors=20)}) == []
+    (note,) = split_notes({"dev": dev, "holdout": make_counts(2, 0, errors=18)})
     assert note.startswith(FEW)
 
 
 def test_repeats_make_no_more_cases() -> None:
     """Ten answers to each of two holdout cases say no more than two cases do."""
-    dev, holdout = counts(80, 0, repeats=10), counts(10, 10, repeats=10)
+    dev, holdout = make_counts(80, 0, repeats=10), make_counts(10, 10, repeats=10)
     assert split_notes({"dev": dev, "holdout": holdout}) == notes((8, 8), (1, 2))
 
 

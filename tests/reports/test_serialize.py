@@ -53,6 +53,7 @@ RUN = [
     "exit_code",
 ]
 RUN_BESIDE = [
+    "bounds",
     "cached",
     "judge",
     "repeats_rule",
@@ -64,7 +65,7 @@ RUN_BESIDE = [
     "started_at",
     "finished_at",
 ]
-COUNTS = ["total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95"]
+COUNTS = ["total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95", "bounds"]
 TRIAL = [
     "run",
     "case_id",
@@ -97,7 +98,7 @@ def trials_of(mixed: RunReport) -> list[dict[str, Any]]:
 def test_a_run_has_the_promised_fields(mixed: RunReport) -> None:
     row = plain(run_record(mixed))
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
-    assert sorted(row["latency_ms"]) == ["mean", "p50", "p95"]
+    assert sorted(row["latency_ms"]) == ["answers", "left_out", "mean", "p50", "p95"]
     assert sorted(row["usage"]) == ["input_tokens", "output_tokens"]
     assert sorted(row["judge"]) == [
         *("cached", "calibrations", "calls", "cost_usd", "input_tokens", "output_tokens"),
@@ -121,17 +122,18 @@ def test_every_part_of_a_run_has_the_same_shape(mixed: RunReport, groups: str, n
 def test_a_runs_numbers_are_those_of_its_trials(mixed: RunReport) -> None:
     row = plain(run_record(mixed))
     assert [row[name] for name in COUNTS[:5]] == [7, 2, 3, 1, 1]
-    assert row["pass_rate"] == 2 / 7
-    assert row["ci95"] == [0.075, 0.664]  # of six cases, not of seven trials
+    assert row["pass_rate"] == 0.375  # of four cases, one of which passed once of two times
+    assert row["ci95"] == [0.092, 0.781]
     assert row["splits"]["holdout"] == {
         "total": 2,
         "passed": 0,
         "failed": 0,
         "errors": 1,
         "unscored": 1,
-        "cases": 2,
-        "pass_rate": 0.0,
-        "ci95": [0.0, 0.658],
+        "cases": 0,
+        "pass_rate": None,
+        "ci95": None,
+        "bounds": [0.0, 1.0],
     }
     assert (row["asked"], row["graded"], row["reused"], row["exit_code"]) == (6, 6, 1, 3)
     assert row["judges"] == ["j-1", "j-2"]
@@ -146,7 +148,7 @@ def test_a_runs_numbers_are_those_of_its_trials(mixed: RunReport) -> None:
 def test_a_run_of_nothing_has_every_field_and_no_rate() -> None:
     row = plain(run_record(make_report(finished_at=None)))
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
-    absent = ("pass_rate", "ci95", "mean_score", "cost_usd", "suite_hash", "finished_at")
+    absent = ("pass_rate", "ci95", "bounds", "mean_score", "cost_usd", "suite_hash", "finished_at")
     assert {name: row[name] for name in absent} == dict.fromkeys(absent)
     assert row["splits"] == row["by_category"] == row["by_tag"] == {}
 

@@ -22,7 +22,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.reports.runs.serialize import RunReport, TrialResult
-from proctor.verdicts import Tally, pass_rules_for, run_exit_code
+from proctor.verdicts import NO_TRIALS, Counts, Tally, pass_rules_for, run_exit_code
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ECHO = TargetSpec(name="echo", kind="echo")
@@ -122,3 +122,15 @@ def write_lines(path: Path, *rows: Any) -> Path:
     text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def make_counts(
+    passed: int = 0, failed: int = 0, errors: int = 0, unscored: int = 0, repeats: int = 1
+) -> Counts:
+    """Counts of trials in this order, each case with so many of them."""
+    counts, shape = Counts(), NO_TRIALS
+    verdicts = [Verdict.PASS] * passed + [Verdict.FAIL] * failed
+    verdicts += [Verdict.ERROR] * errors + [Verdict.UNSCORED] * unscored
+    for number, verdict in enumerate(verdicts):
+        shape = counts.add(verdict, NO_TRIALS if number % repeats == 0 else shape)
+    return counts

@@ -7,13 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
-
+from proctor.model import Verdict
 from proctor.proof import merkle
 from proctor.proof.canonical import canonical_json, parse_json
 from proctor.proof.dsse import signed_bytes
-from proctor.proof.statement import FILES, make_claim
-from proctor.verdicts import Counts
+from proctor.proof.statement import FILES, claim_data, make_claim
+from proctor.verdicts import NO_TRIALS, Counts
 
 OWN = "proctor_attestation"
 
@@ -47,6 +46,7 @@ class Forger:
     def recount(self) -> None:
         """Make indexes, claims, names and the number of planned trials follow from the lines."""
         groups: dict[str, Counts] = {"all": Counts()}
+        shapes: dict[tuple[str, str], str] = {}
         passed: list[str] = []
         failed: list[str] = []
         for index, line in enumerate(self.trials):
@@ -54,9 +54,8 @@ class Forger:
             trial, verdict = line["trial"], line["verdict"]
             for name in {"all", trial.get("split", "all")}:
                 counts = groups.setdefault(name, Counts())
-                counts.passed += verdict == "pass"
-                counts.failed += verdict == "fail"
-                counts.cases += trial.get("repeat", 0) == 0
+                key = name, trial["case_id"]
+                shapes[key] = counts.add(Verdict(verdict), shapes.get(key, NO_TRIALS))
             (passed if verdict == "pass" else failed).append(trial["case_id"])
         self.own["claims"] = {name: self._claim(counts) for name, counts in groups.items()}
         result = "FAILED" if failed else "PASSED"
@@ -65,11 +64,7 @@ class Forger:
 
     @staticmethod
     def _claim(counts: Counts) -> dict[str, Any]:
-        claim = make_claim(counts)
-        assert claim.pass_rate is not None
-        assert claim.ci95 is not None
-        rate, *ends = (int(one) if one.is_integer() else one for one in (claim.pass_rate, *claim.ci95))
-        return {**to_builtins(claim), "pass_rate": rate, "ci95": ends}
+        return claim_data(make_claim(counts))
 
     def write(self, *, reroot: bool = True, rehash: bool = True, sign: Any = None) -> Path:
         """Put the bundle together again, as far as somebody without the maker's key can."""

@@ -85,7 +85,7 @@ def test_the_first_line_is_the_verdict_of_the_command_line(world: World) -> None
     text = world.compare(world.worse, world.better)
     assert read_heading(text) == words.verdict_sentence(compare_runs(*facts))
     assert "The candidate is better by 55.0 pp" in read_heading(text)
-    assert "With 20 cases nothing under" in unescape(text)
+    assert "80 % of the time with these 20 cases." in unescape(text)
     assert f"proctor compare {world.worse.id} {world.better.id}" in text
     for part in ("dev", "holdout", "c0", "c1"):
         assert re.search(rf'<th scope="row">{part}', text), part

@@ -22,9 +22,7 @@ from proctor.reports.formatting import (
     p_value,
     percent,
     percentage_points,
-    round_interval,
 )
-from proctor.verdicts import Counts
 from proctor.web.project import Project
 from support.web import Visitor, make_runs, read_tables, read_text, save_suite, visit
 
@@ -96,12 +94,8 @@ def facts(html: str) -> dict[str, str]:
 
 
 def exactly(counts: dict[str, Any]) -> str:
-    """The interval of a pass rate as a terminal has it; the one of JSON is rounded before it is written."""
-    exact = Counts()
-    for name in ("passed", "failed", "errors", "unscored", "cases"):
-        setattr(exact, name, counts[name])
-    assert tuple(counts["ci95"]) == round_interval(exact.ci95)
-    return interval(exact.ci95)
+    """The interval of a pass rate as a terminal has it."""
+    return interval(tuple(counts["ci95"]))
 
 
 def share(counts: dict[str, Any]) -> str:

@@ -490,3 +490,18 @@ def test_rates_of_tags_with_long_names_are_seen_whole_on_a_phone_too(
         )
         assert len(shares) == 5
         assert min(shares) >= 0
+
+
+def test_a_page_says_of_which_answers_its_latency_is(kept: Kept, server: Visitor) -> None:
+    run = kept.begin("r1")
+    kept.record(run, range(6))
+    for place in range(6, 8):
+        output = Output(text="yes", latency_ms=1.0, cached=True)
+        trial = make_trial("", make_score(1.0), case_id=f"c{place}", position=place, output=output)
+        kept.store.save_trial("r1", trial, Verdict.PASS)
+    kept.store.update_run(replace(run, status="finished", finished_at=run.started_at))
+    scope = "of 6 answers; 2 from the cache or reused are left out"
+    page = read_text(server.get("/runs/r1").text)
+    assert f"median 125 ms, 95 % within 148 ms {scope}" in page
+    assert "How long answers took, without 2 from the cache or reused, as a table" in page
+    assert f"Latency {scope}." in read_text(server.get(f"/starts/{run.group}").text)

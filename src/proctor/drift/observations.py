@@ -9,9 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from proctor.codec import encode
-from proctor.errors import ExitCode
 from proctor.model import Output, PassRule, Run, Trial, Verdict
-from proctor.verdicts import CaseRepeats, Counts, decide_verdict, run_exit_code
+from proctor.verdicts import NO_TRIALS, CaseRepeats, Counts, decide_verdict, is_measured
 
 UNKNOWN, FAILED, PASSED = 0, 1, 2
 """The values in `RunObservation.verdicts`."""
@@ -117,6 +116,8 @@ class RunObserver:
         self._models: set[str] = set()
         self._fingerprints: set[str] = set()
         self._holdout = False
+        self._shapes = "", NO_TRIALS, NO_TRIALS
+        """The last case that was counted, with the keys of its trials in `_all` and in `_passed`."""
         self._case: tuple[str, CaseRepeats, bool] | None = None
         """The case whose repeats are being added, and whether the target answered all of them in this run."""
 
@@ -146,7 +147,6 @@ class RunObserver:
     def finish(self) -> RunObservation:
         """Returns the observation, once all trials were added."""
         self._end_case()
-        not_measured = run_exit_code(self._all, self._run.settings) is ExitCode.NOT_MEASURED
         return RunObservation(
             run=self._run,
             places=self._places,
@@ -157,7 +157,7 @@ class RunObserver:
             models=frozenset(self._models),
             fingerprints=frozenset(self._fingerprints),
             has_holdout=self._holdout,
-            is_measured=any(self._answers) and not not_measured,
+            is_measured=any(self._answers) and is_measured(self._all, self._run.settings),
         )
 
     def _is_fresh(self, trial: Trial, verdict: Verdict) -> bool:
@@ -178,10 +178,14 @@ class RunObserver:
         return False
 
     def _count(self, case_id: str, repeat: int, verdict: Verdict, *, fresh: bool) -> None:
-        self._all.add(verdict, first=repeat == 0)
+        case, shape, fresh_shape = self._shapes
+        if case != case_id:
+            shape = fresh_shape = NO_TRIALS
+        shape = self._all.add(verdict, shape)
+        self._shapes = case_id, shape, fresh_shape
         if not fresh or verdict not in (Verdict.PASS, Verdict.FAIL):
             return
-        self._passed.add(verdict, first=repeat == 0)
+        self._shapes = case_id, shape, self._passed.add(verdict, fresh_shape)
         place = self._places.place_for(case_id, repeat)
         _grow(self._verdicts, place)
         self._verdicts[place] = PASSED if verdict is Verdict.PASS else FAILED

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from proctor.codec import target_digest
-from proctor.errors import UsageError
-from proctor.model import Run, Suite
+from proctor.errors import ExitCode, UsageError
+from proctor.model import Run, Settings, Suite
 from proctor.proof.canonical import canonical_json, parse_canonical
 from proctor.proof.claims import ClaimCounter
 from proctor.proof.dsse import Envelope, parse_envelope
@@ -28,11 +29,13 @@ from proctor.proof.statement import (
     config_data,
     environment_data,
     make_claim,
+    make_claim_v1,
     parse_statement,
 )
-from proctor.verdicts import Counts, run_exit_code
+from proctor.verdicts import Counts, is_measured, parse_shape, run_exit_code
 
 T = TypeVar("T")
+_SHAPE = re.compile(r"(0|[1-9][0-9]{0,9})(/(0|[1-9][0-9]{0,9})){2}", re.ASCII)
 
 
 class BundleDefect(Exception):
@@ -207,24 +210,34 @@ def check_claims(
     Raises:
         BundleDefect: the claims differ from the counts.
     """
-    expected = counting.claims
+    expected = counting.claims(statement.version)
     if hidden_trials:
-        expected = _add_hidden(statement, run, expected, hidden_trials, hidden_cases)
+        expected = _add_hidden(statement, run, counting, hidden_trials, hidden_cases)
     require_equal(ENVELOPE, "the list of claims", sorted(statement.claims), sorted(expected))
     for split, right in expected.items():
         claimed = statement.claims[split]
         for field in Claim.__struct_fields__:
             what = f"`{field}` of the claim on {split}"
             require_equal(ENVELOPE, what, getattr(claimed, field), getattr(right, field))
-    code = run_exit_code(_counts(statement.claims["all"]), run.settings)
-    require_equal(ENVELOPE, "the result", statement.result, "FAILED" if code else "PASSED")
+    require_equal(ENVELOPE, "the result", statement.result, _result(statement.claims["all"], run.settings))
     passed, failed = counting.names(public=statement.kind == "public")
     _require_same_names("passedTests", statement.passed_tests, passed)
     _require_same_names("failedTests", statement.failed_tests, failed)
 
 
+def _result(claim: Claim, settings: Settings) -> Literal["PASSED", "FAILED"]:
+    if claim.shapes is not None:
+        code = run_exit_code(_counts(claim), settings)
+    elif settings.min_pass_rate is None or not is_measured(_counts(claim), settings):
+        code = run_exit_code(_counts(claim), replace(settings, min_pass_rate=None))
+    else:  # version 1 has a gate on the share of all trials
+        is_held = (claim.pass_rate or 0.0) >= settings.min_pass_rate - 1e-12
+        code = ExitCode.OK if is_held else ExitCode.FAILED
+    return "FAILED" if code else "PASSED"
+
+
 def _add_hidden(
-    statement: Statement, run: Run, expected: dict[str, Claim], hidden_trials: int, hidden_cases: int
+    statement: Statement, run: Run, counting: ClaimCounter, hidden_trials: int, hidden_cases: int
 ) -> dict[str, Claim]:
     """Returns the expected claims if the claim on the holdout, which cannot be checked, is right."""
     holdout = statement.claims.get("holdout")
@@ -240,14 +253,48 @@ def _add_hidden(
         )
     if run.suite.repeats_rule == "each":
         require_equal(ENVELOPE, "`total` of the claim on holdout", sum(parts), hidden_trials)
-    whole, shown_ones = _counts(holdout), expected["all"]
-    for name in ("passed", "failed", "errors", "unscored", "cases"):
-        setattr(whole, name, getattr(whole, name) + getattr(shown_ones, name))
-    return {**expected, "holdout": make_claim(_counts(holdout)), "all": make_claim(whole)}
+    expected, hidden, visible = counting.claims(statement.version), _counts(holdout), counting.counts["all"]
+    whole = hidden.plus(visible)
+    if statement.version == 1:
+        cases = holdout.cases + expected["all"].cases
+        claims = make_claim_v1(hidden, holdout.cases), make_claim_v1(whole, cases)
+    else:
+        claims = make_claim(hidden), make_claim(whole)
+    if run.settings.cluster is not None:  # a cluster can have hidden cases: its interval is the maker's word
+        claims = (
+            replace(claims[0], ci95=holdout.ci95),
+            replace(claims[1], ci95=statement.claims["all"].ci95),
+        )
+    return {**expected, "holdout": claims[0], "all": claims[1]}
 
 
 def _counts(claim: Claim) -> Counts:
-    return Counts(*[getattr(claim, name) for name in Counts.__struct_fields__])
+    """Returns the counts of a claim.
+
+    Raises:
+        BundleDefect: its cases do not have its trials.
+    """
+    counts = Counts(claim.passed, claim.failed, claim.errors, claim.unscored)
+    if claim.shapes is None:
+        return counts
+    shapes = []
+    for key, cases in claim.shapes.items():
+        if _SHAPE.fullmatch(key) is None or cases < 1:
+            raise BundleDefect(f"{ENVELOPE}: a claim has {cases} cases of {key!r} trials, which cannot be.")
+        shapes.append((parse_shape(key), cases))
+    trials = [
+        sum(cases * shape.passed for shape, cases in shapes),
+        sum(cases * (shape.measured - shape.passed) for shape, cases in shapes),
+        sum(cases * shape.unmeasured for shape, cases in shapes),
+    ]
+    if any(shape.passed > shape.measured for shape, _ in shapes) or trials != [
+        counts.passed,
+        counts.failed,
+        counts.unmeasured,
+    ]:
+        raise BundleDefect(f"{ENVELOPE}: the `shapes` of a claim have not the trials of the claim.")
+    counts.shapes = dict(claim.shapes)
+    return counts
 
 
 def _require_same_names(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) -> None:

@@ -8,8 +8,8 @@ from proctor.errors import ExitCode
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import trial_name
-from proctor.proof.statement import Claim, make_claim
-from proctor.verdicts import CaseRepeats, Tally, pass_rules_for, run_exit_code
+from proctor.proof.statement import VERSION, Claim, make_claim
+from proctor.verdicts import CaseRepeats, Counts, Tally, pass_rules_for, run_exit_code
 
 
 class ClaimCounter:
@@ -19,7 +19,7 @@ class ClaimCounter:
         """Starts without trials."""
         self._run = run
         self._rules = pass_rules_for(run)
-        self._tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
+        self._tally = Tally.for_run(run)
         self._repeats = CaseRepeats(run.suite.pass_rule)
         self._position = -1
         self._name = ""
@@ -52,11 +52,14 @@ class ClaimCounter:
         """The digests of the judge prompts, by the names of the judges."""
         return self._tally.judge_stats.prompts
 
+    def claims(self, version: int = VERSION) -> dict[str, Claim]:
+        """Returns the claims for all trials and for each split with trials."""
+        return {split: make_claim(counts, version) for split, counts in sorted(self.counts.items())}
+
     @property
-    def claims(self) -> dict[str, Claim]:
-        """The claims for all trials and for each split with trials."""
-        counts_by_split = {"all": self._tally.result_counts, **self._tally.splits}
-        return {split: make_claim(counts) for split, counts in sorted(counts_by_split.items())}
+    def counts(self) -> dict[str, Counts]:
+        """The counts of all trials and of each split with trials."""
+        return {"all": self._tally.result_counts, **self._tally.splits}
 
     @property
     def result(self) -> Literal["PASSED", "FAILED"]:

@@ -12,7 +12,7 @@ from proctor.errors import ExitCode
 from proctor.model import Trial, Verdict
 from proctor.plurals import trial_name
 from proctor.stats import wilson
-from proctor.verdicts import Counts
+from proctor.verdicts import NO_TRIALS, Counts
 
 _MEASURED_VERDICTS = frozenset({Verdict.PASS, Verdict.FAIL})
 
@@ -98,14 +98,15 @@ def compare_replay(before: Iterable[AnswerSummary], after: Iterable[AnswerSummar
     new_trials = {(trial.case_id, trial.repeat): trial for trial in after}
     parts: dict[str, list[AnswerSummary]] = {name: [] for name in _PARTS}
     then, now = Counts(), Counts()
+    shapes: dict[str, tuple[str, str]] = {}
     cases, total = set[str](), 0
     for trial in before:
         total += 1
         again = new_trials.get((trial.case_id, trial.repeat))
         if again is None:  # it was not replayed
             again = AnswerSummary(trial.case_id, trial.repeat, trial.split, Verdict.ERROR, None)
-        then.add(trial.verdict, first=trial.repeat == 0)
-        now.add(again.verdict, first=trial.repeat == 0)
+        shape_then, shape_now = shapes.get(trial.case_id, (NO_TRIALS, NO_TRIALS))
+        shapes[trial.case_id] = then.add(trial.verdict, shape_then), now.add(again.verdict, shape_now)
         part = _classify(trial, again)
         parts[part].append(trial)
         if trial.is_measured and again.is_measured:

@@ -22,10 +22,12 @@ from proctor.codec import assertion_digest
 from proctor.env_substitution import names_in
 from proctor.model import Case, Run, Score, TargetSpec, Trial
 from proctor.proof.canonical import canonical_json, parse_json
+from proctor.stats import wilson
 from proctor.verdicts import Counts
 
-VERSION = 1
-"""The version of the format."""
+VERSION = 2
+"""The version of the format: 2 since errors are no longer counted as failures."""
+_VERSIONS = (1, VERSION)
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 SUITE, TRIALS, CONFIG, ENVIRONMENT = "suite.jsonl", "trials.jsonl", "config.json", "environment.json"
@@ -42,7 +44,7 @@ AwareDatetime = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with a time zone."""
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class Claim(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The counts of a run or of one of its splits: of trials, or of cases if each case counts once."""
 
     passed: int
@@ -51,10 +53,19 @@ class Claim(Struct, frozen=True, kw_only=True):
     errors: int
     unscored: int
     cases: int
+    """The number of cases with a measured trial."""
     pass_rate: float | None
-    """None if the total is 0."""
+    """The mean over these cases; None without any."""
     ci95: tuple[float, float] | None
-    """The Wilson interval of the pass rate, over cases."""
+    bounds: tuple[float, float] | None = None
+    """The pass rate if all unmeasured trials had failed, and if all had passed; None also in version 1."""
+    shapes: dict[str, int] | None = None
+    """`Counts.shapes`, from which all numbers but the verdicts follow; None in version 1."""
+
+    @property
+    def unmeasured(self) -> int:
+        """The number of trials that are ERROR or UNSCORED."""
+        return self.errors + self.unscored
 
 
 class TreeHead(Struct, frozen=True):
@@ -116,6 +127,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     trials: TreeHead
     """The tree over the lines of trials.jsonl, as in a full bundle."""
     looks: AccessCounts
+    version: int = VERSION
 
     @property
     def claim(self) -> Claim:
@@ -126,8 +138,10 @@ class Statement(Struct, frozen=True, kw_only=True):
 # --- claims and statements ---------------------------------------------------------------------------------
 
 
-def make_claim(counts: Counts) -> Claim:
-    """Returns the claim for some counts."""
+def make_claim(counts: Counts, version: int = VERSION) -> Claim:
+    """Returns the claim for some counts, as a version of the format has it."""
+    if version == 1:
+        return make_claim_v1(counts, sum(counts.shapes.values()))
     return Claim(
         passed=counts.passed,
         total=counts.total,
@@ -137,14 +151,37 @@ def make_claim(counts: Counts) -> Claim:
         cases=counts.cases,
         pass_rate=counts.pass_rate,
         ci95=counts.ci95,
+        bounds=counts.bounds,
+        shapes=dict(sorted(counts.shapes.items())),
+    )
+
+
+def make_claim_v1(counts: Counts, cases: int) -> Claim:
+    """Returns the claim for some counts as version 1 has it: by trial, with ERROR and UNSCORED as failures.
+
+    Args:
+        counts: the number of trials by verdict.
+        cases: the number of cases, measured or not, over which the interval is.
+    """
+    rate = counts.passed / counts.total if counts.total else None
+    number = max(1, min(cases, counts.total))
+    return Claim(
+        passed=counts.passed,
+        total=counts.total,
+        failed=counts.failed,
+        errors=counts.errors,
+        unscored=counts.unscored,
+        cases=cases,
+        pass_rate=rate,
+        ci95=None if rate is None else wilson(min(rate * number, number), number),
     )
 
 
 def statement_data(statement: Statement) -> dict[str, Any]:
     """Returns the statement as plain data for `canonical_json`, the payload of the envelope."""
     own = msgspec.to_builtins(statement)
-    files, suite = own.pop("files"), own["suite"]
-    own["claims"] = {split: _claim_data(statement.claims[split]) for split in statement.claims}
+    files, suite, version = own.pop("files"), own["suite"], own.pop("version")
+    own["claims"] = {split: claim_data(statement.claims[split]) for split in statement.claims}
     configuration = [
         {"name": suite["name"], "digest": {"proctorSuite": suite["digest"].removeprefix("sha256:")}},
         {"name": CONFIG, "digest": {"sha256": files[CONFIG]}},
@@ -159,7 +196,7 @@ def statement_data(statement: Statement) -> dict[str, Any]:
         "_type": STATEMENT_TYPE,
         "subject": [{"name": name, "digest": {"sha256": files[name]}} for name in FILES],
         "predicateType": PREDICATE_TYPE,
-        "predicate": {**predicate, EXTENSION: {"version": VERSION, **own}},
+        "predicate": {**predicate, EXTENSION: {"version": version, **own}},
     }
 
 
@@ -172,8 +209,8 @@ def parse_statement(data: Any) -> Statement:
     try:
         predicate = data["predicate"]
         own = dict(predicate[EXTENSION])
-        if own.pop("version", None) != VERSION:
-            raise ValueError(f"its version is {predicate[EXTENSION].get('version')!r} instead of {VERSION}")
+        if own.get("version") not in _VERSIONS:
+            raise ValueError(f"its version is {own.get('version')!r} instead of {VERSION}")
         own["files"] = {subject["name"]: subject["digest"]["sha256"] for subject in data["subject"]}
         own["result"] = predicate["result"]
         own["passed_tests"], own["failed_tests"] = predicate["passedTests"], predicate["failedTests"]
@@ -184,6 +221,10 @@ def parse_statement(data: Any) -> Statement:
         raise ValueError(f"it has not the shape of a statement ({clause})") from None
     if not {"all", statement.split} <= set(statement.claims) <= {"all", "dev", "holdout"}:
         raise ValueError("it has not the claims of a statement")
+    shape_versions = {1 if claim.shapes is None else 2 for claim in statement.claims.values()}
+    has_bounds = all((claim.bounds is None) == (not claim.shapes) for claim in statement.claims.values())
+    if shape_versions != {statement.version} or not has_bounds:
+        raise ValueError(f"its claims are not those of version {statement.version}")
     if not same:
         raise ValueError(
             "it has not the shape of a statement (a field is missing, unknown or written otherwise)"
@@ -191,11 +232,13 @@ def parse_statement(data: Any) -> Statement:
     return statement
 
 
-def _claim_data(claim: Claim) -> dict[str, Any]:
+def claim_data(claim: Claim) -> dict[str, Any]:
     """Returns a claim as plain data, with whole floats as integers, which canonical JSON writes alike."""
-    ends = None if claim.ci95 is None else [_shortest_number(end) for end in claim.ci95]
-    rate = None if claim.pass_rate is None else _shortest_number(claim.pass_rate)
-    return {**msgspec.to_builtins(claim), "pass_rate": rate, "ci95": ends}
+    data: dict[str, Any] = msgspec.to_builtins(claim)
+    data["pass_rate"] = None if claim.pass_rate is None else _shortest_number(claim.pass_rate)
+    for name in {"ci95", "bounds"}.intersection(data):
+        data[name] = None if data[name] is None else [_shortest_number(end) for end in data[name]]
+    return data
 
 
 def _shortest_number(number: float) -> float:

@@ -30,8 +30,8 @@ ColumnKind = Literal["text", "p", "run", "verdict", "rate", "interval", "differe
 """How the cells of a column are written; None is a dash, and a text stays as it is.
 
 `number` is a text on the right side, `run` the id of a run. A cell of `rate`, or of `interval` for its
-interval alone, has `pass_rate`, `ci95` and `cases`, as `Counts` and `Rate` have; one of `difference` has
-`value` and `ci95`, as `PassRateDifference` has. They are fractions of 1, and are drawn where the medium can.
+interval alone, has the fields of `Rate`, as `Counts` has; one of `difference` has `value` and `ci95`, as
+`PassRateDifference` has. They are fractions of 1, and are drawn where the medium can.
 """
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "count": "{:,}".format,
@@ -127,6 +127,10 @@ class Rate(Struct, frozen=True):
     ci95: tuple[float, float] | None
     cases: int = 0
     """What the interval is over."""
+    unmeasured: int = 0
+    """The number of trials that are neither in the share nor in the interval."""
+    bounds: tuple[float, float] | None = None
+    """The share if all of these had failed, and if all had passed."""
 
 
 class Column(Struct, frozen=True):
@@ -219,6 +223,7 @@ def _column_parts(
             head = Column(formatting.AXIS_HEAD)
             yield head, lambda cell: formatting.draw_interval(cell.pass_rate, cell.ci95)
         yield Column("" if drawn else "95 % interval", width=8), lambda cell: interval(cell.ci95)
+        yield Column("not measured"), lambda cell: formatting.unmeasured(cell.unmeasured, cell.bounds)
     elif column.kind == "difference":
         yield Column(column.name, "number", 10), lambda cell: percentage_points(cell.value)
         if drawn:

@@ -63,6 +63,16 @@ def interval(bounds: tuple[float, float] | None) -> str:
     return f"{low:.{digits}f}–{high:.{digits}f}%"
 
 
+def unmeasured(count: int, bounds: tuple[float, float] | None) -> str:
+    """Formats how many trials a rate leaves out, and what it would be if all had failed or all had passed.
+
+    As `3: 70.0–77.5%`; empty for none.
+    """
+    if not count or bounds is None:
+        return ""
+    return f"{count:,}: {bounds[0] * 100:.1f}–{percent(bounds[1])}"
+
+
 def draw_interval(share: float | None, bounds: tuple[float, float] | None) -> str:
     """Draws a dot for a fraction on a band for its interval, from 0 to 100 %; blank if either is None."""
     if share is None or bounds is None:

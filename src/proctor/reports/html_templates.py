@@ -12,11 +12,11 @@ from typing import Any
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from proctor.reports import formatting
-from proctor.reports.document import format_cell
+from proctor.reports.document import Rate, format_cell
 from proctor.reports.evidence import first_span_index, mark_evidence
-from proctor.reports.runs.records import RunRecord, VerdictCountsRecord
 from proctor.reports.runs.serialize import failed_gates_text
 from proctor.safe_text import escape_invisible, one_line, truncate
 from proctor.verdicts import Counts
@@ -45,7 +45,8 @@ def make_environment(*more_loaders: BaseLoader) -> Environment:
     templates.filters |= {
         "percent": formatting.percent,
         "interval": formatting.interval,
-        "bounds": _bounds,
+        "unmeasured": formatting.unmeasured,
+        "rate": _to_rate,
         "cost": formatting.cost,
         "ms": formatting.milliseconds,
         "points": formatting.percentage_points,
@@ -74,12 +75,18 @@ def _finalize(value: Any) -> Any:
     return escape_invisible(value) if type(value) is str else value
 
 
-def _bounds(counts: Any) -> tuple[float, float] | None:
-    """Returns the interval of a pass rate; the rounded one of a record is recomputed."""
-    if not isinstance(counts, RunRecord | VerdictCountsRecord):
-        bounds: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
-        return bounds
-    return Counts(*[getattr(counts, name) for name in Counts.__struct_fields__]).ci95
+def _to_rate(counts: Any) -> Rate | Counts:
+    """Returns the rate of counts, of a record of them, or of what else has a pass rate."""
+    if isinstance(counts, Rate | Counts):
+        return counts
+    fields = counts if isinstance(counts, Mapping) else asdict(counts)
+    return Rate(
+        pass_rate=fields["pass_rate"],
+        ci95=fields["ci95"],
+        cases=fields.get("cases", 0),
+        unmeasured=fields.get("errors", 0) + fields.get("unscored", 0),
+        bounds=fields.get("bounds"),
+    )
 
 
 def _number(value: Any) -> str:

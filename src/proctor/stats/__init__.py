@@ -1,9 +1,9 @@
 """Statistics on plain numbers. Pure, without any type of Proctor; needs only the standard library.
 
 In: counts, differences or samples as numbers. Out: intervals, p-values and sizes; each function names its
-source. `proportions.py` has the intervals of rates, `paired.py` tests of pairs, `means.py` intervals of
-means, `power.py` sizes. Each name is imported from its file when it is first used. Start reading with
-`proportions.py`.
+source. `proportions.py` has the intervals of rates, `clusters.py` those of related cases, `paired.py` tests
+of pairs, `means.py` intervals of means, `power.py` sizes. Each name is imported from its file when it is
+first used. Start reading with `proportions.py`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
+    from proctor.stats.bounded_mean import bounded_interval
+    from proctor.stats.clusters import clustered_error, clustered_interval, clustered_wilson
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
         agresti_min_interval,
-        clustered_error,
-        clustered_interval,
         deviation,
         mean_interval,
         quantile,
@@ -27,21 +27,36 @@ if TYPE_CHECKING:
     from proctor.stats.paired import mcnemar, newcombe_paired, paired_bootstrap, permutation, sign_test
     from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
+    from proctor.stats.prediction_power import LabelledItem, PredictionPowered, prediction_powered
     from proctor.stats.proportions import Z_95, clopper_pearson, newcombe, reaches, wilson
+    from proctor.stats.random_effects import VarianceComponents, variance_components
+    from proctor.stats.repeated_power import (
+        PairNoise,
+        cases_needed_repeated,
+        power_repeated,
+        smallest_difference_repeated,
+    )
     from proctor.stats.resampling import bca, bootstrap
 
 _HOMES = {
     "Kappa": "agreement",
+    "LabelledItem": "prediction_power",
+    "PairNoise": "repeated_power",
+    "PredictionPowered": "prediction_power",
+    "VarianceComponents": "random_effects",
     "Z_95": "proportions",
     "agresti_min_interval": "means",
     "alpha": "agreement",
     "bca": "resampling",
     "benjamini_hochberg": "multiple_testing",
     "bootstrap": "resampling",
+    "bounded_interval": "bounded_mean",
     "cases_needed": "power",
+    "cases_needed_repeated": "repeated_power",
     "clopper_pearson": "proportions",
-    "clustered_error": "means",
-    "clustered_interval": "means",
+    "clustered_error": "clusters",
+    "clustered_interval": "clusters",
+    "clustered_wilson": "clusters",
     "deviation": "means",
     "flake_rate": "flake_rate",
     "holm": "multiple_testing",
@@ -55,26 +70,37 @@ _HOMES = {
     "pass_hat_k": "pass_at_k",
     "permutation": "paired",
     "power_paired": "power",
+    "power_repeated": "repeated_power",
+    "prediction_powered": "prediction_power",
     "quantile": "means",
     "reaches": "proportions",
     "sign_test": "paired",
     "smallest_difference": "power",
+    "smallest_difference_repeated": "repeated_power",
     "t_95": "means",
+    "variance_components": "random_effects",
     "wilson": "proportions",
 }
 
 __all__ = [
     "Z_95",
     "Kappa",
+    "LabelledItem",
+    "PairNoise",
+    "PredictionPowered",
+    "VarianceComponents",
     "agresti_min_interval",
     "alpha",
     "bca",
     "benjamini_hochberg",
     "bootstrap",
+    "bounded_interval",
     "cases_needed",
+    "cases_needed_repeated",
     "clopper_pearson",
     "clustered_error",
     "clustered_interval",
+    "clustered_wilson",
     "deviation",
     "flake_rate",
     "holm",
@@ -88,21 +114,27 @@ __all__ = [
     "pass_hat_k",
     "permutation",
     "power_paired",
+    "power_repeated",
+    "prediction_powered",
     "quantile",
     "reaches",
     "sign_test",
     "smallest_difference",
+    "smallest_difference_repeated",
     "t_95",
+    "variance_components",
     "wilson",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name from its module (PEP 562)."""
+    """Imports the public names of a module when one of them is first used (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'proctor.stats' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"proctor.stats.{_HOMES[name]}"), name)
-    return value
+    module = import_module(f"proctor.stats.{_HOMES[name]}")
+    # All of them: a module that is named like its function stands in the place of it once it is imported.
+    globals().update({each: getattr(module, each) for each, home in _HOMES.items() if home == _HOMES[name]})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import cos, fsum, isfinite, pi, sin, sqrt, tan
 
@@ -85,65 +85,11 @@ def agresti_min_interval(differences: Sequence[float]) -> tuple[float, float] | 
     """
     if not differences:
         return None
-    mean, error, spread = adjusted_mean(differences)
-    return max(-1.0, mean - spread * error), min(1.0, mean + spread * error)
-
-
-def adjusted_mean(differences: Sequence[float]) -> tuple[float, float, float]:
-    """Returns the mean with two cases added, its standard error, and the t for `agresti_min_interval`."""
     count = len(differences) + 2
     mean = fsum(differences) / count
     variance = (fsum(value * value for value in differences) + 1.0) / count - mean * mean
-    return mean, sqrt(max(0.0, variance) / count), t_95(count - 1)
-
-
-def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> float | None:
-    """Returns the standard error of a mean whose values come in groups, such as the repeats of one case.
-
-    Values of a group may depend on one another in any way; groups are independent. It is the cluster-robust
-    error with the correction G / (G - 1) for G groups (CR1), and of groups of one value each the usual error.
-
-    Args:
-        values: the values.
-        groups: the group of each value.
-
-    Returns:
-        None below two groups.
-
-    Source: K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized linear models",
-    Biometrika 73 (1986), 13-22; for evaluations E. Miller, "Adding Error Bars to Evals" (2024),
-    arXiv:2411.00640, section 2.2, without the correction.
-
-    Raises:
-        ValueError: the sequences are not of the same length, or a value is not finite.
-        OverflowError: their squares are beyond what a float can hold.
-    """
-    check_finite(values)
-    members: dict[Hashable, list[float]] = {}
-    for group, value in zip(groups, values, strict=True):
-        members.setdefault(group, []).append(value)
-    count = len(members)
-    if count < 2:
-        return None
-    mean = fsum(values) / len(values)
-    squares = fsum(fsum(value - mean for value in group) ** 2 for group in members.values())
-    return sqrt(count / (count - 1) * squares) / len(values)
-
-
-def clustered_interval(values: Sequence[float], groups: Sequence[Hashable]) -> tuple[float, float] | None:
-    """Returns the 95 % t-interval of a mean of grouped values, as (low, high); None below two groups.
-
-    The error is `clustered_error`, the degrees of freedom are those of the groups, less one.
-
-    Raises:
-        ValueError: the sequences are not of the same length, or a value is not finite.
-        OverflowError: their squares are beyond what a float can hold.
-    """
-    error = clustered_error(values, groups)
-    if error is None:
-        return None
-    mean, spread = fsum(values) / len(values), t_95(len(set(groups)) - 1) * error
-    return mean - spread, mean + spread
+    margin = t_95(count - 1) * sqrt(max(0.0, variance) / count)
+    return max(-1.0, mean - margin), min(1.0, mean + margin)
 
 
 _NORMAL_EXPANSION = (

@@ -30,6 +30,7 @@ from proctor.services.bundles.recorded_judgments import check_outcome
 from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.verdicts import Counts
+from support.builders import make_counts
 from support.forging import TESTS, Forger, passing
 from support.sessions import MakeRuns, WriteSuite
 
@@ -244,7 +245,10 @@ def test_a_claim_on_the_holdout_that_no_hidden_trials_can_have_is_found(public_f
             "`total` of the claim on holdout is 1, and should be 2",
         ),
         ({"pass_rate": 0.75}, "`pass_rate` of the claim on holdout is 0.75"),
-        ({"passed": 2, "failed": 0}, "`passed` of the claim on all"),
+        ({"passed": 2, "failed": 0}, "the `shapes` of a claim have not the trials of the claim"),
+        ({"shapes": {"1/1/0": 2, "0/1/0": -1}}, "which cannot be"),
+        ({"shapes": {"x": 2}}, "which cannot be"),
+        ({"passed": 2, "failed": 0, "shapes": {"1/1/0": 2}}, "`passed` of the claim on all"),
     ):
         public_forger.own["claims"]["holdout"] = {**before, **change}
         refused(public_forger.restate(), words)
@@ -259,11 +263,9 @@ async def test_more_held_out_cases_than_are_hidden_are_found(
     (done,) = await make(suite(*TESTS), settings=Settings(repeats=2))
     attest(store, done.run, folder / "public", public=True, key=None)
     forger = Forger(folder / "public")
-    counts = {name: Counts() for name in ("dev", "holdout", "all")}
-    for name, claim in forger.own["claims"].items():
-        counts[name].passed, counts[name].failed = claim["passed"], claim["failed"]
-        counts[name].cases = claim["cases"] + 2 * (name != "dev")  # a narrower interval
-    forger.own["claims"] = {name: forger._claim(one) for name, one in counts.items()}
+    holdout = make_counts(passed=2, failed=2)  # of twice as many cases, for a narrower interval
+    dev = Counts(**{name: forger.own["claims"]["dev"][name] for name in ("passed", "failed", "shapes")})
+    forger.own["claims"] |= {"holdout": forger._claim(holdout), "all": forger._claim(holdout.plus(dev))}
     refused(forger.restate(), "numbers that no 4 trials can have, of 2 cases")
 
 
@@ -271,13 +273,10 @@ def test_a_forged_claim_on_a_hidden_holdout_rests_on_the_signature_alone(
     public: Path, known: dict[str, TrustedKey]
 ) -> None:
     forger = Forger(public)
-    claims, dev = forger.own["claims"], Counts()
+    claims = forger.own["claims"]
     assert claims["holdout"]["passed"] < 2
-    dev.passed, dev.failed, dev.cases = claims["dev"]["passed"], claims["dev"]["failed"], 8
-    every, held = Counts(), Counts()
-    held.passed = held.cases = 2
-    every.passed, every.failed, every.cases = dev.passed + 2, dev.failed, 10
-    claims |= {"holdout": forger._claim(held), "all": forger._claim(every)}
+    dev, holdout = make_counts(claims["dev"]["passed"], claims["dev"]["failed"]), make_counts(passed=2)
+    claims |= {"holdout": forger._claim(holdout), "all": forger._claim(holdout.plus(dev))}
     refused(forger.restate(), "does not hold", known)
     forger.envelope["signatures"] = []
     found = verify(forger.restate(), known)

@@ -19,7 +19,7 @@ import pytest
 from proctor.bundles.keys import get_signing_key
 from proctor.bundles.trust_store import load_trusted_keys
 from proctor.errors import BundleError
-from proctor.model import Run, Settings
+from proctor.model import Run, Settings, Verdict
 from proctor.proof import merkle
 from proctor.proof.canonical import canonical_json
 from proctor.services.bundles.attest import attest
@@ -85,10 +85,7 @@ def failed_by_endpoint(forger: Forger, kind: str = "http") -> None:
     for one in forger.trials:
         verdict, split = one["verdict"], one["trial"]["split"]
         for name in ("all", split):
-            counts[name].passed += verdict == "pass"
-            counts[name].failed += verdict == "fail"
-            counts[name].errors += verdict == "error"
-            counts[name].cases += 1
+            counts[name].add(Verdict(verdict))
         if verdict != "error":
             (passed if verdict == "pass" else failed).append(one["trial"]["case_id"])
     forger.own["claims"] = {name: forger._claim(one) for name, one in counts.items()}
@@ -360,7 +357,8 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
         "the list of claims is ['all', 'holdout'], and should be ['all', 'dev', 'holdout']",
     ),
     ({"own.looks.rate": -1}, "below 0"),
-    ({"own.version": 2}, "its version is 2 instead of 1"),
+    ({"own.version": 3}, "its version is 3 instead of 2"),
+    ({"own.version": 1}, "its claims are not those of version 1"),
     ({"own.surprise": 1}, "the statement cannot be believed"),
     ({"predicate.result": "PASSED"}, "the result is PASSED, and should be FAILED"),
     (lambda f: f.predicate["failedTests"].pop(0), "`failedTests` lacks t0"),

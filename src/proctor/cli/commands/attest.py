@@ -15,7 +15,7 @@ from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, open_store, show, store_option
 from proctor.errors import UsageError
 from proctor.proof.statement import Statement
-from proctor.reports.formatting import interval, percent
+from proctor.reports.formatting import interval, percent, unmeasured
 from proctor.safe_text import one_line
 
 BUNDLE_SUFFIX, PUBLIC_SUFFIX = ".bundle", ".public.bundle"
@@ -166,7 +166,9 @@ def _text_lines(path: Path, what: str, statement: Statement, signed_by: tuple[st
     for split, claim in sorted(statement.claims.items()):
         cases = "" if claim.cases == claim.total else f", {claim.cases:,} cases"
         rate = f"{percent(claim.pass_rate)}, 95% interval {interval(claim.ci95)}"
-        yield f"  {split:<8}  {claim.passed:,} of {claim.total:,} passed{cases}: {rate}"
+        line = f"  {split:<8}  {claim.passed:,} of {claim.total:,} passed{cases}: {rate}"
+        rest = unmeasured(claim.unmeasured, claim.bounds)
+        yield f"{line}, not measured {rest}" if rest else line
     for key_id in signed_by:
         yield f"  signed by {key_id}"
     if not signed_by:

@@ -10,7 +10,13 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand
-from proctor.cli.options import NumberRange, max_answer_bytes_option, reveal_option, store_option
+from proctor.cli.options import (
+    NumberRange,
+    cluster_option,
+    max_answer_bytes_option,
+    reveal_option,
+    store_option,
+)
 from proctor.cli.run_and_report import run_and_report
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
@@ -37,9 +43,10 @@ class _RunCommand(ConfigDefaultsCommand):
 
 _SETTINGS = (
     *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
+    "cluster",
     "max_answer_bytes",
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
-    "engine",
+    *("engine", "interleave"),
 )
 """Parameters that are fields of `Settings`."""
 _SHARE = NumberRange(0, 1)
@@ -173,6 +180,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
     ),
     click.option(
+        "--interleave/--no-interleave",
+        help="Ask several targets in turns, case by case, so that their latencies can be compared.  "
+        "[default: one target after the other]",
+    ),
+    click.option(
         "--keep-workspaces",
         type=click.Choice(["none", "failed", "all"]),
         metavar="[=none|failed|all]",
@@ -191,6 +203,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1."
     ),
+    cluster_option,
     click.option(
         "--allow-errors",
         type=click.IntRange(0),

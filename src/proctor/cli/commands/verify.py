@@ -16,7 +16,7 @@ from proctor.cli.options import keys_option, keys_path, show
 from proctor.errors import BundleError, ExitCode, ProctorError
 from proctor.model import SignatureStatus
 from proctor.proof.statement import Statement
-from proctor.reports.formatting import format_utc, interval, percent
+from proctor.reports.formatting import format_utc, interval, percent, unmeasured
 from proctor.safe_text import one_line
 from proctor.services.bundles.verify import CheckedSignature, VerifiedBundle, verify
 from proctor.services.bundles.verify_proof import VerifiedProof, may_be_proof, verify_proof
@@ -111,7 +111,12 @@ def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
     yield f"{'':9}{'passed':>8}{'total':>8}{'rate':>9}   95% interval"
     for split, claim in statement.claims.items():
         rate, ends = percent(claim.pass_rate), interval(claim.ci95)
-        yield f"{split:9}{claim.passed:8,}{claim.total:8,}{rate:>9}   {ends}, n={claim.cases:,} cases"
+        line = f"{split:9}{claim.passed:8,}{claim.total:8,}{rate:>9}   {ends}, n={claim.cases:,} cases"
+        rest = unmeasured(claim.unmeasured, claim.bounds)
+        yield f"{line}, not measured {rest}" if rest else line
+    claim = statement.claims["all"]
+    if statement.version == 1 and (claim.unmeasured or claim.cases < claim.total):
+        yield "These rates are of version 1 of the format: over trials, with ERROR and UNSCORED as failures."
     yield ""
     yield from _describe_run(statement)
     yield f"cases      {_describe_cases(verification)}"

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct, convert
+from msgspec import UNSET, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import asdict
 
+from proctor.calibration import PeoplePassRate
 from proctor.certification import Condition, HeadlineScope, Objection, TrustLevel
 from proctor.model import SignatureStatus
 from proctor.proof.statement import (
@@ -34,8 +35,10 @@ from proctor.reports.document import (
     Strong,
     Table,
 )
-from proctor.reports.formatting import interval, percent
+from proctor.reports.formatting import interval, percent, unmeasured
 from proctor.reports.record_fields import Digest, Interval, RunId, Time, about
+from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
+from proctor.reports.runs.records import PeoplePassRateRecord
 from proctor.safe_text import truncate
 
 VERSION = 1
@@ -62,6 +65,8 @@ class RunCertificate(Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     judges: tuple[RunJudge, ...] = ()
     """The judges of the run."""
+    people_rate: PeoplePassRate | None = None
+    """The pass rate that people would give it, from labels in the store."""
     looks: int | None
     """The number of holdout accesses so far; None if no store records them."""
     imported: SignatureStatus | None
@@ -152,6 +157,7 @@ class CertificateRecord(Struct, frozen=True, kw_only=True):
     cases: int
     pass_rate: float | None
     ci95: Interval
+    bounds: Interval | UnsetType = UNSET
     claims: dict[str, Claim]
     looks: HoldoutAccessCountsRecord
     conditions: tuple[str, ...]
@@ -161,6 +167,9 @@ class CertificateRecord(Struct, frozen=True, kw_only=True):
     derived: DerivationRecord
     bundle: CertificateBundleRecord
     proctor: Annotated[str, about("The version of Proctor that created it.")]
+    people_pass_rate: Annotated[
+        PeoplePassRateRecord | UnsetType, about("Absent if the store has no labels of the run.")
+    ] = UNSET
 
 
 def document_for(
@@ -217,12 +226,21 @@ def _describe(certificate: RunCertificate, *, has_key_names: bool) -> Iterator[s
     yield from (condition.sentence for condition in certificate.conditions)
     if certificate.scope.not_measured:
         share = f"{certificate.scope.not_measured:,} of {certificate.claim.total:,} trials"
-        yield f"{share} are ERROR or UNSCORED, and count as not passed."
+        yield f"{share} are ERROR or UNSCORED, and {_unmeasured_text(certificate.claim)}."
     for hindrance in certificate.forced_objections:
         yield f"Forced: {hindrance.sentence}"
     yield from certificate.unverified
-    yield from judge_lines(certificate.judges)
+    yield from judge_lines(certificate.judges, labelled=certificate.people_rate is not None)
+    if certificate.people_rate is not None:
+        yield people_rate_sentence(certificate.people_rate)
     yield f"Run {statement.run}, {statement.started_at:%Y-%m-%d}.{_access_text(certificate)}"
+
+
+def _unmeasured_text(claim: Claim) -> str:
+    if claim.bounds is None:  # version 1 of the format
+        return "count as not passed"
+    low, high = map(percent, claim.bounds)
+    return f"are in no rate: it would be {low} if all had failed, and {high} if all had passed"
 
 
 _SIGNATURE_TEXTS = {
@@ -262,7 +280,7 @@ def certificate_record(certificate: RunCertificate) -> CertificateRecord:
         started_at=statement.started_at,
         finished_at=statement.finished_at,
         part=certificate.scope.part,
-        **asdict(statement.claims[statement.split]),
+        **{name: value for name, value in to_builtins(certificate.claim).items() if name != "shapes"},
         claims=statement.claims,
         looks=HoldoutAccessCountsRecord(**asdict(statement.looks), until_now=certificate.looks),
         conditions=tuple([condition.sentence for condition in certificate.conditions]),
@@ -286,6 +304,9 @@ def certificate_record(certificate: RunCertificate) -> CertificateRecord:
             trials_root=statement.trials.root,
         ),
         proctor=certificate.proctor,
+        people_pass_rate=UNSET
+        if certificate.people_rate is None
+        else people_rate_record(certificate.people_rate),
     )
 
 
@@ -323,6 +344,8 @@ def badge_message(certificate: RunCertificate) -> str:
     claim = certificate.claim
     rate = percent(claim.pass_rate).replace("%", " %")
     parts = [f"{rate} {certificate.trust_level}", f"n={claim.cases}", interval(claim.ci95).replace("%", " %")]
+    if rest := unmeasured(claim.unmeasured, claim.bounds):
+        parts.append(f"not measured {rest}")
     parts += [condition.short for condition in certificate.conditions if condition.short]
     if certificate.forced_objections:
         parts.append(f"forced: {', '.join(objection.short for objection in certificate.forced_objections)}")

@@ -66,6 +66,7 @@ _SETTING_FLAGS = {
     "threshold": "--threshold",
     "min_pass_rate": "--min-pass-rate",
     "allow_errors": "--allow-errors",
+    "cluster": "--cluster",
     "judge_repeats": "--judge-repeat",
     "judge_rule": "--judge-rule",
     "budget_usd": "--budget-usd",

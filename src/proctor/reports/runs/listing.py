@@ -9,24 +9,22 @@ from msgspec.structs import asdict
 
 from proctor.model import Run
 from proctor.reports.document import Column, Table
-from proctor.reports.formatting import interval, to_json
+from proctor.reports.formatting import interval, to_json, unmeasured
 from proctor.reports.record_fields import record_from
 from proctor.reports.runs.records import RunSummaryRecord
 from proctor.reports.runs.serialize import counts_record
 from proctor.verdicts import Counts
 
-_RATE = (Column("rate", "percent", 6), Column("95% interval", "number", 12))
 _COLUMNS = (
     Column("run", "run", 22),
     Column("status", width=11),
     Column("passed", "number", 13),
-    *_RATE,
-    Column("errors", "count", 6),
-    Column("measured", "number", 13),
-    *_RATE,
+    Column("rate", "percent", 6),
+    Column("95% interval", "number", 12),
+    Column("not measured", "number", 16),
     Column("suite on target"),
 )
-_RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measured")
+_RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "bounds")
 
 
 class RunListEntry(Struct, frozen=True, kw_only=True):
@@ -50,17 +48,15 @@ def list_table(runs: Sequence[RunListEntry], notes: Sequence[str] = ()) -> Table
 
 def _table_row(listed_run: RunListEntry) -> tuple[object, ...]:
     run, counts = listed_run.run, listed_run.counts
-    numbers: tuple[object, ...] = (f"sealed/{counts.total:,}", *[None] * 6)
+    numbers: tuple[object, ...] = (f"sealed/{counts.total:,}", None, None, None)
     if not listed_run.is_sealed:
-        numbers = (*_rate_cells(counts), counts.errors, *_rate_cells(counts.measured_counts))
+        passed = f"{counts.passed:,}/{counts.total:,}"
+        rest = unmeasured(counts.unmeasured, counts.bounds) or None
+        numbers = (passed, counts.pass_rate, interval(counts.ci95), rest)
     missing = run.planned - listed_run.verdict_count
     name = f"{run.suite.title} on {run.target.name}" + (f" ({missing:,} missing)" if missing > 0 else "")
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
     return run.id, run.status, *numbers, f"{name}{tags}"
-
-
-def _rate_cells(counts: Counts) -> tuple[object, ...]:
-    return f"{counts.passed:,}/{counts.total:,}", counts.pass_rate, interval(counts.ci95)
 
 
 def summary_record(listed_run: RunListEntry) -> RunSummaryRecord:
@@ -79,7 +75,7 @@ def summary_record(listed_run: RunListEntry) -> RunSummaryRecord:
         target=run.target.name,
         judges=tuple([judge.name for judge in run.judges]),
         missing=max(0, run.planned - listed_run.verdict_count),
-        **numbers | {"measured": counts_record(listed_run.counts.measured_counts)} | hidden,
+        **numbers | hidden,
         repeats_rule=run.suite.repeats_rule,
         sealed=listed_run.is_sealed,
     )

@@ -13,6 +13,22 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from proctor.model import Evidence, Failure, Judgment, Output, Usage, Verdict
 from proctor.reports.record_fields import Digest, Interval, RepeatsRule, RunId, Split, Status, Time, about
 
+_PassRate = Annotated[
+    float | None,
+    Meta(
+        description="The mean over cases of the share of measured trials that passed; null without any.",
+        examples=[0.8],
+    ),
+]
+_PassRateInterval = Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
+_Bounds = Annotated[
+    Interval,
+    Meta(
+        description="The pass rate if all errors and unscored trials had failed, and if all had passed.",
+        examples=[[0.727, 0.818]],
+    ),
+]
+
 
 class VerdictCountsRecord(Struct, frozen=True, kw_only=True):
     """The number of trials by verdict, of a run or of part of it."""
@@ -22,9 +38,10 @@ class VerdictCountsRecord(Struct, frozen=True, kw_only=True):
     failed: int
     errors: int
     unscored: int
-    cases: Annotated[int, about("Number of cases that `ci95` is based on.")]
-    pass_rate: Annotated[float | None, Meta(examples=[0.8])]
-    ci95: Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
+    cases: Annotated[int, about("Number of cases with a measured trial, which `pass_rate` is over.")]
+    pass_rate: _PassRate
+    ci95: _PassRateInterval
+    bounds: _Bounds
 
 
 class RunSummaryRecord(Struct, frozen=True, kw_only=True):
@@ -47,9 +64,9 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     errors: int | None
     unscored: int | None
     cases: int
-    pass_rate: float | None
-    ci95: Interval
-    measured: Annotated[VerdictCountsRecord | None, about("The same without errors and unscored trials.")]
+    pass_rate: _PassRate
+    ci95: _PassRateInterval
+    bounds: _Bounds
     repeats_rule: RepeatsRule
     sealed: bool
     tags: tuple[str, ...]
@@ -58,11 +75,13 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
 
 
 class LatencyRecord(Struct, frozen=True, kw_only=True):
-    """Latencies of answers, in milliseconds."""
+    """Latencies of answers that were measured in the run, in milliseconds."""
 
     p50: float | None
     p95: float | None
     mean: float | None
+    answers: Annotated[int, about("Number of answers whose latency was measured in the run.")]
+    left_out: Annotated[int, about("Number of answers from the cache or another run, in no other number.")]
 
 
 class TokenUsageRecord(Struct, frozen=True, kw_only=True):
@@ -70,6 +89,20 @@ class TokenUsageRecord(Struct, frozen=True, kw_only=True):
 
     input_tokens: int
     output_tokens: int
+
+
+class PeoplePassRateRecord(Struct, frozen=True, kw_only=True):
+    """The pass rate that people would give a run, from labels of some answers and judgments of all."""
+
+    rate: float
+    ci95: Interval
+    labels: Annotated[int, about("Number of labelled answers.")]
+    for_doubt: Annotated[int, about("Number of these that were drawn for doubt.")]
+    judgments: Annotated[int, about("Number of answers that judges decided.")]
+    not_drawn: Annotated[
+        int, about("Number of labelled answers left out; how they were chosen is not known.")
+    ]
+    held_out: Annotated[int, about("Number of judged answers left out because they are held out.")]
 
 
 class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
@@ -83,6 +116,10 @@ class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
     calibrations: Annotated[
         tuple[dict[str, Any], ...], about("For each judge that was used, how well it agrees with people.")
     ]
+    people_pass_rate: Annotated[
+        PeoplePassRateRecord | UnsetType,
+        about("Absent without labels of the run's own answers, or if something else decided some of them."),
+    ] = UNSET
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
@@ -105,9 +142,10 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     failed: int
     errors: int
     unscored: int
-    cases: Annotated[int, about("Number of cases that `ci95` is based on.")]
-    pass_rate: Annotated[float | None, Meta(examples=[0.8])]
-    ci95: Annotated[Interval, Meta(examples=[[0.49, 0.943]])]
+    cases: Annotated[int, about("Number of cases with a measured trial, which `pass_rate` is over.")]
+    pass_rate: _PassRate
+    ci95: _PassRateInterval
+    bounds: _Bounds
     repeats_rule: RepeatsRule
     by_trial: Annotated[
         VerdictCountsRecord | None, about("The numbers by trial, if each case counts once above.")

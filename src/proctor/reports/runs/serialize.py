@@ -9,14 +9,18 @@ from typing import Any, cast
 from msgspec import UNSET, Struct, convert
 from msgspec.structs import asdict, replace
 
+from proctor.calibration import PeoplePassRate
+from proctor.clusters import is_own_cluster
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
+from proctor.latency import LatencySummary
 from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.protocols import CaseHead
-from proctor.reports.formatting import round_interval
+from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
+from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
 from proctor.reports.runs.records import (
     ExportedTrialRecord,
     FailureRecord,
@@ -30,6 +34,7 @@ from proctor.reports.runs.records import (
 )
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
+from proctor.stats import reaches
 from proctor.verdicts import (
     CaseRepeats,
     Counts,
@@ -80,6 +85,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     """The path of the bundle that was just written, if any."""
     calibrations: tuple[Calibration, ...] = ()
     """The calibrations of its judges, named as in the run."""
+    people_rate: PeoplePassRate | None = None
+    """The pass rate that people would give it, from labels of its own answers."""
 
 
 class CaseResult(Struct, frozen=True, kw_only=True):
@@ -142,7 +149,8 @@ def _group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[Case
 
 def counts_record(counts: Counts) -> VerdictCountsRecord:
     """Returns the counts of a run, a split, a category or a tag as a record."""
-    return record_from(counts, VerdictCountsRecord, ci95=round_interval(counts.ci95))
+    ends = {name: round_interval(getattr(counts, name)) for name in ("ci95", "bounds")}
+    return record_from(counts, VerdictCountsRecord, **ends)
 
 
 def counts_by_tag(tally: Tally) -> dict[str, Counts]:
@@ -180,10 +188,15 @@ def run_record(report: RunReport) -> RunRecord:
         cached=tally.cached_count,
         graded=tally.graded_count,
         reused=tally.reused_count,
-        latency_ms=LatencyRecord(**tally.latency_ms()),
+        latency_ms=record_from(tally.latency_ms(), LatencyRecord),
         usage=record_from(tally.target_usage, TokenUsageRecord),
         cost_usd=tally.target_cost_usd,
-        judge=record_from(tally.judge_usage, JudgeSummaryRecord, calibrations=_calibration_rows(report)),
+        judge=record_from(
+            tally.judge_usage,
+            JudgeSummaryRecord,
+            calibrations=_calibration_rows(report),
+            people_pass_rate=UNSET if report.people_rate is None else people_rate_record(report.people_rate),
+        ),
         refused_params=tuple(sorted(tally.refused_params)),
         exit_code=int(report.exit_code),
         stopped=UNSET if run.stopped is None else run.stopped,
@@ -208,7 +221,10 @@ def judge_notes(report: RunReport) -> list[str]:
         return []
     from proctor.reports.certificates.judge_certificate import get_run_judges, judge_lines
 
-    lines = judge_lines(get_run_judges(report.run, report.tally, report.calibrations))
+    judges = get_run_judges(report.run, report.tally, report.calibrations)
+    lines = judge_lines(judges, labelled=report.people_rate is not None)
+    if report.people_rate is not None:
+        lines.append(people_rate_sentence(report.people_rate))
     if judging.panels:
         scores = pluralize(judging.panels, "score")
         lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
@@ -243,6 +259,15 @@ def reuse_notes(tally: Tally) -> list[str]:
     return [f"{count:,} {what}" for count, what in sources if count]
 
 
+def latency_scope(latency: LatencySummary | LatencyRecord) -> str:
+    """Returns the words after a latency that say of which answers it is; empty if it is of all."""
+    if not latency.left_out:
+        return ""
+    verb = "is" if latency.left_out == 1 else "are"
+    answers = pluralize(latency.answers, "answer")
+    return f" of {answers}; {latency.left_out:,} from the cache or reused {verb} left out"
+
+
 def repeats_note(report: RunReport) -> str | None:
     """Returns a sentence on how repeats are counted; None if each trial counts for itself."""
     run, trials = report.run, report.tally.all
@@ -253,12 +278,31 @@ def repeats_note(report: RunReport) -> str | None:
 
 
 def interval_note(report: RunReport) -> str | None:
-    """Returns a sentence on what the intervals are over; None without repeats."""
+    """Returns a sentence on what rates and intervals are over; None without repeats and clusters."""
+    counts, field = report.tally.result_counts, report.run.settings.cluster
+    cases, by_repeats = pluralize(counts.cases, "case"), ""
+    if counts.passed + counts.failed != counts.cases:
+        by_repeats = ": each counts once, by the share of its repeats that passed"
+    if counts.clusters is None:
+        return f"Rates and intervals are over {cases}{by_repeats}." if by_repeats else None
+    names = [name for name, (_, size) in counts.clusters.items() if size]
+    if all(map(is_own_cluster, names)):
+        return f"No case has `{field}`, which should say which are related: each is taken as independent."
+    clusters = f"{pluralize(len(names), 'cluster')} of related cases (`{field}`)"
+    return f"Rates are over {cases}{by_repeats}; intervals are over {clusters}."
+
+
+def unmeasured_note(report: RunReport) -> str | None:
+    """Returns a sentence on the trials that are in no rate, and what they could change; None without any."""
     counts = report.tally.result_counts
-    if counts.total <= counts.cases:
+    if not counts.unmeasured or counts.bounds is None:
         return None
-    cases = f"{counts.cases:,} case{'s' * (counts.cases != 1)}"
-    return f"Intervals are over {cases}: repeats of a case tell less than as many cases."
+    noun = "trial" if report.tally.cases is None else "case"
+    low, high = counts.bounds
+    return (
+        f"{counts.unmeasured:,} of {pluralize(counts.total, noun)} could not be measured and are in no rate: "
+        f"it would be {percent(low)} if all had failed, and {percent(high)} if all had passed."
+    )
 
 
 def gate_note(report: RunReport) -> str | None:
@@ -266,10 +310,16 @@ def gate_note(report: RunReport) -> str | None:
     minimum = report.run.settings.min_pass_rate
     if minimum is None:
         return None
-    rate = report.tally.result_counts.pass_rate or 0.0
-    if rate >= minimum - 1e-12:
-        return f"The gate held: {rate:.2%} passed and {minimum:.2%} had to."
-    return f"The gate did not hold: {rate:.2%} passed and {minimum:.2%} had to."
+    counts = report.tally.result_counts
+    low, high = counts.bounds or (0.0, 0.0)
+    if not reaches(low, minimum) and reaches(high, minimum):
+        return (
+            f"The gate is not decided: {low:.2%} to {high:.2%} passed, depending on what could not be "
+            f"measured, and {minimum:.2%} had to."
+        )
+    held = "held" if reaches(low, minimum) else "did not hold"
+    rate = counts.pass_rate or 0.0
+    return f"The gate {held}: {rate:.2%} passed and {minimum:.2%} had to."
 
 
 def _group_records(groups: dict[str, Counts]) -> dict[str, VerdictCountsRecord]:

@@ -98,8 +98,6 @@ def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> floa
 
 
 def _split_rate(counts: Counts | None) -> _SplitRate | None:
-    measured_count = 0 if counts is None else counts.passed + counts.failed
-    if counts is None or not measured_count:
+    if counts is None or counts.pass_rate is None:
         return None
-    cases = max(1, min(counts.cases, measured_count))
-    return _SplitRate(min(counts.passed / measured_count * cases, cases), cases)
+    return _SplitRate(min(counts.pass_rate * counts.cases, counts.cases), counts.cases)

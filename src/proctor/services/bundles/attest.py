@@ -166,7 +166,7 @@ def stream_run(
     stream = _RunStream(out, store, run, public=public, on_line=on_line)
     stream.write_all(progress_reporter(notify, "trials written"))
     counting = stream.counting
-    claims = counting.claims
+    claims = counting.claims()
     # Later accesses to the holdout change no bundle of the run.
     looks = [access.kind for access in store.holdout_accesses(run.suite.digest) if access.at < run.started_at]
     passed_tests, failed_tests = counting.names(public=public)

@@ -42,6 +42,7 @@ from proctor.stores.sqlite.versions import SuiteVersions, delete_unused_contents
 
 T = TypeVar("T")
 
+_VERDICT_ORDER = [verdict.value for verdict in (Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED)]
 _PAGE_ROWS = 256
 """Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
 _MAX_TURNS = 100_000
@@ -56,6 +57,11 @@ _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
     WHERE value = ?) ORDER BY key DESC LIMIT 1"""
 """The newest run with a tag; damaged rows have none."""
+_COUNT_CASES = """SELECT passed, failed, errors, unscored, count(*) FROM (
+        SELECT sum(verdict = ?) AS passed, sum(verdict = ?) AS failed, sum(verdict = ?) AS errors,
+               sum(verdict = ?) AS unscored
+        FROM trials WHERE run = ? AND verdict IS NOT NULL GROUP BY position)
+    GROUP BY passed, failed, errors, unscored"""
 _SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE key = ?
     ON CONFLICT (run) DO UPDATE SET body = excluded.body WHERE changes = ?"""
 _PRIOR_PLACES = """SELECT runs.key, runs.id, suite_cases.position, suite_cases.digest
@@ -398,13 +404,10 @@ class SqliteStore:
         )
         return self._read(lambda: {_decode_verdict(verdict): count for verdict, count in rows})
 
-    def count_finished_cases(self, run_id: str) -> int:
-        """Returns how many cases of a run have a trial with a stored verdict, whatever their repeats."""
-        ((count,),) = self._select(
-            "SELECT count(DISTINCT position) FROM trials WHERE run = ? AND verdict IS NOT NULL",
-            self._key(run_id),
-        )
-        return int(count)
+    def count_cases(self, run_id: str) -> dict[tuple[int, int, int, int], int]:
+        """Returns the number of a run's cases by how many of their trials have which stored verdict."""
+        rows = self._select(_COUNT_CASES, *_VERDICT_ORDER, self._key(run_id))
+        return {(passed, failed, errors, unscored): count for passed, failed, errors, unscored, count in rows}
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """Yields a run's trials in suite order, without holding them all."""

@@ -88,6 +88,9 @@ class RunRequest(RequestBody):
     min_pass_rate: float | None = Field(
         default=None, ge=0, le=1, description="The pass rate below which the exit code reports failure."
     )
+    interleave: bool | None = Field(
+        default=None, description="Ask several targets in turns, so that their latencies can be compared."
+    )
     reuse: bool | None = Field(default=None, description="Reuse answers of earlier runs.")
 
 

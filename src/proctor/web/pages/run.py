@@ -17,10 +17,11 @@ from proctor.protocols import Store
 from proctor.reports import REPORTS
 from proctor.reports.formatting import interval, percent
 from proctor.reports.runs.command_line import rerun_command
-from proctor.reports.runs.records import RunRecord, VerdictCountsRecord
+from proctor.reports.runs.serialize import counts_by_tag
 from proctor.services.runs.reading.report import build_report, record_report_access
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.services.runs.reading.trial_table import VERDICTS, read_table_rows
+from proctor.verdicts import Counts, Tally
 from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import get_project
 from proctor.web.runs.charts import CHARTS, list_drawings, render_svg
@@ -74,7 +75,7 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
         run=stored_run,
         row=run_summary.summary,
         answer=headline(run_summary, revealed=revealed),
-        parts_of=_group_rows(run_summary.summary),
+        parts_of=_group_rows(run_summary.totals.tally),
         drawings=list_drawings(run_summary) if run_summary.whole and run_summary.done else [],
         facts=list_facts(run_summary),
         revealed=revealed,
@@ -128,7 +129,10 @@ def headline(run_summary: RunSummary, *, revealed: bool) -> str:
     if not counts.total:
         return f"{name} answered none of {run_summary.planned:,}"
     result_text = f"{name} passed {counts.passed:,} of {counts.total:,}"
-    result_text += f" ({percent(counts.pass_rate)}, {interval(counts.ci95)})"
+    if counts.pass_rate is None:
+        result_text += " (nothing could be measured)"
+    else:
+        result_text += f" ({percent(counts.pass_rate)}, {interval(counts.ci95)})"
     if run_summary.done < run_summary.planned:
         result_text += f"; {run_summary.planned - run_summary.done:,} trials are missing"
     if "holdout" in run_summary.summary.splits:
@@ -136,11 +140,11 @@ def headline(run_summary: RunSummary, *, revealed: bool) -> str:
     return result_text
 
 
-def _group_rows(row: RunRecord) -> list[tuple[str, str, list[tuple[str, VerdictCountsRecord]], int]]:
+def _group_rows(tally: Tally) -> list[tuple[str, str, list[tuple[str, Counts]], int]]:
     """Returns categories and tags with counts: heading, filter name, parts, and the number left out."""
     parts = []
-    tags = row.by_tag if any(counts.total != row.total for counts in row.by_tag.values()) else {}
-    for heading, name, groups in (("Category", "category", row.by_category), ("Tag", "tag", tags)):
+    categories, tags = dict(sorted(tally.categories.items())), counts_by_tag(tally)
+    for heading, name, groups in (("Category", "category", categories), ("Tag", "tag", tags)):
         if groups:
             first_groups = list(groups.items())[:_MAX_GROUPS]
             parts.append((heading, name, first_groups, len(groups) - len(first_groups)))

@@ -39,8 +39,6 @@ class RunEntry(Struct, frozen=True, kw_only=True):
     run: Run
     status: str
     counts: Counts
-    scored_counts: Counts
-    """The counts without errors and unscored trials."""
     is_sealed: bool
     """Whether its pass rate is hidden, as it would be that of the holdout alone."""
     done_count: int
@@ -238,7 +236,6 @@ def _make_entry(store: Store, run: Run, totals: RunTotals | None, alive: set[str
         run=run,
         status=_status(run, alive),
         counts=counts,
-        scored_counts=counts.measured_counts,
         is_sealed=is_sealed,
         done_count=done_count,
         cost=cost,

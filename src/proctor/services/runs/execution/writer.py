@@ -46,7 +46,7 @@ class RunWriter(TrialWriter):
         self._listen = listen
         self._stop = stop
         self._rules = pass_rules_for(run)
-        self.tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
+        self.tally = Tally.for_run(run)
         self._latest = run.started_at
         """The latest time in the run; no later event may have an earlier time."""
         self._held_back: list[tuple[Trial, Case]] = []
@@ -112,7 +112,7 @@ class RunWriter(TrialWriter):
             self._store.save_trial(self._run.id, trial, verdict)
             if verdict is Verdict.ERROR and not case.problems:
                 self._count_error()
-        self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd))
+        self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd, self._run.id))
         return verdict
 
     def _errors_left(self) -> float:

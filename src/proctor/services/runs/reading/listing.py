@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from proctor.model import Run, Verdict
+from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.runs.listing import RunListEntry
 from proctor.services.runs.reading.report import build_report
@@ -60,15 +60,8 @@ def summarize_run(store: Store, run: Run) -> RunListEntry:
     if totals is not None:
         tally = totals.tally
         return RunListEntry(run=run, counts=tally.result_counts, verdict_count=tally.all.total)
-    verdicts = store.count_verdicts(run.id)
-    counts = Counts()
     if run.suite.repeats_rule == "each":
-        counts.passed = verdicts.get(Verdict.PASS, 0)
-        counts.failed = verdicts.get(Verdict.FAIL, 0)
-        counts.errors = verdicts.get(Verdict.ERROR, 0)
-        counts.unscored = verdicts.get(Verdict.UNSCORED, 0)
-        counts.cases = store.count_finished_cases(run.id)
-    else:  # whether a case passed depends on all of its trials
-        counts = build_report(store, run).tally.result_counts
-    trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
-    return RunListEntry(run=run, counts=counts, verdict_count=trial_count)
+        counts = Counts.from_cases(store.count_cases(run.id))
+        return RunListEntry(run=run, counts=counts, verdict_count=counts.total)
+    tally = build_report(store, run).tally  # whether a case passed depends on all of its trials
+    return RunListEntry(run=run, counts=tally.result_counts, verdict_count=tally.all.total)

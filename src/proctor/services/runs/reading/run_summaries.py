@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from proctor.model import Run
 from proctor.protocols import Store
+from proctor.reports.runs.blocks import variance_note
 from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import (
     RunReport,
@@ -28,6 +29,7 @@ from proctor.reports.runs.serialize import (
     missing_note,
     repeats_note,
     run_record,
+    unmeasured_note,
 )
 from proctor.services.runs.reading.report import make_report
 from proctor.services.runs.reading.totals import RunTotals, copy_totals, decode_totals, encode_totals
@@ -88,6 +90,8 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
         notes = (
             repeats_note(report),
             interval_note(report),
+            variance_note(report),
+            unmeasured_note(report),
             gate_note(report) if is_complete else None,
             missing_note(report) if is_complete else None,
             access_note(report),

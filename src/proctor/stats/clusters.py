@@ -1,0 +1,96 @@
+"""Values that come in groups, such as the repeats of one case or the cases on one document."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from math import fsum, sqrt
+
+from proctor.stats.means import check_finite, t_95
+from proctor.stats.proportions import wilson
+
+
+def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> float | None:
+    """Returns the standard error of a mean whose values come in groups, such as the repeats of one case.
+
+    Values of a group may depend on one another in any way; groups are independent. It is the cluster-robust
+    error with the correction G / (G - 1) for G groups (CR1), and of groups of one value each the usual error.
+
+    Args:
+        values: the values.
+        groups: the group of each value.
+
+    Returns:
+        None below two groups.
+
+    Source: K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized linear models",
+    Biometrika 73 (1986), 13-22; for evaluations E. Miller, "Adding Error Bars to Evals" (2024),
+    arXiv:2411.00640, section 2.2, without the correction.
+
+    Raises:
+        ValueError: the sequences are not of the same length, or a value is not finite.
+        OverflowError: their squares are beyond what a float can hold.
+    """
+    check_finite(values)
+    members: dict[Hashable, list[float]] = {}
+    for group, value in zip(groups, values, strict=True):
+        members.setdefault(group, []).append(value)
+    count = len(members)
+    if count < 2:
+        return None
+    mean = fsum(values) / len(values)
+    squares = fsum(fsum(value - mean for value in group) ** 2 for group in members.values())
+    return sqrt(count / (count - 1) * squares) / len(values)
+
+
+def clustered_interval(values: Sequence[float], groups: Sequence[Hashable]) -> tuple[float, float] | None:
+    """Returns the 95 % t-interval of a mean of grouped values, as (low, high); None below two groups.
+
+    The error is `clustered_error`, the degrees of freedom are those of the groups, less one.
+
+    Raises:
+        ValueError: the sequences are not of the same length, or a value is not finite.
+        OverflowError: their squares are beyond what a float can hold.
+    """
+    error = clustered_error(values, groups)
+    if error is None:
+        return None
+    mean, spread = fsum(values) / len(values), t_95(len(set(groups)) - 1) * error
+    return mean - spread, mean + spread
+
+
+def clustered_wilson(
+    groups: Sequence[tuple[float, int, int]], inverse_repeats: float
+) -> tuple[float, float] | None:
+    """Returns the 95 % Wilson interval of a mean of rates in groups, with an effective number of cases.
+
+    That is the number of independent cases of one trial each whose mean would vary as much. The variance is
+    that of `clustered_error`, so that rates of a group may depend on one another in any way. The number is
+    never below that of groups whose members are all alike, and never above that of the trials. Of single
+    trials in groups of one it is their number, and the interval is `wilson`'s.
+
+    Args:
+        groups: the sum of the rates of a group, the number of its cases, and how many such groups there are.
+        inverse_repeats: the sum over all cases of 1 / the number of their trials.
+
+    Returns:
+        None without groups.
+
+    Source: E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number of
+    positive counts estimated from survey data", Survey Methodology 24 (1998), 193-201, for the number and its
+    factor of t; with Wilson's interval as in C. Franco et al., "Comparative study of confidence intervals for
+    proportions in complex sample surveys", Journal of Survey Statistics and Methodology 7 (2019), 334-364.
+    """
+    cases = sum(size * count for _, size, count in groups)
+    if not cases:
+        return None
+    total, n_groups = fsum(count * part for part, _, count in groups), sum(count for *_, count in groups)
+    rate = total / cases
+    fewest = cases**2 / sum(count * size**2 for _, size, count in groups)
+    most = cases**2 / inverse_repeats
+    squares = fsum(count * (part - size * rate) ** 2 for part, size, count in groups)
+    number = fewest
+    if n_groups > 1 and 0 < rate < 1:
+        variance = max(1e-12, n_groups / (n_groups - 1) * squares / cases**2)
+        factor = t_95(max(1, round(most) - 1)) / t_95(n_groups - 1)
+        number = min(most, max(fewest, rate * (1 - rate) / variance * factor**2))
+    return wilson(min(total * (number / cases), number), number)
