@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from proctor.stats.clusters import clustered_error, clustered_interval, clustered_wilson
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
+        agresti_min_interval,
         deviation,
         mean_interval,
         quantile,
@@ -44,6 +45,7 @@ _HOMES = {
     "PredictionPowered": "prediction_power",
     "VarianceComponents": "random_effects",
     "Z_95": "proportions",
+    "agresti_min_interval": "means",
     "alpha": "agreement",
     "bca": "resampling",
     "benjamini_hochberg": "multiple_testing",
@@ -87,6 +89,7 @@ __all__ = [
     "PairNoise",
     "PredictionPowered",
     "VarianceComponents",
+    "agresti_min_interval",
     "alpha",
     "bca",
     "benjamini_hochberg",
