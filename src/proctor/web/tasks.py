@@ -19,6 +19,7 @@ from starlette.responses import StreamingResponse
 
 from proctor.web.project import get_project
 from proctor.web.sse import format_event, stream_response
+from proctor.web.templates_env import render_fragment
 
 T = TypeVar("T")
 ProgressCallback = Callable[[int, int], None]
@@ -142,6 +143,15 @@ class TaskRunner:
 def get_task_runner(request: Request) -> TaskRunner:
     """Returns the task runner of a request's project."""
     return get_project(request).get_shared("tasks", TaskRunner)
+
+
+def stream_reading(request: Request, task_id: str) -> StreamingResponse:
+    """Streams the progress of a task that reads, as pages show it with `reading_section.html`."""
+    return stream_task(
+        get_task_runner(request),
+        task_id,
+        lambda task: render_fragment(request, "reading_section.html", task=task),
+    )
 
 
 def stream_task(tasks: TaskRunner, task_id: str, render: Callable[[Task[object]], str]) -> StreamingResponse:
