@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Any
 
 from fastapi import APIRouter
 from msgspec import Struct, to_builtins
@@ -59,6 +60,8 @@ def show_case(request: Request, run_id: str, position: int, repeat: int | None =
     with get_project(request).open_store() as store:
         run_summary = get_project(request).summaries.refresh_in(store, detail.run, _TIMEOUT_S)
         neighbours = _neighbours(request, store, run_summary, detail, row)
+    task = neighbours if isinstance(neighbours, Task) else None
+    before, after = (None, None) if isinstance(neighbours, Task) else neighbours
     visible_row, thinking = _without_thinking(row)
     return render_page(
         request,
@@ -70,7 +73,9 @@ def show_case(request: Request, run_id: str, position: int, repeat: int | None =
         facts=_facts(row),
         files=_list_attachments(row),
         own_messages=() if row.trial.output is None else row.trial.output.messages,
-        neighbours=neighbours,
+        before=before,
+        after=after,
+        task=task,
         run_summary=run_summary,
         longest=MAX_TEXT_LENGTH,
         filters=filter_query(request),
@@ -197,10 +202,10 @@ def _encode_utf8(text: str) -> bytes:
 
 def _neighbours(
     request: Request, store: Store, run_summary: RunSummary, detail: CaseDetail, row: TrialResult
-) -> tuple[str | None, str | None] | None:
+) -> tuple[str | None, str | None] | Task[Any]:
     """Returns the addresses of the trials before and after this one within the current filter.
 
-    None: the trials are still being read.
+    While they are not known, it returns the task that reads the trials.
     """
     run, place = detail.run, (row.trial.position, row.trial.repeat)
     neighbours = query_trials(
@@ -217,7 +222,7 @@ def _neighbours(
         _TIMEOUT_S,
     )
     if isinstance(neighbours, Task):
-        return None
+        return neighbours
     before, after = neighbours
     filters = filter_query(request)
 

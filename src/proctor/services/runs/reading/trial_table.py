@@ -40,7 +40,7 @@ _MAX_REPEATS = 2**20
 _MAX_SELECTIONS = 32
 """The maximum number of filters whose results a table keeps."""
 _TRIALS_PER_REPORT = 500
-"""Progress is reported after each so many trials."""
+"""The number of trials between two reports of progress."""
 _MAX_PREVIEW = 240
 """The maximum characters of a prompt, an answer or a reason in a row."""
 _CURSOR = re.compile(r"(-?)([0-9]{1,12})\.([0-9]{1,6})", re.ASCII)
