@@ -17,8 +17,8 @@ from support import clock
 from support.templates import share_compiled
 
 # Each run tries other examples, except where `CI` is set: hypothesis then takes the same ones every time.
-# `.ci/run` asks for more of them in the tests that a development run leaves out. No deadline: on a busy machine
-# an example takes as long as it takes.
+# `.ci/run` asks for more of them in the tests that a development run leaves out. No deadline: on a busy
+# machine an example takes as long as it takes.
 settings.register_profile("development", max_examples=10, deadline=None)
 settings.register_profile("ci", max_examples=30, deadline=None)
 settings.load_profile("development")
