@@ -56,7 +56,10 @@ def test_fields_that_name_a_source_are_evidence(field: str) -> None:
     assert f"Run with `--cluster {field}`" in warning
 
 
-@pytest.mark.parametrize("name", ["topic", "difficulty", "language", "id", "documented", "context_length"])
+OTHERS = "topic difficulty author source_type page_number paragraph_index documented context_length"
+
+
+@pytest.mark.parametrize("name", OTHERS.split())
 def test_other_fields_are_none(name: str) -> None:
     assert message(case(n, metadata={name: n // 4}) for n in range(40)) is None
 
@@ -132,6 +135,11 @@ def test_a_few_large_groups_of_a_source_or_a_text_are_kinds_of_cases() -> None:
     assert message(case(n, metadata={"document": n % 5}) for n in range(200)) is not None
 
 
+def test_texts_that_very_many_cases_share_are_templates() -> None:
+    assert message(case(n, text(n // 1500)) for n in range(15_000)) is None
+    assert message(case(n, text(n // 500)) for n in range(5_000)) is not None
+
+
 def test_small_suites_few_groups_and_few_related_cases_are_none() -> None:
     assert message(case(n, metadata={"document": n // 2}) for n in range(9)) is None
     assert message(case(n, metadata={"document": n // 2}) for n in range(10)) is not None
@@ -182,7 +190,7 @@ def test_of_very_many_groups_a_sample_is_counted_in_little_memory() -> None:
     rule = RelatedCasesRule()
     tracemalloc.start()
     for n in range(count):
-        rule.add(case(n, metadata={"document": f"document {n // 4}", "page": n}))
+        rule.add(case(n, metadata={"document": f"document {n // 4}", "url": n}))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     finding = rule.finish()

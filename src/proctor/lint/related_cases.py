@@ -56,23 +56,22 @@ _MAX_TEXTS: Final = 32
 """At most this many texts of a case are compared."""
 _STRONG_NAMES: Final = frozenset(
     (
-        *("document", "doc", "passage", "paragraph", "article", "chapter", "book", "story", "transcript"),
+        *("document", "doc", "passage", "article", "book", "story", "transcript"),
         *("conversation", "dialog", "dialogue", "session", "thread", "parent"),
     )
 )
 """What a field is called that says which cases belong together."""
 _WEAK_NAMES: Final = frozenset(
     (
-        *("source", "file", "filename", "url", "uri", "context", "page", "title", "image", "video", "audio"),
-        *("template", "scenario", "patient", "customer", "user", "author", "repo", "repository"),
-        *("group", "cluster", "family"),
+        *("source", "file", "filename", "url", "uri", "context", "title", "image", "video", "audio"),
+        *("template", "scenario", "patient", "customer", "repo", "repository", "group", "cluster", "family"),
+        *("paragraph", "chapter"),
     )
 )
 """What a field is called that says so, or else where the cases come from or what kind they are of."""
 _NAME_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_NAME_ENDS: Final = frozenset(
-    ("id", "ids", "key", "name", "no", "nr", "num", "number", "index", "hash", "path", "ref")
-)
+_NAME_ENDS: Final = frozenset(("id", "ids", "key", "name", "hash", "path", "ref"))
+"""Words behind such a name; not `number` or `index`, which begin again in each document."""
 _TAG: Final = re.compile(r"([A-Za-z][A-Za-z_]*?)([:=/#]|[-_](?=[A-Za-z]?\d))(?=.)")
 """The prefix of a tag and its separator; after `-` and `_` a number must follow, as in `doc-12`."""
 
@@ -139,13 +138,13 @@ class _GroupSample:
         limit = total * _MAX_SHARE
         if self.weak:
             limit = min(limit, max(_MAX_WEAK_SIZE, total * _MAX_WEAK_SHARE))
-        groups = [group for group in self._groups.values() if 2 <= group.size <= limit]
+        groups = [
+            group
+            for group in self._groups.values()
+            if 2 <= group.size <= limit and (group.members is None or group.size <= _MAX_MEMBERS)
+        ]
         cases = sum(group.size for group in groups)
-        by_members = {
-            group.members.tobytes(): group
-            for group in groups
-            if group.members is not None and group.size <= _MAX_MEMBERS
-        }
+        by_members = {group.members.tobytes(): group for group in groups if group.members is not None}
         if by_members:  # two texts that the same cases have are one group
             groups = list(by_members.values())
             cases = len({member for group in groups for member in group.members or ()})
