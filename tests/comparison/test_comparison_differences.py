@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.comparison.compare import Comparison, compare_runs
-from proctor.comparison.differences import agresti_min_interval, median_interval
+from proctor.comparison.differences import median_interval
 from proctor.comparison.outcomes import RunOutcomes
-from proctor.stats import clustered_difference_interval, mcnemar, newcombe_paired, power_paired
+from proctor.stats import (
+    agresti_min_interval,
+    clustered_difference_interval,
+    mcnemar,
+    newcombe_paired,
+    power_paired,
+)
 from support.outcomes import make_outcomes
 
 

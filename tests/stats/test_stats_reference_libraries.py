@@ -33,6 +33,8 @@ inter_rater = Library("statsmodels.stats.inter_rater")
 multitest = Library("statsmodels.stats.multitest")
 proportion = Library("statsmodels.stats.proportion")
 
+pytestmark = pytest.mark.slow
+
 COUNTS = st.integers(1, 5000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
 VALUES = st.lists(st.integers(0, 60).map(lambda sixtieths: sixtieths / 60), min_size=3, max_size=40)
 
@@ -41,7 +43,6 @@ def near(value: Any) -> Any:
     return pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.slow
 @given(COUNTS)
 def test_intervals_of_a_share(counts: tuple[int, int]) -> None:
     test = scipy_stats.binomtest(*counts)
@@ -49,7 +50,6 @@ def test_intervals_of_a_share(counts: tuple[int, int]) -> None:
     assert stats.clopper_pearson(*counts) == near(proportion.proportion_confint(*counts, method="beta"))
 
 
-@pytest.mark.slow
 @given(st.integers(0, 3000), st.integers(0, 3000))
 def test_the_sign_test(positive: int, negative: int) -> None:
     total = positive + negative
@@ -94,7 +94,6 @@ def test_benjamini_hochberg(p_values: list[float]) -> None:
     assert stats.benjamini_hochberg(p_values) == near(scipy_stats.false_discovery_control(p_values))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 7, 40])  # each call of statsmodels collects all garbage there is
 def test_adjusted_p_values(count: int) -> None:
     random = Random(count)
@@ -150,7 +149,6 @@ def test_resampled_intervals(values: list[float]) -> None:
     assert stats.paired_bootstrap(values, ones, draws=500) == near(efron([each - 1 for each in values], 500))
 
 
-@pytest.mark.slow
 def test_bca_is_near_that_of_scipy() -> None:
     random = Random(3)
     values = [random.expovariate(1) for _ in range(60)]

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from proctor.comparison.differences import agresti_min_interval
 from proctor.stats import (
     PairNoise,
+    agresti_min_interval,
     cases_needed_repeated,
     permutation,
     power_paired,

@@ -59,7 +59,9 @@ class World:
         return answer.text.partition("<main")[2].partition("</main>")[0]
 
 
-@pytest.fixture(scope="module", params=["each", "any", "mean"])
+@pytest.fixture(
+    scope="module", params=["mean", *(pytest.param(how, marks=pytest.mark.slow) for how in ("each", "any"))]
+)
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("numbers")
     answers = folder / "answers.jsonl"
@@ -103,7 +105,7 @@ def exactly(counts: dict[str, Any]) -> str:
 def share(counts: dict[str, Any]) -> str:
     rest = unmeasured(counts["errors"] + counts["unscored"], counts["bounds"])
     text = f"{percent(counts['pass_rate'])} · n {counts['cases']} · {exactly(counts)}"
-    return f"{text} · not measured {rest}" if rest else text
+    return f"{text} not measured {rest}" if rest else text
 
 
 @pytest.mark.slow
@@ -161,7 +163,7 @@ def test_its_trials_are_those_of_an_export(world: World, tmp_path: Path) -> None
 
 def not_measured(pairs: int, bounds: tuple[float, float]) -> str:
     rest = unmeasured_difference(pairs, bounds)
-    return f" · not measured {rest}" if rest else ""
+    return f" not measured {rest}" if rest else ""
 
 
 def test_compare_says_what_compare_says(world: World, told: Json) -> None:

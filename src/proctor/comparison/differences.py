@@ -19,6 +19,7 @@ from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
 from proctor.stats import (
     PairNoise,
+    agresti_min_interval,
     clustered_difference_interval,
     clustered_error,
     deviation,
@@ -30,7 +31,6 @@ from proctor.stats import (
     quantile,
     sign_test,
     smallest_difference_repeated,
-    t_95,
 )
 from proctor.verdicts import Counts
 
@@ -327,26 +327,6 @@ def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]]) -> RunPassRate:
     assert counts.pass_rate is not None
     assert counts.ci95 is not None
     return RunPassRate(passed=counts.passed, rate=counts.pass_rate, ci95=counts.ci95)
-
-
-def agresti_min_interval(differences: Sequence[float]) -> Interval | None:
-    """Returns the 95 % interval of the mean of independent differences within -1..1; None without any.
-
-    It is the t-interval after two cases are added: +1 and -1 count as half a case each, and 0 as one. So it
-    has width even if all differences are the same, and covers the truth if few cases are not 0. It always
-    contains the mean.
-
-    Source: A. Agresti and Y. Min, "Simple improved confidence intervals for comparing matched proportions",
-    Statistics in Medicine 24 (2005), 729-740, who add half a pair to each of the four cells; here for shares
-    of several pairs a case, and with Student's t instead of the normal distribution.
-    """
-    if not differences:
-        return None
-    count = len(differences) + 2
-    mean = fsum(differences) / count
-    variance = (fsum(value * value for value in differences) + 1.0) / count - mean * mean
-    margin = t_95(count - 1) * sqrt(max(0.0, variance) / count)
-    return max(-1.0, mean - margin), min(1.0, mean + margin)
 
 
 def smallest_detectable_difference(

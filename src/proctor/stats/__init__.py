@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
+        agresti_min_interval,
         deviation,
         mean_interval,
         quantile,
@@ -50,6 +51,7 @@ _HOMES = {
     "PredictionPowered": "prediction_power",
     "VarianceComponents": "random_effects",
     "Z_95": "proportions",
+    "agresti_min_interval": "means",
     "alpha": "agreement",
     "bca": "resampling",
     "benjamini_hochberg": "multiple_testing",
@@ -95,6 +97,7 @@ __all__ = [
     "PairNoise",
     "PredictionPowered",
     "VarianceComponents",
+    "agresti_min_interval",
     "alpha",
     "bca",
     "benjamini_hochberg",

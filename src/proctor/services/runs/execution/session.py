@@ -15,6 +15,7 @@ from proctor.engines.retries import RetryPolicy
 from proctor.env_substitution import check_variables_set
 from proctor.errors import UsageError
 from proctor.invalid_cases import summarize_placeholders
+from proctor.lint.related_cases import MIN_CASES
 from proctor.lint.suite_size import too_few_cases
 from proctor.model import Case
 from proctor.protocols import Store
@@ -79,6 +80,8 @@ class RunSession:
         if placeholders := _list_placeholders(planned_runs):
             self._listen(events.WarningMessage(summarize_placeholders(placeholders)))
         if message := _too_few_cases(planned_runs):
+            self._listen(events.WarningMessage(message))
+        for message in _find_related_cases(planned_runs):
             self._listen(events.WarningMessage(message))
         pool = self._new_pool(planned_runs, prices)
         try:
@@ -200,3 +203,17 @@ def _too_few_cases(planned_runs: Sequence[PlannedRun]) -> str | None:
             and "too-few-cases" not in planned_run.required.suppressed_rules
         }
     )
+
+
+def _find_related_cases(planned_runs: Sequence[PlannedRun]) -> list[str]:
+    """Returns a warning for each suite whose cases look related, where a new run names no cluster."""
+    several = len({planned_run.run.suite.digest for planned_run in planned_runs}) > 1
+    messages = {
+        planned_run.run.suite.digest: f"{planned_run.run.suite.name}: {message}" if several else message
+        for planned_run in planned_runs
+        if planned_run.earlier_run is None
+        and planned_run.run.settings.cluster is None
+        and len(planned_run.index.positions) >= MIN_CASES
+        if (message := planned_run.required.related_cases) is not None
+    }
+    return list(messages.values())
