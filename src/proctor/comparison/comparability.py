@@ -34,6 +34,13 @@ def _warnings(baseline: RunOutcomes, candidate: RunOutcomes) -> Iterator[str]:
             f"Runs {before.id} and {after.id} were graded differently: {'; '.join(ways)}. What differs can "
             "come from that. Grade one like the other with `proctor regrade`."
         )
+    fields = [outcomes.cluster_field for outcomes in (baseline, candidate)]
+    if fields[0] != fields[1]:
+        names = ["independent" if field is None else f"related by `{field}`" for field in fields]
+        yield (
+            f"Cases are {names[0]} in run {before.id} and {names[1]} in run {after.id}. Say which it is: "
+            "--cluster."
+        )
     if before.target.name == after.target.name and target_digest(before.target) != target_digest(
         after.target
     ):
