@@ -61,6 +61,18 @@ def max_answer_bytes_option(function: F) -> F:
     )(function)
 
 
+def gate_mode_option(function: F) -> F:
+    """Adds `--gate-mode`."""
+    return click.option(
+        "--gate-mode",
+        type=click.Choice(["point", "interval"]),
+        default="point",
+        show_default=True,
+        help="Hold the pass rate against --min-pass-rate, or its 95 % interval: exit 0 if the gate is shown, "
+        "1 if it is ruled out, else 3.",
+    )(function)
+
+
 def reveal_option(function: F) -> F:
     """Adds `--reveal`, which `proctor.toml` may set for every `ConfigDefaultsCommand`."""
     return click.option(

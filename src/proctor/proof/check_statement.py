@@ -157,6 +157,7 @@ def check_statement(statement: Statement, run: Run) -> None:
     require_equal(ENVELOPE, "the target's digest", target.digest, target_digest(run.target))
     require_equal(CONFIG, "the run's status", run.status, "finished")
     require_equal(CONFIG, "why the run was stopped", run.stopped, None)
+    require_equal(CONFIG, "why the run stopped early", run.early_stop, None)
     require_equal(ENVELOPE, "the time at which the run began", statement.started_at, run.started_at)
     require_equal(ENVELOPE, "the time at which the run ended", statement.finished_at, run.finished_at)
     require_equal(

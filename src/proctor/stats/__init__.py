@@ -2,8 +2,8 @@
 
 In: counts, differences or samples as numbers. Out: intervals, p-values and sizes; each function names its
 source. `proportions.py` has the intervals of rates, `clusters.py` those of related cases, `paired.py` tests
-of pairs, `means.py` intervals of means, `power.py` sizes. Each name is imported from its file when it is
-first used. Start reading with `proportions.py`.
+of pairs, `means.py` intervals of means, `power.py` sizes, `sequences.py` intervals for runs that may be
+stopped. Each name is imported from its file when it is first used. Start reading with `proportions.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
     from proctor.stats.clusters import clustered_error, clustered_interval, clustered_wilson
     from proctor.stats.flake_rate import flake_rate
+    from proctor.stats.gate_errors import PointGateErrors, point_gate_errors
     from proctor.stats.means import (
         deviation,
         mean_interval,
@@ -33,12 +34,15 @@ if TYPE_CHECKING:
         wilson,
     )
     from proctor.stats.resampling import bca, bootstrap
+    from proctor.stats.sequences import best_count_for, confidence_sequence
 
 _HOMES = {
     "Kappa": "agreement",
+    "PointGateErrors": "gate_errors",
     "Z_95": "proportions",
     "alpha": "agreement",
     "bca": "resampling",
+    "best_count_for": "sequences",
     "benjamini_hochberg": "multiple_testing",
     "bootstrap": "resampling",
     "cases_needed": "power",
@@ -46,6 +50,7 @@ _HOMES = {
     "clustered_error": "clusters",
     "clustered_interval": "clusters",
     "clustered_wilson": "clusters",
+    "confidence_sequence": "sequences",
     "deviation": "means",
     "flake_rate": "flake_rate",
     "holm": "multiple_testing",
@@ -58,6 +63,7 @@ _HOMES = {
     "pass_at_k": "pass_at_k",
     "pass_hat_k": "pass_at_k",
     "permutation": "paired",
+    "point_gate_errors": "gate_errors",
     "power_paired": "power",
     "quantile": "means",
     "reaches": "proportions",
@@ -70,15 +76,18 @@ _HOMES = {
 __all__ = [
     "Z_95",
     "Kappa",
+    "PointGateErrors",
     "alpha",
     "bca",
     "benjamini_hochberg",
+    "best_count_for",
     "bootstrap",
     "cases_needed",
     "clopper_pearson",
     "clustered_error",
     "clustered_interval",
     "clustered_wilson",
+    "confidence_sequence",
     "deviation",
     "flake_rate",
     "holm",
@@ -91,6 +100,7 @@ __all__ = [
     "pass_at_k",
     "pass_hat_k",
     "permutation",
+    "point_gate_errors",
     "power_paired",
     "quantile",
     "reaches",

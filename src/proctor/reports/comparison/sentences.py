@@ -136,6 +136,11 @@ def unfinished_clauses(comparison: Comparison) -> Iterator[str]:
         ("baseline", comparison.baseline_finished, comparison.baseline_missing, comparison.baseline),
         ("candidate", comparison.candidate_finished, comparison.candidate_missing, comparison.candidate),
     ):
+        if run.early_stop is not None:
+            yield (
+                f"the {name} stopped early, as asked, after {run.early_stop.cases:,} of "
+                f"{pluralize(run.early_stop.planned_cases, 'case')} in random order"
+            )
         if not is_finished:
             yield f"the {name} is not finished: {missing:,} of {run.planned:,} trials are missing"
 

@@ -65,6 +65,7 @@ _SETTING_FLAGS = {
     "max_answer_bytes": "--max-answer-bytes",
     "threshold": "--threshold",
     "min_pass_rate": "--min-pass-rate",
+    "gate_mode": "--gate-mode",
     "allow_errors": "--allow-errors",
     "judge_repeats": "--judge-repeat",
     "judge_rule": "--judge-rule",

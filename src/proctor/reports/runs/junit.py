@@ -9,7 +9,15 @@ from junitparser import Attr, Error, Failure, FloatAttr, TestCase, TestSuite
 
 from proctor.holdout import SEALED_REASON
 from proctor.model import Verdict
-from proctor.reports.runs.serialize import CaseResult, RunReport, case_results, judge_notes, question_text
+from proctor.reports.runs.serialize import (
+    CaseResult,
+    RunReport,
+    case_results,
+    early_stop_note,
+    gate_note,
+    judge_notes,
+    question_text,
+)
 from proctor.safe_text import escape_invisible
 
 _END = "</testsuite>"
@@ -56,6 +64,9 @@ def _test_suite(report: RunReport) -> TestSuite:
     suite.add_property("run", run.id)
     suite.add_property("suite_version", run.suite.version or "")
     suite.add_property("suite_digest", run.suite.digest)
+    for note in (gate_note(report), early_stop_note(report)):
+        if note is not None:
+            suite.add_property("note", note)
     for line in judge_notes(report):
         suite.add_property("judge", escape_invisible(line))
     return suite

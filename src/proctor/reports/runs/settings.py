@@ -24,7 +24,8 @@ def describe_settings(settings: Settings) -> Iterator[str]:
     }
     yield from (form.format(number) for form, number in numbers.items() if number is not None)
     if settings.min_pass_rate is not None:
-        yield f"gate at {percent(settings.min_pass_rate)}"
+        by = " by interval" if settings.gate_mode == "interval" else ""
+        yield f"gate at {percent(settings.min_pass_rate)}{by}"
     if (settings.judge_repeats, settings.judge_rule) != (defaults.judge_repeats, defaults.judge_rule):
         yield f"each judge asked {settings.judge_repeats} times, {settings.judge_rule} decides"
     yield from (name for name in ("cache", "reuse") if getattr(settings, name))

@@ -25,11 +25,14 @@ from proctor.plan import (
     PriorTrialFinder,
     PriorTrials,
     SequentialPriorTrials,
+    plan_cases,
     plan_trials,
 )
 from proctor.protocols import Store, StoredTrial
 from proctor.services import events
-from proctor.services.runs.execution.reuse import make_finder
+from proctor.services.runs.execution.early_stopping import EarlyStopping
+from proctor.services.runs.execution.reuse import add_reused_answers
+from proctor.services.runs.execution.shuffled_cases import PriorTrialReader, read_shuffled_cases
 from proctor.services.runs.execution.store_watch import check_store, flush_store, watch_store
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.execution.variable_values import VariableValues, target_variables
@@ -67,6 +70,7 @@ class TrialRunner:
         self._pool = pool
         self._listen = listen
         self._rules = pass_rules_for(planned_run.run)
+        self._early_stopping = EarlyStopping(planned_run.run, len(planned_run.index.positions))
         self._engine: Engine | None = None
         self._worker: RunWorker | None = None
         self._stopped = False
@@ -102,7 +106,9 @@ class TrialRunner:
             stop=self._stop_because,
             warn=lambda text: self._listen(events.WarningMessage(text)),
         )
-        writer = RunWriter(self._run, self._store, self._pool, self._listen, self._stop_because)
+        writer = RunWriter(
+            self._run, self._store, self._pool, self._listen, self._stop_because, self._early_stopping
+        )
         self._engine = ENGINES.get(settings.engine)(work, worker, writer)
         if self._stopped:
             self._engine.stop()
@@ -122,7 +128,8 @@ class TrialRunner:
             await engine.run(self._plan_trials(writer))
             if not (engine.stop_reason and self._pool.has_failing_endpoint()):
                 writer.release_held()  # else their cause stopped the run; resuming sends them again
-            if not engine.is_stopped or writer.tally.all.total >= self._index.trial_count:
+            is_enough = self._early_stopping.result is not None
+            if not engine.is_stopped or is_enough or writer.tally.all.total >= self._index.trial_count:
                 status = "finished"
         except asyncio.CancelledError:
             self._stopped = True  # cancelled: what finished is stored, and the run is marked as stopped below
@@ -133,12 +140,26 @@ class TrialRunner:
             finally:  # also when closing is interrupted
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
+                if status == "finished":
+                    run = self._note_early_stop(run)
                 # After a stop, trials of an earlier session may be missing in the tally.
-                has_all = status == "finished" or self._earlier_run is None
+                has_all = (status == "finished" and not run.early_stop) or self._earlier_run is None
                 totals = encode_totals(writer.tally) if has_all else None
                 self._store.update_run(run, wait=False, totals=totals)
                 await flush_store(self._store, lambda: self._stopped)
         return run
+
+    def _note_early_stop(self, run: Run) -> Run:
+        """Returns the finished run, with what was known when it stopped if it has not sent every case."""
+        stop = self._early_stopping.result
+        if stop is None:
+            return run
+        self._store.flush()
+        verdicts = self._store.count_verdicts(run.id)
+        trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
+        if trial_count >= self._index.trial_count:
+            return run
+        return replace(run, planned=trial_count, early_stop=stop)
 
     def _start(self) -> None:
         """Stores the run, and reports the number of its trials to the listener."""
@@ -194,25 +215,37 @@ class TrialRunner:
             self._store_reused()
 
         def count(prior_trial: PriorTrial, case: Case) -> None:
+            self._early_stopping.expect(prior_trial.trial.position)
             writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.is_stored)
 
-        return map(self._fill_variables, self._missing_trials(count))
+        for planned_trial in self._missing_trials(count):
+            self._early_stopping.expect(planned_trial.position)
+            yield self._fill_variables(planned_trial)
 
     def _missing_trials(self, on_kept: Callable[[PriorTrial, Case], None]) -> Iterator[PlannedTrial]:
-        earlier_run, store = self._earlier_run, self._store
-        if earlier_run is not None and not self._continues:
-            find: PriorTrialFinder = SequentialPriorTrials(
-                store.trials(earlier_run.id), self._is_reusable, earlier_run.id
-            )
+        """Yields the missing trials in the order in which they are sent, and passes on the others."""
+        run, earlier_run, store = self._run, self._earlier_run, self._store
+        is_copied = earlier_run is not None and not self._continues
+        source = earlier_run if earlier_run is not None and is_copied else run
+        source_id, seed = source.id if is_copied else None, run.settings.order_seed
+        find: PriorTrialFinder
+        if seed is None:
+            find = SequentialPriorTrials(store.trials(source.id), self._is_reusable, source_id)
         else:
+            find = PriorTrialReader(store, source, self._is_reusable, source_id)
+        if not is_copied:
             values = VariableValues(store, self._pool.environ)
-            find = make_finder(store, self._run, self._index, self._is_reusable, values)
-        return plan_trials(
-            store.cases(self._run.suite.content),
-            self._index,
-            repeats=self._run.settings.repeats,
-            together=_grades_repeats_together,
-            earlier=PriorTrials(find=find, on_reuse=on_kept),
+            find = add_reused_answers(find, store, run, self._index, values)
+        earlier = PriorTrials(find=find, on_reuse=on_kept)
+        repeats = run.settings.repeats
+        if seed is None:
+            stored_cases = store.cases(run.suite.content)
+            return plan_trials(
+                stored_cases, self._index, repeats=repeats, together=_grades_repeats_together, earlier=earlier
+            )
+        shuffled_cases = read_shuffled_cases(store, run, self._index.positions, seed)
+        return plan_cases(
+            shuffled_cases, self._index, repeats=repeats, together=_grades_repeats_together, earlier=earlier
         )
 
     def _store_reused(self) -> None:

@@ -33,6 +33,7 @@ _CHANGEABLE_FLAGS = {
 _GATE_FLAGS = {
     "--threshold": "threshold",
     "--min-pass-rate": "min_pass_rate",
+    "--gate-mode": "gate_mode",
     "--allow-errors": "allow_errors",
 }
 _JUDGE_FLAGS = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
