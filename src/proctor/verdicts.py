@@ -687,21 +687,22 @@ def gate_range(
     Args:
         counts: the result counts of the run.
         settings: its settings.
-        early_stop: what was known when it stopped, if it did: one look at a sequence as good as the last.
+        early_stop: what was known when it stopped, if it did. Calls that ended after that are not in it, as
+            those that are answered fast may be easy ones.
     """
     bounds = counts.bounds
     if bounds is None:
         return 0.0, 0.0
     if settings.gate_mode == "point":
         return bounds
+    if early_stop is not None:
+        return early_stop.gate_range
     if not is_watched(settings):
         low, high = (counts.resolved(passed=passed).ci95 for passed in (False, True))
         return (low or bounds)[0], (high or bounds)[1]
     cases, best_count = sum(counts.shapes.values()), sequence_best_count(settings)
     low, high = (confidence_sequence(min(rate * cases, cases), cases, best_count) for rate in bounds)
-    if early_stop is None:
-        return low[0], high[1]
-    return max(low[0], early_stop.gate_range[0]), min(high[1], early_stop.gate_range[1])
+    return low[0], high[1]
 
 
 def is_watched(settings: Settings) -> bool:

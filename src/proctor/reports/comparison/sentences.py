@@ -136,11 +136,6 @@ def unfinished_clauses(comparison: Comparison) -> Iterator[str]:
         ("baseline", comparison.baseline_finished, comparison.baseline_missing, comparison.baseline),
         ("candidate", comparison.candidate_finished, comparison.candidate_missing, comparison.candidate),
     ):
-        if run.early_stop is not None:
-            yield (
-                f"the {name} stopped early, as asked, after {run.early_stop.cases:,} of "
-                f"{pluralize(run.early_stop.planned_cases, 'case')} in random order"
-            )
         if not is_finished:
             yield f"the {name} is not finished: {missing:,} of {run.planned:,} trials are missing"
 
@@ -159,6 +154,10 @@ def remarks(comparison: Comparison) -> Iterator[str]:
         yield f"Not measured, and in no number: {pluralize(len(pairs), 'pair')}: {names}."
     for clause in unfinished_clauses(comparison):
         yield f"{clause[0].upper()}{clause[1:]}."
+    for name, run in (("baseline", comparison.baseline), ("candidate", comparison.candidate)):
+        if (stop := run.early_stop) is not None:
+            cases = pluralize(stop.planned_cases, "case")
+            yield f"The {name} stopped early, as asked, after {stop.cases:,} of {cases} in random order."
     unpaired = comparison.unpaired
     for name, ids, trials, other in (
         ("baseline", unpaired.only_baseline, unpaired.trials_only_baseline, comparison.candidate),
