@@ -8,6 +8,7 @@ with a fixed seed, 1,000 runs a row, so that a figure is right to a point or two
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from math import comb, fsum
@@ -69,6 +70,26 @@ def gates(sizes: Sequence[int] = (20, 50, 200, 1000)) -> Iterator[str]:
                 + " | ".join(f"{cell:.1%}".replace("%", " %") for cell in cells)
                 + " |"
             )
+
+
+def repeats() -> Iterator[str]:
+    """How often an interval gate at the true rate is wrong, where some cases are easier than others."""
+    yield "| cases × repeats | shown | ruled out |"
+    yield "|--:|--:|--:|"
+    settings = Settings(min_pass_rate=BAR, gate_mode="interval")
+    for cases, trials in ((20, 4), (50, 4), (100, 8)):
+        rng, made = Random(f"{SEED}/{cases}"), dict.fromkeys(GateDecision, 0)
+        for _ in range(RUNS):
+            passes = [
+                sum(rng.random() < ease for _ in range(trials))
+                for ease in (rng.betavariate(2 * BAR, 2 * (1 - BAR)) for _ in range(cases))
+            ]
+            counts = Counts.from_cases(
+                {(passed, trials - passed, 0, 0): count for passed, count in Counter(passes).items()}
+            )
+            made[decide_gate(*gate_range(counts, settings), BAR)] += 1
+        cells = [percent(made[decision] / RUNS) for decision in (GateDecision.SHOWN, GateDecision.RULED_OUT)]
+        yield f"| {cases} × {trials} | " + " | ".join(cells) + " |"
 
 
 def looks(cases: int) -> list[int]:
@@ -209,7 +230,7 @@ def percent(share: float) -> str:
 
 def main() -> None:
     """Prints every table."""
-    for table in (gates, coverage, stop_when_shown, until):
+    for table in (gates, repeats, coverage, stop_when_shown, until):
         print(f"{table.__name__}:\n")
         print("\n".join(table()), end="\n\n")
 

@@ -14,11 +14,13 @@ from support.cli import CommandResult, Proctor
 def many(suite: Proctor) -> str:
     """Six hundred cases, of which the target `echo` passes nine in ten; those that fail come last."""
     rows = [(f"t{n}", f"say {n}", f"say {n}" if n < 540 else "no") for n in range(600)]
-    return suite(*rows, name="many.jsonl")
+    name: str = suite(*rows, name="many.jsonl")
+    return name
 
 
 def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
-    return proctor("run", name, "--target", "echo", "--no-holdout", *words)
+    told: CommandResult = proctor("run", name, "--target", "echo", "--no-holdout", *words)
+    return told
 
 
 @pytest.mark.parametrize(
@@ -28,19 +30,19 @@ def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
             "0.8",
             20,
             0,
-            "The gate is shown: the 95 % interval begins at 83.89%, and 80.00% had to be reached.",
+            "The gate is shown: the exact 95 % interval begins at 83.16%, and 80.00% had to be reached.",
         ),
         (
             "0.9",
             20,
             3,
-            "The gate is not shown: the 95 % interval is 83.89% to 100.00%, and has 90.00% in it.",
+            "The gate is not shown: the exact 95 % interval is 83.16% to 100.00%, and has 90.00% in it.",
         ),
         (
             "0.95",
             600,
             1,
-            "The gate is ruled out: the 95 % interval ends at 92.15%, and 95.00% had to be reached.",
+            "The gate is ruled out: the exact 95 % interval ends at 92.28%, and 95.00% had to be reached.",
         ),
     ],
 )
@@ -72,13 +74,16 @@ def test_every_form_of_a_report_has_the_gate(proctor: Proctor, folder: Path, man
         "min_pass_rate": 0.9,
         "mode": "interval",
         "decision": "not shown",
-        "low": pytest.approx(0.8389, abs=1e-4),
+        "low": pytest.approx(0.8316, abs=1e-4),
         "high": 1.0,
         "errors": None,
     }
     assert told.run["exit_code"] == 3
     for name in files[:3]:
-        assert "The gate is not shown: the 95 % interval is 83.89% to 100.00%" in (folder / name).read_text()
+        assert (
+            "The gate is not shown: the exact 95 % interval is 83.16% to 100.00%"
+            in (folder / name).read_text()
+        )
     report = json.loads((folder / "r.json").read_text(encoding="utf-8"))
     assert report["runs"][0]["gate"] == told.run["gate"]
     assert "The gate is not shown" in proctor("runs", "show", "last").out
@@ -147,11 +152,11 @@ def test_the_same_cases_come_first_in_every_run(proctor: Proctor, many: str) -> 
         ask(proctor, many, "--min-pass-rate", bar, "--stop-when-shown", "--concurrency", 1)
     told = proctor("compare", *list_runs(proctor)).out
     assert told.count("stopped early, as asked, after") == 2
-    assert "Only in the" not in told
+    assert told.count("Only in the") <= 1  # one has the cases of the other, and more
 
 
 def list_runs(proctor: Proctor) -> list[str]:
-    return [run["run"] for run in proctor("runs", "list", "--json").json["runs"]][:2]
+    return [str(run["run"]) for run in proctor("runs", "list", "--json").json["runs"]][:2]
 
 
 def test_a_run_that_never_knows_enough_asks_everything_and_is_held_to_its_sequence(

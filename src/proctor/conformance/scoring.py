@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from proctor.conformance.checks import ConformanceCheck
 from proctor.conformance.expectations import Reply, find_missing_answer
 from proctor.model import GateMode
-from proctor.stats import wilson
+from proctor.stats import clopper_pearson, wilson
 from proctor.verdicts import GateDecision, decide_gate
 
 GUARD_CHECKS = ("arithmetic", "system prompt", "JSON mode")
@@ -80,14 +80,14 @@ class Conformance(Struct, frozen=True, kw_only=True):
     def gate_range(self) -> tuple[float, float]:
         """The least and the largest share that count: if no undecided check had passed, and if all had.
 
-        In the mode `interval` these are the lower and the upper end of their intervals.
+        In the mode `interval` these are the lower and the upper end of their exact intervals.
         """
         if not self.total:
             return 0.0, 0.0
         most = self.passed + self.undecided_count
         if self.gate_mode == "point":
             return self.passed / self.total, most / self.total
-        low, high = wilson(self.passed, self.total), wilson(most, self.total)
+        low, high = clopper_pearson(self.passed, self.total), clopper_pearson(most, self.total)
         return (low or (0.0, 1.0))[0], (high or (0.0, 1.0))[1]
 
     @property

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
-    from proctor.stats.clusters import clustered_error, clustered_interval, clustered_wilson
+    from proctor.stats.clusters import clustered_error, clustered_exact, clustered_interval, clustered_wilson
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.gate_errors import PointGateErrors, point_gate_errors
     from proctor.stats.means import (
@@ -48,6 +48,7 @@ _HOMES = {
     "cases_needed": "power",
     "clopper_pearson": "proportions",
     "clustered_error": "clusters",
+    "clustered_exact": "clusters",
     "clustered_interval": "clusters",
     "clustered_wilson": "clusters",
     "confidence_sequence": "sequences",
@@ -85,6 +86,7 @@ __all__ = [
     "cases_needed",
     "clopper_pearson",
     "clustered_error",
+    "clustered_exact",
     "clustered_interval",
     "clustered_wilson",
     "confidence_sequence",

@@ -11,6 +11,7 @@ from msgspec import Struct
 from proctor.codec import target_digest
 from proctor.conformance import MIN_PASS_SHARE, CheckOutcome, CheckVerdict, Conformance, Question, Reply
 from proctor.model import TargetSpec
+from proctor.plurals import pluralize
 from proctor.reports.certificates.badge import Badge
 from proctor.reports.document import Block, Column, Heading, Image, Paragraph, Table
 from proctor.reports.formatting import cost, format_utc, interval, percent
@@ -101,18 +102,16 @@ def _verdict_sentence(conformance: Conformance) -> str:
 
 def _interval_sentence(conformance: Conformance, summary: str) -> str:
     bar, (low, high) = f"{MIN_PASS_SHARE:.0%}", conformance.gate_range
-    undecided = ""
+    exact = f"the exact 95 % interval is {percent(low)} to {percent(high)}"
     if conformance.undecided_count:
-        undecided = (
-            f"; with {conformance.undecided_count} checks without an answer {percent(low)} to {percent(high)}"
-        )
+        exact += f", whatever the answers to {pluralize(conformance.undecided_count, 'check')} would be"
     ends = {
-        GateDecision.SHOWN: f"Certified: that {bar} pass is shown",
-        GateDecision.NOT_SHOWN: f"Not certified: that {bar} pass is not shown, and not ruled out",
-        GateDecision.RULED_OUT: f"Not certified: that {bar} pass is ruled out",
+        GateDecision.SHOWN: f"Certified, as it is shown that {bar} pass",
+        GateDecision.NOT_SHOWN: f"Not certified, as it is not shown that {bar} pass, and not ruled out",
+        GateDecision.RULED_OUT: f"Not certified, as it is ruled out that {bar} pass",
     }
     advice = " More --rounds decide it." if conformance.decision is GateDecision.NOT_SHOWN else ""
-    return f"{ends[conformance.decision]}. {summary}{undecided}.{advice}"
+    return f"{ends[conformance.decision]}: {exact}. {summary}.{advice}"
 
 
 def _errors_sentence(checks: int) -> str:

@@ -42,7 +42,7 @@ def describe_gate(run: Run, counts: Counts) -> str | None:
 
 def _describe_interval_gate(settings: Settings, counts: Counts, low: float, high: float) -> str:
     bar = settings.min_pass_rate or 0.0
-    what = "confidence sequence" if is_watched(settings) else "95 % interval"
+    what = "confidence sequence" if is_watched(settings) else "exact 95 % interval"
     if counts.unmeasured:
         what += ", whatever the unmeasured would be,"
     decision = decide_gate(low, high, bar)
