@@ -190,6 +190,28 @@ def test_errors_of_a_run_that_stopped_early_are_asked_again_until_it_stops(
     assert again["reused"] > 0
 
 
+def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
+    proctor: Proctor, many: str, script: Proctor
+) -> None:
+    target = script(rules={"t?": "say", "t1*": "no", "t2*": "no", "t3*": "no"})  # and errors for the rest
+    words = ("--min-pass-rate", 0.9, "--stop-when-shown", "--allow-errors", 600, "--concurrency", 1)
+    told = proctor("run", many, "--target", target, "--no-holdout", *words, "--max-failures", 1, "--json")
+    assert (told.code, told.run["status"], "early_stop" in told.run) == (3, "interrupted", False)
+    refused = proctor("run", f"--resume={told.run['run']}", "--until", "0.1")
+    assert (refused.code, "--until: the run has none, this command asks for 0.1" in refused.err) == (4, True)
+    again = proctor("run", f"--resume={told.run['run']}", "--max-failures", 600, "--json").run
+    assert (again["status"], again["early_stop"]["reason"]) == ("finished", "ruled out")
+    assert again["planned"] == again["total"] >= again["early_stop"]["cases"]
+    assert again["exit_code"] == 1
+
+
+def test_a_report_says_how_to_run_it_again(proctor: Proctor, many: str) -> None:
+    ask(proctor, many, "--until", "20pp", "--min-pass-rate", 0.5, "--stop-when-shown", "-o", "r.html")
+    text = Path("r.html").read_text(encoding="utf-8")
+    assert "--min-pass-rate 0.5 --gate-mode interval --until 0.2 --stop-when-shown" in text
+    assert "order shuffled by seed 42" in text
+
+
 # --- certificates of targets -------------------------------------------------------------------------------
 
 

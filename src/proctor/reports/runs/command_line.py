@@ -66,6 +66,8 @@ _SETTING_FLAGS = {
     "threshold": "--threshold",
     "min_pass_rate": "--min-pass-rate",
     "gate_mode": "--gate-mode",
+    "until": "--until",
+    "stop_when_shown": "--stop-when-shown",
     "allow_errors": "--allow-errors",
     "judge_repeats": "--judge-repeat",
     "judge_rule": "--judge-rule",
@@ -79,5 +81,7 @@ def _setting_flags(settings: Settings) -> Iterator[str]:
     defaults = Settings()
     for field, flag in _SETTING_FLAGS.items():
         value = getattr(settings, field)
-        if value is not None and value != getattr(defaults, field):
+        if value is True:
+            yield flag
+        elif value is not None and value != getattr(defaults, field):
             yield from (flag, f"{value:.12g}" if isinstance(value, float) else str(value))

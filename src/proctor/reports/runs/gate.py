@@ -8,7 +8,7 @@ from proctor.model import EarlyStop, Run, Settings
 from proctor.plurals import pluralize
 from proctor.reports.formatting import percent
 from proctor.reports.record_fields import record_from
-from proctor.reports.runs.records import GateRecord, PointGateErrorsRecord
+from proctor.reports.runs.records import PointGateErrorsRecord, RunGateRecord
 from proctor.stats import point_gate_errors
 from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range, is_watched
 
@@ -69,7 +69,7 @@ def _describe_errors(counts: Counts, bar: float) -> str | None:
     return f"{sentence}. `--gate-mode interval` says what is known."
 
 
-def gate_record(run: Run, counts: Counts) -> GateRecord | UnsetType:
+def gate_record(run: Run, counts: Counts) -> RunGateRecord | UnsetType:
     """Returns the gate of a run with these result counts as a record; UNSET without a gate."""
     settings = run.settings
     bar = settings.min_pass_rate
@@ -79,7 +79,7 @@ def gate_record(run: Run, counts: Counts) -> GateRecord | UnsetType:
     errors = None
     if settings.gate_mode == "point" and counts.cases:
         errors = record_from(point_gate_errors(counts.cases, bar), PointGateErrorsRecord)
-    return GateRecord(
+    return RunGateRecord(
         min_pass_rate=bar,
         mode=settings.gate_mode,
         decision=decide_gate(low, high, bar),

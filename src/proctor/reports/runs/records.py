@@ -112,7 +112,7 @@ class PointGateErrorsRecord(Struct, frozen=True, kw_only=True):
     false_failures: Annotated[float, about("The chance that it fails the gate.")]
 
 
-class GateRecord(Struct, frozen=True, kw_only=True):
+class RunGateRecord(Struct, frozen=True, kw_only=True):
     """The gate of a run."""
 
     min_pass_rate: float
@@ -188,7 +188,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     stopped: Annotated[
         str | UnsetType, about("Why Proctor stopped it, as a sentence; absent if it did not.")
     ] = UNSET
-    gate: Annotated[GateRecord | UnsetType, about("Its gate, if it has one.")] = UNSET
+    gate: Annotated[RunGateRecord | UnsetType, about("Its gate, if it has one.")] = UNSET
     early_stop: Annotated[
         EarlyStopRecord | UnsetType, about("Why it stopped before its last case, if it was asked to.")
     ] = UNSET

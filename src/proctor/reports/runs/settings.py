@@ -26,6 +26,12 @@ def describe_settings(settings: Settings) -> Iterator[str]:
     if settings.min_pass_rate is not None:
         by = " by interval" if settings.gate_mode == "interval" else ""
         yield f"gate at {percent(settings.min_pass_rate)}{by}"
+    if settings.until is not None:
+        yield f"until ±{100 * settings.until:.12g} points"
+    if settings.stop_when_shown:
+        yield "stops when the gate is decided"
+    if settings.order_seed is not None:
+        yield f"order shuffled by seed {settings.order_seed}"
     if (settings.judge_repeats, settings.judge_rule) != (defaults.judge_repeats, defaults.judge_rule):
         yield f"each judge asked {settings.judge_repeats} times, {settings.judge_rule} decides"
     yield from (name for name in ("cache", "reuse") if getattr(settings, name))

@@ -38,7 +38,8 @@ _GATE_FLAGS = {
 }
 _JUDGE_FLAGS = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
 _REUSE_FLAGS = {"--reuse": "reuse", "--cache": "cache"}
-SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS}
+_STOP_FLAGS = {"--until": "until", "--stop-when-shown": "stop_when_shown"}
+SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS, **_STOP_FLAGS}
 """The flags of other settings, with their fields, except those that determine which trials there are."""
 _RETRY_FLAGS = frozenset({*_GATE_FLAGS, *_REUSE_FLAGS})
 """The flags that `--retry-errors` may change: verdicts are counted again, and passed trials stay."""
