@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -13,12 +14,14 @@ from hypothesis import settings
 
 from proctor.eval import CodeSandbox
 from support import clock
+from support.templates import share_compiled
 
-# Every run tries other examples, so 30 of them each time find what hypothesis' hundred would. No deadline: on
-# a busy machine an example takes as long as it takes.
+# Each run tries other examples, except where `CI` is set: hypothesis then takes the same ones every time.
+# `.ci/run` asks for more of them in the tests that a development run leaves out. No deadline: on a busy
+# machine an example takes as long as it takes.
 settings.register_profile("development", max_examples=10, deadline=None)
 settings.register_profile("ci", max_examples=30, deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "development")
+settings.load_profile("development")
 
 MEMORY = "/dev/shm"  # a folder here costs a test a tenth of what it costs on a disk
 
@@ -48,15 +51,26 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Lets every other worker read folders from their end, so that no two compile the same modules."""
+    report = yield
+    if isinstance(collector, pytest.Dir) and os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] in "13579":
+        report.result.reverse()
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that open a browser."""
+    """Puts tests in the same order in all workers, and marks those that open a browser."""
+    items.sort(key=lambda item: item.path.parts)
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector look at what tests make, and not at thousands of tests again and again."""
+    """Lets tests share compiled templates, and the garbage collector look only at what tests make."""
+    share_compiled()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
     gc.enable()
@@ -64,18 +78,15 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Reports of a test only what ran, unless its set-up or its end failed: each report costs xdist time.
+    """Reports of a test only what ran, unless its set-up or its end failed: each message costs xdist time.
 
-    With `--durations` everything is reported as usual.
+    With `--durations`, and without xdist, everything is reported as usual.
     """
-    if item.config.getoption("durations") is not None:
+    if item.config.getoption("durations") is not None or "PYTEST_XDIST_WORKER" not in os.environ:
         return None
-    where = {"nodeid": item.nodeid, "location": item.location}
-    item.ihook.pytest_runtest_logstart(**where)
     for report in runtestprotocol(item, log=False, nextitem=nextitem):
         if report.when == "call" or not report.passed:
             item.ihook.pytest_runtest_logreport(report=report)
-    item.ihook.pytest_runtest_logfinish(**where)
     return True
 
 

@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.calibration import (
     AnswerVerdicts,
+    DrawnLabel,
     agreement,
     base_rate,
-    bias,
     changed_p_value,
     changed_share,
     consistency,
     corrected_pass_rate,
+    drawing_chances,
+    find_biases,
     human_agreement,
     lengthen,
     majority,
@@ -26,10 +29,11 @@ from proctor.calibration import (
     measure_shift,
     net_p_value,
     net_shift,
+    people_pass_rate,
     sensitivity,
     specificity,
 )
-from proctor.model import Calibration, VerdictShift
+from proctor.model import Calibration, LabelDraw, VerdictShift
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 VERDICT = st.sampled_from((True, False, None))
@@ -63,7 +67,8 @@ def test_a_known_table_gives_its_known_kappa() -> None:
     assert (found.count, found.agreed, found.passed, found.true_passes) == (50, 35, 25, 20)
     assert found.kappa == pytest.approx(0.4)
     assert found.kappa_ci95 is not None
-    assert found.kappa_ci95 == pytest.approx((0.1511, 0.6489), abs=1e-4)  # as statsmodels has it
+    # As statsmodels has it of a table with half an answer more in each cell, and with t of 49 for 1.96.
+    assert found.kappa_ci95 == pytest.approx((0.1322, 0.6371), abs=1e-4)
     assert agreement(found) == (35, 50)
     assert agreement(found).ci95 == pytest.approx((0.5625, 0.8090), abs=1e-4)
     assert sensitivity(found) == (20, 25)
@@ -171,23 +176,73 @@ def test_verdicts_that_change_are_counted_both_ways_and_beside_those_that_change
 
 def test_nothing_is_said_of_answers_without_both_verdicts() -> None:
     assert sway(("p", "-"), ("-", "f")) is None
-    assert bias(None) is None
+    assert find_biases(shifts()) == {}
+
+
+def shifts(**measures: VerdictShift | None) -> Calibration:
+    """A calibration in which nothing but these shifts was measured."""
+    return Calibration(judge="", name="", at=AT, labels="", count=0, agreed=0, **measures)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("pairs", "expected"),
     [
-        ([("ff", "p")] * 6 + [("pp", "p")] * 20, "pass"),
-        ([("pp", "f")] * 6 + [("pp", "p")] * 20, "fail"),
+        ([("ff", "p")] * 7 + [("pp", "p")] * 20, "pass"),
+        ([("pp", "f")] * 7 + [("pp", "p")] * 20, "fail"),
         ([("pp", "f")] * 4 + [("ff", "p")] * 4 + [("pp", "p")] * 20, "change"),
-        ([("ff", "p")] * 5 + [("pp", "p")] * 20, None),  # the sign test gives 0.0625
+        ([("ff", "p")] * 6 + [("pp", "p")] * 20, None),  # both tests give 0.031, so Holm 0.0625
+        ([("f", "p")] * 6 + [("p", "p")] * 20, "pass"),  # asked once, only the sign test is there
         ([("pf", "f")] * 4 + [("fp", "p")] * 4 + [("pp", "p")] * 20, None),  # it wavers by itself
         ([("pf", "p")] * 8, None),  # and here it does less so in the other order
         ([("pp", "p")] * 50, None),
     ],
 )
 def test_a_bias_is_what_chance_does_not_explain(pairs: list[tuple[str, str]], expected: str | None) -> None:
-    assert bias(sway(*pairs)) == expected
+    tests = find_biases(shifts(position=sway(*pairs)))
+    assert tests["position"].bias == expected
+
+
+def test_each_further_bias_that_is_tested_takes_more_changes_to_show() -> None:
+    seven, eight = VerdictShift(both=20, to_pass=7, moved=7), VerdictShift(both=20, to_pass=8, moved=8)
+    few = VerdictShift(both=20, to_pass=2, to_fail=2, moved=4)
+    assert find_biases(shifts(length=seven, position=few))["length"] == ("pass", 2 / 64, 2 / 64)
+    both = find_biases(shifts(length=seven, position=seven))
+    assert both["length"] == both["position"] == (None, 4 / 64, 4 / 64)
+    assert find_biases(shifts(length=eight, position=eight))["length"] == ("pass", 4 / 128, 4 / 128)
+
+
+def test_a_part_of_the_answers_is_tested_only_where_all_of_them_show_a_bias() -> None:
+    part = VerdictShift(both=5, to_pass=7, moved=7)
+    even = VerdictShift(both=20, to_pass=8, to_fail=8)
+    assert find_biases(shifts(length=even, length_failed=part))["length_failed"].bias is None
+    assert find_biases(shifts(length=part, length_failed=part))["length_failed"].bias == "pass"
+
+
+@pytest.mark.parametrize("steadiness", [0.6, 0.9])
+def test_at_most_five_in_a_hundred_unbiased_judges_get_a_flag(steadiness: float) -> None:
+    """A judge whose replies waver, and who does so no more where the prompt changes."""
+    drawn, flagged, samples = random.Random(3), 0, 400
+    for _ in range(samples):
+        heard = []
+        for place in range(60):
+            replies = [(place % 3 > 0) == (drawn.random() < steadiness) for _ in range(4)]
+            heard.append(
+                AnswerVerdicts(
+                    human_verdicts=(place % 3 > 0,),
+                    judge_verdicts=tuple(replies[:2]),
+                    reversed_verdict=replies[2],
+                    lengthened_verdict=replies[3],
+                )
+            )
+        measures = {
+            "position": measure_shift(heard, lambda each: each.reversed_verdict),
+            "length": measure_shift(heard, lambda each: each.lengthened_verdict),
+            "length_failed": measure_shift(
+                [each for each in heard if not each.label], lambda each: each.lengthened_verdict
+            ),
+        }
+        flagged += any(test.bias is not None for test in find_biases(shifts(**measures)).values())
+    assert flagged / samples <= 0.05
 
 
 @given(*[st.integers(0, 30)] * 4)
@@ -252,6 +307,82 @@ def test_nothing_is_corrected_by_a_judge_that_is_not_known_to_be_better_than_cha
     found: Calibration, passed: int, total: int
 ) -> None:
     assert corrected_pass_rate(passed, total, found) is None
+
+
+# --- the pass rate that people would give ------------------------------------------------------------------
+
+
+def drawn(number: int, draw: LabelDraw, *, doubt: float = 1.0, passed: bool = True) -> list[DrawnLabel]:
+    return [
+        DrawnLabel(
+            group=f"{draw} {doubt} {passed} {place}",
+            passed=passed,
+            judge_passed=True,
+            drawn=draw,
+            doubt=doubt,
+        )
+        for place in range(number)
+    ]
+
+
+def test_labels_drawn_at_random_have_one_chance() -> None:
+    assert drawing_chances(drawn(10, "random", doubt=3), 40) == [0.25] * 10
+    assert drawing_chances(drawn(40, "random"), 40) == [1.0] * 40
+
+
+def test_the_chance_of_a_draw_for_doubt_is_in_proportion_to_the_doubt() -> None:
+    chances = drawing_chances(drawn(10, "doubt", doubt=2.5) + drawn(10, "doubt", doubt=0.5), 200)
+    assert chances == pytest.approx([0.25] * 10 + [0.05] * 10)
+
+
+def test_no_chance_is_above_one_and_all_answers_are_certain() -> None:
+    # Of 40 answers 30 are drawn: the ten that are doubted are certain, the others have 20 places of 30.
+    labels = drawn(10, "doubt", doubt=2.2) + drawn(20, "doubt", doubt=0.6)
+    assert drawing_chances(labels, 40) == pytest.approx([1.0] * 10 + [20 / 30] * 20)
+    every = drawn(10, "doubt", doubt=2.2) + drawn(30, "doubt", doubt=0.6)
+    assert drawing_chances(every, 40) == [1.0] * 40
+
+
+def test_an_answer_may_have_been_drawn_either_way() -> None:
+    labels = drawn(20, "random") + drawn(8, "doubt", doubt=2)
+    chances = drawing_chances(labels, 100)
+    # A fifth at random; of the 80 others, whose doubt adds up to 80, eight for doubt.
+    assert chances == pytest.approx([0.2 + 0.8 * 0.1] * 20 + [0.2 + 0.8 * 0.2] * 8)
+
+
+def test_doubted_answers_that_people_fail_count_by_their_chance() -> None:
+    """Judges pass all of 200 answers, and doubt 40 of them, half of which people fail."""
+    labels = [
+        *drawn(10, "doubt", doubt=2.5, passed=False),
+        *drawn(10, "doubt", doubt=2.5),
+        *drawn(16, "doubt", doubt=0.625),
+    ]
+    found = people_pass_rate(labels, judge_rate=1.0, judgments=200, cases=200)
+    assert found is not None
+    assert found.value == pytest.approx(1 - (10 / 2.5) / (20 / 2.5 + 16 / 0.625))
+    assert (found.labels, found.for_doubt, found.judgments) == (36, 36, 200)
+    even = [
+        DrawnLabel(group=each.group, passed=each.passed, judge_passed=True, drawn="random") for each in labels
+    ]
+    unweighted = people_pass_rate(even, judge_rate=1.0, judgments=200, cases=200)
+    assert unweighted is not None
+    assert unweighted.value == pytest.approx(26 / 36)
+    assert unweighted.for_doubt == 0
+
+
+def test_repeats_of_a_case_count_as_one_case() -> None:
+    once = drawn(20, "random") + drawn(10, "random", passed=False)
+    again = [replace(label, repeats=4) for label in drawn(20, "random")] + drawn(10, "random", passed=False)
+    found = people_pass_rate(once, judge_rate=1.0, judgments=100, cases=100)
+    less = people_pass_rate(again, judge_rate=1.0, judgments=100, cases=100)
+    assert found is not None
+    assert less is not None
+    assert (found.value, less.value) == pytest.approx((20 / 30, 5 / 15))
+
+
+def test_few_labels_give_no_rate() -> None:
+    assert people_pass_rate(drawn(9, "random"), judge_rate=1.0, judgments=100, cases=100) is None
+    assert people_pass_rate(drawn(10, "random"), judge_rate=1.0, judgments=100, cases=100) is not None
 
 
 def test_the_interval_of_the_corrected_rate_holds_what_it_says() -> None:

@@ -90,6 +90,7 @@ def describe(circle: frozenset[str]) -> str:
     return "\n".join(f"  {name} → {', '.join(sorted(imports[name] & circle))}" for name in sorted(circle))
 
 
+@pytest.mark.slow
 def test_no_module_imports_one_that_imports_it_back() -> None:
     circles = find_circles(read_imports(PACKAGE))
     assert not circles, "\n\n".join(map(describe, circles))

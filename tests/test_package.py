@@ -17,7 +17,7 @@ import pytest
 
 import proctor
 from proctor.cli.main import COMMANDS, cli
-from support.sources import PACKAGE, list_nodes, parse_folder
+from support.sources import PACKAGE, list_nodes
 from support.waiting import PATIENCE_S
 
 # --- what is loaded ----------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_every_command_in_the_table_is_there_under_its_name(word: str) -> None:
 
 def announced(module: ModuleType) -> dict[str, str]:
     """The names that a type checker sees, with the modules they come from."""
-    tree = parse_folder(PACKAGE)[Path(str(module.__file__))]
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     blocks = [node for node in tree.body if isinstance(node, ast.If)]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
     return {name.name: str(node.module) for node in imports for name in node.names}
@@ -172,6 +172,7 @@ def place(path: Path, node: ast.AST | None = None) -> str:
     return f"{path.relative_to(PACKAGE).as_posix()}:{line} {getattr(node, 'name', '')}".rstrip()
 
 
+@pytest.mark.slow
 def test_every_error_in_a_docstring_exists() -> None:
     known = set(dir(builtins))
     raised: dict[str, str] = {}
@@ -207,6 +208,7 @@ def names_encoding(call: ast.Call) -> bool:
     return any(each.arg == "encoding" for each in call.keywords) or "utf-8" in words
 
 
+@pytest.mark.slow
 def test_every_text_file_is_opened_with_its_encoding_named() -> None:
     calls = [(path, node) for path, node in list_nodes(PACKAGE) if isinstance(node, ast.Call)]
     assert [place(path, call) for path, call in calls if opens_text(call) and not names_encoding(call)] == []

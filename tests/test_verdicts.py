@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import ExitCode
+from proctor.latency import LatencySummary
 from proctor.model import (
     Failure,
     Judgment,
@@ -291,7 +292,7 @@ def test_a_tally_adds_up_a_run() -> None:
         30,
         6,
     )
-    assert tally.latency_ms() == {"p50": 20.0, "p95": 29.0, "mean": 20.0}
+    assert tally.latency_ms() == LatencySummary(p50=20.0, p95=29.0, mean=20.0, answers=3)
     assert tally.known_cost_usd == pytest.approx(0.03)
     assert tally.models == {"m-1"}
     assert tally.refused_params == {"seed"}
@@ -313,7 +314,7 @@ def test_a_tally_of_nothing_knows_nothing() -> None:
     tally = Tally(lambda _case: ALL)
     assert tally.mean_score is None
     assert tally.known_cost_usd is None
-    assert tally.latency_ms() == {"p50": None, "p95": None, "mean": None}
+    assert tally.latency_ms() == LatencySummary()
 
 
 def test_one_unknown_price_makes_the_whole_cost_unknown() -> None:
@@ -383,7 +384,7 @@ def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
         1,
     )
     assert (tally.target_usage.calls, tally.judge_usage.calls, tally.target_usage.input_tokens) == (0, 0, 0)
-    assert (tally.known_cost_usd, tally.latency_ms()["mean"]) == (0.0, 8.0)
+    assert (tally.known_cost_usd, tally.latency_ms()) == (0.0, LatencySummary(left_out=1))
     tally.add(make_trial("x", judged(None, cached=True), output=replace(kept, cost_usd=None)), make_case())
     assert tally.known_cost_usd == 0.0
 
@@ -410,7 +411,21 @@ def test_an_output_used_again_counts_but_neither_costs_nor_was_asked() -> None:
     tally.add(answered(8.0, row(1.0), source_run="earlier"), make_case())
     assert (tally.asked_count, tally.reused_count, tally.graded_count, tally.all.passed) == (0, 1, 1, 1)
     assert (tally.target_usage.input_tokens, tally.known_cost_usd) == (0, 0.0)
-    assert tally.latency_ms()["mean"] == 8.0
+    assert tally.latency_ms() == LatencySummary(left_out=1)
+
+
+def test_latencies_are_those_that_were_measured_in_the_run() -> None:
+    tally = Tally(lambda _case: ALL)
+    tally.add(answered(400.0, row(1.0)), make_case("a"))
+    tally.add(answered(60.0, row(1.0), source_run="earlier"), make_case("b"))
+    cached = Output(text="x", latency_ms=62.0, cached=True)
+    tally.add(make_trial("x", row(1.0), output=cached), make_case("c"))
+    tally.add(make_trial(None), make_case("d"))
+    expected = LatencySummary(p50=400.0, p95=400.0, mean=400.0, answers=1, left_out=2)
+    assert tally.latency_ms() == expected
+    assert (list(tally.latencies_ms), tally.answer_count) == ([400.0], 3)
+    run = make_run()
+    assert Tally.restore(run, tally.state()).latency_ms() == expected
 
 
 @pytest.mark.parametrize(("kept", "calls", "graded"), [(True, 0, 0), (False, 2, 1)])

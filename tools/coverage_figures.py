@@ -1,9 +1,9 @@
-"""How often the intervals of `proctor.stats` contain the truth, as the Markdown tables of docs/statistics.md.
+"""How often the intervals of `proctor.stats` contain the truth: the tables of docs/statistics-figures.md.
 
 Usage: python tools/coverage_figures.py [CHART.svg]; it takes about a minute.
 
-Shares and pairs are exact: summed over every outcome. Repeats and means are simulated with a fixed seed,
-2,000 samples a row, so that a figure is right to a point.
+Shares and pairs are exact: summed over every outcome. Related trials and means are simulated with a fixed
+seed, 2,000 samples a row, so that a figure is right to a point.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import product
 from math import comb, fsum, sqrt
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from proctor.charts import Chart, Point, lines
 from proctor.stats import (
@@ -22,7 +23,7 @@ from proctor.stats import (
     bca,
     bootstrap,
     clopper_pearson,
-    clustered_interval,
+    clustered_wilson,
     mean_interval,
     newcombe_paired,
     wilson,
@@ -140,21 +141,78 @@ def _coverage_of_pairs(
 SAMPLES = 2000
 
 
-def repeats(samples: int = SAMPLES) -> Iterator[str]:
-    """The coverage of the pass rate of cases that are asked four times, by what counts as independent."""
-    yield "| cases × repeats | `wilson` over trials | `wilson` over cases | `clustered_interval` |"
-    yield "|--:|--:|--:|--:|"
-    for cases in (10, 20, 40, 100):
-        random, hits = Random(cases), [0, 0, 0]
+class Setting(NamedTuple):
+    """Cases whose trials are related: those of a group pass at a common rate."""
+
+    name: str
+    sizes: tuple[int, ...]
+    """The number of trials of each group; a group is the repeats of a case, or the cases of a cluster."""
+    correlation: float = 0.3
+    """Within groups; 0 for independent trials."""
+    rate: float = 0.8
+    by_case: bool = True
+    """Whether a group is a case, which counts once."""
+
+
+RELATED = (
+    Setting("20 cases, one 50 times", (50, *[1] * 19)),
+    Setting("20 cases, half 10 times", (*[10] * 10, *[1] * 10)),
+    Setting("10 cases × 5", (5,) * 10),
+    Setting("20 cases × 5", (5,) * 20),
+    Setting("50 cases × 5", (5,) * 50),
+    Setting("50 cases × 5, unrelated", (5,) * 50, 0.0),
+    Setting("50 cases × 5, much alike", (5,) * 50, 0.8),
+    Setting("100 cases × 5, 95 % pass", (5,) * 100, 0.3, 0.95),
+    Setting("20 clusters of 5 cases", (5,) * 20, by_case=False),
+    Setting("40 clusters of 5 cases", (5,) * 40, by_case=False),
+    Setting("40 clusters of 1 to 9", tuple(1 + number % 9 for number in range(40)), by_case=False),
+    Setting("40 clusters of 5, unrelated", (5,) * 40, 0.0, by_case=False),
+)
+
+
+def related(samples: int = SAMPLES) -> Iterator[str]:
+    """The coverage and the width of intervals of the pass rate where trials are related.
+
+    The first counts trials and takes them over cases, as Proctor 0.1 did; the second takes cases as if each
+    had one trial, and were independent.
+    """
+    names = ("of 80 % that pass", "by trial: covers", "width", "`wilson` over cases", "width")
+    yield f"| {' | '.join((*names, '`clustered_wilson`', 'width'))} |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for setting in RELATED:
+        random, hits, widths = Random(setting.name), [0, 0, 0], [0.0, 0.0, 0.0]
         for _ in range(samples):
-            # A third of the cases is easy, a third hard and a third undecided: the true rate is one half.
-            rates = [random.choice((0.95, 0.5, 0.05)) for _ in range(cases)]
-            values = [float(random.random() < rate) for rate in rates for _ in range(4)]
-            groups = [case for case in range(cases) for _ in range(4)]
-            passed = sum(values)
-            found = (wilson(passed, 4 * cases), wilson(passed / 4, cases), clustered_interval(values, groups))
-            hits = [count + contains(one, 0.5) for count, one in zip(hits, found, strict=True)]
-        yield f"| {cases} × 4 | " + " | ".join(_percent(count / samples) for count in hits) + " |"
+            for place, interval in enumerate(_draw_intervals(setting, random)):
+                assert interval is not None
+                hits[place] += contains(interval, setting.rate)
+                widths[place] += interval[1] - interval[0]
+        pairs = zip(hits, widths, strict=True)
+        cells = [text for pair in pairs for text in (_percent(pair[0] / samples), _points(pair[1] / samples))]
+        yield f"| {setting.name} | " + " | ".join(cells) + " |"
+
+
+def _draw_intervals(setting: Setting, random: Random) -> tuple[Interval, Interval, Interval]:
+    correlation, rate = setting.correlation, setting.rate
+    passed = []
+    for size in setting.sizes:
+        own = rate
+        if correlation:
+            scale = (1 - correlation) / correlation
+            own = random.betavariate(rate * scale, (1 - rate) * scale)
+        passed.append(sum(random.random() < own for _ in range(size)))
+    trials, groups = sum(setting.sizes), len(setting.sizes)
+    cases = groups if setting.by_case else trials
+    by_trial = wilson(sum(passed) / trials * cases, cases)
+    if not setting.by_case:
+        sums = [(float(count), size, 1) for count, size in zip(passed, setting.sizes, strict=True)]
+        return by_trial, by_trial, clustered_wilson(sums, float(trials))
+    shares = [count / size for count, size in zip(passed, setting.sizes, strict=True)]
+    by_case = clustered_wilson([(share, 1, 1) for share in shares], fsum(1 / size for size in setting.sizes))
+    return by_trial, wilson(min(fsum(shares), groups), groups), by_case
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
 def means(samples: int = SAMPLES) -> Iterator[str]:
@@ -185,7 +243,7 @@ def chart(total: int = 20) -> Chart:
 
 def main() -> None:
     """Print every table, and draw the chart where a file is named."""
-    tables = {"Shares": shares(), "Pairs": pairs(), "Repeats": repeats(), "Means": means()}
+    tables = {"Shares": shares(), "Pairs": pairs(), "Related trials": related(), "Means": means()}
     for title, table in tables.items():
         print(f"{title}\n")
         for line in table:

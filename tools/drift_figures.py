@@ -1,7 +1,8 @@
 """How often `proctor drift` alarms for targets that have not changed, and for some that have, as tables.
 
 Usage: python tools/drift_figures.py [SERIES [CHART.svg]]; so many series are simulated for each row, 200 by
-default, which takes some minutes. The chart is that of docs/drift.md, of one such target.
+default, which takes half an hour. The tables are those of
+docs/drift-figures.md, the chart is that of docs/drift.md.
 """
 
 from __future__ import annotations
@@ -10,20 +11,69 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import sqrt
 from random import Random
+from statistics import median
 
 from proctor.charts import Chart
-from proctor.drift.change_point import NO, YES, CaseRow, find_split
+from proctor.drift.change_point import NO, YES, CaseRow, find_split, place_weight
 from proctor.drift.detector import ALPHA, detect_drift
 from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
 from proctor.model import Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.drift.chart import draw_chart
 from proctor.reports.drift.report import DriftReport
-from proctor.stats import wilson
+from proctor.stats import agresti_min_interval, mean_interval, wilson
 
 SEED = 20261122
-NIGHTS = 100
+NIGHTS = 60
+MAX_DELAY = 30
+DELAYS = 15
+"""How many series a median delay is of."""
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Nights:
+    """How the nights of a series differ although nothing changes."""
+
+    name: str
+    flaky: float = 1.0
+    """The share of the cases that pass by chance; of the others nine in ten always pass."""
+    deviation: float = 0.0
+    """The standard deviation of what a night adds to the chance of each case."""
+    shape: str = "normal"
+    """The distribution of what a night adds: `normal`, `heavy` tails, `bad` nights, or nights in `rows`."""
+    document: int = 0
+    """How many cases each document has, whose questions all fail in one night of ten; 0 for no documents."""
+
+    def chances(self, drawn: Random, cases: int) -> list[float]:
+        """The chances of the cases to pass, each between 50 and 95 % where all are flaky."""
+        if self.flaky == 1:
+            return [drawn.uniform(0.5, 0.95) for _ in range(cases)]
+        flaky = [drawn.random() for _ in range(round(cases * self.flaky))]
+        steady = cases - len(flaky)
+        passing = round(steady * 0.9)
+        return [1.0] * passing + [0.0] * (steady - passing) + flaky
+
+    def effect(self, drawn: Random, before: float) -> float:
+        """What a night adds, where the night before has added `before`."""
+        if not self.deviation:
+            return 0.0
+        normal = drawn.gauss(0.0, self.deviation)
+        if self.shape == "heavy":  # Student's t with five degrees of freedom, of the same deviation
+            return normal * sqrt(3 / (2 * drawn.gammavariate(2.5, 1.0)))
+        if self.shape == "bad":
+            return normal - 0.3 * (drawn.random() < 0.02)
+        return 0.8 * before + 0.6 * normal if self.shape == "rows" else normal
+
+    def row(self, drawn: Random, chances: list[float], effect: float) -> CaseRow:
+        """One run: which cases pass."""
+        values = [YES if drawn.random() < chance + effect else NO for chance in chances]
+        if self.document:
+            for place in range(0, len(values), self.document):
+                if drawn.random() < 0.1:
+                    values[place : place + self.document] = [NO] * self.document
+        return bytearray(values)
 
 
 @dataclass(frozen=True)
@@ -31,73 +81,92 @@ class Alarms:
     """In how many of some series each test alarmed on any night."""
 
     series: int
-    naive: int
-    """The same test, judged on each night as if it were the only one."""
+    by_cases: int
+    """The former test, in which each case is independent and night k is judged with p times k (k + 1)."""
     adjusted: int
     """The test of `proctor drift`."""
 
 
-def unchanged(cases: int, flaky: float, series: int, nights: int = NIGHTS, seed: int = SEED) -> Alarms:
-    """Alarms over some nights of targets that have not changed.
-
-    Args:
-        cases: how many cases a suite has.
-        flaky: the share of the cases that pass by chance, each with its own probability in each run; the
-            others never change.
-        series: how many series are made.
-        nights: how often each is looked at.
-        seed: of the random numbers.
-    """
-    drawn = Random(f"{seed}/{cases}/{flaky}/{nights}")
-    naive = adjusted = 0
+def unchanged(nights: Nights, cases: int, series: int, count: int = NIGHTS) -> Alarms:
+    """Alarms over some nights of targets that have not changed."""
+    drawn = Random(f"{SEED}/{nights}/{cases}/{count}")
+    by_cases = adjusted = 0
     for _ in range(series):
-        chances = [drawn.random() for _ in range(round(cases * flaky))]
-        rows = [_row(drawn, chances) for _ in range(nights + 1)]
-        worse = {
-            look: p_value for look in range(1, nights + 1) if (p_value := _worse(rows[: look + 1])) < ALPHA
-        }
-        naive += bool(worse)
-        adjusted += any(_paid(p_value, look) < ALPHA for look, p_value in worse.items())
-    return Alarms(series, naive, adjusted)
+        chances, effect = nights.chances(drawn, cases), 0.0
+        rows = list[CaseRow]()
+        alarms = [False, False]
+        for _ in range(count + 1):
+            effect = nights.effect(drawn, effect)
+            rows.append(nights.row(drawn, chances, effect))
+            if len(rows) > 1 and not all(alarms):
+                alarms = [one or other for one, other in zip(alarms, _alarms(rows), strict=True)]
+        by_cases += alarms[0]
+        adjusted += alarms[1]
+    return Alarms(series, by_cases, adjusted)
 
 
-def _row(drawn: Random, chances: list[float]) -> CaseRow:
-    return bytearray(YES if drawn.random() < chance else NO for chance in chances)
-
-
-def _worse(rows: list[CaseRow]) -> float:
-    """The p-value that fewer cases pass since some night, as if this were the only look; else 1."""
+def _alarms(rows: list[CaseRow]) -> tuple[bool, bool]:
+    """Whether fewer cases pass since some night, by the former test and by that of `proctor drift`."""
     found = find_split(rows)
-    return found.p_value if found is not None and found.after < found.before and found.is_lasting else 1.0
+    if found is None or found.after >= found.before or not found.is_lasting:
+        return False, False
+    looks = len(rows) - 1
+    former = found.p_cases * looks * 3 * looks * (looks + 1)
+    weight = place_weight(found.place, looks + 1 - found.place) / 2
+    return former < ALPHA, max(found.p_cases, found.p_nights) < ALPHA * weight
 
 
-def _paid(p_value: float, look: int) -> float:
-    return p_value * 3 * look * (look + 1)
+def delays(nights: Nights, cases: int, drop: float, night: int, series: int) -> list[tuple[int, int]]:
+    """After how many nights a drop on a night is shown, by each test; 1 is at once.
 
-
-def shown_after(cases: int, drop: float, night: int, series: int, seed: int = SEED) -> dict[int, int]:
-    """In how many series a drop on a night is shown that night, and by 1, 3 and 7 nights later.
-
-    A tenth of the cases pass by chance; of the others nine in ten pass, and so many of all cases fail for
-    good from that night on.
+    So many of the cases that passed fail for good that the pass rate falls by `drop`.
     """
-    drawn = Random(f"{seed}/{cases}/{drop}/{night}")
-    within = dict.fromkeys((0, 1, 3, 7), 0)
-    steady = cases - cases // 10
+    drawn = Random(f"{SEED}/{nights}/{cases}/{drop}/{night}")
+    shown = []
     for _ in range(series):
-        flaky = [drawn.random() for _ in range(cases // 10)]
-        passing = round(steady * 0.9)
-        before = flaky + [1.0] * passing + [0.0] * (steady - passing)
-        lost = round(cases * drop)
-        after = flaky + [0.0] * lost + [1.0] * (passing - lost) + [0.0] * (steady - passing)
-        rows = [_row(drawn, before) for _ in range(night)]
-        shown = False
-        for later in range(max(within) + 1):
-            rows.append(_row(drawn, after))
-            shown = shown or _paid(_worse(rows), night + later) < ALPHA
-            if later in within:
-                within[later] += shown
-    return within
+        chances, effect = nights.chances(drawn, cases), 0.0
+        rows = list[CaseRow]()
+        first = [MAX_DELAY + 1] * 2
+        for number in range(night + MAX_DELAY):
+            if number == night:
+                chances = _fail_some(chances, drop * cases)
+            effect = nights.effect(drawn, effect)
+            rows.append(nights.row(drawn, chances, effect))
+            if number >= night and max(first) > MAX_DELAY:
+                later = number - night + 1
+                first = [
+                    min(one, later) if hit else one for one, hit in zip(first, _alarms(rows), strict=True)
+                ]
+        shown.append((first[0], first[1]))
+    return shown
+
+
+def _fail_some(chances: list[float], loss: float) -> list[float]:
+    """The chances once the first cases fail for good, so many that `loss` fewer pass."""
+    left, changed = loss, []
+    for chance in chances:
+        changed.append(max(0.0, chance - left))
+        left -= chance - changed[-1]
+    return changed
+
+
+STEADY = Nights("alike, a tenth of the cases by chance", flaky=0.1)
+WITHIN = (
+    STEADY,
+    Nights("alike, all cases by chance"),
+    Nights("sd of 2 points", deviation=0.02),
+    Nights("sd of 5 points", deviation=0.05),
+    Nights("sd of 10 points", deviation=0.1),
+    Nights("sd of 20 points", deviation=0.2),
+    Nights("documents of 5 cases fail together", document=5),
+)
+"""What the 5 % are promised for."""
+BEYOND = (
+    Nights("sd of 5 points, heavy tails", deviation=0.05, shape="heavy"),
+    Nights("sd of 2 points, and in 2 % of the nights 30 points fewer", deviation=0.02, shape="bad"),
+    Nights("sd of 5 points, each night much like the one before", deviation=0.05, shape="rows"),
+)
+"""What they are not promised for."""
 
 
 # --- the change point --------------------------------------------------------------------------------------
@@ -173,8 +242,12 @@ def _trial(run: Run, place: int, text: str, *, repeat: int = 0, model: str | Non
 # --- other words -------------------------------------------------------------------------------------------
 
 
-def rewording(cases: int, share: float, repeats: int, series: int, nights: int = 30) -> tuple[int, int]:
+def rewording(
+    cases: int, share: float, repeats: tuple[int, int], series: int, nights: int = 30
+) -> tuple[int, int]:
     """In how many series `detect_drift` says drifting on any night, and on how many nights of all.
+
+    The repeats are those of the first night and of the later ones.
 
     The target does not change and passes every case, but words an answer otherwise with a chance of `share`:
     with 1 always in words that it never uses again, else in the same other words.
@@ -185,7 +258,7 @@ def rewording(cases: int, share: float, repeats: int, series: int, nights: int =
         places, rows = TrialPlaces(), list[RunObservation]()
         states = []
         for night in range(nights + 1):
-            rows.append(_worded(drawn, places, night, cases, share, repeats))
+            rows.append(_worded(drawn, places, night, cases, share, repeats[night > 0]))
             if night:
                 states.append(detect_drift(rows).state)
         some += "drifting" in states
@@ -206,56 +279,96 @@ def _worded(
     return seeing.finish()
 
 
+# --- the difference beside the first verdicts ---------------------------------------------------------------
+
+
+def covered(cases: int, repeats: int, worse: float, samples: int = 2000) -> tuple[float, float]:
+    """How often Student's interval of the difference and that of `proctor drift` contain the truth.
+
+    A tenth of the cases passes half of its trials, nine in ten of the others always pass, and `worse` of all
+    cases fail in the later run.
+    """
+    drawn = Random(f"{SEED}/{cases}/{repeats}/{worse}")
+    truth, hits = -worse * (0.1 * 0.5 + 0.9 * 0.9), [0, 0]
+    for _ in range(samples):
+        differences = []
+        for _ in range(cases):
+            before = 0.5 if drawn.random() < 0.1 else float(drawn.random() < 0.9)
+            after = 0.0 if drawn.random() < worse else before
+            passed = [sum(drawn.random() < share for _ in range(repeats)) for share in (before, after)]
+            differences.append((passed[1] - passed[0]) / repeats)
+        for place, interval in enumerate((mean_interval(differences), agresti_min_interval(differences))):
+            hits[place] += interval is not None and interval[0] <= truth <= interval[1]
+    return hits[0] / samples, hits[1] / samples
+
+
 # --- tables ------------------------------------------------------------------------------------------------
 
 
 def tables(series: int) -> Iterator[str]:
     """The lines of the page's tables."""
-    yield "| cases | flaky | nights | judged as the only look | judged as one of many |"
-    yield "|--:|--:|--:|---|---|"
-    for cases, flaky, nights in ((40, 0.1, 100), (200, 0.5, 100), (40, 0.5, 365)):
-        yield alarms_row(cases, flaky, nights, series)
+    yield "| nights | cases | alarmed before | now |"
+    yield "|---|--:|---|---|"
+    for nights in (*WITHIN, *BEYOND):
+        for cases in (50, 200):
+            yield alarms_row(nights, cases, max(1, series * 50 // cases))
     yield ""
-    yield "| cases | drop | on night | at once | a night later | 3 later | 7 later |"
-    yield "|--:|--:|--:|--:|--:|--:|--:|"
-    for cases, drop in ((40, 0.1), (100, 0.1), (500, 0.03)):
-        for night in (10, 100):
-            yield power_row(cases, drop, night, max(1, series // 2))
+    yield "| the nights are | cases | drop | on night | shown after, before | shown after, now |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for nights in (STEADY, WITHIN[2]):
+        for cases in (50, 200):
+            for drop in (0.05, 0.1, 0.2):
+                for night in (10, 30):
+                    yield delays_row(nights, cases, drop, night, DELAYS)
     yield ""
     yield "| cases | answers reworded | repeats | series of 30 nights with an alarm | nights with one |"
     yield "|--:|--:|--:|---|---|"
-    for repeats in (1, 2):
-        for cases, share in ((10, 0.05), (10, 0.2), (40, 0.05), (40, 0.2), (40, 1.0)):
+    for repeats in ((1, 1), (2, 1), (2, 2)):
+        for cases, share in ((3, 0.1), (10, 0.2), (20, 0.1), (40, 0.2), (40, 1.0)):
             yield wording_row(cases, share, repeats, series)
+    yield ""
+    yield "| cases × repeats | got worse | Student's interval before | now |"
+    yield "|--:|--:|--:|--:|"
+    for cases in (10, 20, 50):
+        for worse in (0.02, 0.05, 0.2):
+            yield covered_row(cases, 2, worse)
     yield ""
     yield "| runs | changed | a change point is told | at the right run |"
     yield "|--:|---|---|---|"
-    for runs, change_at in ((30, None), (6, 3), (30, 15), (30, 29)):
+    for runs, change_at in ((30, None), (6, 3), (12, 6), (30, 15), (30, 29)):
         yield turning_row(runs, change_at, series)
 
 
-def alarms_row(cases: int, flaky: float, nights: int, series: int) -> str:
+def alarms_row(nights: Nights, cases: int, series: int) -> str:
     """A line of the first table."""
-    found = unchanged(cases, flaky, series, nights)
-    alarms = " | ".join(_share(count, series) for count in (found.naive, found.adjusted))
-    return f"| {cases} | {flaky:.0%} | {nights} | {alarms} |"
+    found = unchanged(nights, cases, series)
+    alarms = " | ".join(_share(count, series) for count in (found.by_cases, found.adjusted))
+    return f"| {nights.name} | {cases} | {alarms} |"
 
 
-def power_row(cases: int, drop: float, night: int, series: int) -> str:
-    """A line of the second table."""
-    within = shown_after(cases, drop, night, series)
-    shares = " | ".join(f"{count / series:.0%}" for count in within.values())
-    return f"| {cases} | {drop:.0%} | {night} | {shares} |"
+def delays_row(nights: Nights, cases: int, drop: float, night: int, series: int) -> str:
+    """A line of the second table: medians."""
+    shown = delays(nights, cases, drop, night, series)
+    ends = [median(delay) for delay in zip(*shown, strict=True)]
+    words = " | ".join(f"over {MAX_DELAY}" if end > MAX_DELAY else f"{end:.0f}" for end in ends)
+    return f"| {nights.name} | {cases} | {drop:.0%} | {night} | {words} |"
 
 
-def wording_row(cases: int, share: float, repeats: int, series: int, nights: int = 30) -> str:
+def wording_row(cases: int, share: float, repeats: tuple[int, int], series: int, nights: int = 30) -> str:
     """A line of the third table."""
     some, red = rewording(cases, share, repeats, series, nights)
-    return f"| {cases} | {share:.0%} | {repeats} | {_share(some, series)} | {_share(red, series * nights)} |"
+    times = f"{repeats[0]}" if repeats[0] == repeats[1] else f"{repeats[0]} on the first night"
+    return f"| {cases} | {share:.0%} | {times} | {_share(some, series)} | {_share(red, series * nights)} |"
+
+
+def covered_row(cases: int, repeats: int, worse: float) -> str:
+    """A line of the fourth table."""
+    former, now = covered(cases, repeats, worse)
+    return f"| {cases} × {repeats} | {worse:.0%} | {former:.1%} | {now:.1%} |"
 
 
 def turning_row(runs: int, change_at: int | None, series: int) -> str:
-    """A line of the fourth table."""
+    """A line of the fifth table."""
     told, right = turned(runs, change_at, series)
     where = "never" if change_at is None else f"from run {change_at + 1} on"
     place = "–" if change_at is None else _share(right, series)

@@ -5,19 +5,31 @@ Turns verdicts into the counts of a `Calibration`, and these counts into shares 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import cycle
-from math import sqrt
+from math import fsum, inf, sqrt
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from proctor.model import Calibration, VerdictShift
-from proctor.stats import Z_95, alpha, kappa, mcnemar, newcombe_paired, wilson
+from proctor.model import Calibration, LabelDraw, VerdictShift
+from proctor.stats import (
+    Z_95,
+    LabelledItem,
+    alpha,
+    holm,
+    kappa,
+    mcnemar,
+    newcombe_paired,
+    prediction_powered,
+    wilson,
+)
 
 SIGNIFICANCE_LEVEL = 0.05
 """Differences with a p-value below this are reported."""
+MIN_DRAWN_LABELS = 10
+"""The minimum number of labels of a run's own answers from which a pass rate is estimated."""
 LENGTH_FACTOR = 3
 """A lengthened answer is this many times as long as the original, in characters."""
 _MIN_PADDED_LENGTH = 400
@@ -43,6 +55,8 @@ class AnswerVerdicts(Struct, frozen=True, kw_only=True):
     """The verdict on the prompt with its sections reversed."""
     lengthened_verdict: bool | None = None
     """The verdict on the lengthened answer."""
+    for_doubt: bool = False
+    """Whether the answer was drawn because judges doubt it."""
 
     @property
     def label(self) -> bool | None:
@@ -121,6 +135,7 @@ def make_calibration(
         labels=labels,
         count=len(pairs),
         unscored=len(judged) - len(pairs),
+        for_doubt=sum(answer.for_doubt for answer in judged),
         agreed=sum(label == verdict for label, verdict in pairs),
         passed=sum(label is True for label, _ in pairs),
         true_passes=sum(label is True and verdict is True for label, verdict in pairs),
@@ -235,13 +250,61 @@ def changed_p_value(shift: VerdictShift) -> float:
     return mcnemar(shift.moved, shift.restless)
 
 
-def bias(shift: VerdictShift | None) -> Literal["pass", "fail", "change"] | None:
-    """Returns the direction in which the variant changes verdicts beyond chance; `change` if it has none."""
-    if shift is None:
-        return None
-    if net_p_value(shift) < SIGNIFICANCE_LEVEL:
+class BiasTest(NamedTuple):
+    """The tests of one variant of the prompt, adjusted by Holm's method for those of the others."""
+
+    bias: Literal["pass", "fail", "change"] | None
+    """The direction in which it changes verdicts beyond chance; `change` if it has none."""
+    net_p: float
+    """`net_p_value`, adjusted."""
+    changed_p: float
+    """`changed_p_value`, adjusted."""
+
+
+ShiftName = Literal["position", "length", "length_failed"]
+"""The field of a `Calibration` that has a shift."""
+
+
+def find_biases(calibration: Calibration) -> dict[ShiftName, BiasTest]:
+    """Returns the tests of each measured shift, so that 5 % of unbiased judges get any `bias`, or fewer.
+
+    Position and length are tested together. `length_failed` is about a part of the answers of `length`, and
+    is tested where `length` is biased. Tests of too few changes to show anything are not counted, as the
+    number of changes says nothing of their direction.
+
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6 (1979), 65-70; what is not counted is as in R. E. Tarone, "A modified Bonferroni method for
+    discrete data", Biometrics 46 (1990), 515-522.
+    """
+    tests = _test_shifts({"position": calibration.position, "length": calibration.length})
+    part = _test_shifts({"length_failed": calibration.length_failed})
+    if "length" not in tests or tests["length"].bias is None:
+        part = {name: test._replace(bias=None) for name, test in part.items()}
+    return tests | part
+
+
+def _test_shifts(shifts: Mapping[ShiftName, VerdictShift | None]) -> dict[ShiftName, BiasTest]:
+    measured = {name: shift for name, shift in shifts.items() if shift is not None}
+    p_values = list[float]()
+    counted = list[int]()
+    for shift in measured.values():
+        for first, second in ((shift.to_pass, shift.to_fail), (shift.moved, shift.restless)):
+            if mcnemar(first + second, 0) < SIGNIFICANCE_LEVEL:
+                counted.append(len(p_values))
+            p_values.append(mcnemar(first, second))
+    for place, adjusted in zip(counted, holm([p_values[place] for place in counted]), strict=True):
+        p_values[place] = adjusted
+    pairs = zip(p_values[::2], p_values[1::2], strict=True)
+    return {
+        name: BiasTest(_bias(shift, net_p, changed_p), net_p, changed_p)
+        for (name, shift), (net_p, changed_p) in zip(measured.items(), pairs, strict=True)
+    }
+
+
+def _bias(shift: VerdictShift, net_p: float, changed_p: float) -> Literal["pass", "fail", "change"] | None:
+    if net_p < SIGNIFICANCE_LEVEL:
         return "pass" if shift.to_pass > shift.to_fail else "fail"
-    return "change" if shift.moved > shift.restless and changed_p_value(shift) < SIGNIFICANCE_LEVEL else None
+    return "change" if shift.moved > shift.restless and changed_p < SIGNIFICANCE_LEVEL else None
 
 
 def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> IntervalEstimate | None:
@@ -282,6 +345,106 @@ def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> In
     ends = (share, middle + shift - spread, middle + shift + spread)
     value, low, high = (min(1.0, max(0.0, end)) for end in ends)
     return IntervalEstimate(value, min(low, value), max(high, value))
+
+
+# --- the pass rate that people would give ------------------------------------------------------------------
+
+
+class DrawnLabel(Struct, frozen=True, kw_only=True):
+    """The label of an answer that was drawn from a run, and what the run's judges said of it."""
+
+    group: str
+    """Its case, or what its case has in common with others: answers of a group may depend on one another."""
+    passed: bool
+    """The majority of its labels."""
+    judge_passed: bool
+    drawn: LabelDraw
+    doubt: float = 1.0
+    """How often a draw for doubt takes the answer, where it takes the mean answer once."""
+    repeats: int = 1
+    """How many answers to the case are measured; together they count as one."""
+
+
+class PeoplePassRate(Struct, frozen=True, kw_only=True):
+    """The share of a run's answers that people would pass, from labels of some and judgments of all."""
+
+    value: float
+    ci95: tuple[float, float]
+    labels: int
+    """The number of labelled answers."""
+    for_doubt: int
+    """How many of them were drawn for doubt."""
+    judgments: int
+    """The number of answers that judges decided."""
+    not_drawn: int = 0
+    """The number of labelled answers that are left out, as it is not known how they were chosen."""
+    held_out: int = 0
+    """The number of judged answers that are held out, and left out."""
+
+
+def people_pass_rate(
+    labels: Sequence[DrawnLabel], *, judge_rate: float, judgments: int, cases: int
+) -> PeoplePassRate | None:
+    """Estimates the share of answers that people would pass, in which each case counts once.
+
+    See `prediction_powered`: the judges' verdicts on all answers, corrected by the labels of some. A label
+    counts by the chance with which its answer was drawn, so that it does not matter which the judges doubt.
+
+    Args:
+        labels: the labels of drawn answers.
+        judge_rate: the share of all answers that the judges pass.
+        judgments: the number of all answers.
+        cases: the number of their cases, or of the groups of cases that may depend on one another.
+
+    Returns:
+        None with fewer than `MIN_DRAWN_LABELS` labels.
+    """
+    if len(labels) < MIN_DRAWN_LABELS:
+        return None
+    chances = drawing_chances(labels, judgments)
+    items = [
+        LabelledItem(
+            float(label.passed), float(label.judge_passed), 1 / (chance * label.repeats), label.group
+        )
+        for label, chance in zip(labels, chances, strict=True)
+    ]
+    estimate = prediction_powered(items, judge_rate, cases)
+    if estimate is None:
+        return None
+    return PeoplePassRate(
+        value=estimate.value,
+        ci95=(estimate.low, estimate.high),
+        labels=len(labels),
+        for_doubt=sum(label.drawn == "doubt" for label in labels),
+        judgments=judgments,
+    )
+
+
+def drawing_chances(labels: Sequence[DrawnLabel], answers: int) -> list[float]:
+    """Returns with which chance each labelled answer was drawn, above 0 and at most 1.
+
+    An answer is drawn at random, each with the same chance, or else for doubt, with a chance in proportion to
+    its `doubt`, at most 1. The chances of all answers add up to the number that was drawn so.
+
+    Args:
+        labels: all labelled answers.
+        answers: the number of all answers; their `doubt` has the mean 1.
+    """
+    random = sum(label.drawn == "random" for label in labels)
+    by_doubt = [label.doubt for label in labels if label.drawn == "doubt"]
+    share = min(1.0, random / answers)
+    if not by_doubt:
+        return [share] * len(labels)
+    rest = max(0.0, answers - fsum(label.doubt for label in labels))
+    factor = 0.0
+    for _ in range(len(by_doubt) + 1):  # each step makes an answer certain, or is the last
+        certain = sum(factor * doubt >= 1 for doubt in by_doubt)
+        size = fsum(doubt for doubt in by_doubt if factor * doubt < 1) + rest
+        next_factor = (len(by_doubt) - certain) / size if size > 0 else inf
+        if next_factor <= factor:
+            break
+        factor = next_factor
+    return [share + (1 - share) * min(1.0, factor * label.doubt) for label in labels]
 
 
 # --- answers made longer -----------------------------------------------------------------------------------

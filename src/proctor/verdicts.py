@@ -16,7 +16,9 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
+from proctor.clusters import ClusterLookup, make_cluster_lookup
 from proctor.errors import ExitCode
+from proctor.latency import LatencySummary, measured_latency, summarize_latencies
 from proctor.model import Case, EarlyStop, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.stats import (
@@ -25,15 +27,12 @@ from proctor.stats import (
     clustered_wilson,
     confidence_sequence,
     mean_interval,
-    quantile,
     reaches,
 )
 from proctor.stats.sequences import DEFAULT_BEST_COUNT
 
 PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
-ClusterLookup = Callable[[Case], str]
-"""Returns the name of the cluster of related cases that a case is in."""
 _NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before any request was sent."""
 ORDER_SEED = 42
@@ -460,7 +459,7 @@ class TallyState(Struct, kw_only=True):
     score_sum: float
     score_count: int
     first_failures: list[int]
-    latency_summary: dict[str, float | None]
+    latency_summary: LatencySummary
 
 
 class _OpenCase:
@@ -504,7 +503,7 @@ class Tally:
         self.tags: dict[str, Counts] = {}
         self.asked_count = self.graded_count = self.reused_count = self.cached_count = 0
         self.answer_count = 0
-        """The number of answers, in a restored tally; else that of `latencies_ms`."""
+        """The number of answers, from whichever run."""
         self.target_usage = UsageTotal()
         """The usage of the target, without judges."""
         self.judge_usage = UsageTotal()
@@ -514,20 +513,25 @@ class Tally:
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
         self.latencies_ms = array("d")
-        """The latency of every answer, in the order of counting; empty in a restored tally."""
+        """The latencies measured in the run, in the order of counting; empty in a restored tally."""
         self.costs_usd = array("d")
-        """The known costs of answers, as `latencies_ms`."""
+        """The known costs of answers, in the order of counting; empty in a restored tally."""
         self.score_sum = 0.0
         self.score_count = 0
         self.first_failures: list[int] = []
         """The first positions, in suite order, with a result that is not PASS."""
-        self.latency_summary: dict[str, float | None] | None = None
+        self.latency_summary: LatencySummary | None = None
         """What `latency_ms` returns, in a restored tally."""
 
     @classmethod
     def for_run(cls, run: Run) -> Tally:
         """Returns an empty tally for the trials of a run."""
-        return cls(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
+        return cls(
+            pass_rules_for(run),
+            run.suite.repeats_rule,
+            run.settings.repeats,
+            make_cluster_lookup(run.settings.cluster),
+        )
 
     @classmethod
     def restore(cls, run: Run, state: TallyState) -> Tally:
@@ -540,8 +544,7 @@ class Tally:
     def state(self) -> TallyState:
         """Returns the numbers, which can be stored; `restore` does the reverse."""
         numbers = {name: getattr(self, name) for name in TallyState.__struct_fields__}
-        computed = {"latency_summary": self.latency_ms(), "answer_count": len(self.latencies_ms)}
-        return TallyState(**numbers | computed)
+        return TallyState(**numbers | {"latency_summary": self.latency_ms()})
 
     def add(self, trial: Trial, case: Case, *, kept: bool = False) -> Verdict:
         """Counts one finished trial and returns its verdict.
@@ -625,13 +628,18 @@ class Tally:
             for score in trial.scores:
                 for judgment in score.judgments:
                     self.judge_usage.add(judgment)
-        self.latencies_ms.append(output.latency_ms)
+        self._count_latency(trial)
         if output.cost_usd is not None:
             self.costs_usd.append(output.cost_usd)
         if output.refused_params:
             self.refused_params.update(output.refused_params)
         if output.model is not None:
             self.models.add(output.model)
+
+    def _count_latency(self, trial: Trial) -> None:
+        self.answer_count += 1
+        if (latency_ms := measured_latency(trial)) is not None:
+            self.latencies_ms.append(latency_ms)
 
     @property
     def result_counts(self) -> Counts:
@@ -641,7 +649,7 @@ class Tally:
     @property
     def target_cost_usd(self) -> float | None:
         """The cost of the target; None if one price is unknown, and before any answer."""
-        return self.target_usage.cost_usd if self.latencies_ms or self.answer_count else None
+        return self.target_usage.cost_usd if self.answer_count else None
 
     @property
     def known_cost_usd(self) -> float | None:
@@ -659,13 +667,11 @@ class Tally:
         """The mean score of the trials that have one."""
         return self.score_sum / self.score_count if self.score_count else None
 
-    def latency_ms(self) -> dict[str, float | None]:
-        """Returns the median, the 95 % point and the mean of the latencies."""
+    def latency_ms(self) -> LatencySummary:
+        """Returns the summary of the latencies that were measured in the run."""
         if self.latency_summary is not None:
             return self.latency_summary
-        latencies = sorted(self.latencies_ms)
-        mean = sum(latencies) / len(latencies) if latencies else None
-        return {"p50": quantile(latencies, 0.5), "p95": quantile(latencies, 0.95), "mean": mean}
+        return summarize_latencies(self.latencies_ms, self.answer_count - len(self.latencies_ms))
 
 
 def _group_counts(groups: dict[str, Counts], name: str) -> Counts:

@@ -134,7 +134,14 @@ def test_a_drop_of_verdicts_is_told_with_its_cases(proctor: Proctor, asked: Proc
     asked(answers=others(12, "no"))
     nights()
     told = proctor("drift")
+    assert told.code == 0
+    assert told.out.startswith("Watch since 2 Oct 2024: fewer cases pass, as in a bad night, with 40.0%")
+    assert "Run the suite again on the next nights to tell." in told.out
+    asked(answers=others(12, "no"))
+    nights()
+    told = proctor("drift")
     assert told.code == 1
+    assert told.out.startswith("Drifting since 2 Oct 2024: fewer cases pass, with 40.0% identical answers")
     assert (
         "It got worse: beside the first verdicts, of 20 cases 12 got worse and 0 better (-60.0pp, "
         in told.out
@@ -391,19 +398,19 @@ def test_the_time_and_the_baseline_choose_the_runs(proctor: Proctor, asked: Proc
 
 
 def test_the_files_say_the_same(proctor: Proctor, asked: Proctor, nights: Days) -> None:
-    for changed in (0, 0, 0, 14):
+    for changed in (0, 0, 0, 14, 14):
         asked("--repeat", 2, answers=others(changed))
     nights()
     told = proctor("drift", "--json", "-o", "d.json", "-o", "d.md", "-o", "d.svg")
     again = json.loads(Path("d.json").read_text("utf-8"))
     assert again == told.json
     found = again["drift"]
-    assert (found["state"], found["since"], len(found["runs"])) == ("drifting", "2024-10-04T03:15:00Z", 4)
+    assert (found["state"], found["since"], len(found["runs"])) == ("drifting", "2024-10-04T03:15:00Z", 5)
     assert found["change_point"]["last_before"]["started_at"] == "2024-10-03T03:15:00Z"
     assert found["identical"]["share"] == pytest.approx(0.3)
     markdown = Path("d.md").read_text("utf-8")
     assert f"**{found['sentences'][0]}**" in markdown
-    assert markdown.count("| 4 |") + markdown.count("/40 |") == 4
+    assert markdown.count("| 5 |") + markdown.count("/40 |") == 5
     drawing = Path("d.svg").read_text("utf-8")
     ET.fromstring(drawing)
     words = ("answered as in the first run", "stable", "watch", "changed by 4 Oct 2024")
@@ -417,7 +424,7 @@ def keys_of(thing: Any) -> set[str]:
 
 
 def test_the_page_names_every_field(proctor: Proctor, asked: Proctor, nights: Days) -> None:
-    for changed in (0, 0, 0, 14):
+    for changed in (0, 0, 0, 14, 14):
         asked("--repeat", 2, "--concurrency", 4 + changed, answers=others(changed, ["no 1", "no 2"]))
     nights()
     found = proctor("drift", "--json").json

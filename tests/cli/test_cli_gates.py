@@ -205,6 +205,29 @@ def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
     assert again["exit_code"] == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(("--cluster", "id"), "these are in clusters by 'id'"), (("--interleave",), "--interleave keeps runs")],
+)
+def test_runs_that_stop_early_have_independent_cases_and_wait_for_no_other(
+    proctor: Proctor, many: str, words: tuple[str, ...], told: str
+) -> None:
+    refused = ask(proctor, many, "--until", "5pp", *words)
+    assert (refused.code, told in refused.err) == (4, True)
+
+
+def test_an_interval_gate_is_over_clusters(proctor: Proctor, suite: Proctor) -> None:
+    rows = [(f"c{n // 5}[{n % 5}]", f"say {n}", f"say {n}" if n % 50 > 4 else "no") for n in range(200)]
+    words = ("--min-pass-rate", 0.84, "--gate-mode", "interval")
+    name = suite(*rows)
+    assert ask(proctor, name, *words, "--cluster", "none").code == 0
+    assert ask(proctor, name, *words, "--cluster", "id").code == 3
+    assert proctor("attest", "last", "-o", "b").code == 0
+    assert proctor("verify", "b", "--json").json["bundles"][0]["result"] == "FAILED"
+    told = ask(proctor, name, "--min-pass-rate", 0.8, "--cluster", "id").out
+    assert "With 200 independent cases a point gate" in told
+
+
 def test_a_report_says_how_to_run_it_again(proctor: Proctor, many: str) -> None:
     ask(proctor, many, "--until", "20pp", "--min-pass-rate", 0.5, "--stop-when-shown", "-o", "r.html")
     text = Path("r.html").read_text(encoding="utf-8")

@@ -92,6 +92,7 @@ def test_a_run_is_named_by_its_id_last_or_a_tag(proctor: Proctor, command: str) 
         (("validate", "none"), {"files"}),
         (("suites", "show", "none"), set()),
         (("compare", "one", "two"), {"runs", "comparisons"}),
+        (("plan", "none"), set()),
         (("drift", "none"), set()),
         (("attest", "none"), set()),
         (("verify", "none"), {"bundles"}),

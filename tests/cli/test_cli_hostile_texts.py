@@ -177,6 +177,13 @@ COMMAND_LINES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
         ("compare", NAME, "1"),
     ),
+    "plan": (
+        ("plan", "suite.jsonl", "-o", "plan.md", "-o", "plan.json"),
+        ("plan", f"{FILE}.jsonl", "--json"),
+        ("plan", f"{FILE}.jsonl", "--against", "0"),
+        ("plan", NAME, "--detect", NAME),
+        ("plan", NAME),
+    ),
     "drift": (
         ("drift", "suite.jsonl", "-t", "replay:answers.jsonl", "-o", "drift.md", "-o", "drift.svg"),
         ("drift", "suite.jsonl", "-t", "replay:answers.jsonl", "--json"),

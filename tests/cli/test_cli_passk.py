@@ -44,9 +44,9 @@ def test_counts_become_a_table_with_intervals(proctor: Proctor, folder: Path) ->
         "  of each task       10",
         "",
         "k   pass@k  95 % interval  pass^k  95 % interval",
-        "1    55.0%         15–95%   55.0%         15–95%",
-        "5    72.9%        25–100%   37.5%          0–75%",
-        "10   75.0%        25–100%   25.0%          0–75%",
+        "1    55.0%         21–85%   55.0%         21–85%",
+        "5    72.9%         30–94%   37.5%         11–75%",
+        "10   75.0%         30–95%   25.0%          5–70%",
     ]
     assert told.err == ""
 
@@ -162,13 +162,13 @@ def test_several_files_stand_side_by_side_and_a_k_too_large_for_one_is_a_dash(
     assert told.out.splitlines()[5:] == [
         "pass@k, one of k answers passes",
         "k         old.jsonl         new.jsonl",
-        "2   70.0% (40–100%)  100.0% (34–100%)",
+        "2    70.0% (23–95%)  100.0% (34–100%)",
         "5  100.0% (34–100%)                 –",
         "",
         "pass^k, all k pass",
-        "k       old.jsonl       new.jsonl",
-        "2  50.0% (0–100%)  50.0% (0–100%)",
-        "5  50.0% (0–100%)               –",
+        "k      old.jsonl      new.jsonl",
+        "2  50.0% (9–91%)  50.0% (9–91%)",
+        "5  50.0% (9–91%)              –",
     ]
     assert told.err == "new.jsonl: warning: no pass@5: some task has only 2 graded answers.\n"
 

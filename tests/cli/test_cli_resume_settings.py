@@ -160,12 +160,15 @@ def test_what_proctor_toml_says_by_now_changes_no_run_and_is_told(
     proctor: Proctor, cut: Proctor, target: str, half: str
 ) -> None:
     run_id = cut("--judge-rule", "all")
-    Path("proctor.toml").write_text("threshold = 0.1\nconcurrency = 2\nseed = 9\n", encoding="utf-8")
+    Path("proctor.toml").write_text(
+        "threshold = 0.1\nconcurrency = 2\nseed = 9\ninterleave = true\n", encoding="utf-8"
+    )
     told = proctor("run", f"--resume={run_id}", "--json")
     assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
     assert f"Run {run_id} keeps what it was begun with" in told.err
     assert "--threshold none" in told.err
     assert "--judge-rule" not in told.err
+    assert "--interleave" not in told.err
     assert proctor("run", half, f"--resume={run_id}", "--json").run["run"] == run_id
 
 

@@ -248,6 +248,46 @@ def test_a_case_silences_that_its_suite_is_small(proctor: Proctor, suite: Procto
         Path(name).unlink(missing_ok=True)
 
 
+RELATED = "Cases look related: 12 of 12 share their `metadata.document`"
+
+
+def related_cases(**fields: Any) -> list[dict[str, Any]]:
+    return [
+        {"id": f"t{n}", "input": f"say {n}", "expected": "no", "metadata": {"document": n // 3}, **fields}
+        for n in range(12)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ((), 1),
+        (("--target", "scripted:yes.jsonl"), 1),
+        (("--cluster", "metadata.document"), 0),
+        (("--cluster", "none"), 0),
+        (("--limit", "9"), 0),
+    ],
+)
+def test_related_cases_are_told_once_where_no_cluster_is_named(
+    proctor: Proctor, suite: Proctor, folder: Path, words: tuple[str, ...], count: int
+) -> None:
+    (folder / "yes.jsonl").write_text('{"*": "yes"}', encoding="utf-8")
+    name = suite(*related_cases())
+    assert proctor("run", name, "--target", "echo", *words).err.count(RELATED) == count
+
+
+def test_a_case_and_the_project_file_silence_that_cases_look_related(
+    proctor: Proctor, suite: Proctor, folder: Path
+) -> None:
+    silent = suite(*related_cases(lint=["related-cases"]), name="silent.jsonl")
+    assert RELATED not in proctor("run", silent, "--target", "echo").err
+    name = suite(*related_cases())
+    assert RELATED in proctor("validate", name).err
+    (folder / "proctor.toml").write_text('cluster = "metadata.document"', encoding="utf-8")
+    assert RELATED not in proctor("run", name, "--target", "echo").err
+    assert RELATED not in proctor("validate", name).err
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no alarm to end a search with")
 def test_a_large_answer_is_compared_without_another_process(
     proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch

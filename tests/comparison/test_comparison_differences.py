@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import comb, isclose
 from typing import Any
 
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.comparison.compare import Comparison, compare_runs
-from proctor.comparison.differences import agresti_min_interval, median_interval
+from proctor.comparison.differences import median_interval
 from proctor.comparison.outcomes import RunOutcomes
-from proctor.stats import mcnemar, newcombe_paired
+from proctor.stats import agresti_min_interval, mcnemar, newcombe_paired, power_paired
 from support.outcomes import make_outcomes
 
 
@@ -132,10 +133,60 @@ def test_the_smallest_difference_is_one_that_would_be_found() -> None:
     assert six is not None
     assert forty is not None
     assert thousand is not None
-    assert six == pytest.approx(0.8 ** (1 / 6), abs=1e-3)
-    chances = [comb(40, hits) * forty**hits * (1 - forty) ** (40 - hits) for hits in range(6)]
-    assert 1 - sum(chances) == pytest.approx(0.8, abs=1e-3)
-    assert thousand < 0.01
+    # Two cases are added, of which one differs: 40 equal cases do not show that none can differ by chance.
+    assert power_paired(6, six, (1 + six * six) / 2) == pytest.approx(0.8, abs=1e-3)
+    assert power_paired(40, forty, forty + 1 / 42) == pytest.approx(0.8, abs=1e-3)
+    assert thousand < 0.011
+
+
+def test_an_observed_difference_that_may_be_chance_is_noise_for_the_smallest_difference() -> None:
+    def smallest(fixed: int, broken: int) -> float:
+        same = "+" * (200 - fixed - broken)
+        before = make_outcomes("a", "-" * fixed + "+" * broken + same)
+        after = make_outcomes("b", "+" * fixed + "-" * broken + same)
+        found = compare_runs(before, after).smallest
+        assert found is not None
+        return found
+
+    assert smallest(10, 4) == pytest.approx(smallest(7, 7), abs=1e-5)
+    # Of a difference that is shown, only what its interval does not rule out is noise.
+    assert smallest(0, 14) < smallest(7, 7)
+    assert smallest(0, 14) > smallest(0, 0)
+
+
+def test_repeats_make_the_smallest_difference_smaller_as_far_as_chance_is_the_noise() -> None:
+    def smallest(before: dict[str, str], after: dict[str, str]) -> float:
+        found = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).smallest
+        assert found is not None
+        return found
+
+    signs = ["+-+-", "-++-", "--++", "-+-+"]
+    noisy = {f"c{n}": signs[n % 4] for n in range(80)}, {f"c{n}": signs[(n + 1) % 4] for n in range(80)}
+    once = tuple({name: trials[0] for name, trials in run.items()} for run in noisy)
+    assert smallest(*noisy) < 0.8 * smallest(*once)
+    fixed = {f"c{n}": "++++" if n % 2 else "----" for n in range(80)}
+    changed = {**fixed, "c0": "++++", "c1": "----"}
+    once = tuple({name: trials[0] for name, trials in run.items()} for run in (fixed, changed))
+    assert smallest(fixed, changed) == pytest.approx(smallest(*once), rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_a_difference_of_the_limit_is_found_four_times_in_five(noise: float) -> None:
+    """The mean over all comparisons of two equal runs of 30 cases: how often their limit would be found."""
+    found = weight = 0.0
+    for fixed, broken in product(range(9), repeat=2):
+        same = 30 - fixed - broken
+        before = make_outcomes("a", "-" * fixed + "+" * (30 - fixed))
+        after = make_outcomes("b", "+" * fixed + "-" * broken + "+" * same)
+        limit = compare_runs(before, after).smallest
+        assert limit is not None
+        ways = comb(30, fixed) * comb(30 - fixed, broken)
+        chance = ways * (noise / 2) ** (fixed + broken) * (1 - noise) ** same
+        found += chance * power_paired(30, limit, min(1.0, noise + limit))
+        weight += chance
+    assert weight > 0.99
+    assert 0.8 <= found / weight < 0.9
 
 
 def test_more_noise_needs_more_cases() -> None:

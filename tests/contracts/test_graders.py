@@ -210,7 +210,7 @@ async def test_what_the_target_did_not_report_is_neither_passed_nor_failed(
 
 
 @pytest.mark.parametrize(("name", "params"), EACH)
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     answer=st.text(st.characters()) | st.sampled_from(["four", "4", "[]", '{"a": "b"}', "\ud800", "a\x00b"])
 )

@@ -64,7 +64,9 @@ def front(lines: str, body: str = PLAIN) -> str:
 def test_a_test_is_a_case_whose_answer_evaluators_judge_by_the_instructions() -> None:
     suite, (placed,), problems = read(PLAIN)
     assert problems == []
-    assert suite == Suite(name="month", dialect="ai_tester", defaults=SuiteDefaults(reuse=True))
+    assert suite == Suite(
+        name="month", dialect="ai_tester", defaults=SuiteDefaults(reuse=True, cluster="metadata.file")
+    )
     assert (placed.line, placed.path) == (1, None)
     assert placed.case == Case(
         id="month",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.drift.change_point import NO, UNKNOWN, YES, chernoff_bound, find_split
+from proctor.drift.change_point import NO, UNKNOWN, YES, chernoff_bound, find_split, place_weight
 from proctor.drift.detector import detect_drift
 from support.series import make_series
 
@@ -38,7 +38,8 @@ def test_a_case_that_some_runs_lack_counts_in_the_others() -> None:
     found = find_split(rows(*ragged))
     assert found is not None
     assert (found.place, found.before, found.after, found.cases) == (6, 1, 0, 10)
-    assert found.p_value < 1e-6
+    assert found.p_cases < 1e-6
+    assert found.p_nights < 1e-6
 
 
 def test_a_series_that_is_back_where_it_was_is_told_from_one_that_stays() -> None:
@@ -141,7 +142,7 @@ def test_a_target_that_has_not_changed_seldom_has_one_and_one_that_has_is_caught
     turned = figures["turned"]
     told, _ = turned(8, None, 60)
     assert told <= 5
-    assert turned(8, 5, 20) == (20, 20)
+    assert turned(10, 5, 20) == (20, 20)
 
 
 def test_a_shuffled_series_keeps_the_p_value_high() -> None:
@@ -149,4 +150,4 @@ def test_a_shuffled_series_keeps_the_p_value_high() -> None:
     texts = ["".join(drawn.choice("01") for _ in range(30)) for _ in range(10)]
     found = find_split(rows(*texts))
     assert found is not None
-    assert found.p_value > 0.05
+    assert found.p_cases / place_weight(found.place, 10 - found.place) > 0.05

@@ -178,6 +178,15 @@ def test_trials_of_a_run_are_calls(tmp_path: Path) -> None:
         assert (third.success, third.metrics) == (True, {})
 
 
+def test_trials_that_were_not_asked_in_their_run_have_no_latency(tmp_path: Path) -> None:
+    trial = {"case_id": "a", "verdict": "pass", "latency_ms": 400.0, "output": {"text": "4"}}
+    cached = trial | {"latency_ms": 62.0, "output": {"text": "4", "cached": True}}
+    reused = trial | {"latency_ms": 62.0, "source_run": "earlier"}
+    bench = Bench.load(write_lines(tmp_path / "x.jsonl", trial, cached, reused))
+    statistic = bench.statistics()["latency_ms"]
+    assert (statistic.n, statistic.missing, statistic.mean) == (1, 2, 400.0)
+
+
 @pytest.mark.parametrize("text", ['{"a": 1,\n "b": 2}', '{\n"calls": 3}', '{"a": 1}'])
 def test_json_of_another_kind_is_no_call(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"

@@ -140,9 +140,9 @@ def test_no_text_breaks_it(answer: str, question: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
-    """These 200,000 characters would take hours if it were by the square."""
+    """These 100,000 characters would take an hour if it were by the square."""
     assert mark_of(
-        "I don't know. " + piece * (200_000 // len(piece)), "what is the number of the a b?"
+        "I don't know. " + piece * (100_000 // len(piece)), "what is the number of the a b?"
     ).reason
 
 

@@ -353,6 +353,7 @@ def test_thoughts_are_left_out(text: str, rest: str) -> None:
     assert strip_reasoning(text) == rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -158,9 +158,12 @@ def test_the_verdict_is_one_plain_sentence(of: Make, before: str, after: str, to
 
 def test_how_little_so_many_cases_could_show_is_told_where_no_difference_is(of: Make) -> None:
     shown = text(two(of("a", "+" * 40), of("b", "+" * 40)))
-    assert "p = 1.00: 0 cases fixed, 0 broken. With 40 cases nothing under 19.0 pp would be found" in shown
+    assert (
+        "p = 1.00: 0 cases fixed, 0 broken. A true difference of 21.2 pp or more would be found at least "
+        "80 % of the time with these 40 cases." in shown
+    )
     few = text(two(of("a", "+++"), of("b", "---")))
-    assert "With 3 cases no difference, however large, would be found 80 % of the time." in few
+    assert "No true difference, however large, would be found 80 % of the time with these 3 cases." in few
 
 
 def test_repeats_are_told_as_trials(of: Make) -> None:

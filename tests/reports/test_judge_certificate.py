@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
+from proctor.calibration import PeoplePassRate
 from proctor.model import Calibration, Judgment, Score, Settings, Suite, VerdictShift
 from proctor.reports.certificates.judge_certificate import (
     RunJudge,
@@ -19,7 +21,9 @@ from proctor.reports.certificates.judge_certificate import (
     judge_lines,
 )
 from proctor.reports.document import render_terminal
-from proctor.reports.runs.serialize import RunReport
+from proctor.reports.runs.people_rate import people_rate_sentence
+from proctor.reports.runs.records import PeoplePassRateRecord
+from proctor.reports.runs.serialize import RunReport, judge_notes, run_record
 from support.builders import make_case, make_report, make_score, make_trial
 
 FOUND = Calibration(
@@ -62,7 +66,8 @@ def test_the_sentence_of_a_judge_that_saw_one_side_only_says_so() -> None:
 def test_biases_are_told_with_counts_interval_and_test() -> None:
     assert (
         "Length: when an answer is padded with words that say nothing, 13 of 100 answers (13.0%, 8–21%) "
-        "change, 12 to pass, 1 to fail: net +11.0pp (+4.0pp to +17.8pp), sign test p = 0.003. "
+        "change, 12 to pass, 1 to fail: net +11.0pp (+4.0pp to +17.8pp), sign test p = 0.003 "
+        "(0.004 adjusted). "
         "It is biased: more pass so."
     ) in said(FOUND)
     assert "3 of 100 answers (3.0%, 1–8%) change" in said(FOUND)
@@ -155,6 +160,44 @@ def test_no_rate_is_corrected_that_one_judgment_did_not_decide(
 def test_a_score_that_does_not_count_changes_nothing(judged: Any) -> None:
     shown = replace(judged(22, make_score(1.0, weight=0.0)), calibrations=(FOUND,))
     assert judges_in(shown)[0].corrected_pass_rate is not None
+
+
+def test_labels_of_the_runs_own_answers_stand_in_for_the_corrected_rate(judged: Any) -> None:
+    rate = PeoplePassRate(value=0.71, ci95=(0.62, 0.8), labels=40, for_doubt=0, judgments=200)
+    shown = replace(judged(22), calibrations=(FOUND,), people_rate=rate)
+    assert judge_notes(shown) == [
+        f"The judge 'j-1' {describe_agreement(FOUND)} (measured 2026-11-22).",
+        "People would pass 71.0% (62–80%), from 40 labels and 200 judgments.",
+    ]
+    summary = run_record(shown).judge
+    assert summary.people_pass_rate == PeoplePassRateRecord(
+        rate=0.71, ci95=(0.62, 0.8), labels=40, for_doubt=0, judgments=200, not_drawn=0, held_out=0
+    )
+    assert summary.calibrations[0]["corrected_pass_rate"] is not None
+    assert run_record(judged(22)).judge.people_pass_rate is UNSET
+
+
+def test_a_judge_without_calibration_is_not_reproached_where_the_run_has_labels(judged: Any) -> None:
+    rate = PeoplePassRate(value=0.71, ci95=(0.62, 0.8), labels=40, for_doubt=0, judgments=200)
+    assert judge_notes(replace(judged(22), people_rate=rate)) == [people_rate_sentence(rate)]
+
+
+def test_no_rate_is_corrected_by_answers_that_were_drawn_for_doubt(judged: Any) -> None:
+    doubted = replace(FOUND, for_doubt=12)
+    assert "Note: 12 of the answers were drawn because judges doubt them." in said(doubted)
+    assert calibration_row(doubted)["for_doubt"] == 12
+    assert judges_in(replace(judged(22), calibrations=(doubted,)))[0].corrected_pass_rate is None
+
+
+def test_what_the_rate_of_people_leaves_out_or_weights_is_told() -> None:
+    rate = PeoplePassRate(
+        value=0.71, ci95=(0.62, 0.8), labels=40, for_doubt=12, judgments=200, not_drawn=3, held_out=50
+    )
+    assert people_rate_sentence(rate) == (
+        "People would pass 71.0% (62–80%), from 40 labels and 200 judgments of answers that are not held out "
+        "(50 are). 12 of the labels were drawn for doubt, and count by their chance of that. "
+        "Left out, as it is not known how they were chosen: 3 labelled answers."
+    )
 
 
 def test_other_prompts_are_told_and_nothing_is_corrected(judged: Any) -> None:

@@ -98,7 +98,7 @@ def trials_of(mixed: RunReport) -> list[dict[str, Any]]:
 def test_a_run_has_the_promised_fields(mixed: RunReport) -> None:
     row = plain(run_record(mixed))
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
-    assert sorted(row["latency_ms"]) == ["mean", "p50", "p95"]
+    assert sorted(row["latency_ms"]) == ["answers", "left_out", "mean", "p50", "p95"]
     assert sorted(row["usage"]) == ["input_tokens", "output_tokens"]
     assert sorted(row["judge"]) == [
         *("cached", "calibrations", "calls", "cost_usd", "input_tokens", "output_tokens"),

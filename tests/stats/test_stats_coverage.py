@@ -1,4 +1,4 @@
-"""How often the intervals contain the truth: the figures of docs/statistics.md, and what they rest on."""
+"""How often the intervals contain the truth: docs/statistics-figures.md, and what its figures rest on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from proctor.stats import clopper_pearson, wilson
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "statistics.md"
+PAGE = ROOT / "docs" / "statistics-figures.md"
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ def test_the_page_has_the_exact_figures_of_now(tool: Any) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     for line in (*tool.shares((5, 10, 20, 40)), *tool.pairs((10,))):
         assert line in lines, (
-            "run: python tools/coverage_figures.py, and put its tables into docs/statistics.md"
+            "run: python tools/coverage_figures.py, and put its tables into docs/statistics-figures.md"
         )
 
 
 @pytest.mark.slow
 def test_the_page_has_the_simulated_figures_of_now_to_what_few_samples_tell(tool: Any) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    for line in list(tool.repeats(200))[2:]:
+    for line in list(tool.related(200))[2:]:
         label = line.split(" | ")[0]
         shown = next(each for each in lines if each.startswith(label))
         for few, many in zip(line.split(" | ")[1:], shown.split(" | ")[1:], strict=True):

@@ -14,6 +14,7 @@ OF_VALUES: list[Callable[[list[float]], Any]] = [
     stats.deviation,
     stats.mean_interval,
     stats.bootstrap,
+    stats.bounded_interval,
     stats.bca,
     stats.permutation,
     partial(stats.quantile, share=0.5),

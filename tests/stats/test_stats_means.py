@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import fsum, sqrt
 from statistics import fmean, quantiles, stdev
 
 import pytest
@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from proctor.stats import (
     bca,
     bootstrap,
+    bounded_interval,
     clustered_error,
     clustered_interval,
     deviation,
     mean_interval,
     quantile,
     t_95,
+    wilson,
 )
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40).map(sorted)
@@ -226,3 +228,33 @@ def test_bca_of_values_that_do_not_vary_is_none(values: list[float]) -> None:
 def test_bca_of_many_values_is_near_the_normal_interval() -> None:
     found = bca([float(place % 3 == 0) for place in range(3000)], draws=500)
     assert found == pytest.approx((1 / 3 - 0.01687, 1 / 3 + 0.01687), abs=0.0025)
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=60))
+def test_the_bounded_interval_of_zeros_and_ones_is_wilsons(passed: list[bool]) -> None:
+    found = bounded_interval([float(each) for each in passed])
+    assert found == pytest.approx(wilson(sum(passed), len(passed)), abs=1e-9)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
+def test_the_bounded_interval_has_width_contains_the_mean_and_stays_within_0_and_1(
+    values: list[float],
+) -> None:
+    low, high = bounded_interval(values) or (1.0, 0.0)
+    assert 0 <= low <= fsum(values) / len(values) + 1e-12
+    assert fsum(values) / len(values) - 1e-12 <= high <= 1
+    assert high - low > 0.01
+    turned = bounded_interval([1 - value for value in values])
+    assert turned == pytest.approx((1 - high, 1 - low), abs=1e-6)
+
+
+def test_the_bounded_interval_of_many_values_is_students() -> None:
+    values = [place % 10 / 10 for place in range(2000)]
+    assert bounded_interval(values) == pytest.approx(mean_interval(values), abs=2e-4)
+
+
+def test_the_bounded_interval_needs_two_values_within_0_and_1() -> None:
+    assert bounded_interval([0.5]) is None
+    for value in (-0.1, 1.5):
+        with pytest.raises(ValueError, match="within 0 and 1"):
+            bounded_interval([0.5, value])

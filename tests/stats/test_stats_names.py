@@ -41,6 +41,13 @@ def test_a_name_is_what_its_module_has_(name: str) -> None:
     assert found is getattr(import_module(f"proctor.stats.{stats._HOMES[name]}"), name)
 
 
+def test_a_module_does_not_stand_for_its_function_after_another_name_of_it() -> None:
+    code = (
+        "from proctor.stats import pass_hat_k; from proctor.stats import pass_at_k; print(pass_at_k(2, 1, 1))"
+    )
+    assert loaded(code) == {"0.5"}
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"module 'proctor\.stats' has no attribute 'wald'"):
         _ = stats.wald

@@ -218,8 +218,9 @@ def test_what_was_no_store_makes_none(tmp_path: Path, content: bytes) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
 
 
-def test_a_new_file_that_is_there_is_left_alone(store_path: Path, tmp_path: Path) -> None:
+def test_a_new_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    SqliteStore.open_file(str(tmp_path / "s.db")).close()
     (tmp_path / "new.db").write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="already exists"):
-        salvage_store(store_path, tmp_path / "new.db")
+        salvage_store(tmp_path / "s.db", tmp_path / "new.db")
     assert (tmp_path / "new.db").read_text(encoding="utf-8") == "mine"

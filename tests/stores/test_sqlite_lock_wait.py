@@ -202,6 +202,22 @@ def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
         store.close()
 
 
+def test_an_answer_that_is_stored_is_not_lost_when_its_scores_are(
+    tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteStore.open_file(str(tmp_path / "kept.db"))
+    begin_run(store)
+    store.protect()
+    store.save_output("r1", make_trial("x"))
+    store.flush()
+    hold(tmp_path / "kept.db")
+    store.save_trial("r1", make_trial("x"), Verdict.PASS)
+    store.save_trial("r1", make_trial("y", position=1), Verdict.PASS)
+    monkeypatch.setattr("proctor.stores.sqlite.rescue.find_folders", lambda _path: [])
+    with pytest.raises(StoreError, match=r" 1 answer could not be kept"):
+        store.close()
+
+
 def test_answers_wait_for_a_cache_that_another_process_has_locked(tmp_path: Path, hold: Hold) -> None:
     told: list[str] = []
     path = tmp_path / "cache.db"

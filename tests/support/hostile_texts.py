@@ -97,25 +97,24 @@ HOSTILE_TEXTS = tuple(text for texts in FAMILIES.values() for text in texts)
 assert len(set(HOSTILE_TEXTS)) == 200
 
 _INVISIBLE = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE0E)}
-_JOINERS = {0x200C, 0x200D}
+_JOINERS = "\u200c\u200d"
 _CI_COMMAND = re.compile(r"^\s*::|##\[|##vso\[|##teamcity\[", re.MULTILINE)
 
 
 def raw_characters(text: str) -> list[str]:
     """Characters that a terminal acts on, or that nobody sees; joiners may join emoji and letters."""
-    unsafe: set[str] = set()
-    for place, letter in enumerate(text):
-        if letter in "\n\t":
-            continue
-        if ord(letter) in _JOINERS:
-            if not (text[place - 1 : place] > "\u02ff" and text[place + 1 : place + 2] > "\u02ff"):
-                unsafe.add(ascii(letter))
-        elif (
-            unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-            or ord(letter) in _INVISIBLE
-            or 0xE0000 <= ord(letter) < 0xE1000
-        ):
-            unsafe.add(ascii(letter))
+    unsafe = {
+        ascii(letter)
+        for letter in set(text) - {"\n", "\t", *_JOINERS}
+        if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        or ord(letter) in _INVISIBLE
+        or 0xE0000 <= ord(letter) < 0xE1000
+    }
+    for joiner in re.finditer(f"[{_JOINERS}]", text):
+        place = joiner.start()
+        before, after = text[max(0, place - 1) : place], text[place + 1 : place + 2]
+        if not (before > "\u02ff" and after > "\u02ff"):
+            unsafe.add(ascii(joiner[0]))
     return [f"a raw {letter}" for letter in sorted(unsafe)]
 
 

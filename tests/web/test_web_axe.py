@@ -40,6 +40,7 @@ NO_PAGES = {
     "/suites/check": "",
     "/starts/{group}/events": "a stream",
     "/runs/{run_id}/events": "a stream",
+    "/runs/{run_id}/trials/events": "a stream",
     "/compare/events": "a stream",
     "/trends/events": "a stream",
     "/certificates/progress/{task_id}": "a stream",

@@ -22,7 +22,7 @@ from proctor.reports.comparison import sentences as words
 from proctor.services.analysis import compare as comparing
 from proctor.web.comparison_tasks import OutcomesCache
 from proctor.web.project import Project
-from proctor.web.tasks import ProgressCallback, TaskRunner
+from proctor.web.tasks import ProgressCallback, TaskRunner, TaskStopped
 from support.waiting import PATIENCE_S
 from support.web import Served, make_runs, read_heading, save_suite, serve
 
@@ -85,7 +85,7 @@ def test_the_first_line_is_the_verdict_of_the_command_line(world: World) -> None
     text = world.compare(world.worse, world.better)
     assert read_heading(text) == words.verdict_sentence(compare_runs(*facts))
     assert "The candidate is better by 55.0 pp" in read_heading(text)
-    assert "With 20 cases nothing under" in unescape(text)
+    assert "80 % of the time with these 20 cases." in unescape(text)
     assert f"proctor compare {world.worse.id} {world.better.id}" in text
     for part in ("dev", "holdout", "c0", "c1"):
         assert re.search(rf'<th scope="row">{part}', text), part
@@ -265,6 +265,26 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     assert followed.text.endswith("event: done\ndata: \n\n")
     monkeypatch.setattr("proctor.web.pages.compare._TIMEOUT_S", PATIENCE_S)
     assert "20 cases" in read_heading(world.server.page(runs))
+
+
+def test_a_task_ends_at_its_next_report_when_the_server_stops() -> None:
+    tasks, has_begun, may_go_on = TaskRunner(), Event(), Event()
+
+    def read_for_ever(told: ProgressCallback) -> bool:
+        told(7, 20)
+        has_begun.set()
+        while may_go_on.wait(PATIENCE_S):
+            told(8, 20)
+        return True
+
+    task = tasks.submit("endless", read_for_ever, "trials read")
+    assert has_begun.wait(PATIENCE_S)
+    tasks.stop(0)
+    assert not task.has_ended
+    may_go_on.set()
+    tasks.stop(PATIENCE_S)
+    with pytest.raises(TaskStopped):
+        task.result()
 
 
 def test_the_events_of_an_unknown_task_say_that_it_is_done(world: World) -> None:

@@ -155,6 +155,8 @@ WRONG = [
     ("holdout", "-0.1", "is not a number from 0 to below 1"),
     ("gate_mode", "maybe", "is neither point nor interval"),
     ("gate_mode", "interval", "There is no gate"),
+    ("interleave", "maybe", "is neither yes nor no"),
+    ("interleave", "yes", "One target takes no turns"),
     ("reuse", "maybe", "is neither yes nor no"),
     ("tag", "a\x1bb", "each of one line"),
     ("tag", "no such tag", "leaves no case"),
@@ -173,6 +175,22 @@ def test_what_is_wrong_is_said_of_its_field(
         make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
     assert list(refused.value.errors) == ["split" if sentence == "leaves no case" else field]
     assert sentence in str(refused.value)
+
+
+def test_several_targets_can_be_asked_in_turns(server: Any, save: Save, site: Project, project: Path) -> None:
+    save()
+    two = {"suite": "ten", "target": ["echo", "local"]}
+    assert words_of(site, **two, interleave="yes")[-1] == "--interleave"
+    assert "--no-interleave" not in words_of(site, **two, interleave="no")
+    page = server.get("/run?suite=ten&target=echo&target=local&interleave=yes").text
+    assert '<option value="yes" selected>in turns, case by case</option>' in page
+    (project / "proctor.toml").write_text("interleave = true\n", encoding="utf-8")
+    assert words_of(site, **two, interleave="no")[-1] == "--no-interleave"
+    assert "--interleave" not in words_of(site, **two, interleave="yes")
+    with site.open_store() as store:
+        context = load_run_context(site)
+        form = validate_form(store, given(suite="ten", target="echo"), context)
+        assert form.to_request(context).settings.interleave
 
 
 def test_what_is_wrong_stands_beside_its_field_and_the_rest_is_kept(

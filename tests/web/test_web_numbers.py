@@ -57,7 +57,9 @@ class World:
         return answer.text.partition("<main")[2].partition("</main>")[0]
 
 
-@pytest.fixture(scope="module", params=["each", "any", "mean"])
+@pytest.fixture(
+    scope="module", params=["mean", *(pytest.param(how, marks=pytest.mark.slow) for how in ("each", "any"))]
+)
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("numbers")
     answers = folder / "answers.jsonl"

@@ -185,6 +185,35 @@ def test_the_last_label_can_be_taken_back_once(run_id: str, server: Server) -> N
     assert labels_of(run_id) == [("t2", "Ana", True, "first")]
 
 
+def test_each_label_keeps_how_its_answer_was_drawn(run_id: str, server: Server) -> None:
+    page = name(server, run_id)
+    label(server, run_id, field(page, "at"), "pass")
+    page = server.get(f"/review?run={run_id}&show=doubt").text
+    assert "Doubtful first" in page
+    label(server, run_id, field(page, "at"), "pass", show="doubt")
+    page = server.get(f"/review?run={run_id}&tag=bus").text
+    label(server, run_id, field(page, "at"), "pass", tag="bus")
+    store = open_store(STORE)
+    try:
+        kept = [(one.label.drawn, one.label.doubt) for one in store.labels(run_id)]
+    finally:
+        store.close()
+    assert kept == [("random", 1.0), ("doubt", 1.0), (None, 1.0)]
+
+
+def test_enough_labels_say_what_people_would_pass(project: Path, server: Server) -> None:
+    run_id = run_of(tests=24)
+    page = name(server, run_id)
+    for _ in range(16):
+        at = field(page, "at")
+        said = "pass" if int(at.partition(".")[0]) < 12 else "fail"
+        page = server.get(label(server, run_id, at, said).headers["location"]).text
+    assert re.search(
+        r"People would pass [\d.]+% \(\d+–\d+%\), from 16 labels and 24 judgments\.",
+        server.get(f"/runs/{run_id}").text,
+    )
+
+
 def test_two_people_at_once_lose_nothing(run_id: str, server: Server) -> None:
     other = server.another()
     for browser, who in ((server, "Ana"), (other, "Bo")):
@@ -217,7 +246,7 @@ def test_agreement_is_told_with_its_intervals_when_there_are_enough(project: Pat
         assert ("So far the judge and people agree" in page) is (n >= 10)
         label(server, run_id, f"{n}.0", said)
     page = server.get(f"/review?run={run_id}").text
-    assert "agree on 11 of 12 answers (91.7%, 65–99%), kappa 0.83 (0.52 to 1.00)." in page
+    assert "agree on 11 of 12 answers (91.7%, 65–99%), kappa 0.83 (0.31 to 1.00)." in page
     assert "only 5 that people pass and 7 that people fail: label 20 of each" in page
     assert f"proctor certify {run_id} --judge function:" in page
 

@@ -7,18 +7,22 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from html import unescape
+from threading import Event
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
 from msgspec.structs import replace
 
+from proctor.errors import StoreError
 from proctor.model import Output, Run, Selection, Settings, SplitRule, Suite, TargetSpec, Verdict
-from proctor.protocols import Store
+from proctor.protocols import Store, StoredTrial
 from proctor.stores import open_store
 from proctor.web.project import Project
 from support.builders import make_case, make_score, make_trial
 from support.stores import add_run, save_cases
+from support.waiting import PATIENCE_S
 from support.web import read_heading, read_tables, read_text
 
 pytestmark = pytest.mark.slow
@@ -358,6 +362,87 @@ def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Visitor, si
     assert "60 trials of 120" in read_text(back)
 
 
+class SlowReader:
+    """Reads the first four trials of a table, and the others when it may."""
+
+    def __init__(self, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_waiting, self.may_go_on = Event(), Event()
+        kind: Any = type(kept.store)
+        read_trials = kind.trials
+
+        def read_slowly(store: Store, run_id: str) -> Iterator[StoredTrial]:
+            for count, stored in enumerate(read_trials(store, run_id)):
+                if count == 4:
+                    self.is_waiting.set()
+                    assert self.may_go_on.wait(PATIENCE_S)
+                yield stored
+
+        monkeypatch.setattr(kind, "trials", read_slowly)
+        monkeypatch.setattr("proctor.web.trial_tasks._MAX_AT_ONCE", 0)
+        monkeypatch.setattr("proctor.services.runs.reading.trial_table._TRIALS_PER_REPORT", 2)
+        for page in ("run", "case"):
+            monkeypatch.setattr(f"proctor.web.pages.{page}._TIMEOUT_S", 0)
+
+    def finish(self, server: Visitor, page: str) -> None:
+        """Lets it read the rest, and follows the progress of a page to the end."""
+        self.may_go_on.set()
+        (events,) = [it for it in re.findall(r'data-live="([^"]*)"', page) if "/trials/events" in it]
+        assert server.page(unescape(events)).endswith("event: done\ndata: \n\n")
+
+
+@pytest.mark.parametrize("query", ["sort=-latency", "text=c", "tag=t0%2Ct1"])
+def test_a_page_shows_how_many_trials_are_read_until_its_table_is_there(
+    kept: Kept, server: Visitor, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    kept.made()
+    reader, address = SlowReader(kept, monkeypatch), f"/runs/r1?{query}"
+    server.page(address)
+    assert reader.is_waiting.wait(PATIENCE_S)
+    page = server.page(address)
+    assert "4 of 10 trials read" in read_text(page)
+    assert read_heading(page).startswith("gpt-x passed 8 of 10")
+    assert "How it was made" in page
+    assert '<noscript><meta http-equiv="refresh"' in page
+    assert "Question 3?" not in page
+    assert len(rows(server.page("/runs/r1?verdict=fail"))) == 2, "what the store finds waits for nothing"
+    case = server.page(f"/runs/r1/cases/3?{query}")
+    assert "Question 3?" in case
+    assert "The steps to other cases are shown when the trials are read" in case
+    assert link(case, "load the page again") == f"/runs/r1/cases/3?{query}"
+    reader.finish(server, page)
+    assert len(rows(server.page(address))) == 10
+    case = server.page(f"/runs/r1/cases/3?{query}")
+    assert link(case, "← previous")
+    assert link(case, "next")
+
+
+def test_the_table_of_a_run_that_goes_on_is_shown_once_it_is_read(
+    kept: Kept, server: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.web.tasks._FRESH_FOR_S", PATIENCE_S)
+    run = kept.begin("r1")
+    kept.record(run, range(5))
+    kept.store.flush()
+    reader, address = SlowReader(kept, monkeypatch), "/runs/r1?sort=-latency"
+    server.page(address)
+    assert reader.is_waiting.wait(PATIENCE_S)
+    reader.finish(server, server.page(address))
+    kept.record(run, [5])
+    kept.store.flush()
+    assert [row[1] for row in rows(server.page(address))] == ["c4", "c3", "c2", "c1", "c0"]
+
+
+@pytest.mark.parametrize("most_at_once", [0, 10])
+def test_an_error_while_the_trials_are_read_is_the_error_of_the_page(
+    kept: Kept, server: Visitor, monkeypatch: pytest.MonkeyPatch, most_at_once: int
+) -> None:
+    kept.made()
+    monkeypatch.setattr("proctor.web.trial_tasks._MAX_AT_ONCE", most_at_once)
+    monkeypatch.setattr(type(kept.store), "trials", Mock(side_effect=StoreError("A row cannot be read.")))
+    for address in ("/runs/r1?sort=-latency", "/runs/r1/cases/3?sort=-latency"):
+        assert "A row cannot be read." in server.page(address, status=503)
+
+
 def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Visitor) -> None:
     kept.made(
         suite=kept.suite(f"s {HOSTILE}", 3),
@@ -490,3 +575,18 @@ def test_rates_of_tags_with_long_names_are_seen_whole_on_a_phone_too(
         )
         assert len(shares) == 5
         assert min(shares) >= 0
+
+
+def test_a_page_says_of_which_answers_its_latency_is(kept: Kept, server: Visitor) -> None:
+    run = kept.begin("r1")
+    kept.record(run, range(6))
+    for place in range(6, 8):
+        output = Output(text="yes", latency_ms=1.0, cached=True)
+        trial = make_trial("", make_score(1.0), case_id=f"c{place}", position=place, output=output)
+        kept.store.save_trial("r1", trial, Verdict.PASS)
+    kept.store.update_run(replace(run, status="finished", finished_at=run.started_at))
+    scope = "of 6 answers; 2 from the cache or reused are left out"
+    page = read_text(server.get("/runs/r1").text)
+    assert f"median 125 ms, 95 % within 148 ms {scope}" in page
+    assert "How long answers took, without 2 from the cache or reused, as a table" in page
+    assert f"Latency {scope}." in read_text(server.get(f"/starts/{run.group}").text)

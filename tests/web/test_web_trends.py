@@ -86,6 +86,7 @@ def test_the_first_line_is_what_the_command_line_says(world: World) -> None:
     assert HOSTILE not in text
 
 
+@pytest.mark.slow
 def test_the_chart_has_its_size_before_it_is_there_and_is_drawn_for_dark_pages_too(world: World) -> None:
     text = world.server.page(world.address)
     size = re.search(r'<img src="([^"]*)"[^>]* width="(\d+)" height="(\d+)"', text)

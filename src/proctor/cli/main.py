@@ -26,6 +26,7 @@ COMMANDS = {
     "suites": "Save suites, and list, show, compare, export and delete their versions.",
     "runs": "List, show, export, import, tag and delete stored runs.",
     "compare": "Compare runs case by case, with a gate for CI.",
+    "plan": "Say how many cases and repeats a comparison takes.",
     "drift": "Show how a target's answers to one suite changed over time.",
     "store": "Check, back up, repair and tidy the store.",
     "attest": "Write a run as a signed bundle that others can check.",

@@ -73,6 +73,23 @@ def gate_mode_option(function: F) -> F:
     )(function)
 
 
+def _parse_cluster(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    from proctor.clusters import check_cluster_field
+
+    return None if value is None else check_cluster_field(value)
+
+
+def cluster_option(function: F) -> F:
+    """Adds `--cluster FIELD`."""
+    return click.option(
+        "--cluster",
+        metavar="FIELD",
+        callback=_parse_cluster,
+        help="Cases with the same value are related, and intervals are over these clusters: metadata.FIELD, "
+        "tag:PREFIX, category, id (up to [ or ~), or none.  [default: what the suite's format says]",
+    )(function)
+
+
 def reveal_option(function: F) -> F:
     """Adds `--reveal`, which `proctor.toml` may set for every `ConfigDefaultsCommand`."""
     return click.option(

@@ -33,16 +33,19 @@ class Progress:
         self._write_line = write_line
         self._bar = None if quiet or not sys.stderr.isatty() else _Bar()
         self._total = 0
+        self._open_runs: dict[str, str] = {}
+        """The names of the targets of runs in progress, by the ids of the runs."""
         self._downloaded: str | None = None
         self._counts = dict.fromkeys(Verdict, 0)
-        self._cost: float | None = None
+        self._costs: dict[str, float | None] = {}
+        """The cost of each run in progress or just ended."""
         self._began = self._last_line_at = monotonic()
 
     def __call__(self, event: events.Event) -> None:
         """Handles one event."""
         if isinstance(event, events.TrialFinished):
             self._counts[event.verdict] += 1
-            self._cost = event.cost_usd
+            self._costs[event.run] = event.cost_usd
             self._show_trials()
         elif isinstance(event, events.WarningMessage):
             self.warn(event.message)
@@ -57,7 +60,9 @@ class Progress:
         elif isinstance(event, events.RunStarted):
             self._start_run(event)
         else:
-            self.close()
+            self._open_runs.pop(event.run.id, None)
+            if not self._open_runs:
+                self.close()
 
     def warn(self, message: str) -> None:
         """Prints a warning to stderr, above the bar if there is one."""
@@ -95,16 +100,21 @@ class Progress:
             self._bar.stop()
 
     def _start_run(self, event: events.RunStarted) -> None:
-        line = split_sizes_line(event.dev, event.holdout)
-        if line is not None:
-            self._write_line(line)
-        self._total = event.total
-        self._counts = dict.fromkeys(Verdict, 0)
-        self._cost = None
-        now = monotonic()
-        self._began, self._last_line_at = now, now - (_LINE_EVERY_S - _FIRST_LINE_S)
+        """Shows a run; one that starts while others are in progress is interleaved with them."""
+        if not self._open_runs:
+            line = split_sizes_line(event.dev, event.holdout)
+            if line is not None:
+                self._write_line(line)
+            self._total = 0
+            self._counts = dict.fromkeys(Verdict, 0)
+            self._costs = {}
+            now = monotonic()
+            self._began, self._last_line_at = now, now - (_LINE_EVERY_S - _FIRST_LINE_S)
+        self._total += event.total
+        self._open_runs[event.run.id] = event.run.target.name
         if self._bar is not None:
-            self._bar.draw(f"{event.run.suite.title} on {event.run.target.name}", 0, event.total, "")
+            names = ", ".join(self._open_runs.values())
+            self._bar.draw(f"{event.run.suite.title} on {names}", 0, self._total, "")
 
     def _show_periodically(self, line: str) -> None:
         now = monotonic()
@@ -126,7 +136,8 @@ class Progress:
         if self._bar is not None:
             self._bar.draw(None, count, self._total, status)
         else:
-            echo(f"{count:,}/{self._total:,} · {status}", err=True)
+            names = f"{', '.join(self._open_runs.values())}: " if len(self._open_runs) > 1 else ""
+            echo(f"{names}{count:,}/{self._total:,} · {status}", err=True)
 
     def _counts_text(self) -> str:
         counts = self._counts
@@ -134,8 +145,9 @@ class Progress:
         parts.append(f"{counts[Verdict.ERROR]:,} errors")
         if counts[Verdict.UNSCORED]:
             parts.append(f"{counts[Verdict.UNSCORED]:,} unscored")
-        if self._cost:
-            parts.append(cost(self._cost))
+        costs = [run_cost for run_cost in self._costs.values() if run_cost is not None]
+        if len(costs) == len(self._costs) and (total := sum(costs)):
+            parts.append(cost(total))
         return ", ".join(parts)
 
 

@@ -75,6 +75,7 @@ def run_and_report(
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 finished_runs = run_session(session, request, progress)
             runs = []
+            resumed = set[tuple[str, str]]()
             for finished in finished_runs:
                 runs.append(build_report(run_store, finished.run, finished.tally, reveal=reveal))
                 if attester is not None:
@@ -84,7 +85,7 @@ def run_and_report(
                     runs[-1] = record_report_access(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
                     show(chain([""] * (len(runs) > 1), render_terminal(console.document_for(runs[-1]))))
-                _echo_how_to_resume(runs[-1], run_store, store)
+                _echo_how_to_resume(runs[-1], run_store, store, resumed)
             if plain and len(runs) > 1:
                 show(chain([""], render_terminal([overview_table(runs)])))
             for path in outputs:
@@ -108,8 +109,17 @@ def _echo_paragraph(line: str) -> None:
     echo(line + "\n")
 
 
-def _echo_how_to_resume(run: RunReport, run_store: Store, store_option: str | None) -> None:
-    """Prints how to resume a run that was stopped."""
+def _echo_how_to_resume(
+    run: RunReport, run_store: Store, store_option: str | None, resumed: set[tuple[str, str]]
+) -> None:
+    """Prints how to resume a run that was stopped.
+
+    Args:
+        run: the run.
+        run_store: the store.
+        store_option: the value of `--store`.
+        resumed: the groups and suites of interleaved runs that a printed command resumes together.
+    """
     if run.run.status == "interrupted":
         store = f" --store {shlex.quote(store_option)}" if store_option else ""
         trial_count = run.tally.all.total
@@ -121,11 +131,12 @@ def _echo_how_to_resume(run: RunReport, run_store: Store, store_option: str | No
                 err=True,
             )
             return
-        echo(
-            f"Stopped: {trial_count:,} of {run.run.planned:,} trials are kept. "
-            f"Continue with: proctor run --resume={run.run.id}{store}",
-            err=True,
-        )
+        key = run.run.group, run.run.suite.digest
+        how = f"Continue with: proctor run --resume={run.run.id}{store}"
+        if run.run.settings.interleave:
+            how = "The same command continues this run." if key in resumed else how
+            resumed.add(key)
+        echo(f"Stopped: {trial_count:,} of {run.run.planned:,} trials are kept. {how}", err=True)
 
 
 def _refuse(error: SuiteError, *, as_json: bool) -> int:

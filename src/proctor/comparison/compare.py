@@ -16,6 +16,7 @@ from proctor.comparison.differences import (
     pass_rate_difference,
     smallest_detectable_difference,
 )
+from proctor.comparison.latency import LatencyDifference, latency_difference
 from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.comparison.pairing import PairedCase, PairedRuns, pair_trials
 from proctor.model import Run, Verdict
@@ -63,7 +64,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     """Every category or tag by name; their p-values are adjusted together."""
     score: MetricDifference | None = None
     """The difference of the trials' scores, if any is neither 0 nor 1."""
-    latency_ms: MetricDifference | None = None
+    latency_ms: LatencyDifference | None = None
+    latency_left_out: int = 0
+    """The number of measured pairs without a latency that was measured in both runs."""
     cost_usd: MetricDifference | None = None
     fixed: tuple[VerdictFlip, ...] = ()
     broken: tuple[VerdictFlip, ...] = ()
@@ -123,6 +126,7 @@ def compare_runs(
     splits = _subset_differences(
         [(case.split, case) for case in pairs.cases if case.split is not None], by_case
     )
+    latency, latency_left_out = latency_difference(pairs.cases, baseline.run, candidate.run)
     return replace(
         comparison,
         smallest=smallest_detectable_difference(whole, pairs.cases),
@@ -130,7 +134,8 @@ def compare_runs(
         by=by,
         parts=tuple(_subset_differences(list(_cases_by_name(pairs.cases, by)), by_case)),
         score=_score_difference(pairs.cases),
-        latency_ms=metric_difference(pairs.cases, lambda fact: fact.latency_ms),
+        latency_ms=latency,
+        latency_left_out=latency_left_out,
         cost_usd=metric_difference(pairs.cases, lambda fact: fact.cost_usd),
     )
 

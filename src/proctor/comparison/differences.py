@@ -6,23 +6,24 @@ Pairs with a trial that is ERROR or UNSCORED are in none of these numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import fsum, sqrt
+from math import fsum
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
-from proctor import stats
 from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
 from proctor.stats import (
+    PairNoise,
+    agresti_min_interval,
     mcnemar,
     mean_interval,
     newcombe_paired,
     permutation,
     quantile,
     sign_test,
-    t_95,
+    smallest_difference_repeated,
     wilson,
 )
 
@@ -34,8 +35,6 @@ _ALPHA = 0.05
 """The significance level."""
 _POWER = 0.8
 """The chance to find the smallest difference."""
-_Z_80 = 0.8416212335729143
-"""The 80 % point of the normal distribution."""
 
 
 class RunPassRate(Struct, frozen=True, kw_only=True):
@@ -158,52 +157,48 @@ def _run_pass_rate(passed: int, share: float, cases: int) -> RunPassRate:
     return RunPassRate(passed=passed, rate=share / cases, ci95=ci95)
 
 
-def agresti_min_interval(differences: Sequence[float]) -> Interval | None:
-    """Returns the 95 % interval of the mean of independent differences within -1..1; None without any.
-
-    It is the t-interval after two cases are added: +1 and -1 count as half a case each, and 0 as one. So it
-    has width even if all differences are the same, and covers the truth if few cases are not 0. It always
-    contains the mean.
-
-    Source: A. Agresti and Y. Min, "Simple improved confidence intervals for comparing matched proportions",
-    Statistics in Medicine 24 (2005), 729-740, who add half a pair to each of the four cells; here for shares
-    of several pairs a case, and with Student's t instead of the normal distribution.
-    """
-    if not differences:
-        return None
-    mean, error, spread = _adjusted_mean(differences)
-    return max(-1.0, mean - spread * error), min(1.0, mean + spread * error)
-
-
-def _adjusted_mean(differences: Sequence[float]) -> tuple[float, float, float]:
-    """Returns the mean with two cases added, its standard error, and the t for the interval."""
-    count = len(differences) + 2
-    mean = fsum(differences) / count
-    variance = (fsum(value * value for value in differences) + 1.0) / count - mean * mean
-    return mean, sqrt(max(0.0, variance) / count), t_95(count - 1)
-
-
 def smallest_detectable_difference(
     difference: PassRateDifference, cases: Iterable[PairedCase]
 ) -> float | None:
-    """Returns the smallest true difference that would be found with 80 % power, given the observed noise.
+    """Returns the smallest true difference that would be found with at least 80 % power: a detection limit.
 
-    For single pairs, as many pairs are assumed to differ each way as differed the rarer way here, plus those
-    that make the difference; it is found if McNemar's exact test is below 5 %. For cases with several pairs
-    it is t plus the 80 % point of the normal distribution, in standard errors of `agresti_min_interval`.
+    It is found if the comparison says better or worse. The pairs that differ here are taken to differ by
+    chance, both ways alike, but for the part of the observed difference that its interval shows: an observed
+    difference that may be chance would else make the noise look smaller than it is. Two cases are added, of
+    which one differs, as in `agresti_min_interval`, so that runs without any difference have noise too. The
+    pairs that make the true difference come on top.
 
     Returns:
         A share of 1; None if no difference would be found.
     """
-    if not difference.cases:
+    tallies = [tally for case in cases if (tally := _count_pairs(case)).pairs]
+    if not tallies or difference.ci95 is None:
         return None
-    if difference.by_case:
-        tallies = (tally for case in cases if (tally := _count_pairs(case)).pairs)
-        _, error, spread = _adjusted_mean([(tally.after - tally.before) / tally.pairs for tally in tallies])
-        reach = (spread + _Z_80) * error
-        return reach if reach <= 1 else None
-    noise = 2 * min(difference.fixed, difference.broken) / difference.cases
-    return stats.smallest_difference(difference.cases, lambda size: min(1.0, noise + size), _POWER)
+    noise = smooth_noise(
+        fsum(((tally.after - tally.before) / tally.pairs) ** 2 for tally in tallies) / len(tallies),
+        fsum((tally.fixed + tally.broken) / tally.pairs for tally in tallies) / len(tallies),
+        repeats := len(tallies) / fsum(1 / tally.pairs for tally in tallies),
+        cases=len(tallies),
+    )
+    certain = max(0.0, difference.ci95[0], -difference.ci95[1])
+    lasting = max(0.0, noise.lasting - certain)
+    chance = max(0.0, noise.chance - max(0.0, certain - noise.lasting))
+    return smallest_difference_repeated(len(tallies), repeats, PairNoise(chance, lasting), _POWER)
+
+
+def smooth_noise(mean_square: float, discordant: float, repeats: float, *, cases: int) -> PairNoise:
+    """Returns the noise of two runs, with two cases added of which one differs.
+
+    Args:
+        mean_square: the mean over cases of the square of the difference between the shares that passed.
+        discordant: the mean over cases of the share of pairs that differ, at least `mean_square`.
+        repeats: the number of pairs of a case; the harmonic mean.
+        cases: the number of cases.
+    """
+    mean_square, discordant = ((share * cases + 1) / (cases + 2) for share in (mean_square, discordant))
+    lasting = mean_square if repeats == 1 else (repeats * mean_square - discordant) / (repeats - 1)
+    lasting = min(discordant, max(0.0, lasting))
+    return PairNoise(chance=discordant - lasting, lasting=lasting)
 
 
 # --- other metrics -----------------------------------------------------------------------------------------
@@ -239,18 +234,7 @@ def metric_difference(
         is_share: whether it is within 0..1, so that its interval is `agresti_min_interval`, which always has
             width; otherwise it is the t-interval.
     """
-    before, after, pairs = list[float](), list[float](), 0
-    for case in cases:
-        values = [
-            (was, is_)
-            for baseline, candidate in case.pairs
-            if baseline.is_measured and candidate.is_measured
-            if (was := number(baseline)) is not None and (is_ := number(candidate)) is not None
-        ]
-        if values:
-            pairs += len(values)
-            before.append(fsum(was for was, _ in values) / len(values))
-            after.append(fsum(is_ for _, is_ in values) / len(values))
+    before, after, pairs = paired_means(cases, number)
     if not before:
         return None
     differences = sorted(is_ - was for was, is_ in zip(before, after, strict=True))
@@ -266,6 +250,25 @@ def metric_difference(
         median=median,
         median_ci95=median_interval(differences),
     )
+
+
+def paired_means(
+    cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None]
+) -> tuple[list[float], list[float], int]:
+    """Returns each case's mean of a metric in both runs, and the number of measured pairs that have it."""
+    before, after, pairs = list[float](), list[float](), 0
+    for case in cases:
+        values = [
+            (was, is_)
+            for baseline, candidate in case.pairs
+            if baseline.is_measured and candidate.is_measured
+            if (was := number(baseline)) is not None and (is_ := number(candidate)) is not None
+        ]
+        if values:
+            pairs += len(values)
+            before.append(fsum(was for was, _ in values) / len(values))
+            after.append(fsum(is_ for _, is_ in values) / len(values))
+    return before, after, pairs
 
 
 def median_interval(sorted_values: Sequence[float]) -> Interval | None:

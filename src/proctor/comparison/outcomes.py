@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import judged_digest
+from proctor.latency import measured_latency
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.verdicts import NO_TRIALS, CaseRepeats, Counts, JudgeStats, pass_rules_for, trial_score
@@ -24,8 +25,11 @@ class TrialOutcome(Struct, frozen=True, gc=False):
     score: float | None = None
     """The weighted mean of its scores, from 0 to 1; None if there are none."""
     latency_ms: float | None = None
+    """None if it was not measured in its run."""
     cost_usd: float | None = None
     """None if the price is unknown."""
+    call_s: tuple[float, float] | None = None
+    """When the call began and ended, in seconds since 1970; None unless the run was interleaved."""
 
     @property
     def is_measured(self) -> bool:
@@ -126,7 +130,8 @@ class OutcomeCollector:
         case, trials = self._case, self._open_trials
         assert case is not None
         self._open_trials = []
-        facts = tuple(_outcome(trial, verdict) for trial, verdict in trials)
+        timed = self._run.settings.interleave
+        facts = tuple(_outcome(trial, verdict, timed=timed) for trial, verdict in trials)
         if self._run.suite.repeats_rule != "each":
             if len(trials) < count_repeats(case, self._run.settings.repeats):
                 return  # it has no verdict before all of its trials are in
@@ -152,26 +157,33 @@ class OutcomeCollector:
         for trial, verdict in trials:
             repeats.add(trial, verdict)
         costs = [fact.cost_usd for fact in facts]
+        calls = [fact.call_s for fact in facts if fact.call_s is not None]
         return TrialOutcome(
             repeat=0,
             verdict=repeats.verdict(self._run.suite.repeats_rule),
             score=_mean(fact.score for fact in facts),
             latency_ms=_mean(fact.latency_ms for fact in facts),
             cost_usd=None if None in costs else _mean(costs),
+            call_s=(min(start for start, _ in calls), max(end for _, end in calls)) if calls else None,
         )
 
     def _intern(self, text: str) -> str:
         return self._names.setdefault(text, text)
 
 
-def _outcome(trial: Trial, verdict: Verdict) -> TrialOutcome:
-    output = trial.output
+def _outcome(trial: Trial, verdict: Verdict, *, timed: bool) -> TrialOutcome:
+    output, latency_ms = trial.output, measured_latency(trial)
+    call_s = None
+    if timed and output is not None and latency_ms is not None:
+        start = trial.started_at.timestamp() + output.queue_ms / 1000
+        call_s = start, start + latency_ms / 1000
     return TrialOutcome(
         repeat=trial.repeat,
         verdict=verdict,
         score=trial_score(trial),
-        latency_ms=None if output is None else output.latency_ms,
+        latency_ms=latency_ms,
         cost_usd=None if output is None else output.cost_usd,
+        call_s=call_s,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proctor.drift.change_point import NO, UNKNOWN, YES, CaseRow
-from proctor.drift.identical_answers import repeats_show_noise
 from proctor.drift.observations import PASSED, ObservationRows, RunObservation
 
 
@@ -37,27 +36,20 @@ def _majority(rows: ObservationRows, places: Sequence[int]) -> int:
 def identity_rows(series: Sequence[RunObservation]) -> list[CaseRow]:
     """Returns for each run which cases have the answer of the first of these runs that has one.
 
-    In that first run, the second answer is compared with the first. A target that does not change is as
-    likely to repeat an answer there as in any other run.
+    That first run does not know the case. Its repeats would tell how alike the answers of one night are, and
+    those of different nights can be less alike though nothing changes.
     """
     places = series[0].places
-    own, second = places.places_at(0), places.places_at(1)
+    own = places.places_at(0)
     firsts: dict[int, int] = {}
     rows = [bytearray(len(places.cases)) for _ in series]
     for row, observation in zip(rows, series, strict=True):
         for case, place in own.items():
             answer = _at(observation.answers, place)
-            if not answer:
-                continue
-            if case not in firsts:
-                firsts[case] = answer
-                answer = (
-                    _at(observation.answers, second[case])
-                    if case in second and repeats_show_noise(observation.run)
-                    else 0
-                )
-            if answer:
+            if case in firsts and answer:
                 row[case] = YES if answer == firsts[case] else NO
+            elif answer:
+                firsts[case] = answer
     return rows
 
 

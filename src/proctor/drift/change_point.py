@@ -8,6 +8,8 @@ from math import exp, lgamma, log, sqrt
 
 from msgspec import Struct
 
+from proctor.drift.night_effect import night_p_value
+
 UNKNOWN, NO, YES = 0, 1, 2
 """The values in a row."""
 CaseRow = bytearray
@@ -32,8 +34,10 @@ class SeriesSplit(Struct, frozen=True, kw_only=True):
     """The number of cases that are known on both sides."""
     is_lasting: bool
     """Whether the last run is at least as close to the runs after the place as to those before it."""
-    p_value: float
-    """An upper bound, two-sided, adjusted for every place where the series could be divided."""
+    p_cases: float
+    """An upper bound, two-sided, of this place alone, if each case by itself has its values in any order."""
+    p_nights: float
+    """That of the difference beside how much the nights differ, whatever the cases of a night share."""
 
 
 def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
@@ -44,7 +48,7 @@ def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
     with a stratum for each case (W. G. Cochran, Biometrics 10 (1954), 417-451; N. Mantel and W. Haenszel,
     Journal of the National Cancer Institute 22 (1959), 719-748). Its p-value is not taken from the normal
     distribution, which is wrong for few cases, but bounded as H. Chernoff does (Annals of Mathematical
-    Statistics 23 (1952), 493-507), twice for two sides and once for each place.
+    Statistics 23 (1952), 493-507), twice for two sides. `night_p_value` does without independent cases.
 
     Args:
         rows: in time order, all of one length. A case that a run does not know counts in the others.
@@ -68,8 +72,20 @@ def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
         after=_mean(common, slice(place, None)),
         cases=sum(common.values()),
         is_lasting=_is_lasting(common, place),
-        p_value=min(1.0, 2 * (len(rows) - 1) * chernoff_bound(strata, yes_count)),
+        p_cases=min(1.0, 2 * chernoff_bound(strata, yes_count)),
+        p_nights=night_p_value(common, place, YES),
     )
+
+
+def place_weight(before: int, after: int) -> float:
+    """Returns the share of the error that a place may use, by the number of runs before and after it.
+
+    The shares of all places of all series that begin with the same run add up to 1. By the union bound a
+    test that is made at every place after every run, each at its share of 5 %, is wrong with a chance of at
+    most 5 %, however the tests depend on each other. Source: C. E. Bonferroni, "Teoria statistica delle
+    classi e calcolo delle probabilità" (1936), with unequal weights.
+    """
+    return 1 / (before * (before + 1) * after * (after + 1))
 
 
 def _count_known(column: bytes) -> int:

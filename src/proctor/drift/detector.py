@@ -9,13 +9,14 @@ from typing import Literal
 from msgspec import Struct
 
 from proctor.drift.case_history import identity_rows, pass_rows
-from proctor.drift.change_point import CaseRow, SeriesSplit, find_split
+from proctor.drift.change_point import CaseRow, SeriesSplit, find_split, place_weight
 from proctor.drift.confounders import RecordedChange, find_recorded_changes, judging_key
 from proctor.drift.flips import CaseFlips, find_flips
 from proctor.drift.identical_answers import (
     WATCH_SHARE,
     IdenticalShare,
     identical_share,
+    repeats_show_steadiness,
     shares_within_runs,
     usual_share,
 )
@@ -23,7 +24,11 @@ from proctor.drift.observations import ReferenceRows, RunObservation
 from proctor.errors import ExitCode
 
 ALPHA = 0.05
-"""The highest chance of ever reporting a change, over all analyses, for a target that does not change."""
+"""The highest chance of ever reporting a change, over all analyses, for a target that does not change.
+
+It holds if the nights of the series do not depend on each other, and move all cases by about normal amounts:
+see `night_p_value`.
+"""
 DriftState = Literal["stable", "watch", "drifting", "noisy", "unknown"]
 """The level of identical answers; `noisy` if it says little, `unknown` if there are none."""
 
@@ -53,6 +58,8 @@ class SeriesPoint(Struct, frozen=True, kw_only=True):
 
 ChangeKind = Literal["first", "last", "verdicts"]
 """The kind of change: in answers equal to the first run's or to the last run's, or in passed cases."""
+_KIND_SHARES: dict[ChangeKind, float] = {"verdicts": 0.5, "first": 0.25, "last": 0.25}
+"""The share of the error that each kind of change may use."""
 
 
 class ChangePoint(Struct, frozen=True, kw_only=True):
@@ -64,14 +71,23 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
     after: int
     """The place of the first run after it."""
     split: SeriesSplit
-    p_value: float
-    """An upper bound, adjusted for every place, all three kinds of change and every earlier analysis.
+    weight: float
+    """The share of the error that this kind of change may use at this place."""
 
-    Analysis k may use 1 / (k (k + 1)) of the error, and these shares add up to 1 over all k. By the union
-    bound a target that does not change ever gets below 0.05 with a chance of at most 5 %, however the
-    analyses depend on each other. Source: C. E. Bonferroni, "Teoria statistica delle classi e calcolo delle
-    probabilità" (1936), with unequal weights.
-    """
+    @property
+    def p_value(self) -> float:
+        """An upper bound, adjusted for every place, all three kinds of change and every analysis."""
+        return max(self.p_cases, self.p_nights)
+
+    @property
+    def p_cases(self) -> float:
+        """The adjusted p-value if each case by itself has its values in any order."""
+        return min(1.0, self.split.p_cases / self.weight)
+
+    @property
+    def p_nights(self) -> float:
+        """The adjusted p-value of the difference beside how much the nights differ."""
+        return min(1.0, self.split.p_nights / self.weight)
 
     @property
     def is_significant(self) -> bool:
@@ -83,6 +99,12 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
         """Whether significantly fewer cases pass, and the last run has not recovered."""
         better = self.split.after >= self.split.before
         return self.kind == "verdicts" and self.is_significant and self.split.is_lasting and not better
+
+    @property
+    def is_suspected(self) -> bool:
+        """Whether fewer cases pass than chance in each case explains, but not than in a bad night."""
+        worse = self.kind == "verdicts" and self.split.is_lasting and self.split.after < self.split.before
+        return worse and self.p_cases < ALPHA <= self.p_nights
 
     @property
     def is_large(self) -> bool:
@@ -105,11 +127,15 @@ class Drift(Struct, frozen=True, kw_only=True):
     """Since when it has been in this state without a break; None if that is not known."""
     repeats: IdenticalShare | None
     """How identical two answers to one prompt in one run usually are; None if repeats cannot show it."""
+    last_repeats: IdenticalShare | None
+    """How identical two answers to one prompt are in the last run; None if its repeats cannot show it."""
     change_point: ChangePoint | None
     """The change point, if one is significant."""
     pass_rate_change: ChangePoint | None
     """The likeliest change point of the number of passed cases, significant or not."""
     recorded_changes: tuple[RecordedChange, ...]
+    rewords_nightly: bool
+    """Whether most runs have other answers than the run before, so that identity says little."""
     by_answers: bool
     """Whether it is drifting by the share of identical answers."""
     by_verdicts: bool
@@ -119,6 +145,11 @@ class Drift(Struct, frozen=True, kw_only=True):
     def noise(self) -> IdenticalShare | None:
         """`repeats`, if the target does not repeat its answers."""
         return None if self.repeats is None or self.repeats.level == "stable" else self.repeats
+
+    @property
+    def is_suspected(self) -> bool:
+        """Whether fewer cases pass than chance in each case explains, but not than in a bad night."""
+        return self.pass_rate_change is not None and self.pass_rate_change.is_suspected
 
     @property
     def last(self) -> SeriesPoint:
@@ -154,35 +185,49 @@ def detect_drift(series: Sequence[RunObservation]) -> Drift:
         shares_within_runs(series),
         list(_find_change_points(series)),
     )
-    usually, lowest = usual_share(repeats), steps[-1].lowest
+    usually, lowest, rewords_nightly = usual_share(repeats), steps[-1].lowest, _rewords_nightly(steps)
     large = next((change_point for change_point in turnings if change_point.is_large), None)
     worse = next((change_point for change_point in turnings if change_point.is_worse), None)
-    # Other words are drift only if repeats show that they are not noise.
-    steady = all(same.level == "stable" for same in repeats)
+    suspected = next((change_point for change_point in turnings if change_point.is_suspected), None)
+    # Other words are drift only if repeats show that they are not noise, those of the last run too.
+    last_repeats = shares_within_runs(series[-1:])
+    steady = bool(last_repeats) and repeats_show_steadiness(repeats) and not rewords_nightly
     few = lowest is not None and lowest.level == "drifting"
     by_answers = few and bool(repeats) and (steady or large is not None)
     if lowest is None:
         state: DriftState = "unknown"
     elif by_answers or worse is not None:
         state = "drifting"
+    elif suspected is not None:
+        state = "watch"
     elif lowest.level == "stable":
         state = "stable"
+    elif (usually is None or usually.level == "stable") and not (few and repeats and rewords_nightly):
+        state = "watch"
     else:
-        state = "watch" if (usually is None or usually.level == "stable") else "noisy"
-    deciding = large if by_answers else worse
+        state = "noisy"
+    deciding = large if by_answers else worse or suspected
     return Drift(
         points=steps,
         state=state,
         since=_since(steps, state) if deciding is None else steps[deciding.after].started_at,
         repeats=usually,
+        last_repeats=last_repeats[0] if last_repeats else None,
         change_point=_best_change_point(turnings),
         pass_rate_change=next(
             (change_point for change_point in turnings if change_point.kind == "verdicts"), None
         ),
         recorded_changes=find_recorded_changes(series),
+        rewords_nightly=rewords_nightly,
         by_answers=by_answers,
         by_verdicts=worse is not None,
     )
+
+
+def _rewords_nightly(steps: Sequence[SeriesPoint]) -> bool:
+    """Returns whether at least two runs, and half of all, differ from the run before by a fifth or more."""
+    levels = [step.with_before.level for step in steps if step.with_before is not None]
+    return levels.count("drifting") >= max(2, len(levels) / 2)
 
 
 def _series_points(series: Sequence[RunObservation]) -> tuple[SeriesPoint, ...]:
@@ -229,19 +274,19 @@ def _find_change_points(series: Sequence[RunObservation]) -> Iterator[ChangePoin
     judging = judging_key(series[-1].run)
     judged = [place for place, observation in enumerate(series) if judging_key(observation.run) == judging]
     all_places = range(len(series))
-    looks = len(series) - 1
     kinds: list[tuple[ChangeKind, Sequence[int], list[CaseRow]]] = [
         ("first", all_places, identity_rows(series)),
         ("last", all_places, identity_rows(series[::-1])[::-1]),
         ("verdicts", judged, pass_rows([series[place] for place in judged])),
     ]
-    for what, places, rows in kinds:
+    for kind, places, rows in kinds:
         known_rows = [(place, row) for place, row in zip(places, rows, strict=True) if any(row)]
         division = find_split([row for _, row in known_rows])
         if division is not None:
             before, after = known_rows[division.place - 1][0], known_rows[division.place][0]
-            p_value = min(1.0, division.p_value * len(kinds) * looks * (looks + 1))
-            yield ChangePoint(kind=what, before=before, after=after, split=division, p_value=p_value)
+            # A run that knows no case counts too, so that no place of no later series has the same weight.
+            weight = _KIND_SHARES[kind] * place_weight(after, len(series) - after)
+            yield ChangePoint(kind=kind, before=before, after=after, split=division, weight=weight)
 
 
 def _best_change_point(turnings: Sequence[ChangePoint]) -> ChangePoint | None:

@@ -7,7 +7,7 @@ from math import fsum
 from msgspec import Struct
 
 from proctor.drift.observations import PASSED, ObservationRows
-from proctor.stats import mean_interval, newcombe_paired
+from proctor.stats import agresti_min_interval, newcombe_paired
 
 
 class CaseFlips(Struct, frozen=True, kw_only=True):
@@ -92,11 +92,13 @@ def _case_sums(earlier: ObservationRows, rows: ObservationRows) -> dict[int, _Ca
 
 
 def _interval(sums: dict[int, _CaseSums], changes: dict[int, float]) -> tuple[float, float] | None:
+    """Returns Newcombe's interval for one trial a case, and Agresti and Min's if a case has repeats.
+
+    Both have width even if no case changed.
+    """
     values = list(changes.values())
-    if any(abs(value) not in (0.0, 1.0) for value in values) or any(
-        case_sums.before not in (0.0, 1.0) for case_sums in sums.values()
-    ):
-        return mean_interval(values)
+    if any(case_sums.count > 1 for case_sums in sums.values()):
+        return agresti_min_interval(values)
     both_passed = sum(changes[case] == 0 and case_sums.before == 1 for case, case_sums in sums.items())
     better, worse = values.count(1.0), values.count(-1.0)
     return newcombe_paired(both_passed, better, worse, len(values) - both_passed - better - worse)

@@ -98,6 +98,16 @@ def usual_share(repeats: Sequence[IdenticalShare]) -> IdenticalShare | None:
     return max(repeats[0], middle, key=_share)
 
 
+def repeats_show_steadiness(repeats: Sequence[IdenticalShare]) -> bool:
+    """Returns whether a target repeats its answers: in each run, and beyond doubt in all runs together.
+
+    That takes 16 pairs: of three cases, all are identical in one run of a target that rewords a tenth of its
+    answers more often than not.
+    """
+    together = IdenticalShare(fsum(same.identical for same in repeats), sum(same.cases for same in repeats))
+    return all(same.level == "stable" for same in repeats) and together.ci95[0] > WATCH_SHARE
+
+
 def repeats_show_noise(run: Run) -> bool:
     """Returns whether all repeats of a run sent the same request.
 

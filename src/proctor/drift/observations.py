@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Literal
 
@@ -99,14 +100,16 @@ class RunObservation(ObservationRows, frozen=True, kw_only=True):
 class RunObserver:
     """Reads the trials of one run."""
 
-    def __init__(self, run: Run, places: TrialPlaces) -> None:
+    def __init__(self, run: Run, places: TrialPlaces, clusters: Mapping[str, str] | None = None) -> None:
         """Starts without trials.
 
         Args:
             run: the run.
             places: shared by all runs that are compared.
+            clusters: the cluster of each case, by its id; None if the cases of the run are independent.
         """
         self._run = run
+        self._clusters = clusters or {}
         self._places = places
         self._answers = array("Q")
         self._verdicts = bytearray()
@@ -185,7 +188,7 @@ class RunObserver:
         self._shapes = case_id, shape, fresh_shape
         if not fresh or verdict not in (Verdict.PASS, Verdict.FAIL):
             return
-        self._shapes = case_id, shape, self._passed.add(verdict, fresh_shape)
+        self._shapes = case_id, shape, self._passed.add(verdict, fresh_shape, self._clusters.get(case_id))
         place = self._places.place_for(case_id, repeat)
         _grow(self._verdicts, place)
         self._verdicts[place] = PASSED if verdict is Verdict.PASS else FAILED

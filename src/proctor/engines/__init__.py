@@ -2,7 +2,8 @@
 
 In: an iterator of planned trials, a worker that calls targets and graders, a writer that stores.
 Out: trials, passed to the writer. Start with `protocol.py`; `asyncio_engine.py` is the engine on one machine.
-The other files are wrappers around targets for every engine: retries, limits, budget, cache, fallbacks.
+`turns.py` orders the calls of interleaved runs. The other files are wrappers around targets for every engine:
+retries, limits, budget, cache, fallbacks.
 """
 
 from __future__ import annotations

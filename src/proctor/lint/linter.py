@@ -12,6 +12,8 @@ from itertools import chain
 from time import thread_time
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from proctor.codec import judged_digest
 from proctor.errors import UsageError, suggestion
 from proctor.grading import (
@@ -36,6 +38,7 @@ from proctor.lint.expected_not_checked import (
 )
 from proctor.lint.findings import CaseLocation, Finding, PassesAssertion
 from proctor.lint.regex_rules import BacktrackingRule, find_empty_matches
+from proctor.lint.related_cases import RelatedCasesRule
 from proctor.lint.suite_size import check_token_estimate
 from proctor.lint.suppressions import IGNORE_ALL, find_unknown_codes, silenced_codes
 from proctor.model import Assertion, Case, Output, PassRule, Problem, Score, Suite, Trial, Verdict
@@ -54,6 +57,7 @@ CODES: Final = {
     "near-duplicate": "two cases ask the same, or nearly",
     "regex-backtracking": "the search for a pattern takes without bound",
     "regex-empty": "a pattern matches an empty answer",
+    "related-cases": "cases look related and no cluster is named",
     "similar-id": "two ids differ only in case or white space",
     "tokens-est": "the estimate of a case's tokens is far off",
     "too-few-cases": "too few cases decide a comparison or a gate",
@@ -121,6 +125,12 @@ class _FindingLog:
         ):
             self.problems.append(make_problem(finding, spots[0]))
 
+    def report_suite(self, finding: Finding) -> None:
+        """Reports a finding on the suite as a whole, which has no line."""
+        if finding.code not in self._ignored:
+            problem = make_problem(finding, CaseLocation("", self._path, 0))
+            self.problems.append(replace(problem, line=None))
+
 
 class Linter:
     """Lints the cases of one suite, as a stream."""
@@ -137,6 +147,7 @@ class Linter:
         self._log = _FindingLog(path, ignored)
         self._ids = CaseIdRule()
         self._duplicates = DuplicateRule()
+        self._related_cases = RelatedCasesRule()
         self._always_passing = AlwaysPassingRule(self._grade_text)
         self._rules = (*_RULES, BacktrackingRule().check)
         self.files: dict[str, None] = {path: None}
@@ -160,6 +171,7 @@ class Linter:
         ):
             self._log.report(finding, spot)
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
+        self._related_cases.add(case)
 
     def finish(self, suite: Suite) -> list[Problem]:
         """Returns all findings, by file and line.
@@ -173,6 +185,9 @@ class Linter:
             self._log.report(finding, spot, other)
         for finding, spot in self._ids.finish():
             self._log.report(finding, spot)
+        related = self._related_cases.finish() if suite.defaults.cluster is None else None
+        if related is not None:
+            self._log.report_suite(related)
         return in_file_order(self._log.problems, self.files)
 
     # --- grading -------------------------------------------------------------------------------------------

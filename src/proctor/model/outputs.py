@@ -127,6 +127,10 @@ class Failure(Record, frozen=True, kw_only=True):
     message: str
 
 
+LabelDraw = Literal["random", "doubt"]
+"""How an answer is drawn for labelling: each equally often, or those that the judges doubt more often."""
+
+
 class Label(Record, frozen=True, kw_only=True):
     """One person's verdict on one answer. Labels do not grade answers; judges are measured against them."""
 
@@ -139,6 +143,10 @@ class Label(Record, frozen=True, kw_only=True):
     """The person who labelled the answer."""
     note: str = ""
     """The person's reason."""
+    drawn: LabelDraw | None = None
+    """How the answer was chosen for labelling; None if it was chosen by hand, or that is not known."""
+    doubt: float | None = None
+    """How often a draw for doubt takes the answer, where it takes the mean answer once."""
 
 
 class VerdictShift(Record, frozen=True, kw_only=True):

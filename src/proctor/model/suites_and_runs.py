@@ -140,6 +140,7 @@ class SuiteDefaults(Record, frozen=True, kw_only=True):
     budget_usd: float | None = None
     cache: bool | None = None
     reuse: bool | None = None
+    cluster: str | None = None
 
 
 class Suite(Record, frozen=True, kw_only=True):
@@ -303,6 +304,9 @@ class Settings(Record, frozen=True, kw_only=True):
     order_seed: int | None = None
     """Cases are sent in an order shuffled by this seed; None for suite order."""
     allow_errors: int = 0
+    cluster: str | None = None
+    """The field that says which cases are related, as `clusters.make_cluster_lookup` takes it; None if each
+    is independent of the others."""
     judge_repeats: int = 1
     """How often each judge is called for one answer."""
     judge_rule: JudgeRule = "majority"
@@ -315,6 +319,8 @@ class Settings(Record, frozen=True, kw_only=True):
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
     engine: str = "asyncio"
     """The engine that executes the trials; it affects no answer and no verdict."""
+    interleave: bool = False
+    """Whether its calls and those of the other runs of its suite and group were made in turns."""
 
 
 class RunSlot(Record, frozen=True, kw_only=True):
@@ -412,6 +418,8 @@ class Calibration(Record, frozen=True, kw_only=True):
     """The number of labelled answers with a verdict of the judge."""
     unscored: int = 0
     """The number of labelled answers on which the judge gave no verdict."""
+    for_doubt: int = 0
+    """How many of `count` and `unscored` were drawn because judges doubt them."""
     agreed: int
     """The number of verdicts that equal the label."""
     passed: int = 0

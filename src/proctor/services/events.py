@@ -58,6 +58,8 @@ class TrialFinished(Struct, frozen=True, gc=False):
     verdict: Verdict
     cost_usd: float | None
     """The cost of the run so far; None when a price is unknown."""
+    run: str = ""
+    """The id of the run."""
 
 
 class WarningMessage(Struct, frozen=True):

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
+    from proctor.stats.bounded_mean import bounded_interval
     from proctor.stats.clusters import clustered_error, clustered_exact, clustered_interval, clustered_wilson
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.gate_errors import PointGateErrors, point_gate_errors
     from proctor.stats.means import (
+        agresti_min_interval,
         deviation,
         mean_interval,
         quantile,
@@ -26,26 +28,35 @@ if TYPE_CHECKING:
     from proctor.stats.paired import mcnemar, newcombe_paired, paired_bootstrap, permutation, sign_test
     from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
-    from proctor.stats.proportions import (
-        Z_95,
-        clopper_pearson,
-        newcombe,
-        reaches,
-        wilson,
+    from proctor.stats.prediction_power import LabelledItem, PredictionPowered, prediction_powered
+    from proctor.stats.proportions import Z_95, clopper_pearson, newcombe, reaches, wilson
+    from proctor.stats.random_effects import VarianceComponents, variance_components
+    from proctor.stats.repeated_power import (
+        PairNoise,
+        cases_needed_repeated,
+        power_repeated,
+        smallest_difference_repeated,
     )
     from proctor.stats.resampling import bca, bootstrap
     from proctor.stats.sequences import best_count_for, confidence_sequence
 
 _HOMES = {
     "Kappa": "agreement",
+    "LabelledItem": "prediction_power",
+    "PairNoise": "repeated_power",
+    "PredictionPowered": "prediction_power",
     "PointGateErrors": "gate_errors",
+    "VarianceComponents": "random_effects",
     "Z_95": "proportions",
+    "agresti_min_interval": "means",
     "alpha": "agreement",
     "bca": "resampling",
     "best_count_for": "sequences",
     "benjamini_hochberg": "multiple_testing",
     "bootstrap": "resampling",
+    "bounded_interval": "bounded_mean",
     "cases_needed": "power",
+    "cases_needed_repeated": "repeated_power",
     "clopper_pearson": "proportions",
     "clustered_error": "clusters",
     "clustered_exact": "clusters",
@@ -66,24 +77,35 @@ _HOMES = {
     "permutation": "paired",
     "point_gate_errors": "gate_errors",
     "power_paired": "power",
+    "power_repeated": "repeated_power",
+    "prediction_powered": "prediction_power",
     "quantile": "means",
     "reaches": "proportions",
     "sign_test": "paired",
     "smallest_difference": "power",
+    "smallest_difference_repeated": "repeated_power",
     "t_95": "means",
+    "variance_components": "random_effects",
     "wilson": "proportions",
 }
 
 __all__ = [
     "Z_95",
     "Kappa",
+    "LabelledItem",
+    "PairNoise",
     "PointGateErrors",
+    "PredictionPowered",
+    "VarianceComponents",
+    "agresti_min_interval",
     "alpha",
     "bca",
     "benjamini_hochberg",
     "best_count_for",
     "bootstrap",
+    "bounded_interval",
     "cases_needed",
+    "cases_needed_repeated",
     "clopper_pearson",
     "clustered_error",
     "clustered_exact",
@@ -104,21 +126,27 @@ __all__ = [
     "permutation",
     "point_gate_errors",
     "power_paired",
+    "power_repeated",
+    "prediction_powered",
     "quantile",
     "reaches",
     "sign_test",
     "smallest_difference",
+    "smallest_difference_repeated",
     "t_95",
+    "variance_components",
     "wilson",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name from its module (PEP 562)."""
+    """Imports the public names of a module when one of them is first used (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'proctor.stats' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"proctor.stats.{_HOMES[name]}"), name)
-    return value
+    module = import_module(f"proctor.stats.{_HOMES[name]}")
+    # All of them: a module that is named like its function stands in the place of it once it is imported.
+    globals().update({each: getattr(module, each) for each, home in _HOMES.items() if home == _HOMES[name]})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from math import fsum, isnan, sqrt
 from typing import Any, Literal, NamedTuple
 
-from proctor.stats.means import check_finite
-from proctor.stats.proportions import Z_95, wilson
+from proctor.stats.means import check_finite, t_95
+
+_ADDED_PAIRS = 2.0
+"""The number of pairs of ratings that are added for the interval of kappa."""
 
 
 class Kappa(NamedTuple):
@@ -22,8 +25,9 @@ class Kappa(NamedTuple):
 def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
     """Returns Cohen's kappa of two raters with its 95 % interval: 1 is full agreement, 0 is chance.
 
-    If the large-sample error is 0, as with full agreement, that error says nothing about few pairs: the
-    interval is then the Wilson interval of the share of agreeing pairs, on kappa's scale.
+    The interval is that of the large-sample error after two pairs are added, spread evenly over all pairs of
+    ratings, and with Student's t. So it has width at full agreement too, and covers the truth if there are
+    few pairs or one rating is rare. It always contains the value, to which no pair is added.
 
     Args:
         pairs: the two ratings of each item; any hashable values.
@@ -33,43 +37,42 @@ def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
 
     Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
     Measurement 20 (1960), 37-46; the error is that of J. L. Fleiss, J. Cohen and B. S. Everitt, "Large sample
-    standard errors of kappa and weighted kappa", Psychological Bulletin 72 (1969), 323-327.
+    standard errors of kappa and weighted kappa", Psychological Bulletin 72 (1969), 323-327. Half a pair a
+    cell for two ratings, as here, is what A. Agresti and Y. Min add, "Simple improved confidence intervals
+    for comparing matched proportions", Statistics in Medicine 24 (2005), 729-740.
     """
-    count = len(pairs)
-    cells = Counter(pairs)
-    first, second = Counter(rating for rating, _ in pairs), Counter(rating for _, rating in pairs)
-    by_chance = sum(first[label] * second[label] for label in first)  # over count squared
-    if count == 0 or by_chance == count * count:
+    ratings = {rating for pair in pairs for rating in pair}
+    if len(ratings) < 2:
         return None
-    agreeing = sum(number for (a, b), number in cells.items() if a == b)
-    chance = by_chance / count**2
-    value = (agreeing / count - chance) / (1 - chance)
-    error = _error(cells, first, second, value, chance)
-    if error > 1e-9:
-        return Kappa(value, max(-1.0, value - Z_95 * error), min(1.0, value + Z_95 * error))
-    ends = wilson(agreeing, count)
-    assert ends is not None
-    low, high = ((end - chance) / (1 - chance) for end in ends)
-    return Kappa(value, max(-1.0, low), min(1.0, high))
+    counts = Counter(pairs)
+    value, _ = _value_and_error(counts)
+    share = _ADDED_PAIRS / len(ratings) ** 2
+    cells = {pair: counts[pair] + share for pair in product(ratings, repeat=2)}
+    middle, error = _value_and_error(cells)
+    spread = t_95(len(pairs) - 1) * error if len(pairs) > 1 else 2.0
+    return Kappa(value, max(-1.0, min(value, middle - spread)), min(1.0, max(value, middle + spread)))
 
 
-def _error(
-    cells: Counter[tuple[Any, Any]], first: Counter[Any], second: Counter[Any], value: float, chance: float
-) -> float:
-    """Returns the standard error, equation 13 of Fleiss, Cohen and Everitt."""
-    count, shortfall = cells.total(), 1 - value
-    agreed = fsum(
-        number / count * (1 - (first[a] + second[a]) / count * shortfall) ** 2
+def _value_and_error(cells: Mapping[tuple[Any, Any], float]) -> tuple[float, float]:
+    """Returns kappa and its standard error, equation 13 of Fleiss, Cohen and Everitt.
+
+    Args:
+        cells: the number of items by their two ratings, which may be fractional.
+    """
+    count = fsum(cells.values())
+    first, second = dict[Any, float](), dict[Any, float]()
+    for (a, b), number in cells.items():
+        first[a] = first.get(a, 0.0) + number / count
+        second[b] = second.get(b, 0.0) + number / count
+    chance = fsum(first[rating] * second.get(rating, 0.0) for rating in first)
+    value = (fsum(number for (a, b), number in cells.items() if a == b) / count - chance) / (1 - chance)
+    shortfall = 1 - value
+    squares = fsum(
+        number / count * ((a == b) - (second.get(a, 0.0) + first.get(b, 0.0)) * shortfall) ** 2
         for (a, b), number in cells.items()
-        if a == b
     )
-    differed = fsum(
-        number / count * ((second[a] + first[b]) / count * shortfall) ** 2
-        for (a, b), number in cells.items()
-        if a != b
-    )
-    variance = agreed + differed - (value - chance * shortfall) ** 2
-    return sqrt(max(0.0, variance) / count) / (1 - chance)
+    variance = squares - (value - chance * shortfall) ** 2
+    return value, sqrt(max(0.0, variance) / count) / (1 - chance)
 
 
 Level = Literal["nominal", "ordinal", "interval"]

@@ -1,4 +1,4 @@
-"""The regularised incomplete beta function, on which the binomial distribution's tails rest."""
+"""The regularised incomplete beta function, for tails of the binomial and of Student's t distribution."""
 
 from __future__ import annotations
 
@@ -52,3 +52,15 @@ def at_most(hits: float, draws: float, share: float) -> float:
     if hits < 0:
         return 0.0
     return 1.0 if hits >= draws else incomplete_beta(draws - hits, hits + 1, 1.0 - share)
+
+
+def student_tails(value: float, freedom: float) -> float:
+    """Returns the probability that Student's t is at least this far from 0, on either side.
+
+    Args:
+        value: of any sign.
+        freedom: its degrees of freedom, above 0.
+
+    Source: 26.5.27 of M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions" (1964).
+    """
+    return incomplete_beta(freedom / 2, 0.5, freedom / (freedom + value * value))

@@ -56,7 +56,7 @@ def power_paired(cases: int, difference: float, discordant: float) -> float:
     for differing in range(fewest, most + 1):
         limit = limits[differing]
         significant = at_most(limit, differing, 1 - win_share) + at_most(limit, differing, win_share)
-        power += _binomial(differing, cases, discordant) * significant
+        power += binomial_probability(differing, cases, discordant) * significant
     return min(1.0, power)
 
 
@@ -79,8 +79,8 @@ def smallest_difference(
     Raises:
         ValueError: `cases` is negative, or one of the shares is outside 0..1.
     """
-    _check_power(power)
-    low, high = 0.0, 1.0 if discordant is None or callable(discordant) else discordant
+    check_power(power)
+    high = 1.0 if discordant is None or callable(discordant) else discordant
 
     def is_shown(difference: float) -> bool:
         if discordant is None:
@@ -89,6 +89,17 @@ def smallest_difference(
             differing = discordant(difference) if callable(discordant) else discordant
         return power_paired(cases, difference, differing) >= power
 
+    return first_difference(is_shown, high)
+
+
+def first_difference(is_shown: Callable[[float], bool], high: float = 1.0) -> float | None:
+    """Returns the smallest difference within 0..`high` that is shown, to a millionth; None if none is.
+
+    Args:
+        is_shown: returns whether a difference is shown; so are all larger ones.
+        high: the largest difference.
+    """
+    low = 0.0
     if not is_shown(high):
         return None
     while high - low > 1e-6:
@@ -113,20 +124,33 @@ def cases_needed(difference: float, discordant: float, power: float = 0.8) -> in
     Raises:
         ValueError: one of the shares is outside its range.
     """
-    _check_power(power)
-    if power_paired(_MAX_CASES, difference, discordant) < power:
+    check_power(power)
+    return fewest_cases(lambda cases: power_paired(cases, difference, discordant) >= power)
+
+
+def fewest_cases(is_enough: Callable[[int], bool]) -> int | None:
+    """Returns the smallest number of cases that is enough; None when ten million are not.
+
+    Args:
+        is_enough: returns whether a number of cases is enough; so are all larger ones.
+    """
+    if not is_enough(_MAX_CASES):
         return None
     low, high = 0, 1
-    while power_paired(high, difference, discordant) < power:
+    while not is_enough(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        is_enough = power_paired(middle, difference, discordant) >= power
-        low, high = (low, middle) if is_enough else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return high
 
 
-def _check_power(power: float) -> None:
+def check_power(power: float) -> None:
+    """Checks that a power can be reached.
+
+    Raises:
+        ValueError: it is not between 0 and 1.
+    """
     if not 0 < power < 1:
         raise ValueError(f"power must be within 0 and 1, not {power}.")
 
@@ -140,10 +164,18 @@ def _power_of_many(cases: int, size: float, discordant: float) -> float:
     return below((shift - edge) / spread) + below((-shift - edge) / spread)
 
 
-def _binomial(hits: int, draws: int, share: float) -> float:
-    """Returns the probability of exactly this number of hits."""
+def binomial_probability(hits: int, draws: int, share: float) -> float:
+    """Returns the probability of exactly this number of hits in independent draws.
+
+    Args:
+        hits: the number, within 0..draws.
+        draws: how often is drawn.
+        share: the probability of a hit, within 0..1.
+    """
     if share >= 1.0:
         return float(hits == draws)
+    if share <= 0.0:
+        return float(hits == 0)
     ways = lgamma(draws + 1) - lgamma(hits + 1) - lgamma(draws - hits + 1)
     return exp(ways + hits * log(share) + (draws - hits) * log1p(-share))
 

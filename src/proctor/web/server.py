@@ -14,6 +14,7 @@ from proctor.web.app import make_app
 from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
 from proctor.web.http_protocol import IdleConnections, LimitedProtocol
 from proctor.web.project import Project
+from proctor.web.tasks import get_tasks
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _MAX_PORTS_TRIED = 20
@@ -25,7 +26,7 @@ MAX_OPEN_FILES = 4096
 MIN_OPEN_FILES = 2048
 """With fewer, 1,000 event streams and the pages beside them may find none left."""
 _SHUTDOWN_TIMEOUT_S = 1
-"""How long open pages may finish loading when the server is stopped."""
+"""How long open pages may finish loading when the server is stopped, and background tasks may end."""
 
 
 def is_loopback(host: str) -> bool:
@@ -126,6 +127,7 @@ def serve(project: Project, listener: socket.socket, ready: Callable[[], None] =
         make_server(project, ready).run(sockets=[listener])
     finally:
         listener.close()
+        get_tasks(project).stop(_SHUTDOWN_TIMEOUT_S)
 
 
 class _Server(uvicorn.Server):

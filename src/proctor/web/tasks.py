@@ -17,8 +17,9 @@ from typing import Generic, TypeVar
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from proctor.web.project import get_project
+from proctor.web.project import Project, get_project
 from proctor.web.sse import format_event, stream_response
+from proctor.web.templates_env import render_fragment
 
 T = TypeVar("T")
 ProgressCallback = Callable[[int, int], None]
@@ -29,6 +30,10 @@ _MAX_TASKS = 32
 _FRESH_FOR_S = 10.0
 """How long the result of a task that is not cacheable counts as current."""
 _POLL_INTERVAL_S = 0.3
+
+
+class TaskStopped(Exception):
+    """The server stops, and does not wait for the task."""
 
 
 class Task(Generic[T]):
@@ -45,6 +50,7 @@ class Task(Generic[T]):
         self.unit = unit
         self.done_count, self.total = 0, 0
         self._cacheable = cacheable
+        self._must_stop = False
         self._end_event = Event()
         self._ended_at = 0.0
         self._result: T | None = None
@@ -70,6 +76,10 @@ class Task(Generic[T]):
         """Waits up to that long; returns whether the task has ended."""
         return self._end_event.wait(timeout_s)
 
+    def stop(self) -> None:
+        """Ends the task when it next reports its progress."""
+        self._must_stop = True
+
     def result(self) -> T:
         """Returns the result of a task that has ended.
 
@@ -83,6 +93,7 @@ class Task(Generic[T]):
     def run(self, work: Callable[[ProgressCallback], T]) -> None:
         """Runs the work and stores its result or error."""
         try:
+            self._check_stop()
             self._result = work(self._set_progress)
         except BaseException as error:  # noqa: BLE001  # raised again by `result`
             self._error = error
@@ -90,7 +101,12 @@ class Task(Generic[T]):
         self._end_event.set()
 
     def _set_progress(self, done_count: int, total: int) -> None:
+        self._check_stop()
         self.done_count, self.total = done_count, total
+
+    def _check_stop(self) -> None:
+        if self._must_stop:
+            raise TaskStopped
 
 
 class TaskRunner:
@@ -133,6 +149,16 @@ class TaskRunner:
         with self._lock:
             return next((task for task in self._tasks.values() if task.id == task_id), None)
 
+    def stop(self, timeout_s: float) -> None:
+        """Stops all tasks, so that they close their stores, and waits for them up to that long."""
+        until = monotonic() + timeout_s
+        with self._lock:
+            tasks = list(self._tasks.values())
+        for task in tasks:
+            task.stop()
+        for task in tasks:
+            task.wait(max(0.0, until - monotonic()))
+
     def _forget(self) -> None:
         ended_keys = [key for key, task in self._tasks.items() if task.has_ended]
         for key in ended_keys[: max(0, len(self._tasks) - _MAX_TASKS)]:
@@ -141,7 +167,21 @@ class TaskRunner:
 
 def get_task_runner(request: Request) -> TaskRunner:
     """Returns the task runner of a request's project."""
-    return get_project(request).get_shared("tasks", TaskRunner)
+    return get_tasks(get_project(request))
+
+
+def get_tasks(project: Project) -> TaskRunner:
+    """Returns the task runner of a project."""
+    return project.get_shared("tasks", TaskRunner)
+
+
+def stream_reading(request: Request, task_id: str) -> StreamingResponse:
+    """Streams the progress of a task that reads, as pages show it with `reading_section.html`."""
+    return stream_task(
+        get_task_runner(request),
+        task_id,
+        lambda task: render_fragment(request, "reading_section.html", task=task),
+    )
 
 
 def stream_task(tasks: TaskRunner, task_id: str, render: Callable[[Task[object]], str]) -> StreamingResponse:

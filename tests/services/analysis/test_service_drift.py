@@ -19,6 +19,7 @@ from proctor.model import Settings
 from proctor.services.analysis.drift import DriftQuery, DriftRequest, parse_moment
 from proctor.services.runs.config import Config
 from proctor.stores.sqlite.store import SqliteStore
+from proctor.verdicts import Counts
 from support.sessions import MakeRuns, WriteSuite
 
 NOW = datetime(2026, 10, 31, 12, tzinfo=UTC)
@@ -128,3 +129,19 @@ async def test_no_answer_is_held(
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 12 * 40 * 20_000 / 3  # the trials of one run are read at a time, as bytes and as nouns
+
+
+async def test_the_interval_of_a_run_is_over_its_clusters_as_everywhere(
+    scripted: Callable[..., Any], suite: WriteSuite, drifting: DriftQuery
+) -> None:
+    name = suite(*((f"d{n // 5}~{n}", "q", "yes") for n in range(20)))
+    answers = {f"d0~{n}": "no" for n in range(5)} | {"*": "yes"}
+    for _ in range(2):
+        await scripted(name, answers, settings=Settings(cluster="id"))
+    alone = Counts.from_cases({(1, 0, 0, 0): 15, (0, 1, 0, 0): 5})
+    for step in drifting.read(drifting.find(DriftRequest())).drift.points:
+        counts = step.observation.passed
+        assert (counts.pass_rate, len(counts.clusters or {})) == (0.75, 4)
+        assert counts.ci95 is not None
+        assert alone.ci95 is not None
+        assert counts.ci95[0] < alone.ci95[0] < alone.ci95[1] < counts.ci95[1]

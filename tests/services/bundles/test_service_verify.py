@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -484,3 +485,21 @@ def test_progress_is_told_of_what_takes_long(
     monkeypatch.setattr(progress_lines, "_FIRST_S", 0.0)
     verify(path, {}, told.append)
     assert told == ["1 of 10 trials checked so far"]
+
+
+@pytest.mark.parametrize("name", ["full", "public"])
+def test_a_bundle_of_version_1_holds_with_the_numbers_that_it_has(name: str) -> None:
+    claims = verify(Path(__file__).parents[2] / "data" / "version_1" / f"{name}.zip", {}).statement.claims
+    assert (claims["all"].passed, claims["all"].total, claims["all"].errors) == (16, 24, 3)
+    assert claims["all"].pass_rate == 16 / 24
+    assert (claims["holdout"].cases, claims["holdout"].pass_rate) == (4, 0.5)
+
+
+@pytest.mark.parametrize("name", ["full", "public"])
+def test_a_claim_of_version_1_that_does_not_follow_is_found(name: str, tmp_path: Path) -> None:
+    with ZipFile(Path(__file__).parents[2] / "data" / "version_1" / f"{name}.zip") as archive:
+        archive.extractall(tmp_path)
+    forger = Forger(tmp_path)
+    forger.own["claims"]["all"]["pass_rate"] = 0.75
+    with pytest.raises(BundleError, match=r"`pass_rate` of the claim on all is 0\.75"):
+        verify(forger.restate(), {})

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from proctor.calibration import (
     agreement,
-    bias,
     changed_share,
     consistency,
+    find_biases,
     net_shift,
     sensitivity,
     specificity,
@@ -144,7 +144,8 @@ async def test_a_fair_judge_agrees_and_nothing_sways_it(
     assert (sensitivity(found), specificity(found), consistency(found)) == ((10, 10), (10, 10), (20, 20))
     for sway in (found.position, found.length):
         assert sway is not None
-        assert (changed_share(sway), bias(sway)) == ((0, 20), None)
+        assert changed_share(sway) == (0, 20)
+    assert [test.bias for test in find_biases(found).values()] == [None, None, None]
     assert done.differences == ()
     assert done.usage.calls == len(judge.asked) == 20 * len(prompt_variants(3)) == 100
     assert (done.usage.input_tokens, done.usage.output_tokens) == (10_000, 1_000)
@@ -192,7 +193,8 @@ async def test_a_judge_that_prefers_something_is_found_out_though_it_agrees_as_a
     assert (agreement(found), consistency(found)) == ((20, 20), (consistent, 20))
     assert found.position is not None
     assert net_shift(found.position).value == shift
-    assert (bias(found.position), bias(found.length)) == (position, length)
+    tests = find_biases(found)
+    assert (tests["position"].bias, tests["length"].bias) == (position, length)
     if length == "pass":
         assert found.length_failed is not None
         assert (found.length_failed.to_pass, found.length_failed.count) == (10, 10)
@@ -281,6 +283,21 @@ async def test_a_judge_is_asked_what_the_run_asked_it_and_only_its_own_assertion
     assert (found.count, found.agreed) == (1, 1)  # `contains` fails the trial, and not the judge's part
     assert in_run[0] in judge.asked[len(in_run) :]
     assert set(found.prompts) == run.tally.judge_stats.prompts[judge.word]
+
+
+@pytest.mark.parametrize(("draws", "counted"), [(["doubt"], 1), (["doubt", "random"], 0), ([None], 0)])
+async def test_answers_that_were_drawn_for_doubt_are_counted(
+    judge: HttpJudge,
+    labels: Write,
+    calibrate: Calibrate,
+    run: events.RunFinished,
+    draws: list[str | None],
+    counted: int,
+) -> None:
+    line = {"case_id": "capital", "label": "pass"}
+    path = labels([line | {"drawn": draw, "by": f"person {place}"} for place, draw in enumerate(draws)])
+    found = (await calibrate(judge.word, path, "last", repeats=1)).calibration
+    assert (found.count, found.for_doubt) == (1, counted)
 
 
 async def test_the_newest_calibration_stands_beside_the_numbers_of_the_judges_runs(

@@ -286,3 +286,31 @@ async def test_labels_of_cases_that_nobody_judges_alone_are_refused(
     await make(suite(("a", "x", "x")))
     with pytest.raises(UsageError, match="has an assertion that asks a judge"):
         found(written({"case_id": "a", "label": "pass"}), store, "last")
+
+
+# --- how an answer was drawn -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["labels.jsonl", "labels.csv"])
+def test_a_line_may_say_how_its_answer_was_drawn(name: str) -> None:
+    plain = {"run": "r1", "case_id": "c1", "label": "pass"}
+    rows: tuple[Any, ...] = (plain | {"drawn": "doubt", "doubt": 1.5}, plain | {"case_id": "c2"})
+    if name.endswith("csv"):
+        rows = ("run,case_id,label,drawn,doubt", "r1,c1,pass,doubt,1.5", "r1,c2,pass,,")
+    first, second = (line.label for line in read_labels(written(*rows, name=name)).lines)
+    assert (first.drawn, first.doubt) == ("doubt", 1.5)
+    assert (second.drawn, second.doubt) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"drawn": "chosen"}, "`drawn`"),
+        ({"drawn": "random", "doubt": 0}, "must be above 0"),
+        ({"doubt": "much"}, "`doubt`"),
+    ],
+)
+def test_a_draw_that_does_not_exist_is_told(fields: dict[str, Any], said: str) -> None:
+    ((line, message),) = problems(written({"run": "r1", "case_id": "c1", "label": "pass", **fields}))
+    assert line == 1
+    assert said.replace("`", "") in message.replace("`", "").replace("'", "")

@@ -15,6 +15,7 @@ from proctor.model import (
     Case,
     Judgment,
     Label,
+    LabelDraw,
     Run,
     Verdict,
 )
@@ -26,6 +27,7 @@ from proctor.services.judges.review import (
     ReviewCache,
     describe_judging,
     load_review_answers,
+    measure_doubt,
 )
 from proctor.stores import open_store
 from support.builders import NOON, make_case, make_run, make_score, make_trial
@@ -40,8 +42,8 @@ def answers(number: int = 40, **fields: Any) -> list[ReviewableAnswer]:
     return [ReviewableAnswer(position=place, case_id=f"c{place}", **given) for place in range(number)]
 
 
-def said(one: ReviewableAnswer, passed: bool, by: str = "ana") -> StoredLabel:
-    label = Label(run="r1", case_id=one.case_id, repeat=one.repeat, passed=passed, by=by)
+def said(one: ReviewableAnswer, passed: bool, by: str = "ana", drawn: LabelDraw | None = None) -> StoredLabel:
+    label = Label(run="r1", case_id=one.case_id, repeat=one.repeat, passed=passed, by=by, drawn=drawn)
     return StoredLabel(number=next(NUMBERS), label=label, held_out=one.held_out, at=NOON)
 
 
@@ -134,6 +136,95 @@ def test_labels_are_counted_by_person_and_of_anybody_while_nobody_says_who_they_
     assert [kept.label.by for kept in review(there, labels).labels_of_others(there[0])] == ["bo"]
 
 
+# --- draws -------------------------------------------------------------------------------------------------
+
+
+def test_a_draw_for_doubt_takes_the_most_doubtful_four_times_as_often() -> None:
+    there = [replace(one, doubt=float(one.position < 50)) for one in answers(200)]
+    made = ReviewAnswers(there)
+    assert made.relative_chance(there[0]) == pytest.approx(4 * made.relative_chance(there[60]))
+    assert sum(map(made.relative_chance, there)) == pytest.approx(200)
+    first = [one.doubt for by in "abcdefghij" for one in made.order("r1", by, "doubt")[:20]]
+    assert 0.4 < sum(first) / 200 < 0.7  # 4 * 50 of 4 * 50 + 150
+    even = [one.doubt for by in "abcdefghij" for one in made.order("r1", by)[:20]]
+    assert 0.15 < sum(even) / 200 < 0.35
+
+
+def test_each_split_has_chances_of_its_own() -> None:
+    there = [
+        replace(one, doubt=float(one.position < 10), held_out=one.position % 2 == 0) for one in answers()
+    ]
+    made = ReviewAnswers(there)
+    for held_out in (False, True):
+        chances = [made.relative_chance(one) for one in there if one.held_out is held_out]
+        assert sum(chances) == pytest.approx(len(chances))
+
+
+def test_two_draws_of_a_person_have_nothing_to_do_with_each_other() -> None:
+    made = ReviewAnswers(answers(200))
+    both = {*made.order("r1", "ana")[:50]} & {*made.order("r1", "ana", "doubt")[:50]}
+    assert 4 <= len(both) <= 22
+
+
+def test_a_draw_for_doubt_goes_on_where_it_was_and_not_where_another_was() -> None:
+    there = answers(30)
+    order = ReviewAnswers(there).order("r1", "ana", "doubt")
+    late = order[20]
+    made = review(there, [said(late, True, drawn="random")])
+    assert made.next(None, "doubt", "") is order[0]
+    assert made.next(late, "doubt", "") is order[0]
+    assert made.next(order[0], "doubt", "") is order[1]  # it was skipped
+    made = review(there, [said(late, True, drawn="random"), said(order[1], True, drawn="doubt")])
+    assert made.next(None, "doubt", "") is order[2]
+
+
+@pytest.mark.parametrize(
+    ("show", "tag", "expected"),
+    [
+        ("unlabelled", "", "random"),
+        ("doubt", "", "doubt"),
+        ("unlabelled", "bus", None),
+        ("doubt", "bus", None),
+        ("all", "", None),
+        ("disagreements", "", None),
+    ],
+)
+def test_an_answer_is_drawn_where_the_order_alone_chooses_it(
+    show: Any, tag: str, expected: LabelDraw | None
+) -> None:
+    there = answers(3)
+    assert review(there).draw(there[0], show, tag) == expected
+
+
+@pytest.mark.parametrize("drawn", [None, "random", "doubt"])
+def test_a_second_label_of_an_answer_keeps_its_draw(drawn: LabelDraw | None) -> None:
+    there = answers(3)
+    made = review(there, [said(there[0], True, drawn=drawn)])
+    for show in ("unlabelled", "doubt", "all", "disagreements"):
+        assert made.draw(there[0], show, "") == drawn
+
+
+@pytest.mark.parametrize(
+    ("value", "votes", "doubt"),
+    [
+        (1.0, [True], 0.0),
+        (0.0, [False], 0.0),
+        (0.5, [True], 1.0),
+        (0.75, [True], 0.75),
+        (1.0, [True, True, False], 2 / 3),
+        (1.0, [True, None], 0.5),
+        (None, [None], 1.0),
+    ],
+)
+def test_a_judge_doubts_what_it_is_divided_on_or_puts_in_the_middle(
+    value: float | None, votes: list[bool | None], doubt: float
+) -> None:
+    judgments = tuple(Judgment(judge="j", prompt_digest="sha256:1", passed=vote) for vote in votes)
+    trial = make_trial("4", replace(make_score(1.0, judgments=judgments), value=value), make_score(0.5))
+    assert measure_doubt(trial) == pytest.approx(doubt)
+    assert measure_doubt(make_trial("4", make_score(0.5))) == 0
+
+
 def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_people() -> None:
     there = answers(12)
     labels = [said(one, passed=one.position > 2) for one in there]
@@ -142,6 +233,11 @@ def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_p
     found = review(there, labels).agreement()
     assert found is not None
     assert (found.agreed, found.count) == (10, 11)  # people are divided on one
+    assert found.for_doubt == 0
+    labels += [said(one, passed=True, by="dee", drawn="doubt") for one in there[5:8]]
+    doubted = review(there, labels).agreement()
+    assert doubted is not None
+    assert doubted.for_doubt == 3
 
 
 # --- from a store ------------------------------------------------------------------------------------------

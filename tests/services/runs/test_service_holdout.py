@@ -144,7 +144,7 @@ async def test_rows_are_sealed_at_the_source_and_numbers_are_of_whole_trials(
     assert list(build_report(store, done.run, reveal=True).rows()) == whole
     counted = build_report(store, done.run).tally
     assert (counted.all.passed, counted.all.failed, counted.asked_count) == (1, 9, 10)
-    assert counted.latency_ms()["mean"] is not None
+    assert counted.latency_ms().mean is not None
 
 
 async def test_a_look_is_kept_with_its_run_and_suite(make: MakeRuns, store: SqliteStore, ten: str) -> None:

@@ -32,7 +32,13 @@ from proctor.protocols import Store
 from proctor.reports.runs.serialize import run_record
 from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.reading.run_summaries import RunSummary, SummaryReader
-from proctor.services.runs.reading.trial_table import TrialFilter, TrialFinder, TrialRow, read_table_rows
+from proctor.services.runs.reading.trial_table import (
+    TrialFilter,
+    TrialFinder,
+    TrialQuery,
+    TrialRow,
+    read_table_rows,
+)
 from proctor.stores import open_store
 from support.builders import ECHO, NOON, make_case, make_score, make_trial
 from support.stores import add_run, save_cases
@@ -58,7 +64,8 @@ class Desk:
     def found(self, trial_filter: TrialFilter = TrialFilter(), *, revealed: bool = False) -> list[int]:  # noqa: B008
         """The positions of the trials that a filter selects."""
         summary = self.summaries.refresh_in(self.store, self.store.run("r1"))
-        page = self.finder.page(self.store, summary, trial_filter, limit=1000, revealed=revealed)
+        query = TrialQuery(filter=trial_filter, revealed=revealed)
+        page = self.finder.select(self.store, summary, query).page(limit=1000)
         assert page.total == len(page.places)
         return [position for position, _ in page.places]
 

@@ -117,8 +117,8 @@ async def test_where_nothing_is_asked_for_a_target_is_only_patient(server: Serve
         target = await opened.open_target(server.spec())
         assert type(target) is RetryingTarget
         assert await opened.open_target(replace(server.spec(), name="the same")) is target
-        opened.start_run()
-    assert opened.notes() == []
+        account = opened.start_run()
+        assert account.notes() == []
 
 
 # --- budget ------------------------------------------------------------------------------------------------
@@ -152,11 +152,11 @@ async def test_judges_and_fallbacks_pay_too_and_each_run_has_a_budget_of_its_own
 
 async def test_an_answer_without_tokens_is_charged_and_told(reach: Reach, told: list[str]) -> None:
     opened = reach(agent=PRICE)
-    opened.start_run(budget_usd=10)
+    account = opened.start_run(budget_usd=10)
     spec = TargetSpec(name="agent", kind="command", model="echo 4", params=Params(max_tokens=6))
     target = await opened.open_target(spec)
     assert texts(await ask(target, "a", "b", "c")) == ["4", "4", "budget"]
-    (note,) = opened.notes()
+    (note,) = account.notes()
     assert note.startswith("2 calls did not tell the cost, and the budget counts for each the most that ")
 
 
@@ -268,13 +268,13 @@ async def test_a_second_command_asks_nobody_and_says_why_it_does(
     server: Server, reach: Reach, told: list[str]
 ) -> None:
     first = reach(m=PRICE)
-    first.start_run(cached=True)
+    account = first.start_run(cached=True)
     fresh = await ask(await first.open_target(server.spec()), "a", "b")
-    assert first.notes() == ["0 answers came from the cache, 2 did not: 2 never asked before."]
+    assert account.notes() == ["0 answers came from the cache, 2 did not: 2 never asked before."]
     await first.aclose()
 
     second = reach()
-    second.start_run(cached=True)
+    account = second.start_run(cached=True)
     kept = await ask(await second.open_target(server.spec()), "a", "b")
     assert [
         replace(output, queue_ms=0.0, cached=True) for output in fresh if isinstance(output, Output)
@@ -284,13 +284,12 @@ async def test_a_second_command_asks_nobody_and_says_why_it_does(
     await ask(await second.open_target(warm), "a")
     judge = await second.open_target(server.spec(), judging=True)
     await judge.answer(Prompt(messages=(Message(role="user", content="Is it right?"),), case_id="a"))
-    (note,) = second.notes()
+    (note,) = account.notes()
     assert note == (
         "2 answers came from the cache, 2 did not: 1 asked before with temperature 0 instead of 0.7, "
         "1 never asked before."
     )
-    second.start_run(cached=True)
-    assert second.notes() == []
+    assert second.start_run(cached=True).notes() == []
     assert told == []
 
 

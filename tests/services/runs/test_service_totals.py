@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
+from proctor import __version__
 from proctor.model import Judgment, Label, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.protocols import Store
 from proctor.reports.runs.console import document_for
@@ -214,6 +215,23 @@ def test_the_report_of_stored_totals_is_that_of_counted_ones() -> None:
         assert (len(counted.tally.latencies_ms), len(loaded.tally.latencies_ms)) == (60, 0)
         assert list(document_for(counted)) == list(document_for(loaded))
         assert len(loaded.tally.first_failures) == MAX_FIRST_FAILURES
+
+
+def test_totals_whose_numbers_meant_something_else_are_counted_again() -> None:
+    with closing(open_store(":memory:")) as store:
+        run = replace(begin(store), status="finished", finished_at=NOON)
+        store.save_trial("r1", judged_trial(0, 0), Verdict.PASS)
+        store.update_run(run)
+        tally = build_report(store, run).tally
+        totals = store.totals("r1")
+        assert totals.body is not None
+        _, _, record = totals.body.partition(b"\n")
+        # With latencies of cached and reused answers, and without their number.
+        older = f"{__version__} 1\n".encode() + record.replace(b'"p50":1.0', b'"p50":9.0')
+        store.save_totals("r1", replace(totals, body=older))
+        assert store.totals("r1").body == older
+        assert load_totals(store, run) is None
+        assert build_report(store, run, stored=True).tally.latency_ms() == tally.latency_ms()
 
 
 def test_the_first_cases_that_did_not_pass_are_those_of_the_suite_whatever_comes_first() -> None:

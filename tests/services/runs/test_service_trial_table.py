@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, nullcontext
 from itertools import pairwise
 from typing import Any
@@ -22,6 +22,8 @@ from proctor.services.runs.reading.trial_table import (
     TrialFilter,
     TrialFinder,
     TrialPage,
+    TrialQuery,
+    TrialSelection,
     read_table_rows,
 )
 from proctor.stores import open_store
@@ -99,13 +101,23 @@ class Desk:
             self.store.save_trial(run_id, row.trial(), row.verdict)
         self.store.flush()
 
-    def page(self, *arguments: Any, run_id: str = "r1", revealed: bool = False) -> TrialPage:
+    def select(
+        self,
+        wanted: TrialFilter,
+        sort: str = "position",
+        *,
+        run_id: str = "r1",
+        revealed: bool = False,
+        on_progress: Callable[[int, int], None] = lambda _count, _total: None,
+    ) -> TrialSelection:
         summary = self.summaries.refresh_in(self.store, self.store.run(run_id), 60)
-        return self.finder.page(self.store, summary, *arguments, revealed=revealed)
+        query = TrialQuery(filter=wanted, sort=sort, revealed=revealed)
+        return self.finder.select(self.store, summary, query, on_progress)
 
-    def neighbours(self, *arguments: Any, revealed: bool = False) -> tuple[Any, Any]:
-        summary = self.summaries.refresh_in(self.store, self.store.run("r1"), 60)
-        return self.finder.neighbours(self.store, summary, *arguments, revealed=revealed)
+    def page(
+        self, wanted: TrialFilter, sort: str = "position", after: str = "", limit: int = 50, **choices: Any
+    ) -> TrialPage:
+        return self.select(wanted, sort, **choices).page(after, limit)
 
     def found(self, wanted: TrialFilter, *arguments: Any, **choices: Any) -> list[int]:
         return [position for position, _ in self.page(wanted, *arguments, **choices).places]
@@ -215,10 +227,11 @@ def test_pages_forth_and_back_are_those_of_a_plain_list(
         assert {page.total for page in pages} == {len(places)}
         assert pages[0].previous is None
         for earlier, later in pairwise(pages):
+            assert later.previous is not None
             back = desk.page(wanted, word, later.previous, limit, revealed=revealed)
             assert back.places == earlier.places
             assert (back.next is None, back.previous is None) == (False, earlier.previous is None)
-        around = [desk.neighbours(wanted, word, place, revealed=revealed) for place in places]
+        around = [desk.select(wanted, word, revealed=revealed).neighbours(place) for place in places]
     assert around == list(zip([None, *places[:-1]], [*places[1:], None], strict=True))[: len(places)]
 
 
@@ -312,6 +325,39 @@ def test_nothing_of_a_sealed_answer_is_shown_found_or_sorted_by(desk: Desk, reve
         assert (row.sealed, row.case_id, row.score) == (not revealed, "c1", 0.5)
         shown = (row.question, row.answer, row.latency_ms, row.cost_usd)
         assert shown == (("q 1?", "secret", 9.0, 1.0) if revealed else ("", "", None, None))
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("earlier", "wanted", "read"),
+    [
+        (None, TrialFilter(split="dev"), [(0, 5), (2, 5), (4, 5)]),
+        (None, TrialFilter(text="a"), [(0, 5), (2, 5), (4, 5)]),  # not once more for the texts
+        (ALL, TrialFilter(text="a"), [(0, 5), (2, 5), (4, 5)]),
+        (ALL, TrialFilter(tags=("x",)), [(0, 5), (0, 5), (4, 5)]),  # of two cases, and then of the third
+        (ALL, TrialFilter(split="dev"), [(0, 5)]),
+        (TrialFilter(split="dev"), TrialFilter(split="dev"), []),
+        (None, TrialFilter(verdicts=("pass",)), []),  # in suite order, the store finds them
+    ],
+)
+def test_what_must_be_read_for_a_query_is_told_as_it_is_read(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    earlier: TrialFilter | None,
+    wanted: TrialFilter,
+    read: list[tuple[int, int]],
+) -> None:
+    monkeypatch.setattr("proctor.services.runs.reading.trial_table._TRIALS_PER_REPORT", 2)
+    desk.add(*[Row(position=place // 2, repeat=place % 2, latency_ms=1) for place in range(5)])
+    sort = "position" if wanted.verdicts else "latency"
+    if earlier is not None:
+        desk.select(earlier, "latency")
+    progress: list[tuple[int, int]] = []
+    desk.select(wanted, sort, on_progress=lambda *counts: progress.append(counts))
+    assert progress == read
+    desk.select(wanted, sort, on_progress=lambda *counts: pytest.fail(f"It is read again: {counts}."))
 
 
 def test_what_is_searched_in_many_runs_stays_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,7 @@ class _Breaking:
         self.run, self.tally, self.exit_code = reported.run, reported.tally, reported.exit_code
         self._rows, self.looks = reported.rows, reported.looks
         self.bundle, self.calibrations = reported.bundle, reported.calibrations
+        self.people_rate = reported.people_rate
 
     def rows(self) -> Iterator[Any]:
         yield from self._rows()

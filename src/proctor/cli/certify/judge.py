@@ -115,14 +115,14 @@ async def _calibrate(
     try:
         if options["budget_usd"] is not None:
             targets.require_prices([spec])
-        targets.start_run(budget_usd=options["budget_usd"], cached=options["cache"])
+        account = targets.start_run(budget_usd=options["budget_usd"], cached=options["cache"])
         progress.notify(_describe_plan(targets, spec, answers, total))
         calibration = JudgeCalibrator(targets, spec, _report_progress(total))
         _stop_on_interrupt(calibration, progress)
         result = await calibration.calibrate(
             selection.answers, repeats=repeats, workers=options["concurrency"]
         )
-        for note in targets.notes():
+        for note in account.notes():
             progress.notify(note)
         return result
     finally:

@@ -48,7 +48,8 @@ def command(
     left out where only one suite has several runs on one target. No request is sent. The answers of each run
     are compared with those of the first run and of the previous one: 95 % identical is stable, less is watch.
     Less than 80 % is drifting where repeats (`run --repeat 2`) show that it is not noise. Verdicts are
-    compared by a test that you may repeat every day; fewer passed cases are drifting even with equal answers.
+    compared by a test that you may repeat every day: fewer passed cases are drifting even with equal answers,
+    and watch as long as one bad night could explain them.
 
     Exit codes: 0 stable, watch or noisy, 1 drifting, 3 the last run was not measured, 5 fewer than two runs.
 

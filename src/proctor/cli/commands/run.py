@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import (
     NumberRange,
+    cluster_option,
     gate_mode_option,
     max_answer_bytes_option,
     reveal_option,
@@ -46,9 +47,9 @@ class _RunCommand(ConfigDefaultsCommand):
 
 _SETTINGS = (
     *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "gate_mode"),
-    *("until", "stop_when_shown", "allow_errors", "max_answer_bytes"),
+    *("until", "stop_when_shown", "allow_errors", "cluster", "max_answer_bytes"),
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
-    "engine",
+    *("engine", "interleave"),
 )
 """Parameters that are fields of `Settings`."""
 _SHARE = NumberRange(0, 1)
@@ -188,6 +189,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
     ),
     click.option(
+        "--interleave/--no-interleave",
+        help="Ask several targets in turns, case by case, so that their latencies can be compared.  "
+        "[default: one target after the other]",
+    ),
+    click.option(
         "--keep-workspaces",
         type=click.Choice(["none", "failed", "all"]),
         metavar="[=none|failed|all]",
@@ -218,6 +224,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         is_flag=True,
         help="Stop once --min-pass-rate is shown or ruled out; cases come in random order.",
     ),
+    cluster_option,
     click.option(
         "--allow-errors",
         type=click.IntRange(0),

@@ -72,6 +72,8 @@ def command(
     check_codes(ignored)
     others = find_text_files(against)
     config = load_cli_config()
+    if "cluster" in config.flags:  # every run then says which cases are related
+        ignored = (*ignored, "related-cases")
     locator = SuiteLocator(
         is_saved=saved_suite_check(None), environ=os.environ, config=config, dialect=dialect, strict=strict
     )

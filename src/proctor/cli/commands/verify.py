@@ -117,6 +117,9 @@ def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
         line = f"{split:9}{claim.passed:8,}{claim.total:8,}{rate:>9}   {ends}, n={claim.cases:,} cases"
         rest = unmeasured(claim.unmeasured, claim.bounds)
         yield f"{line}, not measured {rest}" if rest else line
+    claim = statement.claims["all"]
+    if statement.version == 1 and (claim.unmeasured or claim.cases < claim.total):
+        yield "These rates are of version 1 of the format: over trials, with ERROR and UNSCORED as failures."
     yield ""
     yield from _describe_run(statement)
     yield f"cases      {_describe_cases(verification)}"

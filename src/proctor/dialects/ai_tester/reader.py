@@ -85,7 +85,8 @@ class _FrontMatter(Struct, frozen=True):
 def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases by file and line, and each problem where it occurs."""
     name = suite_name(source)
-    yield Suite(name=name, dialect="ai_tester", defaults=SuiteDefaults(reuse=True), folder=source.folder)
+    defaults = SuiteDefaults(reuse=True, cluster="metadata.file")
+    yield Suite(name=name, dialect="ai_tester", defaults=defaults, folder=source.folder)
     inside = source.expand_glob("**/*") if source.is_folder else []
     inside = [path for path in inside if path.lower().endswith(ENDING)]
     reader = _FolderReader(source, inside)

@@ -137,10 +137,10 @@ def _parse_defaults(fields: FieldReader) -> tuple[SuiteDefaults, int | None]:
     targets = parse_target_names(fields.pop(name), fields.problem_log, name, line)
     inner = fields.object("evaluateOptions")
     if inner is None:
-        return SuiteDefaults(targets=targets), None
+        return SuiteDefaults(targets=targets, cluster="id"), None
     inner.drop_null()
     concurrency, repeats = inner.integer("maxConcurrency", least=1), inner.integer("repeat", least=1)
     cache = inner.boolean("cache", True) if "cache" in inner else None
     ignore_fields(inner, UNUSED_EVALUATE_FIELDS, {})
     inner.finish((*EVALUATE_FIELDS, *UNUSED_EVALUATE_FIELDS))
-    return SuiteDefaults(targets=targets, concurrency=concurrency, cache=cache), repeats
+    return SuiteDefaults(targets=targets, concurrency=concurrency, cache=cache, cluster="id"), repeats

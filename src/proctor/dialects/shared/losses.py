@@ -150,7 +150,7 @@ def note_suite_losses(
         has_holdout: whether its header has a holdout share, by rank and with seed 42.
     """
     unsaid.note_fields(names)
-    defaults = replace(suite.defaults, reuse=None)
+    defaults = replace(suite.defaults, reuse=None, cluster=None)
     if defaults != SuiteDefaults():
         unsaid.note("defaults", "it does not say how a suite is to be run.")
     rule = suite.split_rule

@@ -72,7 +72,10 @@ def _parse_latency(value: Any) -> float:
 
 
 def _call_from_trial(row: dict[str, Any]) -> BenchCall:
-    """Returns the call of a trial: it succeeded if there was an answer; whether it passed is a metric."""
+    """Returns the call of a trial: it succeeded if there was an answer; whether it passed is a metric.
+
+    An answer from the cache or another run has no latency, as none was measured in the run.
+    """
     failure, verdict = row.get("failure"), str(row["verdict"]).lower()
     usage = row.get("usage") if isinstance(row.get("usage"), dict) else {}
     metrics = {
@@ -87,10 +90,12 @@ def _call_from_trial(row: dict[str, Any]) -> BenchCall:
         failure = f"{failure.get('kind')}: {failure.get('message')}"
     elif failure is None and verdict == "error":
         failure = "The export does not say what failed."
+    output = row.get("output")
+    was_measured = not row.get("source_run") and not (isinstance(output, dict) and output.get("cached"))
     return BenchCall(
         row["case_id"],
-        row.get("output"),
-        _parse_latency(row.get("latency_ms")),
+        output,
+        _parse_latency(row.get("latency_ms") if was_measured else None),
         failure is None,
         None if failure is None else str(failure),
         {name: value for name, value in metrics.items() if finite_number(value) is not None},

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import fsum
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 from proctor.eval.json_files import to_plain
 from proctor.eval.jsonl_rows import parse_number
-from proctor.stats import bootstrap, mean_interval, pass_at_k, pass_hat_k, wilson
+from proctor.stats import bounded_interval, pass_at_k, pass_hat_k
 
 if TYPE_CHECKING:
     from proctor.charts import Chart, Point
 
 Estimator = Callable[[int, int, int], float]
 
-_MAX_DRAWN_VALUES = 2_000_000
-"""Values drawn for a bootstrap interval: with more than 400 tasks there are fewer draws."""
-_MIN_TASKS_FOR_T = 2_000
-"""From this number of tasks on the t-interval is used, which is then the same and fast."""
 _MAX_COUNT = 10**15
 _MAX_POINTS = 12
 """Points of a curve."""
@@ -102,16 +97,14 @@ class PassAtKResult:
     def interval(self, k: int) -> tuple[float, float] | None:
         """Returns the 95 % interval of pass@k as (low, high); None below two tasks.
 
-        A percentile bootstrap over the tasks (tasks vary, not answers), with a fixed seed and independent of
-        their order. If every task has the same value, resampling would have no width: then it is Wilson's
-        interval of that share of the tasks. From 2,000 tasks on it is the t-interval, within 0
-        and 1.
+        It is `bounded_interval` over the tasks, as another set of tasks would have another value: Wilson's
+        interval for the number of tasks that only pass or fail and would vary as much.
 
         Raises:
             ValueError: as `estimate`.
             TypeError: as `estimate`.
         """
-        return _interval(tuple(sorted(self._estimate_tasks(pass_at_k, k))))
+        return bounded_interval(self._estimate_tasks(pass_at_k, k))
 
     def pass_hat(self, k: int) -> float | None:
         """Returns pass^k, that all of k answers pass: the mean over the tasks. Otherwise as `estimate`."""
@@ -119,7 +112,7 @@ class PassAtKResult:
 
     def pass_hat_interval(self, k: int) -> tuple[float, float] | None:
         """Returns the 95 % interval of pass^k, otherwise as `interval`."""
-        return _interval(tuple(sorted(self._estimate_tasks(pass_hat_k, k))))
+        return bounded_interval(self._estimate_tasks(pass_hat_k, k))
 
     def statistics(self) -> dict[str, Any]:
         """Returns everything as plain data, unrounded, for the ks of `pass_at`.
@@ -279,19 +272,6 @@ def check_ks(ks: Iterable[int], n: int, task: str) -> None:
 
 def _mean(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
-
-
-@lru_cache(maxsize=512)  # the table and the chart need the same intervals
-def _interval(values: tuple[float, ...]) -> tuple[float, float] | None:
-    count = len(values)
-    if count < 2:
-        return None
-    if values[0] == values[-1]:
-        return wilson(values[0] * count, count)
-    if count < _MIN_TASKS_FOR_T:
-        return bootstrap(values, draws=min(5000, _MAX_DRAWN_VALUES // count))
-    low, high = mean_interval(values) or (0.0, 1.0)
-    return max(0.0, low), min(1.0, high)
 
 
 def to_whole_numbers(n: int, c: int, k: int) -> tuple[int, int, int]:

@@ -10,15 +10,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.calibration import (
+    BiasTest,
     IntervalEstimate,
     Proportion,
     agreement,
     base_rate,
-    bias,
     changed_p_value,
     changed_share,
     consistency,
     corrected_pass_rate,
+    find_biases,
     human_agreement,
     net_p_value,
     net_shift,
@@ -32,6 +33,7 @@ from proctor.reports.document import Block, Code, Column, Facts, Heading, Paragr
 from proctor.reports.formatting import (
     format_utc,
     interval,
+    p_value,
     percent,
     percentage_points,
     probability,
@@ -96,7 +98,7 @@ def get_run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) 
     """
     return [
         judge
-        if judge.calibration is None or judge.other_prompts
+        if judge.calibration is None or judge.other_prompts or judge.calibration.for_doubt
         else replace(judge, corrected_pass_rate=_corrected_pass_rate(run, tally, judge.calibration))
         for judge in match_calibrations(tally.judge_stats.prompts, calibrations)
     ]
@@ -129,20 +131,27 @@ def _corrected_pass_rate(run: Run, tally: Tally, calibration: Calibration) -> In
     by_one = len(tally.judge_stats.prompts) == 1 and run.settings.judge_repeats == 1
     if not by_one or run.suite.repeats_rule != "each" or measured_count != counts.passed + counts.failed:
         return None
+    if alone.pass_rate is None:
+        return None
     # Repeats of a case are not independent, so that each case counts once.
-    cases = max(1, min(alone.cases, measured_count))
-    return (
-        corrected_pass_rate(round(alone.passed / measured_count * cases), cases, calibration)
-        if measured_count
-        else None
-    )
+    return corrected_pass_rate(round(alone.pass_rate * alone.cases), alone.cases, calibration)
 
 
-def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
-    """Returns a line for each calibrated judge of a run, and one for all judges without a calibration."""
-    lines = [_judge_line(judge, judge.calibration) for judge in judges if judge.calibration is not None]
+def judge_lines(judges: Sequence[RunJudge], *, labelled: bool = False) -> list[str]:
+    """Returns a line for each calibrated judge of a run, and one for all judges without a calibration.
+
+    Args:
+        judges: the judges.
+        labelled: whether labels of the run's own answers say what people would pass. Then no pass rate is
+            corrected by calibrations, and none is missed.
+    """
+    lines = [
+        _judge_line(judge, judge.calibration, corrected=not labelled)
+        for judge in judges
+        if judge.calibration is not None
+    ]
     unknown = [judge.name for judge in judges if judge.calibration is None]
-    if unknown:
+    if unknown and not labelled:
         command = f"proctor certify --judge {shlex.quote(unknown[0])} --labels FILE"
         *others, last = map(repr, unknown)
         who = f"the judges {', '.join(others)} and {last} agree" if others else f"the judge {last} agrees"
@@ -150,11 +159,11 @@ def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
     return lines
 
 
-def _judge_line(judge: RunJudge, calibration: Calibration) -> str:
+def _judge_line(judge: RunJudge, calibration: Calibration, *, corrected: bool) -> str:
     text = f"The judge {judge.name!r} {describe_agreement(calibration)} (measured {calibration.at:%Y-%m-%d})."
     if judge.other_prompts:
         text += " This run asked it by other prompts than it was measured with."
-    if judge.corrected_pass_rate is not None:
+    if corrected and judge.corrected_pass_rate is not None:
         rate = judge.corrected_pass_rate
         text += f" Corrected for that, people would pass {percent(rate.value)} ({interval(rate[1:])})."
     return text
@@ -224,46 +233,42 @@ def describe_calibration(calibration: Calibration) -> Iterator[str]:
     if calibration.repeated:
         restless = Proportion(calibration.repeated - calibration.steady, calibration.repeated)
         yield f"Asked {calibration.repeats} times, it changes its mind on {_share_text(restless)}."
-    yield from _shift_sentences(
-        "Order", "with the material in reverse order", calibration.position, calibration
-    )
-    yield from _shift_sentences(
-        "Length", "when an answer is padded with words that say nothing", calibration.length, calibration
-    )
+    tests = find_biases(calibration)
+    repeated = calibration.repeated > 0
+    how = "with the material in reverse order"
+    yield f"Order: {_shift_text(how, calibration.position, tests.get('position'), repeated=repeated)}"
+    how = "when an answer is padded with words that say nothing"
+    yield f"Length: {_shift_text(how, calibration.length, tests.get('length'), repeated=repeated)}"
     if calibration.length_failed is not None:
         share = Proportion(calibration.length_failed.to_pass, calibration.length_failed.count)
         yield f"Of what people fail, {_share_text(share)} turn to pass when padded."
     yield from describe_caveats(calibration)
 
 
-def _shift_sentences(
-    name: str, how: str, shift: VerdictShift | None, calibration: Calibration
-) -> Iterator[str]:
-    if shift is None:
-        yield f"{name}: not measured."
-        return
-    by, test = net_shift(shift), probability(net_p_value(shift))
+def _shift_text(how: str, shift: VerdictShift | None, test: BiasTest | None, *, repeated: bool) -> str:
+    if shift is None or test is None:
+        return "not measured."
+    by, p = net_shift(shift), net_p_value(shift)
+    adjusted = f" ({p_value(test.net_p)} adjusted)" if test.net_p > p else ""
     table = f"{shift.to_pass:,} to pass, {shift.to_fail:,} to fail"
-    yield (
-        f"{name}: {how}, {_share_text(changed_share(shift))} change, {table}: net "
+    return (
+        f"{how}, {_share_text(changed_share(shift))} change, {table}: net "
         f"{percentage_points(by.value)} "
-        f"({percentage_points(by.low)} to {percentage_points(by.high)}), sign test {test}. "
-        f"{_bias_text(shift, calibration)}"
+        f"({percentage_points(by.low)} to {percentage_points(by.high)}), sign test "
+        f"{probability(p)}{adjusted}. {_bias_text(test, repeated=repeated)}"
     )
 
 
-def _bias_text(shift: VerdictShift, calibration: Calibration) -> str:
-    match bias(shift):
+def _bias_text(test: BiasTest, *, repeated: bool) -> str:
+    match test.bias:
         case "pass":
             return "It is biased: more pass so."
         case "fail":
             return "It is biased: fewer pass so."
         case "change":
-            return (
-                f"That is more than asking again changes ({probability(changed_p_value(shift))}): it is "
-                "biased."
-            )
-    if calibration.repeated:
+            p = probability(test.changed_p)
+            return f"That is more than asking again changes ({p} adjusted): it is biased."
+    if repeated:
         return "That is no more than chance explains."
     return "How much asking again changes is not known."
 
@@ -277,6 +282,12 @@ def describe_caveats(calibration: Calibration) -> Iterator[str]:
                 f"Note: only {share.total:,} of the answers are such as people {what}. Label {MIN_LABELS} "
                 "of each."
             )
+    if calibration.for_doubt:
+        yield (
+            f"Note: {calibration.for_doubt:,} of the answers were drawn because judges doubt them. It agrees "
+            "more on all answers than on these, so no pass rate is corrected by it. Label answers in random "
+            "order."
+        )
     if right.ci95 and wrong.ci95 and right.ci95[0] + wrong.ci95[0] <= 1:
         yield "Note: it is not shown to be better than a coin, so no pass rate can be corrected by it."
 
@@ -286,6 +297,7 @@ def describe_caveats(calibration: Calibration) -> Iterator[str]:
 
 def calibration_row(calibration: Calibration) -> dict[str, Any]:
     """Returns a calibration as plain data."""
+    tests = find_biases(calibration)
     return {
         "judge": calibration.name,
         "judge_digest": calibration.judge,
@@ -293,6 +305,7 @@ def calibration_row(calibration: Calibration) -> dict[str, Any]:
         "labels_digest": calibration.labels,
         "prompt_digests": list(calibration.prompts),
         "unscored": calibration.unscored,
+        "for_doubt": calibration.for_doubt,
         "agreement": _share_row(agreement(calibration)),
         "kappa": calibration.kappa,
         "kappa_ci95": round_interval(calibration.kappa_ci95),
@@ -301,9 +314,9 @@ def calibration_row(calibration: Calibration) -> dict[str, Any]:
         "base_rate": _share_row(base_rate(calibration)),
         "repeats": calibration.repeats,
         "consistency": _share_row(consistency(calibration)),
-        "position": _shift_row(calibration.position),
-        "length": _shift_row(calibration.length),
-        "length_failed": _shift_row(calibration.length_failed),
+        "position": _shift_row(calibration.position, tests.get("position")),
+        "length": _shift_row(calibration.length, tests.get("length")),
+        "length_failed": _shift_row(calibration.length_failed, tests.get("length_failed")),
         "people": {**_share_row(human_agreement(calibration)), "alpha": calibration.people_alpha},
     }
 
@@ -312,17 +325,19 @@ def _share_row(share: Proportion) -> dict[str, Any]:
     return {"count": share.hits, "of": share.total, "rate": share.value, "ci95": round_interval(share.ci95)}
 
 
-def _shift_row(shift: VerdictShift | None) -> dict[str, Any] | None:
-    if shift is None:
+def _shift_row(shift: VerdictShift | None, test: BiasTest | None) -> dict[str, Any] | None:
+    if shift is None or test is None:
         return None
     return {
         "to_pass": shift.to_pass,
         "to_fail": shift.to_fail,
         "changed": _share_row(changed_share(shift)),
         "changed_p": changed_p_value(shift),
+        "changed_p_holm": test.changed_p,
         "net": _estimate_row(net_shift(shift)),
         "net_p": net_p_value(shift),
-        "bias": bias(shift),
+        "net_p_holm": test.net_p,
+        "bias": test.bias,
     }
 
 

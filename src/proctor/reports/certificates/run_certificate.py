@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import asdict
 
+from proctor.calibration import PeoplePassRate
 from proctor.certification import Condition, HeadlineScope, Objection, TrustLevel
 from proctor.model import SignatureStatus
 from proctor.proof.statement import (
@@ -36,6 +37,8 @@ from proctor.reports.document import (
 )
 from proctor.reports.formatting import interval, percent, unmeasured
 from proctor.reports.record_fields import Digest, Interval, RunId, Time, about
+from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
+from proctor.reports.runs.records import PeoplePassRateRecord
 from proctor.safe_text import truncate
 
 VERSION = 1
@@ -62,6 +65,8 @@ class RunCertificate(Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     judges: tuple[RunJudge, ...] = ()
     """The judges of the run."""
+    people_rate: PeoplePassRate | None = None
+    """The pass rate that people would give it, from labels in the store."""
     looks: int | None
     """The number of holdout accesses so far; None if no store records them."""
     imported: SignatureStatus | None
@@ -162,6 +167,9 @@ class CertificateRecord(Struct, frozen=True, kw_only=True):
     derived: DerivationRecord
     bundle: CertificateBundleRecord
     proctor: Annotated[str, about("The version of Proctor that created it.")]
+    people_pass_rate: Annotated[
+        PeoplePassRateRecord | UnsetType, about("Absent if the store has no labels of the run.")
+    ] = UNSET
 
 
 def document_for(
@@ -222,7 +230,9 @@ def _describe(certificate: RunCertificate, *, has_key_names: bool) -> Iterator[s
     for hindrance in certificate.forced_objections:
         yield f"Forced: {hindrance.sentence}"
     yield from certificate.unverified
-    yield from judge_lines(certificate.judges)
+    yield from judge_lines(certificate.judges, labelled=certificate.people_rate is not None)
+    if certificate.people_rate is not None:
+        yield people_rate_sentence(certificate.people_rate)
     yield f"Run {statement.run}, {statement.started_at:%Y-%m-%d}.{_access_text(certificate)}"
 
 
@@ -294,6 +304,9 @@ def certificate_record(certificate: RunCertificate) -> CertificateRecord:
             trials_root=statement.trials.root,
         ),
         proctor=certificate.proctor,
+        people_pass_rate=UNSET
+        if certificate.people_rate is None
+        else people_rate_record(certificate.people_rate),
     )
 
 

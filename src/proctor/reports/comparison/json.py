@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 from proctor.comparison.compare import Comparison, SubsetDifference, UnmeasuredOutcome, VerdictFlip
 from proctor.comparison.differences import MetricDifference, PassRateDifference, RunPassRate
 from proctor.comparison.gate import GateRule, gate_exit_code
+from proctor.comparison.latency import LatencyDifference
 from proctor.comparison.pairing import RenamedMatch
 from proctor.model import Run
 from proctor.reports.comparison import sentences as words
@@ -88,7 +89,13 @@ class UnmatchedCountsRecord(Struct, frozen=True, kw_only=True):
 
 
 class MeasureDifferenceRecord(MetricDifference, frozen=True, kw_only=True):
-    """The difference of scores, latencies or costs."""
+    """The difference of scores or costs."""
+
+    median: float = field(name="median_difference")
+
+
+class LatencyDifferenceRecord(LatencyDifference, frozen=True, kw_only=True):
+    """The difference of latencies; its intervals are null unless the runs were interleaved."""
 
     median: float = field(name="median_difference")
 
@@ -132,13 +139,16 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     verdict: Annotated[str | UnsetType, about("The verdict in a sentence.")] = UNSET
     smallest_difference: Annotated[
         float | UnsetType | None,
-        about("The smallest difference that this number of cases detects with a power of 80 %."),
+        about("The detection limit: a true difference from here on is found at least 80 % of the time."),
     ] = UNSET
     splits: tuple[PartDifferenceRecord, ...] | UnsetType = UNSET
     by: str | UnsetType = UNSET
     parts: tuple[PartDifferenceRecord, ...] | UnsetType = UNSET
     score: MeasureDifferenceRecord | UnsetType | None = UNSET
-    latency_ms: MeasureDifferenceRecord | UnsetType | None = UNSET
+    latency_ms: LatencyDifferenceRecord | UnsetType | None = UNSET
+    latency_left_out: Annotated[
+        int | UnsetType, about("Number of measured pairs without a latency that was measured in both runs.")
+    ] = UNSET
     cost_usd: MeasureDifferenceRecord | UnsetType | None = UNSET
     fixed_cases: tuple[FlipRecord, ...] | UnsetType = UNSET
     broken_cases: tuple[FlipRecord, ...] | UnsetType = UNSET
@@ -233,7 +243,8 @@ def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord
         "by": comparison.by,
         "parts": _part_records(comparison.parts),
         "score": _to_record(comparison.score, MeasureDifferenceRecord),
-        "latency_ms": _to_record(comparison.latency_ms, MeasureDifferenceRecord),
+        "latency_ms": _to_record(comparison.latency_ms, LatencyDifferenceRecord),
+        "latency_left_out": comparison.latency_left_out,
         "cost_usd": _to_record(comparison.cost_usd, MeasureDifferenceRecord),
         "fixed_cases": _to_record(comparison.fixed, tuple[FlipRecord, ...]),
         "broken_cases": _to_record(comparison.broken, tuple[FlipRecord, ...]),

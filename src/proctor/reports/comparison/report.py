@@ -10,10 +10,11 @@ from msgspec import Struct
 from proctor.comparison.compare import Comparison
 from proctor.comparison.differences import MetricDifference, PassRateDifference
 from proctor.comparison.gate import GateRule, gate_exit_code, ungated_exit_code
+from proctor.comparison.latency import LatencyDifference
 from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.lint.suite_size import too_few_cases
-from proctor.plurals import join_names
+from proctor.plurals import join_names, pluralize
 from proctor.reports.comparison import sentences as words
 from proctor.reports.document import (
     RATE_COLUMNS,
@@ -214,13 +215,38 @@ def measure_facts(comparison: Comparison) -> Facts:
 
 
 def _measures(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    for name, measure, unit, statistic in (
-        ("score", comparison.score, _score_text, "mean"),
-        ("latency", comparison.latency_ms, milliseconds, "median"),
-        ("cost", comparison.cost_usd, cost, "mean"),
-    ):
-        if measure is not None and (name == "score" or measure.baseline or measure.candidate):
-            yield name, _measure_text(measure, unit, statistic)
+    score, latency, costs = comparison.score, comparison.latency_ms, comparison.cost_usd
+    if score is not None:
+        yield "score", _measure_text(score, _score_text, "mean")
+    if latency is None and comparison.latency_left_out:
+        yield "latency", f"not measured in both runs: {_left_out_text(comparison.latency_left_out)}"
+    elif latency is not None and (latency.baseline or latency.candidate):
+        parts = [_latency_text(latency)]
+        parts += [_left_out_text(comparison.latency_left_out)] * bool(comparison.latency_left_out)
+        yield "latency", "; ".join(parts)
+    if costs is not None and (costs.baseline or costs.candidate):
+        yield "cost", _measure_text(costs, cost, "mean")
+
+
+def _left_out_text(pairs: int) -> str:
+    verb = "is" if pairs == 1 else "are"
+    return f"{pluralize(pairs, 'pair')} with an answer from the cache or another run {verb} left out"
+
+
+def _latency_text(latency: LatencyDifference) -> str:
+    """Returns the latencies with an interval; without one, why there is none, for runs that took no turns."""
+    if latency.interleaved:
+        text = f"{_measure_text(latency, milliseconds, 'median')} asked in turns"
+        if not latency.out_of_turn:
+            return text
+        verb = "is" if latency.out_of_turn == 1 else "are"
+        return f"{text}; {pluralize(latency.out_of_turn, 'pair')} out of turn {verb} left out"
+    return (
+        f"mean {milliseconds(latency.baseline)} → {milliseconds(latency.candidate)} · "
+        f"median {milliseconds(latency.baseline_median)} → {milliseconds(latency.candidate_median)} "
+        f"over {latency.cases:,} cases; no interval, as the runs were not interleaved, and a difference may "
+        "be that of the hour: proctor run --interleave asks targets in turns"
+    )
 
 
 def _score_text(value: float | None) -> str:

@@ -69,11 +69,15 @@ def ranking_sentence(runs_ranking: Ranking) -> str:
 
 
 def smallest_difference(comparison: Comparison) -> str:
-    """Returns the smallest difference that this number of cases would have shown."""
-    cases = pluralize(comparison.whole.cases, "case")
+    """Returns the detection limit: from which true difference on this number of cases would show it."""
+    count = comparison.whole.cases
+    cases = f"{'this' if count == 1 else 'these'} {pluralize(count, 'case')}"
     if comparison.smallest is None:
-        return f"With {cases} no difference, however large, would be found 80 % of the time."
-    return f"With {cases} nothing under {_pp(comparison.smallest)} would be found 80 % of the time."
+        return f"No true difference, however large, would be found 80 % of the time with {cases}."
+    return (
+        f"A true difference of {_pp(comparison.smallest)} or more would be found at least 80 % of the time "
+        f"with {cases}."
+    )
 
 
 def _pp(share: float, sign: str = "") -> str:

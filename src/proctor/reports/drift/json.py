@@ -29,6 +29,7 @@ def to_dict(report: DriftReport) -> dict[str, Any]:
             "by_verdicts": drift.by_verdicts,
             "identical": _identical_row(lowest),
             "noise": _identical_row(drift.noise),
+            "rewords_nightly": drift.rewords_nightly,
             "verdicts": _verdicts_row(drift),
             "change_point": _change_point_row(drift),
             "changed": [
@@ -91,8 +92,15 @@ def _verdicts_row(drift: Drift) -> dict[str, Any] | None:
     flips, turning = _flips_row(drift.last.flips), drift.pass_rate_change
     if flips is None:
         return None
-    p_value, is_shown = (1.0, False) if turning is None else (turning.p_value, turning.is_significant)
-    return {**flips, "comparison": drift.comparison, "p_value": p_value, "shown": is_shown}
+    return {
+        **flips,
+        "comparison": drift.comparison,
+        "p_value": 1.0 if turning is None else turning.p_value,
+        "p_cases": 1.0 if turning is None else turning.p_cases,
+        "p_nights": 1.0 if turning is None else turning.p_nights,
+        "shown": turning is not None and turning.is_significant,
+        "suspected": drift.is_suspected,
+    }
 
 
 def _change_point_row(drift: Drift) -> dict[str, Any] | None:

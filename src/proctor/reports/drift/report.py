@@ -83,6 +83,8 @@ def describe_state(drift: Drift) -> str:
         return f"Unchanged{since}: {alike} {over}."
     if drift.by_verdicts and not drift.by_answers:
         return f"Drifting{since}: fewer cases pass, with {alike}{reference}, {over}."
+    if drift.state == "watch" and drift.is_suspected:
+        return f"Watch{since}: fewer cases pass, as in a bad night, with {alike}{reference}, {over}."
     name = {"watch": "Watch", "drifting": "Drifting", "noisy": "Noisy"}[drift.state]
     return f"{name}{since}: {alike}{reference}, {over}."
 
@@ -97,12 +99,19 @@ def _noise_sentences(drift: Drift) -> Iterator[str]:
             "This target does not repeat its answers: two to one question in one run are "
             f"{usual}{conclusion}."
         )
-    elif drift.state == "watch" and drift.repeats is None:
+    elif drift.repeats is not None and drift.rewords_nightly and not drift.by_answers:
+        yield (
+            "The answers change from night to night: most runs have fewer than 80 % in common with the run "
+            "before, so identity says little."
+        )
+    elif lowest is None or lowest.level == "stable" or drift.state != "watch":
+        return
+    elif drift.last_repeats is None:
         yield (
             "New wording alone is not drift: a target that rewords every answer looks the same. "
-            "--repeat 2 tells them apart."
+            "Run the suite with --repeat 2 to tell them apart."
         )
-    elif drift.state == "watch" and lowest is not None and lowest.level == "drifting":
+    elif lowest.level == "drifting":
         yield "This target repeats most of its answers, and so few other ones can be chance."
 
 
@@ -127,7 +136,12 @@ def _verdict_sentences(drift: Drift) -> Iterator[str]:
     if drift.comparison > 1:
         tested += f" as one of {drift.comparison:,} comparisons"
     yield f"{word}: beside the first verdicts, of {flips.cases:,} cases {_difference_text(flips)}; {tested}."
-    if drift.by_verdicts and flips.worse:
+    if turning is not None and turning.is_suspected:
+        yield (
+            "More cases changed than chance in each case explains, but one bad night can move many of them "
+            "together. Run the suite again on the next nights to tell."
+        )
+    if (drift.by_verdicts or drift.is_suspected) and flips.worse:
         yield f"Worse: {_ids_text(flips.worse)}."
     if flips.regraded:
         yield (

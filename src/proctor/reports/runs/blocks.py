@@ -15,17 +15,31 @@ from proctor.reports.runs.serialize import (
     repeats_note,
     unmeasured_note,
 )
+from proctor.reports.variance import count_variance, variance_sentence
 from proctor.safe_text import truncate
 from proctor.verdicts import Counts, Tally
 
 _MAX_NAME_LENGTH = 120
 """Maximum length of the name of a part or of a run."""
+_MIN_VARIANCE_CASES = 10
+"""With fewer cases, or fewer than two repeats on average, what repeats are worth is not known."""
 
 
 def count_notes(report: RunReport) -> list[str]:
     """Returns sentences on how trials are counted, what is missing, and whether the gate held."""
-    notes = (repeats_note, interval_note, unmeasured_note, missing_note, early_stop_note, gate_note)
+    notes = (
+        *(repeats_note, interval_note, variance_note, unmeasured_note, missing_note),
+        *(early_stop_note, gate_note),
+    )
     return [sentence for note in notes if (sentence := note(report)) is not None]
+
+
+def variance_note(report: RunReport) -> str | None:
+    """Returns a sentence on whether more cases or more repeats would help; None without repeats."""
+    counts = report.tally.result_counts
+    if counts.passed + counts.failed < 2 * _MIN_VARIANCE_CASES or counts.cases < _MIN_VARIANCE_CASES:
+        return None
+    return variance_sentence(count_variance(counts))
 
 
 def cost_text(tally: Tally) -> str:

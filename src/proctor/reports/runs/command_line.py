@@ -69,6 +69,7 @@ _SETTING_FLAGS = {
     "until": "--until",
     "stop_when_shown": "--stop-when-shown",
     "allow_errors": "--allow-errors",
+    "cluster": "--cluster",
     "judge_repeats": "--judge-repeat",
     "judge_rule": "--judge-rule",
     "budget_usd": "--budget-usd",

@@ -18,6 +18,7 @@ from proctor.reports.runs.serialize import (
     counts_by_tag,
     first_failures,
     judge_notes,
+    latency_scope,
     reuse_notes,
 )
 from proctor.reports.runs.splits import split_notes
@@ -66,7 +67,7 @@ def _split_blocks(tally: Tally) -> Iterator[Block]:
     difference = ""
     if dev.pass_rate is not None and holdout.pass_rate is not None:
         difference = f" ({percentage_points(holdout.pass_rate - dev.pass_rate)})"
-    mean = tally.latency_ms()["mean"]
+    mean = tally.latency_ms().mean
     cells = {
         "Dev Accuracy": percent(dev.pass_rate),
         "Holdout Accuracy": percent(holdout.pass_rate) + difference,
@@ -142,7 +143,8 @@ def _footer(run: Run, tally: Tally) -> str:
     parts += [f"{counts.unscored} unscored"] * bool(counts.unscored)
     if run.finished_at is not None:
         parts.append(f"in {seconds((run.finished_at - run.started_at).total_seconds())}")
-    parts.append(f"latency p50 {milliseconds(latency['p50'])}, p95 {milliseconds(latency['p95'])}")
+    scope = latency_scope(latency)
+    parts.append(f"latency p50 {milliseconds(latency.p50)}, p95 {milliseconds(latency.p95)}{scope}")
     parts += reuse_notes(tally)
     usage = tally.target_usage
     if usage.input_tokens or usage.output_tokens:

@@ -59,9 +59,10 @@ def _describe_errors(counts: Counts, bar: float) -> str | None:
     if not counts.cases or bar <= 0:
         return None
     errors = point_gate_errors(counts.cases, bar)
+    kind = "case" if counts.clusters is None else "independent case"
     asked_once = "" if counts.passed + counts.failed == counts.cases else ", each asked once,"
     sentence = (
-        f"With {pluralize(counts.cases, 'case')}{asked_once} a point gate at {percent(bar)} passes a target "
+        f"With {pluralize(counts.cases, kind)}{asked_once} a point gate at {percent(bar)} passes a target "
         f"whose true rate is {percent(errors.below)} in {errors.false_passes:.0%} of runs"
     )
     if bar < 1:

@@ -21,6 +21,7 @@ from proctor.reports.runs.serialize import (
     access_note,
     counts_by_tag,
     judge_notes,
+    latency_scope,
     reuse_notes,
 )
 from proctor.reports.runs.settings import describe_settings
@@ -62,10 +63,15 @@ def _overview(runs: Sequence[RunReport]) -> Table:
                 *count_row(
                     f"{report.run.suite.title} on {report.run.target.name}", report.tally.result_counts
                 ),
-                report.tally.latency_ms()["p50"],
+                report.tally.latency_ms().p50,
                 cost_text(report.tally),
             )
             for report in runs
+        ],
+        notes=[
+            f"Latency{scope} in {report.run.suite.title} on {report.run.target.name}."
+            for report in runs
+            if (scope := latency_scope(report.tally.latency_ms()))
         ],
     )
 
@@ -111,7 +117,8 @@ class RunSection:
         classes = histogram.make_bins(self.tally.latencies_ms)
         if sum(bin_.count for bin_ in classes) < _MIN_ANSWERS:
             return [], ""
-        title = "How long answers took"
+        left_out = self.tally.latency_ms().left_out
+        title = "How long answers took" + f", without {left_out:,} from the cache or reused" * bool(left_out)
         chart = histogram.draw_histogram(classes, title=title, unit="latency", write=histogram.format_ms)
         try:
             return [(title, _image(chart, dark=False), _image(chart, dark=True))], ""
@@ -165,7 +172,8 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     tally, params = report.tally, run.target.params
     usage, latency = tally.target_usage, tally.latency_ms()
     yield "Cost", cost_text(tally)
-    yield "Latency", f"median {milliseconds(latency['p50'])}, 95 % under {milliseconds(latency['p95'])}"
+    scope = latency_scope(latency)
+    yield "Latency", f"median {milliseconds(latency.p50)}, 95 % under {milliseconds(latency.p95)}{scope}"
     yield "Tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
     yield "Taken over", ", ".join(reuse_notes(tally))
     yield "Mean score", NONE if tally.mean_score is None else f"{tally.mean_score:.3f}"

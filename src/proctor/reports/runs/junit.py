@@ -8,7 +8,10 @@ from typing import Any
 from junitparser import Attr, Error, Failure, FloatAttr, TestCase, TestSuite
 
 from proctor.holdout import SEALED_REASON
+from proctor.latency import measured_latency
 from proctor.model import Verdict
+from proctor.plurals import pluralize
+from proctor.reports.formatting import interval, percent, unmeasured
 from proctor.reports.runs.serialize import (
     CaseResult,
     RunReport,
@@ -62,6 +65,11 @@ def _test_suite(report: RunReport) -> TestSuite:
     suite.skipped = 0
     suite.time = sum(report.tally.latencies_ms) / 1000  # not the sum of rounded values
     suite.add_property("run", run.id)
+    if counts.pass_rate is not None:
+        over = f"{interval(counts.ci95)}, {pluralize(counts.cases, 'case')}"
+        suite.add_property("pass_rate", f"{percent(counts.pass_rate)} ({over})")
+    if rest := unmeasured(counts.unmeasured, counts.bounds):
+        suite.add_property("not_measured", rest)
     suite.add_property("suite_version", run.suite.version or "")
     suite.add_property("suite_digest", run.suite.digest)
     for note in (gate_note(report), early_stop_note(report)):
@@ -81,7 +89,8 @@ def _test_case(report: RunReport, result: CaseResult) -> TestCase:
     test = _TestCase(escape_invisible(result.name), escape_invisible(report.run.suite.name))
     outputs = [row.trial.output for row in result.rows if row.trial.output is not None]
     if outputs:
-        test.time = sum(output.latency_ms for output in outputs) / 1000
+        latencies_ms = (measured_latency(row.trial) for row in result.rows)
+        test.time = sum(filter(None, latencies_ms)) / 1000  # others took no time in this run
         texts = (question_text(result.rows[0].case), *(output.text for output in outputs))
         test.system_out = escape_invisible("\n\n".join(texts))
     elif result.sealed:

@@ -25,6 +25,7 @@ from proctor.reports.runs.serialize import (
     case_results,
     counts_by_tag,
     judge_notes,
+    latency_scope,
     question_text,
     reuse_notes,
 )
@@ -102,9 +103,10 @@ def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     passed = Strong(f"{counts.passed} of {counts.total} passed")
     rate = f"{percent(counts.pass_rate)}, 95 % interval {interval(counts.ci95)}"
     others = f"{counts.failed} failed, {counts.errors} errors, {counts.unscored} unscored"
-    latency = milliseconds(tally.latency_ms()["p50"])
+    latency = tally.latency_ms()
+    median = f"Median latency {milliseconds(latency.p50)}{latency_scope(latency)}"
     cost = ", ".join((f"cost {cost_text(tally)}", *reuse_notes(tally)))
-    sentences = f" ({rate}): {others}. Median latency {latency}, {cost}. Run "
+    sentences = f" ({rate}): {others}. {median}, {cost}. Run "
     yield Paragraph((passed, sentences, Code(run.id), ", suite ", Code(run.suite.digest), "."))
     yield from (Paragraph(note, style="strong") for note in count_notes(report))
     yield from map(Paragraph, judge_notes(report))

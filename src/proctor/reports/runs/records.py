@@ -76,11 +76,13 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
 
 
 class LatencyRecord(Struct, frozen=True, kw_only=True):
-    """Latencies of answers, in milliseconds."""
+    """Latencies of answers that were measured in the run, in milliseconds."""
 
     p50: float | None
     p95: float | None
     mean: float | None
+    answers: Annotated[int, about("Number of answers whose latency was measured in the run.")]
+    left_out: Annotated[int, about("Number of answers from the cache or another run, in no other number.")]
 
 
 class TokenUsageRecord(Struct, frozen=True, kw_only=True):
@@ -88,6 +90,20 @@ class TokenUsageRecord(Struct, frozen=True, kw_only=True):
 
     input_tokens: int
     output_tokens: int
+
+
+class PeoplePassRateRecord(Struct, frozen=True, kw_only=True):
+    """The pass rate that people would give a run, from labels of some answers and judgments of all."""
+
+    rate: float
+    ci95: Interval
+    labels: Annotated[int, about("Number of labelled answers.")]
+    for_doubt: Annotated[int, about("Number of these that were drawn for doubt.")]
+    judgments: Annotated[int, about("Number of answers that judges decided.")]
+    not_drawn: Annotated[
+        int, about("Number of labelled answers left out; how they were chosen is not known.")
+    ]
+    held_out: Annotated[int, about("Number of judged answers left out because they are held out.")]
 
 
 class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
@@ -101,6 +117,10 @@ class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
     calibrations: Annotated[
         tuple[dict[str, Any], ...], about("For each judge that was used, how well it agrees with people.")
     ]
+    people_pass_rate: Annotated[
+        PeoplePassRateRecord | UnsetType,
+        about("Absent without labels of the run's own answers, or if something else decided some of them."),
+    ] = UNSET
 
 
 class PointGateErrorsRecord(Struct, frozen=True, kw_only=True):

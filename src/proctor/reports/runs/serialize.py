@@ -9,8 +9,11 @@ from typing import Any, cast
 from msgspec import UNSET, Struct, convert
 from msgspec.structs import asdict, replace
 
+from proctor.calibration import PeoplePassRate
+from proctor.clusters import is_own_cluster
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
+from proctor.latency import LatencySummary
 from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
@@ -18,6 +21,7 @@ from proctor.protocols import CaseHead
 from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.gate import describe_early_stop, describe_gate, gate_record
+from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
 from proctor.reports.runs.records import (
     EarlyStopRecord,
     ExportedTrialRecord,
@@ -82,6 +86,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     """The path of the bundle that was just written, if any."""
     calibrations: tuple[Calibration, ...] = ()
     """The calibrations of its judges, named as in the run."""
+    people_rate: PeoplePassRate | None = None
+    """The pass rate that people would give it, from labels of its own answers."""
 
 
 class CaseResult(Struct, frozen=True, kw_only=True):
@@ -183,10 +189,15 @@ def run_record(report: RunReport) -> RunRecord:
         cached=tally.cached_count,
         graded=tally.graded_count,
         reused=tally.reused_count,
-        latency_ms=LatencyRecord(**tally.latency_ms()),
+        latency_ms=record_from(tally.latency_ms(), LatencyRecord),
         usage=record_from(tally.target_usage, TokenUsageRecord),
         cost_usd=tally.target_cost_usd,
-        judge=record_from(tally.judge_usage, JudgeSummaryRecord, calibrations=_calibration_rows(report)),
+        judge=record_from(
+            tally.judge_usage,
+            JudgeSummaryRecord,
+            calibrations=_calibration_rows(report),
+            people_pass_rate=UNSET if report.people_rate is None else people_rate_record(report.people_rate),
+        ),
         refused_params=tuple(sorted(tally.refused_params)),
         exit_code=int(report.exit_code),
         stopped=UNSET if run.stopped is None else run.stopped,
@@ -213,7 +224,10 @@ def judge_notes(report: RunReport) -> list[str]:
         return []
     from proctor.reports.certificates.judge_certificate import get_run_judges, judge_lines
 
-    lines = judge_lines(get_run_judges(report.run, report.tally, report.calibrations))
+    judges = get_run_judges(report.run, report.tally, report.calibrations)
+    lines = judge_lines(judges, labelled=report.people_rate is not None)
+    if report.people_rate is not None:
+        lines.append(people_rate_sentence(report.people_rate))
     if judging.panels:
         scores = pluralize(judging.panels, "score")
         lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
@@ -257,6 +271,15 @@ def reuse_notes(tally: Tally) -> list[str]:
     return [f"{count:,} {what}" for count, what in sources if count]
 
 
+def latency_scope(latency: LatencySummary | LatencyRecord) -> str:
+    """Returns the words after a latency that say of which answers it is; empty if it is of all."""
+    if not latency.left_out:
+        return ""
+    verb = "is" if latency.left_out == 1 else "are"
+    answers = pluralize(latency.answers, "answer")
+    return f" of {answers}; {latency.left_out:,} from the cache or reused {verb} left out"
+
+
 def repeats_note(report: RunReport) -> str | None:
     """Returns a sentence on how repeats are counted; None if each trial counts for itself."""
     run, trials = report.run, report.tally.all
@@ -267,12 +290,18 @@ def repeats_note(report: RunReport) -> str | None:
 
 
 def interval_note(report: RunReport) -> str | None:
-    """Returns a sentence on what rates and intervals are over; None without repeats."""
-    counts = report.tally.result_counts
-    if counts.passed + counts.failed == counts.cases:
-        return None
-    cases = pluralize(counts.cases, "case")
-    return f"Rates and intervals are over {cases}: each counts once, by the share of its repeats that passed."
+    """Returns a sentence on what rates and intervals are over; None without repeats and clusters."""
+    counts, field = report.tally.result_counts, report.run.settings.cluster
+    cases, by_repeats = pluralize(counts.cases, "case"), ""
+    if counts.passed + counts.failed != counts.cases:
+        by_repeats = ": each counts once, by the share of its repeats that passed"
+    if counts.clusters is None:
+        return f"Rates and intervals are over {cases}{by_repeats}." if by_repeats else None
+    names = [name for name, (_, size) in counts.clusters.items() if size]
+    if all(map(is_own_cluster, names)):
+        return f"No case has `{field}`, which should say which are related: each is taken as independent."
+    clusters = f"{pluralize(len(names), 'cluster')} of related cases (`{field}`)"
+    return f"Rates are over {cases}{by_repeats}; intervals are over {clusters}."
 
 
 def unmeasured_note(report: RunReport) -> str | None:

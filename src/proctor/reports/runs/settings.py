@@ -32,9 +32,13 @@ def describe_settings(settings: Settings) -> Iterator[str]:
         yield "stops when the gate is decided"
     if settings.order_seed is not None:
         yield f"order shuffled by seed {settings.order_seed}"
+    if settings.cluster is not None:
+        yield f"clustered by {settings.cluster}"
     if (settings.judge_repeats, settings.judge_rule) != (defaults.judge_repeats, defaults.judge_rule):
         yield f"each judge asked {settings.judge_repeats} times, {settings.judge_rule} decides"
     yield from (name for name in ("cache", "reuse") if getattr(settings, name))
+    if settings.interleave:
+        yield "interleaved"
     if settings.engine != defaults.engine:
         yield f"engine {settings.engine}"
 

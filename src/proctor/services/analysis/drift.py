@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.clusters import make_cluster_lookup
 from proctor.codec import target_digest
 from proctor.drift.detector import detect_drift
 from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
@@ -162,11 +163,15 @@ class DriftQuery:
             StoreError: the store cannot be read.
         """
         places, special = TrialPlaces(), self._find_rule_cases(selection.runs[-1])
+        clusters: dict[str | None, dict[str, str]] = {}
         series: list[RunObservation] = []
         notes = list(selection.notes)
         for index, run in enumerate(selection.runs):
             on_progress(index, len(selection.runs))
-            series.append(self._observe(run, places, special))
+            if run.settings.cluster not in clusters:
+                clusters[run.settings.cluster] = self._find_clusters(run)
+            observer = RunObserver(run, places, clusters[run.settings.cluster])
+            series.append(self._observe(run, observer, special))
         usable = [observation for observation in series[:-1] if any(observation.answers)]
         notes += _describe_left_out(len(series) - 1 - len(usable), "without new answers of the target")
         if not usable:
@@ -176,8 +181,8 @@ class DriftQuery:
             )
         return DriftReport(drift=detect_drift([*usable, series[-1]]), notes=tuple(notes))
 
-    def _observe(self, run: Run, places: TrialPlaces, special: Mapping[str, Case]) -> RunObservation:
-        get_rule, plain, observer = pass_rules_for(run), Case(id="", input=()), RunObserver(run, places)
+    def _observe(self, run: Run, observer: RunObserver, special: Mapping[str, Case]) -> RunObservation:
+        get_rule, plain = pass_rules_for(run), Case(id="", input=())
         for stored_trial in self._store.trials(run.id):
             if stored_trial.verdict is not None:
                 observer.add(stored_trial.trial, get_rule(special.get(stored_trial.trial.case_id, plain)))
@@ -190,6 +195,16 @@ class DriftQuery:
             case.id: Case(id=case.id, input=(), pass_rule=case.pass_rule)
             for case in cases
             if case.pass_rule is not None
+        }
+
+    def _find_clusters(self, run: Run) -> dict[str, str]:
+        """Returns the cluster of each case of a run; empty if its cases are independent."""
+        cluster_for = make_cluster_lookup(run.settings.cluster)
+        if cluster_for is None:
+            return {}
+        return {
+            stored_case.case.id: cluster_for(stored_case.case)
+            for stored_case in self._store.cases(run.suite.content)
         }
 
     def _filter_by_suite(self, runs: Sequence[Run], word: str) -> list[Run]:

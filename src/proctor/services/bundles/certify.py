@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from proctor import __version__
 from proctor.bundles.reader import open_bundle
 from proctor.bundles.trust_store import TrustedKey
+from proctor.calibration import PeoplePassRate
 from proctor.certification import (
     CertificationTerms,
     NotCertified,
@@ -19,7 +20,7 @@ from proctor.certification import (
     headline_scope,
     trust_level,
 )
-from proctor.errors import BundleError
+from proctor.errors import BundleError, StoreError
 from proctor.model import Run
 from proctor.proof.statement import ENVELOPE
 from proctor.protocols import Store
@@ -28,7 +29,7 @@ from proctor.reports.certificates.run_certificate import RunCertificate
 from proctor.services.bundles.attest import includes_holdout, write_bundle
 from proctor.services.bundles.verify import verify
 from proctor.services.progress_lines import Notify
-from proctor.services.runs.reading.report import find_calibrations, record_holdout_access
+from proctor.services.runs.reading.report import build_report, find_calibrations, record_holdout_access
 
 if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
@@ -92,12 +93,21 @@ def certify_bundle(
         unverified=verification.unverified,
         conditions=find_conditions(verification.run),
         judges=tuple(match_calibrations(verification.prompts, calibrations)),
+        people_rate=None if store is None else _find_people_rate(store, verification.run.id),
         looks=None,
         imported=verification.run.imported,
         bundle=path.name,
         envelope=envelope,
         proctor=__version__,
     )
+
+
+def _find_people_rate(store: Store, run_id: str) -> PeoplePassRate | None:
+    try:
+        run = store.run(run_id)
+    except StoreError:
+        return None  # the store does not have the bundle's run
+    return build_report(store, run, stored=True).people_rate if run.id == run_id else None
 
 
 @contextmanager

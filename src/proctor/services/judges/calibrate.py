@@ -29,6 +29,7 @@ from proctor.model import (
 from proctor.protocols import Answerer, JudgeTarget, Store
 from proctor.services.concurrency import gather_results
 from proctor.services.judges.labelled_answers import AnswerSelection, LabelledAnswer, is_judged
+from proctor.services.judges.review import is_for_doubt
 from proctor.services.runs.execution.judge_proxy import JudgeProxy
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.reading.report import record_holdout_access
@@ -311,6 +312,7 @@ def _to_judged_answer(
         if with_reversed_items.prompts == first.prompts
         else _PASSED.get(with_reversed_items.verdict),
         lengthened_verdict=None if longer.prompts == first.prompts else _PASSED.get(longer.verdict),
+        for_doubt=is_for_doubt(answer.labels),
     )
 
 

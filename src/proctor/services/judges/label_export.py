@@ -90,5 +90,9 @@ def format_label_lines(labels: Iterable[StoredLabel], *, reveal: bool) -> Iterat
             else replace(stored_label.label, note="")
         )
         verdict = "pass" if label.passed else "fail"
-        values = (label.run, label.case_id, label.repeat, verdict, label.by, label.note)
-        yield json.dumps(dict(zip(RUN_LABEL_FIELDS, values, strict=True)), ensure_ascii=False)
+        values = (
+            *(label.run, label.case_id, label.repeat, verdict, label.by, label.note),
+            *(label.drawn, label.doubt),
+        )
+        fields = zip(RUN_LABEL_FIELDS, values, strict=True)
+        yield json.dumps({name: value for name, value in fields if value is not None}, ensure_ascii=False)

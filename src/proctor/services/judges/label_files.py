@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -19,12 +19,12 @@ from proctor.dialects.shared.jsonl import BOM, read_rows
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
-from proctor.model import Assertion, Case, Label, Message, Output, Problem, Record
-from proctor.validation import FieldReader, ProblemLog, quote_value
+from proctor.model import Assertion, Case, Label, LabelDraw, Message, Output, Problem, Record
+from proctor.validation import FieldReader, NumberLimit, ProblemLog, quote_value
 
 N = TypeVar("N", bound=Record)
 
-RUN_LABEL_FIELDS = ("run", "case_id", "repeat", "label", "by", "note")
+RUN_LABEL_FIELDS = ("run", "case_id", "repeat", "label", "by", "note", "drawn", "doubt")
 """The fields of a line that names an answer of a run."""
 STANDALONE_FIELDS = (
     "id",
@@ -49,6 +49,8 @@ EXPORT_FIELDS = frozenset(
 """Further fields of an exported run; only its answer is used."""
 _VERDICT_WORDS = {"pass": True, "true": True, "fail": False, "false": False}
 _ROLES = ("system", "user", "assistant", "tool")
+_DRAWS: tuple[LabelDraw, ...] = get_args(LabelDraw)
+_POSITIVE: NumberLimit = ("above 0", lambda value: value > 0)
 _JUDGING_FIELDS = ("criteria", "expected", "judge_prompt", "rubric")
 
 
@@ -130,7 +132,7 @@ def _parse_run_label(fields: FieldReader, notes: ProblemLog) -> LabelLine | None
         for name in EXPORT_FIELDS.intersection(fields.remaining_names()):
             fields.pop(name)
     passed = _parse_verdict(fields, must=not exported)
-    fields.drop_null("repeat")
+    fields.drop_null("repeat", "drawn", "doubt")
     label = Label(
         case_id=fields.required_text("case_id"),
         repeat=fields.integer("repeat") or 0,
@@ -138,12 +140,19 @@ def _parse_run_label(fields: FieldReader, notes: ProblemLog) -> LabelLine | None
         passed=bool(passed),
         by=(fields.text("by") or "").strip(),
         note=fields.text("note") or "",
+        drawn=_parse_draw(fields),
+        doubt=fields.limited_number("doubt", _POSITIVE),
     )
     fields.finish(RUN_LABEL_FIELDS)
     if passed is None or notes.has_errors:
         return None
     answer = output_field.get("text") if isinstance(output_field, dict) else output_field
     return LabelLine(line=notes.line, label=label, answer=answer if isinstance(answer, str) else None)
+
+
+def _parse_draw(fields: FieldReader) -> LabelDraw | None:
+    word = fields.choice("drawn", _DRAWS) if "drawn" in fields else ""
+    return next((draw for draw in _DRAWS if draw == word), None)
 
 
 def _parse_standalone(fields: FieldReader, notes: ProblemLog) -> LabelLine | None:
@@ -331,5 +340,15 @@ def _csv_row(
     row: dict[str, Any] = {}
     for name, cell in zip(header, cells, strict=False):
         if cell.strip() or name in ("label", "output"):
-            row[name] = int(cell) if name == "repeat" and cell.strip().isdecimal() else cell
+            row[name] = _parse_cell(name, cell)
     return line, row
+
+
+def _parse_cell(name: str, cell: str) -> str | float:
+    """Returns a cell as JSON would have it; what is no number stays a text, which is a problem later."""
+    if name == "repeat" and cell.strip().isdecimal():
+        return int(cell)
+    try:
+        return float(cell) if name == "doubt" else cell
+    except ValueError:
+        return cell

@@ -10,6 +10,8 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from itertools import chain, islice
+from math import fsum
+from statistics import fmean
 from threading import Lock
 from typing import Any, Literal
 
@@ -18,16 +20,18 @@ from msgspec.structs import replace
 
 from proctor.calibration import AnswerVerdicts, make_calibration
 from proctor.codec import target_digest
-from proctor.model import Calibration, Case, Run, Score, Trial, Verdict
+from proctor.model import Calibration, Case, Label, LabelDraw, Run, Score, Trial, Verdict
 from proctor.protocols import Store, StoredLabel
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.verdicts import PassRuleLookup, decide_verdict, pass_rules_for
 
 MIN_LABELLED = 10
 """The minimum number of labelled answers to show the agreement of graders and people."""
-ReviewFilter = Literal["unlabelled", "disagreements", "all"]
+ReviewFilter = Literal["unlabelled", "doubt", "disagreements", "all"]
 AnswerKey = tuple[str, int]
 """The case id and repeat of an answer of a run."""
+_MAX_FACTOR = 4
+"""How many times as often as an answer without doubt a draw for doubt takes the most doubtful one."""
 _MAX_CACHED = 4
 """The maximum number of cached runs, and of cached orders per run."""
 
@@ -44,6 +48,8 @@ class ReviewableAnswer(Struct, frozen=True, gc=False, kw_only=True):
     """Whether the judges passed it, or the graders where it has no judge; None for no verdict."""
     judged: bool
     """Whether a judge judged it."""
+    doubt: float = 0.0
+    """How far its judges doubt it, from 0 to 1."""
 
     @property
     def key(self) -> AnswerKey:
@@ -59,7 +65,11 @@ class ReviewAnswers:
         self._all = tuple(answers)
         self._by_key = {answer.key: answer for answer in self._all}
         self._by_place = {(answer.position, answer.repeat): answer for answer in self._all}
-        self._orders: dict[tuple[str, str], tuple[ReviewableAnswer, ...]] = {}
+        self._orders: dict[tuple[str, str, LabelDraw], tuple[ReviewableAnswer, ...]] = {}
+        self._mean_sizes = {
+            held_out: fmean(_size(answer) for answer in self._all if answer.held_out is held_out)
+            for held_out in {answer.held_out for answer in self._all}
+        }
         self.tags = sorted({tag for answer in self._all for tag in answer.tags})
         self.judged = any(answer.judged for answer in self._all)
         """Whether a judge judged some of them."""
@@ -76,15 +86,32 @@ class ReviewAnswers:
         """Returns the answer at a position of the suite; None if there is none."""
         return self._by_place.get((position, repeat))
 
-    def order(self, run_id: str, by: str) -> tuple[ReviewableAnswer, ...]:
-        """Returns all answers in a person's order: random, always the same, and independent of verdicts."""
-        shuffled = self._orders.get((run_id, by))
+    def relative_chance(self, answer: ReviewableAnswer) -> float:
+        """Returns how often a draw for doubt takes an answer, where it takes the mean of its split once."""
+        return _size(answer) / self._mean_sizes[answer.held_out]
+
+    def order(self, run_id: str, by: str, draw: LabelDraw = "random") -> tuple[ReviewableAnswer, ...]:
+        """Returns all answers in a person's order, which is always the same and does not tell the verdict.
+
+        The first answers are a sample of all: each equally likely, or in a draw for doubt by
+        `relative_chance`.
+
+        Source: E. Ohlsson, "Sequential Poisson sampling", Journal of Official Statistics 14 (1998), 149-162.
+        """
+        shuffled = self._orders.get((run_id, by, draw))
         if shuffled is None:
-            shuffled = tuple(sorted(self._all, key=lambda answer: _rank(run_id, by, answer)))
+            shuffled = tuple(sorted(self._all, key=lambda answer: self._rank(run_id, by, draw, answer)))
             if len(self._orders) >= _MAX_CACHED:
                 self._orders.clear()
-            self._orders[run_id, by] = shuffled
+            self._orders[run_id, by, draw] = shuffled
         return shuffled
+
+    def _rank(self, run_id: str, by: str, draw: LabelDraw, answer: ReviewableAnswer) -> tuple[float, bytes]:
+        seed = f"{run_id}\n{by}\n{answer.position}\n{answer.repeat}"
+        if draw == "random":
+            return 0.0, _hash(seed)
+        digest = _hash(f"{seed}\n{draw}")
+        return int.from_bytes(digest[:8]) / self.relative_chance(answer), digest
 
 
 def load_review_answers(store: Store, run: Run) -> ReviewAnswers:
@@ -103,6 +130,7 @@ def load_review_answers(store: Store, run: Run) -> ReviewAnswers:
             held_out=row.trial.split == "holdout",
             said=graders_pass(row.trial, row.case, rules),
             judged=bool(judged_scores(row.trial)),
+            doubt=measure_doubt(row.trial),
         )
         for row in read_trial_rows(store, run, reveal=True)
         if row.trial.output is not None
@@ -112,6 +140,23 @@ def load_review_answers(store: Store, run: Run) -> ReviewAnswers:
 def judged_scores(trial: Trial) -> tuple[Score, ...]:
     """Returns the scores that judges gave."""
     return tuple([score for score in trial.scores if score.judgments])
+
+
+def measure_doubt(trial: Trial) -> float:
+    """Returns how far the judges of an answer doubt it, from 0 to 1; 0 if no judge judged it.
+
+    It is 1 for a score without a value, and else the larger of two: how evenly its judgments are divided, an
+    unreadable one being half of each; and how near its value is to the middle of the scale.
+    """
+    return max(map(_measure_score_doubt, judged_scores(trial)), default=0.0)
+
+
+def _measure_score_doubt(score: Score) -> float:
+    if score.value is None:
+        return 1.0
+    votes = fsum(0.5 if judgment.passed is None else judgment.passed for judgment in score.judgments)
+    share, value = votes / len(score.judgments), min(1.0, max(0.0, score.value))
+    return max(1 - abs(2 * share - 1), 4 * value * (1 - value))
 
 
 def graders_pass(trial: Trial, case: Case, rules: PassRuleLookup) -> bool | None:
@@ -259,8 +304,12 @@ class Review:
         """
         if after is None and self.last is not None:
             after = self.last[0]
-        order = self._answers.order(self.run.id, self.by)
+        order = self._answers.order(self.run.id, self.by, "doubt" if show == "doubt" else "random")
         start = 0 if after is None else order.index(after) + 1
+        if show == "doubt" and after is not None:
+            mine = self.mine(after)
+            if mine is not None and mine.label.drawn != "doubt":
+                start = 0  # the order of another draw does not say how far this one is
         for answer in chain(islice(order, start, None), islice(order, start)):
             if answer is not after and self._matches(answer, show, tag):
                 return answer
@@ -269,9 +318,26 @@ class Review:
     def _matches(self, answer: ReviewableAnswer, show: ReviewFilter, tag: str) -> bool:
         if not self._is_visible(answer) or (tag and tag not in answer.tags):
             return False
-        if show == "unlabelled":
+        if show in ("unlabelled", "doubt"):
             return self.mine(answer) is None
         return show == "all" or self.differs(answer)
+
+    def draw(self, answer: ReviewableAnswer, show: ReviewFilter, tag: str) -> LabelDraw | None:
+        """Returns how an answer that is labelled now was chosen; None if this person chose it.
+
+        A label that replaces one of the same person keeps the draw of the first.
+        """
+        mine = self.mine(answer)
+        if mine is not None:
+            return mine.label.drawn
+        if tag:
+            return None
+        draws: dict[ReviewFilter, LabelDraw] = {"unlabelled": "random", "doubt": "doubt"}
+        return draws.get(show)
+
+    def relative_chance(self, answer: ReviewableAnswer) -> float:
+        """Returns how often a draw for doubt takes an answer, where it takes the mean answer once."""
+        return self._answers.relative_chance(answer)
 
     # --- what it comes to ---
 
@@ -285,6 +351,7 @@ class Review:
                     AnswerVerdicts(
                         human_verdicts=tuple(stored_label.label.passed for stored_label in group),
                         judge_verdicts=(answer.said,),
+                        for_doubt=is_for_doubt(stored_label.label for stored_label in group),
                     )
                 )
         if len(judged_answers) < MIN_LABELLED:
@@ -297,8 +364,17 @@ class Review:
         )
 
 
-def _rank(run_id: str, by: str, answer: ReviewableAnswer) -> bytes:
-    seed = f"{run_id}\n{by}\n{answer.position}\n{answer.repeat}"
+def is_for_doubt(labels: Iterable[Label]) -> bool:
+    """Whether an answer with these labels was only drawn because judges doubt it."""
+    draws = {label.drawn for label in labels}
+    return "doubt" in draws and "random" not in draws
+
+
+def _size(answer: ReviewableAnswer) -> float:
+    return 1 + (_MAX_FACTOR - 1) * answer.doubt
+
+
+def _hash(seed: str) -> bytes:
     return sha256(seed.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -117,7 +117,8 @@ def load_source(
     """
     name = dialect or detect_dialect(source)
     reader = _SuiteReader(source.path, indexer or CaseIndexer(Selection(), None), writer, tell)
-    reader.inspect = inspect
+    if inspect is not None:
+        reader.inspect_with(inspect)
     if skip_invalid:
         placeholders = PlaceholderFactory(source, read_suite(DIALECTS.get(name), source))
         reader.placeholders = placeholders if placeholders.has_cases else None
@@ -212,6 +213,11 @@ class _SuiteReader:
         self.placeholders: PlaceholderFactory | None = None
         """Replaces invalid cases, where these may be skipped."""
         self.has_placeholders = False
+
+    def inspect_with(self, inspect: Callable[[CaseAtLine], None]) -> None:
+        """Has every case inspected that has no error; the linter then looks for related cases."""
+        self.inspect = inspect
+        self._requirements = RequirementCollector(find_related=False)
 
     def read(self, dialect: str, source: SuiteSource) -> LoadedSuite:
         """Reads all of a source in a dialect."""

@@ -106,6 +106,8 @@ class WriterThread:
         """The number of rows that are not durable."""
         self._byte_count = 0
         self._lost_trials: set[tuple[int, ...]] = set()
+        self._ungraded_trials: set[tuple[int, ...]] = set()
+        """The trials of which the answer is stored and the scores are not."""
         """The trials that could not be written anywhere."""
         self._lock = Lock()
         self._has_work = Event()
@@ -286,7 +288,7 @@ class WriterThread:
             if not self._cause:
                 self._connect_to_store()
             if self._db is None:
-                self._lost_trials.update(row[:3] for row in rows)
+                self._count_lost(rows)
                 return
             self._commit(rows, states)
             if not self._cause:
@@ -295,9 +297,13 @@ class WriterThread:
             if not self.can_rescue:
                 raise
             if self._cause:
-                self._lost_trials.update(row[:3] for row in rows)
+                self._count_lost(rows)
             else:
                 self._move_to_new_file(error, rows, states)
+
+    def _count_lost(self, rows: Sequence[TrialRecord]) -> None:
+        """Counts the trials whose answers are not stored."""
+        self._lost_trials.update({row[:3] for row in rows} - self._ungraded_trials)
 
     def _connect_to_store(self) -> None:
         """Connects, unless the path names another file by now: SQLite would create a new one.
@@ -336,6 +342,8 @@ class WriterThread:
             with suppress(sqlite3.Error):  # SQLite may have rolled back itself, such as on a full disk
                 db.rollback()
             raise
+        self._ungraded_trials.difference_update([row[:3] for row in rows if row[3] is not None])
+        self._ungraded_trials.update([row[:3] for row in rows if row[3] is None])
         if len(self._files) == 1 and not self._cause:
             self._files += _find_log_files(db, self._path)
 
@@ -373,7 +381,7 @@ class WriterThread:
             self._commit(rows, states)
         except (sqlite3.Error, OSError, StoreError) as rescue_error:
             self._rescue_error = rescue_error
-            self._lost_trials.update(row[:3] for row in rows)
+            self._count_lost(rows)
         finally:
             if old is not None:
                 old.close()

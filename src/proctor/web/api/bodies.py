@@ -93,6 +93,9 @@ class RunRequest(RequestBody):
         default=None,
         description="What `min_pass_rate` is compared with: the pass rate (`point`), or its 95 % interval.",
     )
+    interleave: bool | None = Field(
+        default=None, description="Ask several targets in turns, so that their latencies can be compared."
+    )
     reuse: bool | None = Field(default=None, description="Reuse answers of earlier runs.")
 
 

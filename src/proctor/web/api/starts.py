@@ -133,10 +133,15 @@ def _to_raw_form(body: RunRequest) -> RawForm:
         "tag": body.tags,
         "all_tag": body.all_tags,
         "gate_mode": [body.gate_mode or ""],
-        "reuse": ["" if body.reuse is None else "yes" if body.reuse else "no"],
+        "interleave": [_format_choice(body.interleave)],
+        "reuse": [_format_choice(body.reuse)],
         **{name: [f"{value:.12g}"] for name, value in numbers.items() if value is not None},
     }
     return fields
+
+
+def _format_choice(value: bool | None) -> str:
+    return "" if value is None else "yes" if value else "no"
 
 
 def _start_record(project: Project, store: Store, started_run: StartedRun) -> StartRecord:

@@ -15,7 +15,7 @@ from proctor.protocols import Store
 from proctor.reports.runs.records import TrialRecord
 from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
-from proctor.services.runs.reading.trial_table import TrialFilter
+from proctor.services.runs.reading.trial_table import TrialFilter, TrialQuery
 from proctor.web.api.bodies import ListTrialsQuery
 from proctor.web.api.operations import operation
 from proctor.web.api.records import TrialPageRecord
@@ -55,9 +55,8 @@ def list_trials(
         if "holdout" in run_summary.summary.splits:
             session.record_access(store, run)
         revealed = run.id in session.revealed
-        page = project.trials.page(
-            store, run_summary, trial_filter, query.sort, query.after, query.limit, revealed=revealed
-        )
+        trial_query = TrialQuery(filter=trial_filter, sort=query.sort, revealed=revealed)
+        page = project.trials.select(store, run_summary, trial_query).page(query.after, query.limit)
         load_case = cache(lambda position: _load_case(store, run, position, reveal=revealed))
         trials = [_trial_record(load_case(position), repeat) for position, repeat in page.places]
     return TrialPageRecord(

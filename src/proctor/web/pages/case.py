@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Any
 
 from fastapi import APIRouter
 from msgspec import Struct, to_builtins
@@ -19,18 +20,21 @@ from proctor.reports.runs.one_line import summarize_verdict
 from proctor.reports.runs.serialize import TrialResult, trial_record
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
 from proctor.services.runs.reading.run_summaries import RunSummary
+from proctor.services.runs.reading.trial_table import TrialQuery
 from proctor.verdicts import trial_score
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
+from proctor.web.tasks import Task
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 from proctor.web.trial_filters import filter_query, parse_filter, parse_sort
+from proctor.web.trial_tasks import query_trials
 
 router = APIRouter()
 
 MAX_TEXT_LENGTH = 100_000
 """Characters shown of a text; more takes browsers seconds, and the raw trial has everything."""
 _TIMEOUT_S = 0.3
-"""How long the page waits for the neighbours of a case in a run that is not indexed yet."""
+"""How long the page waits for the neighbours of a case."""
 _IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Media types that browsers only draw; anything else is sent as bytes."""
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
@@ -55,7 +59,9 @@ def show_case(request: Request, run_id: str, position: int, repeat: int | None =
     row = detail.rows[0] if repeat is None else _select_row(detail, repeat)
     with get_project(request).open_store() as store:
         run_summary = get_project(request).summaries.refresh_in(store, detail.run, _TIMEOUT_S)
-        before, after = _neighbours(request, store, run_summary, detail, row)
+        neighbours = _neighbours(request, store, run_summary, detail, row)
+    task = neighbours if isinstance(neighbours, Task) else None
+    before, after = (None, None) if isinstance(neighbours, Task) else neighbours
     visible_row, thinking = _without_thinking(row)
     return render_page(
         request,
@@ -69,6 +75,7 @@ def show_case(request: Request, run_id: str, position: int, repeat: int | None =
         own_messages=() if row.trial.output is None else row.trial.output.messages,
         before=before,
         after=after,
+        task=task,
         run_summary=run_summary,
         longest=MAX_TEXT_LENGTH,
         filters=filter_query(request),
@@ -195,17 +202,28 @@ def _encode_utf8(text: str) -> bytes:
 
 def _neighbours(
     request: Request, store: Store, run_summary: RunSummary, detail: CaseDetail, row: TrialResult
-) -> tuple[str | None, str | None]:
-    """Returns the addresses of the trials before and after this one within the current filter."""
-    project, run = get_project(request), detail.run
-    before, after = project.trials.neighbours(
+) -> tuple[str | None, str | None] | Task[Any]:
+    """Returns the addresses of the trials before and after this one within the current filter.
+
+    While they are not known, it returns the task that reads the trials.
+    """
+    run, place = detail.run, (row.trial.position, row.trial.repeat)
+    neighbours = query_trials(
+        request,
         store,
         run_summary,
-        parse_filter(request),
-        parse_sort(request),
-        (row.trial.position, row.trial.repeat),
-        revealed=run.id in get_session(request).revealed,
+        TrialQuery(
+            filter=parse_filter(request),
+            sort=parse_sort(request),
+            revealed=run.id in get_session(request).revealed,
+        ),
+        ("neighbours", place),
+        lambda selection: selection.neighbours(place),
+        _TIMEOUT_S,
     )
+    if isinstance(neighbours, Task):
+        return neighbours
+    before, after = neighbours
     filters = filter_query(request)
 
     def address(position: tuple[int, int] | None) -> str | None:

@@ -37,8 +37,8 @@ from proctor.web.browser_sessions import get_session
 from proctor.web.comparison_tasks import ComparisonQuery, ComparisonResult, select_flips, submit_comparison
 from proctor.web.pages import compare_answers
 from proctor.web.project import get_project
-from proctor.web.tasks import get_task_runner, stream_task
-from proctor.web.templates_env import render_fragment, render_page, url
+from proctor.web.tasks import get_task_runner, stream_reading
+from proctor.web.templates_env import render_page, url
 
 router = APIRouter()
 router.include_router(compare_answers.router)
@@ -119,11 +119,7 @@ def compare(
 @router.get("/compare/events")
 def stream_progress(request: Request, task: str) -> Response:
     """Streams the progress of a comparison."""
-    return stream_task(
-        get_task_runner(request),
-        task,
-        lambda reading_task: render_fragment(request, "reading_section.html", task=reading_task),
-    )
+    return stream_reading(request, task)
 
 
 def _find_runs(store: Store, run_ids: list[str]) -> list[Run]:

@@ -175,5 +175,6 @@ def _default_values(context: RunContext) -> dict[str, str]:
     return {
         **values_by_field,
         "split": context.defaults.split,
+        "interleave": "yes" if context.defaults.value("interleave", bool) else "no",
         "all_tag": " and ".join(context.defaults.texts("all-tag")),
     }

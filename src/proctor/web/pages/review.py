@@ -42,6 +42,7 @@ _MAX_WORD_LENGTH = 500
 _PAGE_SIZE = 30
 SHOW_CHOICES: tuple[tuple[ReviewFilter, str], ...] = (
     ("unlabelled", "Not labelled"),
+    ("doubt", "Doubtful first"),
     ("disagreements", "Disagreements"),
     ("all", "All"),
 )
@@ -74,7 +75,7 @@ def show_review(
             here_at=_answer_key(answer),
             next_at=_answer_key(next_answer) if next_answer is not answer else None,
             show=show,
-            shows=SHOW_CHOICES,
+            shows=[choice for choice in SHOW_CHOICES if current_review.judged or choice[0] != "doubt"],
             tag=tag,
             agreement=_summarize_agreement(current_review),
             judge=shlex.quote(stored_run.judges[0].name) if stored_run.judges else "JUDGE",
@@ -131,6 +132,7 @@ def save_label(request: Request, form: Annotated[PageForm, Depends(read_form)]) 
         answer = _find_answer(current_review, form.text("at"))
         if answer.held_out:
             session.record_access(store, run)
+        show, tag = _parse_show(form), form.text("tag")
         new_label = Label(
             case_id=answer.case_id,
             repeat=answer.repeat,
@@ -138,9 +140,11 @@ def save_label(request: Request, form: Annotated[PageForm, Depends(read_form)]) 
             passed=verdict == "pass",
             by=by,
             note=note,
+            drawn=current_review.draw(answer, show, tag),
+            doubt=round(current_review.relative_chance(answer), 6),
         )
         store.add_label(new_label, held_out=answer.held_out)
-        next_answer = _load_review(request, store, run).next(answer, _parse_show(form), form.text("tag"))
+        next_answer = _load_review(request, store, run).next(answer, show, tag)
     return _redirect_back(form, answer_key=None if next_answer is answer else _answer_key(next_answer))
 
 
@@ -259,6 +263,10 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         low, high = matrix.kappa_ci95
         sentence += f", kappa {matrix.kappa:.2f} ({low:.2f} to {high:.2f})"
     sentences = [f"{sentence}."]
+    if matrix.for_doubt:
+        sentences.append(
+            f"Of these, {matrix.for_doubt:,} were drawn for doubt; on all answers they agree more often."
+        )
     few = [
         f"{kind.total:,} that people {verb}"
         for kind, verb in (

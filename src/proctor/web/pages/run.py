@@ -20,13 +20,14 @@ from proctor.reports.runs.command_line import rerun_command
 from proctor.reports.runs.serialize import counts_by_tag
 from proctor.services.runs.reading.report import build_report, record_report_access
 from proctor.services.runs.reading.run_summaries import RunSummary
-from proctor.services.runs.reading.trial_table import VERDICTS, read_table_rows
+from proctor.services.runs.reading.trial_table import VERDICTS, TrialQuery, read_table_rows
 from proctor.verdicts import Counts, Tally
 from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import get_project
 from proctor.web.runs.charts import CHARTS, list_drawings, render_svg
 from proctor.web.runs.facts import list_facts
 from proctor.web.security import PageForm, read_form
+from proctor.web.tasks import Task, stream_reading
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 from proctor.web.trial_filters import (
     FilterChip,
@@ -36,10 +37,13 @@ from proctor.web.trial_filters import (
     parse_sort,
     toggle_sort,
 )
+from proctor.web.trial_tasks import query_trials
 
 router = APIRouter()
 
 _PAGE_SIZE = 50
+_TIMEOUT_S = 0.6
+"""Trials that are found within this time are shown at once."""
 _DOWN_FIRST = frozenset({"latency", "cost"})
 """Columns that are sorted in descending order first."""
 _MAX_GROUPS = 60
@@ -62,11 +66,18 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
     with project.open_store() as store:
         run_summary = _load_summary(request, store, load_run(store, run_id), session)
         stored_run, revealed = run_summary.run, run_id in session.revealed
-        sort = parse_sort(request)
-        trials = project.trials.page(
-            store, run_summary, parse_filter(request), sort, after, _PAGE_SIZE, revealed=revealed
+        trial_query = TrialQuery(filter=parse_filter(request), sort=parse_sort(request), revealed=revealed)
+        trials = query_trials(
+            request,
+            store,
+            run_summary,
+            trial_query,
+            ("page", after),
+            lambda selection: selection.page(after, _PAGE_SIZE),
+            _TIMEOUT_S,
         )
-        trial_rows = list(read_table_rows(store, stored_run, trials.places, revealed=revealed))
+        places = () if isinstance(trials, Task) else trials.places
+        trial_rows = list(read_table_rows(store, stored_run, places, revealed=revealed))
     query, address = filter_query(request), f"/runs/{run_id}"
     return render_page(
         request,
@@ -81,17 +92,24 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
         revealed=revealed,
         command=rerun_command(stored_run),
         trials=trials,
+        task=trials if isinstance(trials, Task) else None,
         trial_rows=trial_rows,
         verdicts=[verdict.value for verdict in VERDICTS],
-        asked=parse_filter(request),
-        sort=sort,
+        asked=trial_query.filter,
+        sort=trial_query.sort,
         after=after,
         query=query,
         chips=[FilterChip(chip.text, f"{chip.address}#trials") for chip in filter_chips(request, address)],
-        sorted_by=lambda name: _sort_link(address, query, sort, name),
+        sorted_by=lambda name: _sort_link(address, query, trial_query.sort, name),
         failures=url(address, **query | {"verdict": ["fail", "error", "unscored"]}) + "#trials",
         endings=_export_endings(),
     )
+
+
+@router.get("/runs/{run_id}/trials/events")
+def stream_progress(request: Request, task: str) -> Response:
+    """Streams the progress of reading the trials."""
+    return stream_reading(request, task)
 
 
 def _load_summary(request: Request, store: Store, run: Run, session: BrowserSession) -> RunSummary:

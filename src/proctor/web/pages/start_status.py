@@ -11,6 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize
 from proctor.reports.formatting import percent, percentage_points
+from proctor.reports.runs.serialize import latency_scope
 from proctor.services.runs.request import check_group_id
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
@@ -118,7 +119,7 @@ def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
     difference = ""
     if dev and holdout and dev.pass_rate is not None and holdout.pass_rate is not None:
         difference = percentage_points(holdout.pass_rate - dev.pass_rate)
-    mean, budget = tally.latency_ms()["mean"], snapshot.run.settings.budget_usd
+    mean, budget = tally.latency_ms().mean, snapshot.run.settings.budget_usd
     budget_flags = [] if budget is None else [f"--budget-usd={budget:.12g}"]
     return {
         "snapshot": snapshot,
@@ -135,7 +136,10 @@ def _notes(group: GroupSnapshot) -> list[str]:
     """Returns the notes on the numbers, each once; notes on some of the runs name these."""
     targets_by_note: dict[str, list[str]] = {}
     for snapshot in group.runs:
-        for note in (*snapshot.run_summary.summary.split_notes, *snapshot.run_summary.notes):
+        summary, latency = snapshot.run_summary.summary, snapshot.run_summary.summary.latency_ms
+        scope = latency_scope(latency)
+        latency_notes = [f"Latency{scope}."] if scope else []
+        for note in (*summary.split_notes, *latency_notes, *snapshot.run_summary.notes):
             targets_by_note.setdefault(note, []).append(snapshot.run.target.name)
     run_count = len(group.runs)
     return [

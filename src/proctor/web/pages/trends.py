@@ -28,8 +28,8 @@ from proctor.services.analysis.drift import (
 )
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
-from proctor.web.tasks import ProgressCallback, Task, TaskRunner, get_task_runner, stream_task
-from proctor.web.templates_env import PageNotFound, render_fragment, render_page, url
+from proctor.web.tasks import ProgressCallback, Task, TaskRunner, get_task_runner, stream_reading
+from proctor.web.templates_env import PageNotFound, render_page, url
 
 router = APIRouter()
 
@@ -139,11 +139,7 @@ def send_chart(
 @router.get("/trends/events")
 def stream_progress(request: Request, task: str) -> Response:
     """Streams the progress of a trend."""
-    return stream_task(
-        get_task_runner(request),
-        task,
-        lambda reading_task: render_fragment(request, "reading_section.html", task=reading_task),
-    )
+    return stream_reading(request, task)
 
 
 def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: TrendQuery) -> RunSelection:

@@ -47,7 +47,9 @@ def list_drawings(run_summary: RunSummary) -> list[Drawing]:
         classes = run_summary.totals.bins(name)
         if sum(bucket.count for bucket in classes) > 1:
             rows = tuple([(bucket.label(kind.write), bucket.count) for bucket in classes])
-            drawings.append(Drawing(name=name, title=kind.title, rows=rows))
+            left_out = run_summary.summary.latency_ms.left_out if name == "latency" else 0
+            more = f", without {left_out:,} from the cache or reused" if left_out else ""
+            drawings.append(Drawing(name=name, title=f"{kind.title}{more}", rows=rows))
     return drawings
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from proctor.model import Run
 from proctor.reports.formatting import costs, milliseconds, seconds
 from proctor.reports.runs.records import RunRecord
+from proctor.reports.runs.serialize import latency_scope
 from proctor.reports.runs.settings import describe_settings
 from proctor.services.runs.reading.run_summaries import RunSummary
 
@@ -19,8 +20,9 @@ def list_facts(run_summary: RunSummary) -> list[tuple[str, str]]:
 def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     params, latency, judge = run.target.params, row.latency_ms, row.judge
     yield "cost", costs(row.cost_usd, judge.cost_usd, judge.calls)
-    if latency.p50 is not None:
-        yield "latency", f"median {milliseconds(latency.p50)}, 95 % within {milliseconds(latency.p95)}"
+    if latency.p50 is not None or latency.left_out:
+        scope = latency_scope(latency)
+        yield "latency", f"median {milliseconds(latency.p50)}, 95 % within {milliseconds(latency.p95)}{scope}"
     yield "tokens", f"{row.usage.input_tokens:,} in, {row.usage.output_tokens:,} out"
     yield "not asked again", ", ".join(_reused_answers(row))
     if row.mean_score is not None:

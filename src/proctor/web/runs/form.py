@@ -94,6 +94,7 @@ FIELDS: Final = (
     "split",
     *NUMBER_FIELDS,
     "gate_mode",
+    "interleave",
     "reuse",
     "tag",
     "all_tag",
@@ -132,6 +133,8 @@ class RunForm(Struct, frozen=True, kw_only=True):
     """Values of number fields that differ from the default."""
     gate_mode: GateMode | None = None
     """None leaves it to the default."""
+    interleave: bool | None = None
+    """Whether several targets are asked in turns; None for the default."""
     reuse: bool | None = None
     tags: tuple[str, ...] = ()
     all_tags: tuple[str, ...] = ()
@@ -147,6 +150,8 @@ class RunForm(Struct, frozen=True, kw_only=True):
         arguments += [f"--all-tag={tag}" for tag in self.all_tags]
         arguments += [f"--{NUMBER_FIELDS[name].flag}={value:.12g}" for name, value in self.numbers.items()]
         arguments += [] if self.gate_mode is None else [f"--gate-mode={self.gate_mode}"]
+        if self.interleave is not None:
+            arguments.append("--interleave" if self.interleave else "--no-interleave")
         arguments += [] if self.reuse is None else ["--reuse" if self.reuse else "--no-reuse"]
         return arguments
 
@@ -155,6 +160,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
         defaults = context.defaults
         numbers = {name: self.numbers.get(name, default_number(name, defaults)) for name in NUMBER_FIELDS}
         reuse = defaults.value("reuse", bool) if self.reuse is None else self.reuse
+        interleave = defaults.value("interleave", bool) if self.interleave is None else self.interleave
         integers = {
             name: int(value)
             for name, value in numbers.items()
@@ -173,6 +179,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
             judge_repeats=defaults.value("judge-repeat", int) or 1,
             reuse=bool(reuse),
             cache=bool(defaults.value("cache", bool)),
+            interleave=bool(interleave),
         )
         return Request(
             suites=() if self.version else (self.suite,),
@@ -227,9 +234,10 @@ def validate_form(
     judges = validator.parse_targets("judge")
     numbers = {name: value for name in NUMBER_FIELDS if (value := validator.parse_number(name)) is not None}
     gate_mode = validator.parse_gate_mode(numbers.get("min_pass_rate"))
-    split, reuse, tags, all_tags = (
+    split, interleave, reuse, tags, all_tags = (
         validator.parse_split(),
-        validator.parse_reuse(),
+        validator.parse_interleave(targets),
+        validator.parse_yes_or_no("reuse"),
         validator.parse_tags(),
         validator.parse_all_tags(),
     )
@@ -244,6 +252,7 @@ def validate_form(
         split=split,
         numbers=numbers,
         gate_mode=gate_mode,
+        interleave=interleave,
         reuse=reuse,
         tags=tags,
         all_tags=all_tags,
@@ -358,12 +367,22 @@ class _FormValidator:
             self.errors["gate_mode"] = "There is no gate. Say at which rate the run passes."
         return mode
 
-    def parse_reuse(self) -> bool | None:
-        """Returns whether answers of earlier runs are reused; None leaves it to the suite."""
-        text = self._get_text("reuse")
+    def parse_yes_or_no(self, field: str) -> bool | None:
+        """Returns the value of a field that is yes or no; None if it is empty."""
+        text = self._get_text(field)
         if text not in ("", "yes", "no"):
-            self.errors["reuse"] = f"{text[:40]!r} is neither yes nor no."
+            self.errors[field] = f"{text[:40]!r} is neither yes nor no."
         return {"yes": True, "no": False}.get(text)
+
+    def parse_interleave(self, targets: Mapping[str, None]) -> bool | None:
+        """Returns whether the targets are asked in turns; None if it is the default."""
+        default = bool(self._context.defaults.value("interleave", bool))
+        interleave = self.parse_yes_or_no("interleave")
+        if interleave is None or interleave is default:
+            return None
+        if interleave and len(targets) == 1:
+            self.errors["interleave"] = "One target takes no turns. Choose another one too."
+        return interleave
 
     def parse_tags(self) -> tuple[str, ...]:
         """Returns the tags; one value may hold several, separated by commas."""

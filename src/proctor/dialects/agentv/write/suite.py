@@ -91,7 +91,7 @@ def _render_heading(suite: Suite, common: SuiteLevel, unsaid: LossReport) -> dic
     row = _render_suite(suite, common)
     notes = ProblemLog("", 1)
     read = parse_heading(row, SuiteSource(path="", read_lines=lambda: ()), notes).suite
-    expected = replace(suite, defaults=replace(suite.defaults, reuse=None))
+    expected = replace(suite, defaults=replace(suite.defaults, reuse=None, cluster=None))
     wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
     for name, ((outer, inner), why) in _FIELD_PLACES.items():
         place = f"{outer}.{inner}".strip(".")

@@ -15,6 +15,7 @@ from proctor import __version__
 from proctor.codec import assertion_digest
 from proctor.engines import ENGINES
 from proctor.engines.protocol import Engine, RunWork, WorkspaceUse, make_trial
+from proctor.engines.turns import RunTurns
 from proctor.env_substitution import substitute_in_case, unmask
 from proctor.graders import GRADERS
 from proctor.grading import GradingMode, grading_mode
@@ -33,8 +34,8 @@ from proctor.services import events
 from proctor.services.runs.execution.early_stopping import EarlyStopping
 from proctor.services.runs.execution.reuse import add_reused_answers
 from proctor.services.runs.execution.shuffled_cases import PriorTrialReader, read_shuffled_cases
-from proctor.services.runs.execution.store_watch import check_store, flush_store, watch_store
-from proctor.services.runs.execution.target_pool import TargetPool
+from proctor.services.runs.execution.store_watch import check_store, flush_store
+from proctor.services.runs.execution.target_pool import CallAccount, TargetPool
 from proctor.services.runs.execution.variable_values import VariableValues, target_variables
 from proctor.services.runs.execution.worker import RunWorker, open_worker
 from proctor.services.runs.execution.writer import RunWriter
@@ -49,7 +50,12 @@ class TrialRunner:
     """Executes the missing trials of one run, once."""
 
     def __init__(
-        self, planned_run: PlannedRun, store: Store, pool: TargetPool, listen: events.Listener
+        self,
+        planned_run: PlannedRun,
+        store: Store,
+        pool: TargetPool,
+        listen: events.Listener,
+        turns: RunTurns | None = None,
     ) -> None:
         """Stores its arguments; opens and sends nothing.
 
@@ -58,6 +64,7 @@ class TrialRunner:
             store: the store for its trials.
             pool: opens its target and judges.
             listen: receives every event.
+            turns: the turns of an interleaved run; None for a run by itself.
         """
         self._run = planned_run.run
         self._index = planned_run.index
@@ -69,10 +76,13 @@ class TrialRunner:
         self._store = store
         self._pool = pool
         self._listen = listen
+        self._turns = turns
         self._rules = pass_rules_for(planned_run.run)
         self._early_stopping = EarlyStopping(planned_run.run, len(planned_run.index.positions))
         self._engine: Engine | None = None
         self._worker: RunWorker | None = None
+        self._writer: RunWriter | None = None
+        self._account: CallAccount | None = None
         self._stopped = False
 
     def stop(self) -> None:
@@ -82,16 +92,17 @@ class TrialRunner:
             self._engine.stop()
         if self._worker is not None:
             self._worker.stop()
+        self._leave_turns()
 
-    async def run(self) -> events.RunFinished:
-        """Executes all missing trials, or as many as possible before `stop`, and stores them.
+    async def prepare(self) -> None:
+        """Stores the run, and opens what it calls; call `execute` or `aclose` next.
 
         Raises:
-            StoreError: trials had to be written to another file than the store's; the text names that file.
+            UsageError: a target or judge cannot be opened.
         """
         self._start()
         settings = self._run.settings
-        self._pool.start_run(
+        self._account = self._pool.start_run(
             budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache
         )
         work = RunWork(
@@ -100,24 +111,40 @@ class TrialRunner:
             max_concurrency=max(1, min(settings.concurrency, self._index.trial_count)),
             workspaces=self._list_workspaces(),
         )
-        worker = self._worker = await open_worker(
+        self._worker = await open_worker(
             work,
             self._pool,
             stop=self._stop_because,
             warn=lambda text: self._listen(events.WarningMessage(text)),
+            turns=self._turns,
         )
-        writer = RunWriter(
+        self._writer = RunWriter(
             self._run, self._store, self._pool, self._listen, self._stop_because, self._early_stopping
         )
-        self._engine = ENGINES.get(settings.engine)(work, worker, writer)
+        self._engine = ENGINES.get(settings.engine)(work, self._worker, self._writer)
         if self._stopped:
             self._engine.stop()
-        with watch_store(self._store, self._listen, self.stop):
-            run = await self._run_trials(self._engine, worker, writer)
+
+    async def aclose(self) -> None:
+        """Closes what was opened for a run that is not executed."""
+        if self._worker is not None:
+            await self._worker.aclose()
+
+    async def execute(self) -> events.RunFinished:
+        """Executes all missing trials, or as many as possible before `stop`, and stores them.
+
+        Raises:
+            StoreError: trials had to be written to another file than the store's; the text names that file.
+        """
+        assert self._engine is not None
+        assert self._worker is not None
+        assert self._writer is not None
+        assert self._account is not None
+        run = await self._run_trials(self._engine, self._worker, self._writer)
         check_store(self._store, run)
-        for note in self._pool.notes():
+        for note in self._account.notes():
             self._listen(events.StatusMessage(note))
-        event = events.RunFinished(run, writer.tally)
+        event = events.RunFinished(run, self._writer.tally)
         self._listen(event)
         return event
 
@@ -134,6 +161,7 @@ class TrialRunner:
         except asyncio.CancelledError:
             self._stopped = True  # cancelled: what finished is stored, and the run is marked as stopped below
         finally:
+            self._leave_turns()
             try:
                 for line in await worker.aclose():
                     self._listen(events.StatusMessage(line))
@@ -198,6 +226,11 @@ class TrialRunner:
     def _stop_because(self, reason: str) -> None:
         if self._engine is not None:
             self._engine.stop(reason)
+        self._leave_turns()
+
+    def _leave_turns(self) -> None:
+        if self._turns is not None:
+            self._turns.leave()
 
     def _spent_usd(self) -> float:
         """Returns what the run has cost so far; 0 without a budget, as nothing else needs it."""
@@ -218,9 +251,13 @@ class TrialRunner:
             self._early_stopping.expect(prior_trial.trial.position)
             writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.is_stored)
 
-        for planned_trial in self._missing_trials(count):
-            self._early_stopping.expect(planned_trial.position)
-            yield self._fill_variables(planned_trial)
+        planned_trials = map(self._prepare, self._missing_trials(count))
+        return planned_trials if self._turns is None else self._turns.plan(planned_trials)
+
+    def _prepare(self, planned_trial: PlannedTrial) -> PlannedTrial:
+        """Returns a trial that is sent next, with the values of variables."""
+        self._early_stopping.expect(planned_trial.position)
+        return self._fill_variables(planned_trial)
 
     def _missing_trials(self, on_kept: Callable[[PriorTrial, Case], None]) -> Iterator[PlannedTrial]:
         """Yields the missing trials in the order in which they are sent, and passes on the others."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,11 +15,14 @@ from proctor.engines.retries import RetryPolicy
 from proctor.env_substitution import check_variables_set
 from proctor.errors import UsageError
 from proctor.invalid_cases import summarize_placeholders
+from proctor.lint.related_cases import MIN_CASES
 from proctor.lint.suite_size import too_few_cases
 from proctor.model import Case
 from proctor.protocols import Store
 from proctor.services import events
+from proctor.services.runs.execution.interleaving import check_interleaving, group_interleaved, turns_for
 from proctor.services.runs.execution.runner import TrialRunner
+from proctor.services.runs.execution.store_watch import watch_store
 from proctor.services.runs.execution.target_pool import Prices, TargetPool, load_prices
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.judge_choice import all_judges, all_specs
@@ -45,7 +49,7 @@ class RunSession:
         self._environ = environ
         self._listen = listen
         self._folder = folder
-        self._runner: TrialRunner | None = None
+        self._runners: list[TrialRunner] = []
         self._stopped = False
         self.not_started: list[str] = []
         """The runs that did not start because of `stop`, as `SUITE on TARGET`."""
@@ -53,11 +57,14 @@ class RunSession:
     def stop(self) -> None:
         """Prevents further trials from starting; calls in progress get a few seconds to finish."""
         self._stopped = True
-        if self._runner is not None:
-            self._runner.stop()
+        self._stop_runners()
+
+    def _stop_runners(self) -> None:
+        for runner in self._runners:
+            runner.stop()
 
     async def run(self, request: Request) -> list[events.RunFinished]:
-        """Executes all runs of a request, one after the other.
+        """Executes all runs of a request, one after the other, or those of a suite in turns.
 
         Raises:
             SuiteError: a suite is invalid; has all problems of all suites, and nothing was sent.
@@ -74,23 +81,60 @@ class RunSession:
             self._listen(events.WarningMessage(summarize_placeholders(placeholders)))
         if message := _too_few_cases(planned_runs):
             self._listen(events.WarningMessage(message))
+        for message in _find_related_cases(planned_runs):
+            self._listen(events.WarningMessage(message))
         pool = self._new_pool(planned_runs, prices)
         try:
+            batches = group_interleaved(planned_runs)
+            for batch in batches:
+                check_interleaving(batch, self._store)
             await self._open(planned_runs, pool)
             results = []
-            for number, planned_run in enumerate(planned_runs):
+            for number, batch in enumerate(batches):
                 await asyncio.sleep(0.001)  # handles a signal that arrived during imports
                 if self._stopped:
                     self.not_started = [
                         f"{remaining.run.suite.name} on {remaining.run.target.name}"
-                        for remaining in planned_runs[number:]
+                        for remaining in chain.from_iterable(batches[number:])
                     ]
                     break
-                self._runner = TrialRunner(planned_run, self._store, pool, self._listen)
-                results.append(await self._runner.run())
+                results += await self._execute(batch, pool)
             return results
         finally:
             await pool.aclose()
+
+    async def _execute(self, batch: Sequence[PlannedRun], pool: TargetPool) -> list[events.RunFinished]:
+        """Executes a run, or several in turns."""
+        self._runners = [
+            TrialRunner(planned_run, self._store, pool, self._listen, turns)
+            for planned_run, turns in zip(batch, turns_for(batch), strict=True)
+        ]
+        try:
+            for runner in self._runners:
+                await runner.prepare()
+        except BaseException:
+            for runner in self._runners:
+                await runner.aclose()
+            raise
+        with watch_store(self._store, self._listen, self._stop_runners):
+            if len(self._runners) == 1:
+                return [await self._runners[0].execute()]
+            return await self._execute_together()
+
+    async def _execute_together(self) -> list[events.RunFinished]:
+        """Executes several runs at the same time; the error of one stops the others."""
+        tasks = [asyncio.create_task(runner.execute()) for runner in self._runners]
+        waiting = set(tasks)
+        while waiting:
+            try:
+                finished, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
+            except asyncio.CancelledError:
+                for task in waiting:
+                    task.cancel()  # as a run by itself, each stores what has finished
+                continue
+            if any(task.cancelled() or task.exception() is not None for task in finished):
+                self._stop_runners()
+        return [task.result() for task in tasks]
 
     def _new_pool(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> TargetPool:
         settings = planned_runs[0].run.settings  # a stored run's own, except for what the request changes
@@ -159,3 +203,17 @@ def _too_few_cases(planned_runs: Sequence[PlannedRun]) -> str | None:
             and "too-few-cases" not in planned_run.required.suppressed_rules
         }
     )
+
+
+def _find_related_cases(planned_runs: Sequence[PlannedRun]) -> list[str]:
+    """Returns a warning for each suite whose cases look related, where a new run names no cluster."""
+    several = len({planned_run.run.suite.digest for planned_run in planned_runs}) > 1
+    messages = {
+        planned_run.run.suite.digest: f"{planned_run.run.suite.name}: {message}" if several else message
+        for planned_run in planned_runs
+        if planned_run.earlier_run is None
+        and planned_run.run.settings.cluster is None
+        and len(planned_run.index.positions) >= MIN_CASES
+        if (message := planned_run.required.related_cases) is not None
+    }
+    return list(messages.values())

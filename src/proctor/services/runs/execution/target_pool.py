@@ -87,13 +87,16 @@ class TargetPool:
 
     def start_run(
         self, *, budget_usd: float | None = None, spent_usd: float = 0.0, cached: bool = False
-    ) -> None:
+    ) -> CallAccount:
         """Starts a run: targets that `open_target` returns from now on keep to its budget and use the cache.
 
         Args:
             budget_usd: the maximum cost of the run; None for no limit.
             spent_usd: what a continued run has cost already.
             cached: whether answers are read from and written to the cache.
+
+        Returns:
+            The account of the calls of these targets.
         """
         self._runs_started += 1
         self._budget = None
@@ -102,6 +105,7 @@ class TargetPool:
         if cached and self._cache is None and self._open_cache is not None:
             self._cache = self._open_cache(self._notify)
         self._lookups = CacheStats() if cached and self._cache is not None else None
+        return CallAccount(self._budget, self._lookups)
 
     def require_prices(self, specs: Iterable[TargetSpec]) -> None:
         """Checks that all targets and judges, including fallbacks, have a price or report their cost.
@@ -111,7 +115,7 @@ class TargetPool:
                 all cases at once.
         """
         all_specs = [spec_in_use for spec in specs for spec_in_use in _flatten_fallbacks(spec)]
-        batch = next(filter(_answers_in_batch, all_specs), None)
+        batch = next(filter(answers_in_batch, all_specs), None)
         if batch is not None:
             raise UsageError(
                 f"Target {batch.name!r} has `provider_batching`: one process answers all cases, and a budget "
@@ -137,18 +141,6 @@ class TargetPool:
     def add_secrets(self, names: Iterable[str]) -> None:
         """Keeps answers out of the cache that contain the value of one of these environment variables."""
         self._secrets = self._secrets.union(names)
-
-    def notes(self) -> list[str]:
-        """Returns sentences on cache and budget for the end of a run."""
-        sentence = self._lookups.summary() if self._lookups is not None else None
-        notes = [] if sentence is None else [sentence]
-        if self._budget is not None and self._budget.assumed_calls:
-            notes.append(
-                f"{pluralize(self._budget.assumed_calls, 'call')} did not tell the cost, and the budget "
-                "counts for "
-                "each the most that it may have cost, or without a price the dearest call before it."
-            )
-        return notes
 
     async def open_target(self, spec: TargetSpec, *, judging: bool = False) -> Answerer:
         """Returns the target of a spec with its fallbacks; each is opened at most once.
@@ -203,7 +195,7 @@ class TargetPool:
     async def _open_with_retries(self, spec: TargetSpec) -> RetryingTarget:
         price = self.get_price(spec)
         # A target that answers all cases at once is opened again for each run.
-        run = self._runs_started if _answers_in_batch(spec) else 0
+        run = self._runs_started if answers_in_batch(spec) else 0
         key = encode((replace(spec, name="", judge=None, fallbacks=()), price, run))
         open_target = self._open.get(key)
         if open_target is not None:
@@ -310,6 +302,27 @@ class TargetPool:
                 self._cache = self._lookups = None
 
 
+class CallAccount:
+    """The budget and the cache lookups of one run."""
+
+    def __init__(self, budget: Budget | None, lookups: CacheStats | None) -> None:
+        """Use `TargetPool.start_run`."""
+        self._budget = budget
+        self._lookups = lookups
+
+    def notes(self) -> list[str]:
+        """Returns sentences on cache and budget for the end of a run."""
+        sentence = self._lookups.summary() if self._lookups is not None else None
+        notes = [] if sentence is None else [sentence]
+        if self._budget is not None and self._budget.assumed_calls:
+            notes.append(
+                f"{pluralize(self._budget.assumed_calls, 'call')} did not tell the cost, and the budget "
+                "counts for "
+                "each the most that it may have cost, or without a price the dearest call before it."
+            )
+        return notes
+
+
 def embedder_name(environ: Mapping[str, str]) -> str | None:
     """Returns the name and address of what `open_embedder` would open; None where it would raise."""
     word = environ.get(_EMBEDDINGS_VARIABLE, "local")
@@ -339,13 +352,13 @@ def _flatten_fallbacks(spec: TargetSpec) -> Iterator[TargetSpec]:
         yield from _flatten_fallbacks(fallback)
 
 
-def _answers_in_batch(spec: TargetSpec) -> bool:
+def answers_in_batch(spec: TargetSpec) -> bool:
     """Returns whether one process answers all cases, so that it gets no prompt for each case."""
     return bool(spec.options.get("provider_batching"))
 
 
 def _check_can_judge(spec: TargetSpec) -> None:
-    for fallback in filter(_answers_in_batch, _flatten_fallbacks(spec)):
+    for fallback in filter(answers_in_batch, _flatten_fallbacks(spec)):
         raise UsageError(
             f"Target {fallback.name!r} has `provider_batching`: one process answers all cases and is shown "
             "no prompt, so it cannot judge. Name another judge with --judge, or with its `grader_target`."

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.engines.protocol import RunWork, TrialWorker
+from proctor.engines.turns import RunTurns
 from proctor.env_substitution import mask, names_in
+from proctor.errors import EndpointFailed, WorkspaceError
 from proctor.graders import GRADERS
 from proctor.grading import (
     GradingMode,
@@ -21,7 +23,7 @@ from proctor.grading import (
 )
 from proctor.model import Case, Output, Prompt, Score
 from proctor.plan import PlannedTrial
-from proctor.protocols import WorkspaceVisit
+from proctor.protocols import Answerer, WorkspaceVisit
 from proctor.services.runs.execution.open_targets import OpenTargets
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.judge_choice import all_specs
@@ -33,10 +35,13 @@ if TYPE_CHECKING:
 class RunWorker(TrialWorker):
     """Calls the open targets and judges of one run, in workspaces if cases have them."""
 
-    def __init__(self, targets: OpenTargets, workspaces: Workspaces | None) -> None:
+    def __init__(
+        self, targets: OpenTargets, workspaces: Workspaces | None, turns: RunTurns | None = None
+    ) -> None:
         """Use `open_worker`."""
         self._targets = targets
         self._workspaces = workspaces
+        self._turns = turns
 
     def stop(self) -> None:
         """Ends graders that take long, as the run is stopped."""
@@ -53,8 +58,12 @@ class RunWorker(TrialWorker):
         return describe_kept_workspaces(self._workspaces)
 
     def answer(self, planned_trial: PlannedTrial, workspace: str | None) -> Awaitable[Output]:
-        """Calls the target of the case."""
-        return self._targets.target_for(planned_trial.case).answer(_make_prompt(planned_trial, workspace))
+        """Calls the target of the case, in an interleaved run when it is its turn."""
+        answerer = self._targets.target_for(planned_trial.case)
+        prompt = _make_prompt(planned_trial, workspace)
+        if self._turns is None:
+            return answerer.answer(prompt)
+        return _answer_in_turn(self._turns, planned_trial, answerer, prompt)
 
     def grade(
         self, planned_trial: PlannedTrial, output: Output, workspace: str | None
@@ -89,7 +98,12 @@ class RunWorker(TrialWorker):
     async def enter(self, planned_trial: PlannedTrial) -> WorkspaceVisit:
         """Enters the case's workspace for a trial; raises WorkspaceError."""
         assert self._workspaces is not None
-        return await self._workspaces.enter(planned_trial.case, planned_trial.repeat)
+        try:
+            return await self._workspaces.enter(planned_trial.case, planned_trial.repeat)
+        except WorkspaceError:
+            if self._turns is not None:
+                self._turns.skip(planned_trial)
+            raise
 
     async def leave(self, visit: WorkspaceVisit, passed: bool) -> None:
         """Leaves the workspace, and removes what need not be kept."""
@@ -98,7 +112,12 @@ class RunWorker(TrialWorker):
 
 
 async def open_worker(
-    work: RunWork, pool: TargetPool, *, stop: Callable[[str], None], warn: Callable[[str], None]
+    work: RunWork,
+    pool: TargetPool,
+    *,
+    stop: Callable[[str], None],
+    warn: Callable[[str], None],
+    turns: RunTurns | None = None,
 ) -> RunWorker:
     """Opens a worker with everything that its run calls, perhaps in another process than the run's store.
 
@@ -107,13 +126,14 @@ async def open_worker(
         pool: opens its targets and judges, with the keys and variables of this machine.
         stop: called with the reason when a judge's endpoint was given up.
         warn: called with a sentence, without values of variables, if something failed after a trial.
+        turns: the turns of an interleaved run; None for a run by itself.
 
     Raises:
         UsageError: a target or judge cannot be opened.
     """
     targets = await OpenTargets.open_for_run(work.run, pool, stop)
     if not work.workspaces:
-        return RunWorker(targets, None)
+        return RunWorker(targets, None, turns)
     from proctor.services.runs.execution.workspaces import open_workspaces
 
     program_variables = names_in([spec.options.get("env", {}) for spec in all_specs(work.run)])
@@ -122,7 +142,22 @@ async def open_worker(
     def warn_masked(message: str) -> None:
         warn(mask(message, names, pool.environ))
 
-    return RunWorker(targets, open_workspaces(work, pool.environ, targets.programs, warn_masked))
+    return RunWorker(targets, open_workspaces(work, pool.environ, targets.programs, warn_masked), turns)
+
+
+async def _answer_in_turn(
+    turns: RunTurns, planned_trial: PlannedTrial, answerer: Answerer, prompt: Prompt
+) -> Output:
+    """Returns the answer; waiting for the turn counts as waiting for the concurrency limit."""
+    waited_ms = await turns.start(planned_trial)
+    try:
+        output = await answerer.answer(prompt)
+    except EndpointFailed:
+        turns.leave()  # the run stops
+        raise
+    finally:
+        turns.end()
+    return replace(output, queue_ms=output.queue_ms + waited_ms)
 
 
 def _make_prompt(planned_trial: PlannedTrial, workspace: str | None) -> Prompt:

@@ -121,7 +121,7 @@ class RunWriter(TrialWriter):
             self._store.save_trial(self._run.id, trial, verdict)
             if verdict is Verdict.ERROR and not case.problems:
                 self._count_error()
-        self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd))
+        self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd, self._run.id))
         if self._early_stopping.add(trial, case, verdict):
             self._stop("Enough is known.")
         return verdict

@@ -44,7 +44,7 @@ def index_run(run: Run, context: PlanningContext) -> tuple[CaseIndex, RequiredTa
 
 
 def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
-    """Returns a new run with the values of an earlier one, in a group of its own."""
+    """Returns a new run with the values of an earlier one, in a group of its own and thus not interleaved."""
     return replace(
         earlier,
         id=new_id(),
@@ -53,7 +53,7 @@ def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
         finished_at=None,
         status="running",
         prices_date=context.prices_date,
-        settings=settings,
+        settings=replace(settings, interleave=False),
         stopped=None,
         early_stop=None,
         tags=(),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.lint.related_cases import RelatedCasesRule
 from proctor.lint.suppressions import silenced_codes
 from proctor.model import Case, Params, Run, TargetSpec
 from proctor.protocols import Grader
@@ -33,6 +34,9 @@ class RequiredTargets(Struct, frozen=True, kw_only=True):
     """The environment variables that cases name."""
     suppressed_rules: frozenset[str] = frozenset()
     """The codes of the lint rules that cases switch off."""
+    related_cases: str | None = None
+    """What the rule `related-cases` says of the cases; None if they do not look related, or
+    the suite is only validated."""
     locations: dict[str, SourceLocation] = {}
     """Where each target and judge is first named, where known."""
 
@@ -40,13 +44,15 @@ class RequiredTargets(Struct, frozen=True, kw_only=True):
 class RequirementCollector:
     """Collects what cases require while they are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, find_related: bool = True) -> None:
+        """Begins a collection; `find_related` says whether to look for related cases."""
         self._needs: set[str] = set()
         self._unjudged: set[str | None] = set()
         self._judges: set[str] = set()
         self._targets: set[str] = set()
         self._variables: set[str] = set()
         self._suppressed_rules: set[str] = set()
+        self._related_cases = RelatedCasesRule() if find_related else None
         self._locations: dict[str, SourceLocation] = {}
 
     def add(self, case: Case, graders: Iterable[Grader], location: SourceLocation | None = None) -> None:
@@ -58,6 +64,8 @@ class RequirementCollector:
             self._variables.update(case.variables)
         if "lint" in case.metadata:
             self._suppressed_rules |= silenced_codes(case)
+        if self._related_cases is not None:
+            self._related_cases.add(case)
         for grader in graders:
             needs = grader.requirements()
             if needs:
@@ -76,6 +84,7 @@ class RequirementCollector:
     @property
     def required(self) -> RequiredTargets:
         """Returns everything that the added cases require."""
+        finding = None if self._related_cases is None else self._related_cases.finish()
         return RequiredTargets(
             needs=frozenset(self._needs),
             unjudged=frozenset(self._unjudged),
@@ -83,6 +92,7 @@ class RequirementCollector:
             targets=frozenset(self._targets),
             variables=frozenset(self._variables),
             suppressed_rules=frozenset(self._suppressed_rules),
+            related_cases=None if finding is None else finding.message,
             locations=self._locations,
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.clusters import NO_CLUSTERS, check_cluster_field
 from proctor.errors import NothingSelected, SuiteError, UsageError
 from proctor.model import Params, Problem, Run, RunSlot, Settings, Suite, SuiteDefaults, TargetSpec
 from proctor.plan import CaseIndex
@@ -28,6 +29,8 @@ from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.request import Request, new_id
 from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
+from proctor.targets import get_kind
+from proctor.verdicts import is_watched
 
 
 class RequestedRun(Struct, frozen=True, kw_only=True):
@@ -84,6 +87,7 @@ def list_requested_runs(request: Request, context: PlanningContext) -> list[Requ
         raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
     suites = [apply_split(loaded_suite, request) for loaded_suite in load_suites(request, context)]
     runs = list(pair_with_targets(suites, request, context))
+    _check_several_targets(runs, request)
     selected = [requested_run for requested_run in runs if requested_run.index.trial_count]
     if not selected:
         flags = "--tag, --all-tag, --exclude-tag, --category, --id or --split"
@@ -139,12 +143,13 @@ def _describe_run(
     warnings = selection.warnings if index.trial_count else ()
     for message in warnings:
         context.warn(message)
+    settings = with_defaults(loaded_suite.suite.defaults, request)
     return RequestedRun(
         suite=loaded_suite.suite,
         seat=slot,
         target=spec,
         judge_selection=selection,
-        settings=with_defaults(loaded_suite.suite.defaults, request),
+        settings=replace(settings, interleave=settings.interleave and _takes_turns(slot, spec)),
         index=index,
         required=loaded_suite.required,
         embedder=embedder_name(context.environ) if "embedder" in required.needs else None,
@@ -173,6 +178,24 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
         )
 
 
+def _takes_turns(slot: RunSlot, spec: TargetSpec) -> bool:
+    """Whether a run can be interleaved with others; the latencies of recorded answers are of another day."""
+    return not slot.alone and not get_kind(spec).is_prepaid
+
+
+def _check_several_targets(runs: list[RequestedRun], request: Request) -> None:
+    """Refuses --interleave on the command line for one target; in proctor.toml it then has no effect."""
+    if (
+        request.settings.interleave
+        and "--interleave" in request.flags
+        and all(requested_run.seat.alone for requested_run in runs)
+    ):
+        raise UsageError(
+            f"--interleave asks several targets in turns, and there is only {runs[0].target.name!r}. "
+            "Name another one with --target, or leave --interleave out."
+        )
+
+
 def _no_target_error(names: TargetNames) -> str:
     """Returns a hint for when neither the command nor the suite names a target."""
     if names.file is None or not names.names():
@@ -198,11 +221,41 @@ def _resolve_in_suite(
 
 
 def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
-    """Returns the user's settings, with the suite's defaults for those that were not given."""
-    suite_values = {name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse")}
+    """Returns the user's settings, with the suite's defaults for those that were not given.
+
+    Raises:
+        UsageError: the suite names no field by which cases can be clustered; or a run that may stop early
+            has clusters, or is interleaved.
+    """
+    suite_values = {
+        name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse", "cluster")
+    }
     settings = {
         name: value
         for name, value in suite_values.items()
         if value is not None and name not in request.explicit
     }
-    return replace(request.settings, **settings)
+    if "cluster" in settings:
+        check_cluster_field(settings["cluster"])
+    run_settings = replace(request.settings, **settings)
+    if is_watched(run_settings):
+        _check_can_stop(run_settings)
+    return run_settings
+
+
+def _check_can_stop(settings: Settings) -> None:
+    """Refuses to stop a run early whose cases are related, or which waits for others.
+
+    Raises:
+        UsageError: it has clusters, or is interleaved with other runs.
+    """
+    if settings.cluster is not None and settings.cluster != NO_CLUSTERS:
+        raise UsageError(
+            "--until and --stop-when-shown take cases as independent, and these are in clusters by "
+            f"{settings.cluster!r}. Leave these flags out, or say --cluster none."
+        )
+    if settings.interleave:
+        raise UsageError(
+            "--until and --stop-when-shown stop each run by itself, and --interleave keeps runs together. "
+            "Leave one of them out."
+        )

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Run
+from proctor.services import events
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.earlier_run import (
     check_not_imported,
@@ -29,7 +30,7 @@ from proctor.services.runs.request import Request
 
 
 def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
-    """Continues the named run, or the newest unfinished runs that match the request.
+    """Continues the named run with those it takes turns with, or the newest runs that match the request.
 
     Raises:
         SuiteError: a suite is invalid; has all problems of all suites.
@@ -40,7 +41,12 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
         run = context.store.run(request.resume)
         check_not_imported(run)
         differences = suite_differences(run, request, context)
-        return [_continue_run(run, request, context, differences)]
+        planned_run = _continue_run(run, request, context, differences)
+        request = replace(request, flags=request.flags & SETTING_FLAGS.keys())
+        return [
+            planned_run,
+            *(_continue_run(partner, request, context) for partner in _find_partners(run, context)),
+        ]
     if not request.has_suite_names and not request.saved_suites:
         raise UsageError("Name a run, such as `proctor run --resume=last`, or its suite and target.")
     requested_runs = list_requested_runs(request, context)
@@ -60,6 +66,26 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
         else:
             planned_runs.append(_continue_run(stored, request, context))
     return planned_runs
+
+
+def _find_partners(run: Run, context: PlanningContext) -> list[Run]:
+    """Returns the unfinished runs with which an unfinished run takes turns."""
+    if not run.settings.interleave or run.status == "finished":
+        return []
+    partners = [
+        other
+        for other in context.store.runs()
+        if other.group == run.group
+        and other.id != run.id
+        and other.suite.digest == run.suite.digest
+        and other.settings.interleave
+        and other.status != "finished"
+    ]
+    for partner in partners:
+        context.listen(
+            events.StatusMessage(f"Run {partner.id} on {partner.target.name} goes on with it, in turns.")
+        )
+    return partners
 
 
 def _continue_run(

@@ -35,11 +35,15 @@ _GATE_FLAGS = {
     "--min-pass-rate": "min_pass_rate",
     "--gate-mode": "gate_mode",
     "--allow-errors": "allow_errors",
+    "--cluster": "cluster",
 }
 _JUDGE_FLAGS = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
 _REUSE_FLAGS = {"--reuse": "reuse", "--cache": "cache"}
+_SUITE_FLAGS = {**_REUSE_FLAGS, "--cluster": "cluster"}
+"""The flags for which a suite has defaults."""
+_ORDER_FLAGS = {"--interleave": "interleave"}
 _STOP_FLAGS = {"--until": "until", "--stop-when-shown": "stop_when_shown"}
-SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS, **_STOP_FLAGS}
+SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS, **_ORDER_FLAGS, **_STOP_FLAGS}
 """The flags of other settings, with their fields, except those that determine which trials there are."""
 _RETRY_FLAGS = frozenset({*_GATE_FLAGS, *_REUSE_FLAGS})
 """The flags that `--retry-errors` may change: verdicts are counted again, and passed trials stay."""
@@ -134,8 +138,12 @@ def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterat
 
 
 def _has_no_effect(flag: str, run: Run) -> bool:
-    """Returns whether a flag is about judges that the user names, and the run has none."""
-    return (flag == "--judge" and not run.judges) or (flag == "--judge-temperature" and not run.judges_given)
+    """Returns whether a flag is about judges or other targets, and the run has none."""
+    return (
+        (flag == "--judge" and not run.judges)
+        or (flag == "--judge-temperature" and not run.judges_given)
+        or (flag == "--interleave" and run.seat.alone)
+    )
 
 
 def fill_from_run(run: Run, request: Request) -> Request:
@@ -246,7 +254,7 @@ def _new_run_command(run: Run, request: Request) -> str:
     suites = (*request.suites, *(f"--saved={suite}" for suite in request.stored_names))
     arguments = ["proctor", "run", *(suites or (f"{run.suite.name}@{run.suite.version}",))]
     unsplit = run.suite.split_rule is None and not run.suite.no_holdout
-    left_out = {"--dialect", *(["--holdout", "--split-method"] if unsplit else ())}
+    left_out = {"--dialect", "--interleave", *(["--holdout", "--split-method"] if unsplit else ())}
     for flag, source in _COMMAND_FLAGS.items():
         if flag in request.flags:
             arguments += _format_flag(flag, source.get_from_request(request))
@@ -260,7 +268,7 @@ def _is_default(flag: str, value: Any, run: Run, request: Request) -> bool:
     """Returns whether a new run of the run's suite would have that value without the flag."""
     if flag.removeprefix("--") in request.config.flags:
         return False
-    suite_value = getattr(run.suite.defaults, _REUSE_FLAGS[flag]) if flag in _REUSE_FLAGS else None
+    suite_value = getattr(run.suite.defaults, _SUITE_FLAGS[flag]) if flag in _SUITE_FLAGS else None
     return bool(value == (_DEFAULT_VALUES[flag] if suite_value is None else suite_value))
 
 

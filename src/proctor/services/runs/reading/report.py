@@ -17,6 +17,7 @@ from proctor.protocols import Store, StoredTrial
 from proctor.reports import REPORTS
 from proctor.reports.runs.serialize import RunReport, TrialResult, seal
 from proctor.services.runs.planning.judge_choice import all_judges
+from proctor.services.runs.reading.people_rate import find_people_rate
 from proctor.services.runs.reading.totals import encode_totals, load_totals
 from proctor.verdicts import (
     PassRuleLookup,
@@ -59,6 +60,7 @@ def make_report(store: Store, run: Run, tally: Tally, *, reveal: bool = False) -
         first_failures=lambda: _read_cases(store, run, tally.first_failures, reveal=reveal),
         looks=None if run.suite.split_rule is None else len(store.holdout_accesses(run.suite.digest)),
         calibrations=find_calibrations(store, run) if tally.judge_stats.prompts else (),
+        people_rate=find_people_rate(store, run, tally) if tally.judge_stats.prompts else None,
     )
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from proctor.model import Run
 from proctor.protocols import Store
+from proctor.reports.runs.blocks import variance_note
 from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import (
     RunReport,
@@ -90,6 +91,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
         notes = (
             repeats_note(report),
             interval_note(report),
+            variance_note(report),
             unmeasured_note(report),
             gate_note(report) if is_complete else None,
             missing_note(report) if is_complete else None,

@@ -16,8 +16,9 @@ from proctor.protocols import Store
 from proctor.reports.runs.histogram import Bin, make_bins
 from proctor.verdicts import Tally, TallyState
 
-_PREFIX = f"{__version__} 1\n".encode()
-"""Precedes stored totals: the version of Proctor, and a number that grows with changes to the record."""
+_PREFIX = f"{__version__} 2\n".encode()
+"""Precedes stored totals: the version of Proctor, and a number that grows when the record or its meaning
+changes."""
 
 
 class RunTotals(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 In suite order, and by verdict alone, trials are found in the store. All else needs a number or a name of each
 trial. These are read at once, 100,000 trials in half a second, and stay in memory for the runs that were
-looked at last. Texts are read when one is first searched for, into a temporary file.
+looked at last. Texts are read when one is first searched for.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from math import inf, isnan, nan
-from tempfile import SpooledTemporaryFile
 from threading import Lock
 from typing import NamedTuple
-from weakref import finalize
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.model import Run, Trial, Verdict
 from proctor.plan import matches_id, split_tags
-from proctor.protocols import CaseHead, Store
+from proctor.protocols import Store
 from proctor.reports.runs.serialize import failure_reason, question_text
 from proctor.services.runs.reading.run_summaries import RunSummary
+from proctor.services.runs.reading.trial_texts import TrialTexts
 from proctor.verdicts import Counts, decide_verdict, pass_rules_for, trial_score
 
 VERDICTS = (Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED, Verdict.PASS)
@@ -38,19 +38,17 @@ _MAX_ROWS = 1_000_000
 _MAX_REPEATS = 2**20
 """More than any case has."""
 _MAX_SELECTIONS = 32
-"""The results of filters that a table keeps, at most."""
-_MAX_BYTES_IN_MEMORY = 2**20
-"""The texts of a run that are not in a file, at most."""
-_TEXTS_PER_CHUNK = 256
-"""Texts that are searched at once: Python finds bytes in few long texts faster than in many short ones."""
+"""The maximum number of filters whose results a table keeps."""
+_TRIALS_PER_REPORT = 500
+"""The number of trials between two reports of progress."""
 _MAX_PREVIEW = 240
 """The maximum characters of a prompt, an answer or a reason in a row."""
 _CURSOR = re.compile(r"(-?)([0-9]{1,12})\.([0-9]{1,6})", re.ASCII)
-_SEPARATOR = b"\0"
-"""Separates two texts; no text contains it."""
 
 Place = tuple[int, int]
 """The position of a case in its suite, from 0, and the repeat."""
+_Version = tuple[int, int]
+"""The key of a run, and the number of changes to its trials."""
 
 
 class TrialFilter(Struct, frozen=True, kw_only=True):
@@ -70,6 +68,21 @@ class TrialFilter(Struct, frozen=True, kw_only=True):
     """A glob that the id of the case matches."""
     text: str = ""
     """A text in the id, the question, the answer or the reasons, ignoring case."""
+
+
+class TrialQuery(Struct, frozen=True, kw_only=True):
+    """Which trials are wanted, and in which order."""
+
+    filter: TrialFilter = TrialFilter()
+    sort: str = "position"
+    """One of `SORTS`, with `-` before it for descending order; anything else means `position`."""
+    revealed: bool = False
+    """Whether the texts and numbers of held-out trials are searched and sorted by, too."""
+
+    @property
+    def order(self) -> str:
+        """The known order that `sort` means."""
+        return self.sort if self.sort.removeprefix("-") in SORTS else "position"
 
 
 class TrialPage(Struct, frozen=True, kw_only=True):
@@ -103,36 +116,19 @@ class TrialRow(Struct, frozen=True, kw_only=True, gc=False):
     """Why it did not pass; empty if it did."""
 
 
-class TrialFinder:
-    """Finds the trials of runs; safe to use from many threads at once."""
+class TrialSelection(Struct, frozen=True):
+    """The trials that a query selects, in its order."""
 
-    def __init__(self) -> None:
-        """Reads nothing yet."""
-        self._lock = Lock()
-        self._locks: dict[str, Lock] = {}
-        self._tables: OrderedDict[str, _TrialTable] = OrderedDict()
+    find: Callable[[Place | None, int, bool], list[Place]]
+    """Returns the trials after one, or from the first on, at most `limit`; True goes towards the first."""
+    total: int
 
-    def page(
-        self,
-        store: Store,
-        run_summary: RunSummary,
-        trial_filter: TrialFilter,
-        sort: str = "position",
-        after: str = "",
-        limit: int = 50,
-        *,
-        revealed: bool = False,
-    ) -> TrialPage:
-        """Returns one page of a run's finished trials.
+    def page(self, after: str = "", limit: int = 50) -> TrialPage:
+        """Returns one page.
 
         Args:
-            store: has the run.
-            run_summary: the run.
-            trial_filter: selects the trials.
-            sort: one of `SORTS`, with `-` before it for descending order.
             after: `next` or `previous` of another page; empty for the first page.
             limit: the maximum number of trials.
-            revealed: whether the texts and numbers of held-out trials are searched and sorted by, too.
 
         Raises:
             StoreError: the store cannot be read.
@@ -140,63 +136,96 @@ class TrialFinder:
         cursor = _CURSOR.fullmatch(after)
         back = cursor is not None and cursor[1] == "-"
         start = None if cursor is None else (int(cursor[2]), int(cursor[3]))
-        select = self._select(store, run_summary, trial_filter, sort, revealed=revealed)
-        places = select.find(start, limit + 1, back)
+        places = self.find(start, limit + 1, back)
         more = len(places) > limit
         places = places[:limit][:: -1 if back else 1]
         before = bool(places) and (more if back else start is not None)
         behind = bool(places) and (start is not None if back else more)
         return TrialPage(
             places=tuple(places),
-            total=select.total,
+            total=self.total,
             next=_format_cursor(places[-1]) if behind else None,
             previous=f"-{_format_cursor(places[0])}" if before else None,
         )
 
-    def neighbours(
+    def neighbours(self, place: Place) -> tuple[Place | None, Place | None]:
+        """Returns the trials before and after one; None if there is none.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        before, after = self.find(place, 1, True), self.find(place, 1, False)
+        return before[0] if before else None, after[0] if after else None
+
+
+class TrialFinder:
+    """Finds the finished trials of runs; safe to use from many threads at once."""
+
+    def __init__(self) -> None:
+        """Reads nothing yet."""
+        self._lock = Lock()
+        self._locks: dict[str, Lock] = {}
+        self._tables: OrderedDict[str, _TrialTable] = OrderedDict()
+
+    def find(self, store: Store, run_summary: RunSummary, query: TrialQuery) -> TrialSelection | None:
+        """Returns what a query selects if that is in memory or soon found in the store; else None.
+
+        The arguments are as for `select`.
+        """
+        run, verdicts = run_summary.run, query.filter.verdicts
+        if query.sort == "position" and query.filter == TrialFilter(verdicts=verdicts):
+
+            def find_stored(start: Place | None, limit: int, back: bool) -> list[Place]:
+                return store.trial_places(run.id, verdicts, start, limit, back=back)
+
+            return TrialSelection(find_stored, _count(run_summary.totals.tally.all, verdicts))
+        table = self._find_table(run, _read_version(store, run))
+        return None if table is None else table.find_selection(query)
+
+    def select(
         self,
         store: Store,
         run_summary: RunSummary,
-        trial_filter: TrialFilter,
-        sort: str,
-        place: Place,
-        *,
-        revealed: bool = False,
-    ) -> tuple[Place | None, Place | None]:
-        """Returns the trials before and after one; None if there is none. The arguments are as for `page`."""
-        select = self._select(store, run_summary, trial_filter, sort, revealed=revealed)
-        before, after = select.find(place, 1, True), select.find(place, 1, False)
-        return before[0] if before else None, after[0] if after else None
+        query: TrialQuery,
+        on_progress: Callable[[int, int], None] = lambda _count, _total: None,
+    ) -> TrialSelection:
+        """Returns what a query selects, and reads every trial of the run where that is necessary.
 
-    def _select(
-        self, store: Store, run_summary: RunSummary, trial_filter: TrialFilter, sort: str, *, revealed: bool
-    ) -> _Selection:
-        run, verdicts = run_summary.run, trial_filter.verdicts
-        if sort == "position" and trial_filter == TrialFilter(verdicts=verdicts):
+        Args:
+            store: has the run; open for as long as the selection is used.
+            run_summary: the run.
+            query: which trials are wanted.
+            on_progress: called with the number of trials read, and of all.
 
-            def find(start: Place | None, limit: int, back: bool) -> list[Place]:
-                return store.trial_places(run.id, verdicts, start, limit, back=back)
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        selection = self.find(store, run_summary, query)
+        if selection is None:
 
-            return _Selection(find, _count(run_summary.totals.tally.all, verdicts))
-        table = self._load(store, run, trial_filter)
-        rows = table.select(trial_filter, revealed=revealed)
-        order = table.sort(sort if sort.removeprefix("-") in SORTS else "position", revealed=revealed)
-        return _Selection(lambda *arguments: table.find(order, rows, *arguments), rows.count(1))
+            def report_count(count: int) -> None:
+                on_progress(count, max(count, run_summary.stored))
 
-    def _load(self, store: Store, run: Run, trial_filter: TrialFilter) -> _TrialTable:
+            report_count(0)
+            selection = self._load(store, run_summary.run, query.filter, report_count).select(query)
+        return selection
+
+    def _load(
+        self, store: Store, run: Run, trial_filter: TrialFilter, report_count: Callable[[int], None]
+    ) -> _TrialTable:
         """Returns a table with all that a filter needs; one that was made before if the run is the same."""
         with self._lock:
             lock = self._locks.setdefault(run.id, Lock())
         with lock:
-            totals = store.totals(run.id)
-            table = self._tables.get(run.id)
-            if table is None or table.version != (totals.key, totals.changes):
-                table = _TrialTable((totals.key, totals.changes))
-                table.read_trials(store, run)
+            version = _read_version(store, run)
+            table = self._find_table(run, version)
+            if table is None:
+                table = _TrialTable(version)
+                table.read_trials(store, run, report_count, with_texts=bool(trial_filter.text))
+            elif trial_filter.text and not table.has_texts:
+                table.read_texts(store, run, report_count)
             if (trial_filter.category or trial_filter.tags) and not table.has_cases:
-                table.read_cases(store, run)
-            if trial_filter.text and not table.has_texts:
-                table.read_texts(store, run)
+                table.read_cases(store, run, report_count)
         with self._lock:
             self._tables[run.id] = table
             self._tables.move_to_end(run.id)
@@ -204,13 +233,13 @@ class TrialFinder:
                 self._tables.popitem(last=False)
         return table
 
-
-class _Selection(NamedTuple):
-    """The trials that a filter selects, in an order."""
-
-    find: Callable[[Place | None, int, bool], list[Place]]
-    """Returns at most so many trials after one, or from the first on; True goes towards the first."""
-    total: int
+    def _find_table(self, run: Run, version: _Version) -> _TrialTable | None:
+        with self._lock:
+            table = self._tables.get(run.id)
+            if table is None or table.version != version:
+                return None
+            self._tables.move_to_end(run.id)
+        return table
 
 
 class _TrialLabels(NamedTuple):
@@ -243,10 +272,9 @@ class _CaseLabels(NamedTuple):
 class _TrialTable:
     """The finished trials of a run in suite order: a row for each, numbered from 0, in columns."""
 
-    def __init__(self, version: tuple[int, int]) -> None:
+    def __init__(self, version: _Version) -> None:
         self.version = version
-        """The key of the run, and the number of changes to its trials."""
-        self.has_cases = self.has_texts = False
+        self.has_cases = False
         self._places = array("q")
         """The places, each as one number."""
         self._case_ids: list[str] = []
@@ -256,8 +284,7 @@ class _TrialTable:
         self._case_codes = array("L")
         """By the position of a case."""
         self._case_labels: dict[_CaseLabels, int] = {}
-        self._texts = _TextFile()
-        self._sealed_texts = _TextFile()
+        self._texts: TrialTexts | None = None
         self._orders: dict[tuple[str, bool], array[int]] = {}
         self._selections: OrderedDict[tuple[TrialFilter, bool], bytearray] = OrderedDict()
 
@@ -265,51 +292,72 @@ class _TrialTable:
         """Returns the number of rows."""
         return len(self._places)
 
-    def read_trials(self, store: Store, run: Run) -> None:
-        """Reads what trials are filtered and sorted by."""
-        for trial, verdict in _iter_finished(store, run):
-            score, output = trial_score(trial), trial.output
-            self._places.append(_encode_place((trial.position, trial.repeat)))
-            self._case_ids.append(trial.case_id)
-            self._numbers["score"].append(nan if score is None else score)
-            self._numbers["latency"].append(nan if output is None else output.latency_ms)
-            cost = None if output is None else output.cost_usd
-            self._numbers["cost"].append(nan if cost is None else cost)
-            graders = tuple([score.grader for score in trial.scores])
-            missed = tuple([score.grader for score in trial.scores if score.outcome is not Verdict.PASS])
-            labels = _TrialLabels(verdict, trial.split, graders, missed)
-            self._trial_codes.append(self._trial_labels.setdefault(labels, len(self._trial_labels)))
+    @property
+    def has_texts(self) -> bool:
+        """Whether texts can be searched."""
+        return self._texts is not None
 
-    def read_cases(self, store: Store, run: Run) -> None:
-        """Reads the categories and tags of the cases."""
+    def read_trials(
+        self, store: Store, run: Run, report_count: Callable[[int], None], *, with_texts: bool
+    ) -> None:
+        """Reads what trials are filtered and sorted by, and the texts if they are wanted."""
+        texts = TrialTexts(store.case_heads(run.suite.content)) if with_texts else None
+        for trial, verdict in _iter_finished(store, run, report_count):
+            if texts is not None:
+                texts.add(len(self), trial, verdict)
+            self._add(trial, verdict)
+        if texts is not None:
+            texts.flush()
+        self._texts = texts
+
+    def _add(self, trial: Trial, verdict: Verdict) -> None:
+        score, output = trial_score(trial), trial.output
+        self._places.append(_encode_place((trial.position, trial.repeat)))
+        self._case_ids.append(trial.case_id)
+        self._numbers["score"].append(nan if score is None else score)
+        self._numbers["latency"].append(nan if output is None else output.latency_ms)
+        cost = None if output is None else output.cost_usd
+        self._numbers["cost"].append(nan if cost is None else cost)
+        graders = tuple([score.grader for score in trial.scores])
+        missed = tuple([score.grader for score in trial.scores if score.outcome is not Verdict.PASS])
+        labels = _TrialLabels(verdict, trial.split, graders, missed)
+        self._trial_codes.append(self._trial_labels.setdefault(labels, len(self._trial_labels)))
+
+    def read_texts(self, store: Store, run: Run, report_count: Callable[[int], None]) -> None:
+        """Reads the texts when the rest is read already."""
+        texts = TrialTexts(store.case_heads(run.suite.content))
+        for trial, verdict in _iter_finished(store, run, report_count):
+            row = self._find_row((trial.position, trial.repeat))
+            if row is not None:  # else it was stored since the rows were read
+                texts.add(row, trial, verdict)
+        texts.flush()
+        self._texts = texts
+
+    def read_cases(self, store: Store, run: Run, report_count: Callable[[int], None]) -> None:
+        """Reads the categories and tags of the cases; the trials of these count as read."""
         self._case_codes = array("L")
-        for head in store.case_heads(run.suite.content):
+        for position, head in enumerate(store.case_heads(run.suite.content)):
+            if not position % _TRIALS_PER_REPORT:
+                report_count(bisect_left(self._places, _encode_place((position, 0))))
             labels = _CaseLabels(head.category, head.tags)
             self._case_codes.append(self._case_labels.setdefault(labels, len(self._case_labels)))
         self.has_cases = True
 
-    def read_texts(self, store: Store, run: Run) -> None:
-        """Reads the texts that a search covers."""
-        self._texts, self._sealed_texts = _TextFile(), _TextFile()
-        heads, head, position = store.case_heads(run.suite.content), CaseHead(id=""), -1
-        for trial, verdict in _iter_finished(store, run):
-            while position < trial.position:
-                head, position = next(heads, head), position + 1
-            row = self._find_row((trial.position, trial.repeat))
-            if row is None:
-                continue  # stored since the rows were read
-            answer = "" if trial.output is None else trial.output.text
-            reason = "" if verdict is Verdict.PASS else failure_reason(trial)
-            text = "\n".join((trial.case_id, question_text(head), answer, reason))
-            if trial.split == "holdout":
-                self._sealed_texts.add(row, text)
-                text = trial.case_id
-            self._texts.add(row, text)
-        self._texts.flush()
-        self._sealed_texts.flush()
-        self.has_texts = True
+    def find_selection(self, query: TrialQuery) -> TrialSelection | None:
+        """Returns what a query selects if the same filter and the same order were used before."""
+        selection = self._selections.get((query.filter, query.revealed))
+        order = self._orders.get((query.order, query.revealed))
+        return None if selection is None or order is None else self._combine(selection, order)
 
-    def select(self, trial_filter: TrialFilter, *, revealed: bool) -> bytearray:
+    def select(self, query: TrialQuery) -> TrialSelection:
+        """Returns what a query selects; what its filter needs has been read."""
+        selection = self._select(query.filter, revealed=query.revealed)
+        return self._combine(selection, self._sort(query.order, revealed=query.revealed))
+
+    def _combine(self, selection: bytearray, order: array[int]) -> TrialSelection:
+        return TrialSelection(partial(self._find, selection, order), selection.count(1))
+
+    def _select(self, trial_filter: TrialFilter, *, revealed: bool) -> bytearray:
         """Returns 1 for each row that a filter selects, and 0 for the others."""
         key = (trial_filter, revealed)
         selection = self._selections.get(key)
@@ -331,14 +379,11 @@ class _TrialTable:
             rows = [row for row in rows if is_selected[codes[places[row] // _MAX_REPEATS]]]
         if trial_filter.case:
             rows = [row for row in rows if matches_id(self._case_ids[row], [trial_filter.case])]
-        if trial_filter.text:
-            texts = (self._texts, self._sealed_texts) if revealed else (self._texts,)
-            rows = {row for text_file in texts for row in text_file.find(trial_filter.text)}.intersection(
-                rows
-            )
+        if self._texts is not None and trial_filter.text:
+            rows = self._texts.find(trial_filter.text, revealed=revealed).intersection(rows)
         return rows
 
-    def sort(self, sort: str, *, revealed: bool) -> array[int]:
+    def _sort(self, sort: str, *, revealed: bool) -> array[int]:
         """Returns the numbers of all rows in an order; unknown and hidden numbers come last."""
         order = self._orders.get((sort, revealed))
         if order is None:
@@ -364,10 +409,10 @@ class _TrialTable:
             for code, number in zip(self._trial_codes, numbers, strict=True)
         ].__getitem__
 
-    def find(
-        self, order: array[int], selection: bytearray, start: Place | None, limit: int, back: bool
+    def _find(
+        self, selection: bytearray, order: array[int], start: Place | None, limit: int, back: bool
     ) -> list[Place]:
-        """Returns at most so many selected trials after one in an order; `back` goes towards the first."""
+        """Returns the selected trials after one, at most `limit`; `back` goes towards the first."""
         rows: Iterator[int] = reversed(order) if back else iter(order)
         if start is not None:
             row = self._find_row(start)
@@ -384,57 +429,23 @@ class _TrialTable:
         return row if row < len(self) and self._places[row] == code else None
 
 
-def _iter_finished(store: Store, run: Run) -> Iterator[tuple[Trial, Verdict]]:
-    return ((stored.trial, stored.verdict) for stored in store.trials(run.id) if stored.verdict is not None)
+def _iter_finished(
+    store: Store, run: Run, report_count: Callable[[int], None]
+) -> Iterator[tuple[Trial, Verdict]]:
+    for count, stored in enumerate(store.trials(run.id), 1):
+        if not count % _TRIALS_PER_REPORT:
+            report_count(count)
+        if stored.verdict is not None:
+            yield stored.trial, stored.verdict
+
+
+def _read_version(store: Store, run: Run) -> _Version:
+    totals = store.totals(run.id)
+    return totals.key, totals.changes
 
 
 def _encode_place(place: Place) -> int:
     return place[0] * _MAX_REPEATS + place[1]
-
-
-class _TextFile:
-    """Texts of rows, ignoring case: few in memory, many in a temporary file without a name."""
-
-    def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(_MAX_BYTES_IN_MEMORY)  # noqa: SIM115  # open as long as its table
-        finalize(self, self._file.close)
-        self._lock = Lock()
-        self._chunks: list[tuple[array[int], int]] = []
-        """The rows of each chunk, and its number of bytes."""
-        self._pending: list[tuple[int, bytes]] = []
-
-    def add(self, row: int, text: str) -> None:
-        """Adds the text of a row."""
-        self._pending.append((row, _fold_case(text)))
-        if len(self._pending) == _TEXTS_PER_CHUNK:
-            self.flush()
-
-    def flush(self) -> None:
-        """Writes what was added."""
-        if not self._pending:
-            return
-        body = _SEPARATOR.join([text for _, text in self._pending])
-        self._chunks.append((array("L", [row for row, _ in self._pending]), len(body)))
-        self._file.write(body)
-        self._pending.clear()
-
-    def find(self, text: str) -> Iterator[int]:
-        """Yields the rows whose text contains a text."""
-        needle = _fold_case(text)
-        with self._lock:
-            self._file.seek(0)
-            for rows, size in self._chunks:
-                body = self._file.read(size)
-                if needle in body:
-                    yield from (
-                        row
-                        for row, content in zip(rows, body.split(_SEPARATOR), strict=True)
-                        if needle in content
-                    )
-
-
-def _fold_case(text: str) -> bytes:
-    return text.casefold().encode("utf-8", "surrogatepass").replace(_SEPARATOR, b" ")
 
 
 def _count(counts: Counts, verdicts: Sequence[str]) -> int:

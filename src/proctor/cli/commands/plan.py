@@ -1,0 +1,110 @@
+"""`proctor plan`: how many cases and repeats a comparison takes, and what a suite can show."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+
+import click
+
+from proctor.cli.config_defaults import load_cli_config
+from proctor.cli.echo import echo_err
+from proctor.cli.options import NumberRange, open_store, store_location, store_option
+from proctor.cli.output_files import check_outputs, file_ending, print_and_write
+from proctor.cli.percentage_points import parse_percentage_points
+
+_ENDINGS = (".json", ".md")
+
+
+@click.command("plan")
+@click.argument("suite")
+@click.option(
+    "--detect",
+    callback=parse_percentage_points,
+    default="5pp",
+    show_default=True,
+    metavar="X",
+    help="The difference of two pass rates to find: 5pp, 5% or 0.05.",
+)
+@click.option(
+    "--power",
+    type=NumberRange(0, 1, min_open=True, max_open=True),
+    default=0.8,
+    show_default=True,
+    metavar="X",
+    help="The chance to find it.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    multiple=True,
+    metavar="N",
+    help="Plan for N repeats of each case. May be repeated.  [default: 1 2 3 5 10]",
+)
+@click.option("--against", metavar="RUN", help="The run to compare with (id or tag), instead of the newest.")
+@click.option(
+    "-o",
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="Also write FILE; ends in .json or .md. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def command(
+    suite: str,
+    detect: float,
+    power: float,
+    repeats: tuple[int, ...],
+    against: str | None,
+    output: tuple[str, ...],
+    as_json: bool,
+    store: str | None,
+) -> int:
+    """Say how many cases and repeats it takes to find a difference between two runs of SUITE.
+
+    SUITE is a file, NAME or NAME@v2. How far two runs differ by chance, and what they cost, is measured on
+    its stored runs, without held-out cases. Without any, the most noise that is sensible is assumed. No
+    request is sent.
+
+    The first sentence says how many cases it takes, and the table what this suite shows with each number of
+    repeats: a true difference of so much or more is found with the chance of --power.
+
+    \b
+    proctor plan my_suite.jsonl --detect 5pp
+    proctor plan my_suite.jsonl --detect 2pp --power 0.9 --repeats 1 --repeats 4 --against baseline
+    """  # noqa: D301  # click wants the character \b itself
+    check_outputs(output, endings=_ENDINGS, charts=False)
+    from proctor.reports.document import render_markdown, render_terminal
+    from proctor.reports.study.json import render as render_json
+    from proctor.reports.study.report import document_for
+    from proctor.services.analysis.study_size import StudyQuery, StudyRequest
+    from proctor.services.progress_lines import progress_reporter
+
+    request = StudyRequest(
+        suite=suite,
+        difference=detect,
+        power=power,
+        repeats=tuple(sorted(set(repeats))),
+        against=against,
+    )
+    location = store_location(store)
+    has_runs = location.exists() and not location.is_empty()
+    with open_store(store) if has_runs else nullcontext() as run_store:
+        query = StudyQuery(run_store, os.environ, load_cli_config())
+        report = query.plan(request, progress_reporter(echo_err, "runs read"))
+
+    def render_file(path: str) -> str:
+        return (
+            render_json(report)
+            if file_ending(path) == ".json"
+            else "".join(render_markdown(document_for(report)))
+        )
+
+    print_and_write(
+        output,
+        render_file=render_file,
+        render_text=lambda: render_terminal(document_for(report)),
+        render_json=(lambda: render_json(report)) if as_json else None,
+    )
+    return 0

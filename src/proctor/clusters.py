@@ -1,0 +1,70 @@
+"""Clusters of related cases, such as those on one document. Pure.
+
+Cases of a cluster tend to pass or fail together, so they tell less than as many independent ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from proctor.codec import encode
+from proctor.errors import UsageError
+from proctor.model import Case
+
+ClusterLookup = Callable[[Case], str]
+"""Returns the name of the cluster that a case is in."""
+NO_CLUSTERS = "none"
+"""What a user writes for independent cases where the suite says otherwise."""
+_FORMS = re.compile(r"none|id|category|metadata\..+|tag:.+", re.DOTALL)
+_VARIANT = re.compile(r"[\[~]")
+"""Begins the part of an id that names the variant of a case, such as its prompt."""
+_OWN_CLUSTER = "\0"
+"""Precedes the id of a case without a cluster, which is one by itself."""
+
+
+def check_cluster_field(field: str) -> str:
+    """Returns a field that says which cluster a case is in.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if _FORMS.fullmatch(field) is None:
+        raise UsageError(
+            f"Cases cannot be clustered by {field[:80]!r}. Give `metadata.FIELD` for a field of their "
+            "metadata, `tag:PREFIX` for the tag that begins so, `category`, `id` for the part of their ids "
+            "before `[` or `~`, or `none`."
+        )
+    return field
+
+
+def is_own_cluster(name: str) -> bool:
+    """Returns whether a cluster is a single case without the field, and not one that the field names."""
+    return name.startswith(_OWN_CLUSTER)
+
+
+def make_cluster_lookup(field: str | None) -> ClusterLookup | None:
+    """Returns how the cluster of a case is found; None if the cases are independent.
+
+    A case without the field is a cluster by itself.
+
+    Args:
+        field: `metadata.FIELD`, `tag:PREFIX`, `category`, `id` or `none`.
+    """
+    if field is None or field == NO_CLUSTERS:
+        return None
+    if field == "id":
+        return lambda case: _VARIANT.split(case.id, maxsplit=1)[0]
+    if field == "category":
+        return lambda case: _OWN_CLUSTER + case.id if case.category is None else case.category
+    kind, _, name = field.partition(":" if field.startswith("tag:") else ".")
+    if kind == "tag":
+        return lambda case: next((tag for tag in case.tags if tag.startswith(name)), _OWN_CLUSTER + case.id)
+
+    def find_value(case: Case) -> str:
+        value = case.metadata.get(name)
+        if value is None:
+            return _OWN_CLUSTER + case.id
+        return value if isinstance(value, str) else encode(value).decode("utf-8")
+
+    return find_value

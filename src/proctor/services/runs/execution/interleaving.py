@@ -1,0 +1,81 @@
+"""Which runs of a request are interleaved, and what they must have for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from proctor.engines.turns import RunTurns, make_turns
+from proctor.errors import UsageError
+from proctor.model import Settings, TargetSpec
+from proctor.protocols import Store
+from proctor.services.runs.execution.target_pool import answers_in_batch, max_concurrency_for
+from proctor.services.runs.planning.planned_run import PlannedRun
+
+
+def group_interleaved(planned_runs: Sequence[PlannedRun]) -> list[list[PlannedRun]]:
+    """Returns the runs in order, those together that are executed at the same time."""
+
+    def batch_key(numbered_run: tuple[int, PlannedRun]) -> tuple[str, str]:
+        number, planned_run = numbered_run
+        run = planned_run.run
+        return (run.group, run.suite.digest) if run.settings.interleave else (str(number), "")
+
+    return [
+        [planned_run for _, planned_run in batch] for _, batch in groupby(enumerate(planned_runs), batch_key)
+    ]
+
+
+def turns_for(batch: Sequence[PlannedRun]) -> Sequence[RunTurns | None]:
+    """Returns the turns of the runs that are executed at the same time; None for a run alone.
+
+    No run can go ahead of the slowest target. So with a target that takes few calls at once the others make
+    few as well: more of its calls would only wait, while those of the others for the same cases were made.
+    """
+    if len(batch) == 1:
+        return [None]
+    concurrency = max(planned_run.run.settings.concurrency for planned_run in batch)
+    least = min(max_concurrency_for(planned_run.run.target, concurrency) for planned_run in batch)
+    return make_turns(len(batch), max(1, min(concurrency, least * len(batch))))
+
+
+def check_interleaving(batch: Sequence[PlannedRun], store: Store) -> None:
+    """Checks that several runs can be executed in turns.
+
+    Raises:
+        UsageError: the engine, a target or a case cannot take turns.
+    """
+    if len(batch) == 1:
+        return
+    engines = {planned_run.run.settings.engine for planned_run in batch} - {Settings().engine}
+    if engines:
+        raise UsageError(
+            f"--interleave needs the engine {Settings().engine!r}, and the run has {min(engines)!r}. "
+            "Leave --engine or --interleave out."
+        )
+    for planned_run in batch:
+        _check_target(planned_run.run.target)
+        _check_workspaces(planned_run, store)
+
+
+def _check_target(spec: TargetSpec) -> None:
+    if answers_in_batch(spec):
+        raise UsageError(
+            f"Target {spec.name!r} has `provider_batching`: one process answers all cases, and none in turn. "
+            "Leave `provider_batching` or --interleave out."
+        )
+
+
+def _check_workspaces(planned_run: PlannedRun, store: Store) -> None:
+    """Refuses cases that work in a folder of the user's, where one run would see the changes of another."""
+    if not planned_run.index.has_workspaces:
+        return
+    from proctor.services.runs.execution.workspaces import list_workspaces
+
+    for use in list_workspaces(planned_run.run, planned_run.index, store):
+        path = use.case.workspace.path if use.case.workspace is not None else None
+        if path:
+            raise UsageError(
+                f"Case {use.case.id!r} of {planned_run.run.suite.name} works in the folder {path!r} itself, "
+                "where only one run can be at a time. Leave --interleave out."
+            )

@@ -1,0 +1,50 @@
+"""`proctor run --cluster`: intervals over clusters of related cases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import Proctor
+
+
+@pytest.fixture
+def documents(folder: Path) -> str:
+    """A suite of twelve cases on three documents, of which one is too hard."""
+    lines = ['{"proctor": 1, "name": "documents", "split_rule": {"ratio": 0.5}}']
+    for number in range(12):
+        case = {
+            "id": f"q{number}",
+            "input": [{"role": "user", "content": "no" if number < 4 else "yes"}],
+            "assertions": [{"grader": "contains", "params": {"value": "yes"}}],
+            "metadata": {"document": f"document {number // 4}"},
+        }
+        lines.append(json.dumps(case))
+    (folder / "documents.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return "documents.jsonl"
+
+
+def test_the_interval_of_related_cases_is_wider_and_says_over_what_it_is(
+    proctor: Proctor, documents: str
+) -> None:
+    plain = proctor("run", documents, "--target", "echo", "--json").run
+    related = proctor("run", documents, "--target", "echo", "--cluster", "metadata.document", "--json").run
+    assert plain["pass_rate"] == related["pass_rate"]
+    assert related["ci95"][0] < plain["ci95"][0]
+    told = proctor("runs", "show", "last").out
+    assert "intervals are over 3 clusters of related cases (`metadata.document`)" in told
+    unknown = proctor("run", documents, "--target", "echo", "--cluster", "metadata.documents")
+    assert "No case has `metadata.documents`" in unknown.out
+
+
+@pytest.mark.parametrize("flags", [[], ["--public"]])
+def test_the_interval_of_related_cases_is_derived_again(
+    proctor: Proctor, documents: str, flags: list[str]
+) -> None:
+    proctor("run", documents, "--target", "echo", "--cluster", "metadata.document")
+    assert proctor("attest", "last", "-o", "b.zip", "--no-sign", *flags).code == 0
+    told = proctor("verify", "b.zip", "--json")
+    assert told.code == 0, told.err
+    assert told.json["bundles"][0]["claims"]["all"]["ci95"][0] < 0.4

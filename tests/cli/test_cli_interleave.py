@@ -1,0 +1,157 @@
+"""`proctor run --interleave` on the command line: flags, proctor.toml, progress, Ctrl-C and compare."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pytest
+
+from proctor.cli.progress import Progress
+from proctor.model import Settings, TargetSpec, Verdict
+from proctor.reports.runs.settings import describe_settings
+from proctor.services import events
+from proctor.verdicts import Tally
+from support.builders import make_run, make_trial
+from support.cli import Proctor
+from support.endpoints import JsonHandler, serve_in_thread
+from support.waiting import PATIENCE_S, wait_until
+
+CASES = 8
+
+
+class Desk:
+    """What was asked of a server, which waits at a question if a test wants that."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.lock = Lock()
+        self.url = ""
+        self.hold_at: int | None = None
+        """The server answers no further request once it has had so many."""
+
+    def targets(self, *models: str) -> list[str]:
+        return [f"--target=openai:{model}@{self.url}/{model}/v1" for model in models]
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    made = Desk()
+
+    class Handler(JsonHandler):
+        def handle_json(self, body: Any) -> None:
+            question = body["messages"][-1]["content"]
+            with made.lock:
+                made.asked.append((body["model"], question))
+                held = made.hold_at is not None and len(made.asked) > made.hold_at
+            if held:
+                wait_until(lambda: made.hold_at is None)
+            self.send_json({"choices": [{"message": {"role": "assistant", "content": question}}]})
+
+    with serve_in_thread(Handler) as server:
+        made.url = f"http://127.0.0.1:{server.server_port}"
+        yield made
+        made.hold_at = None
+
+
+@pytest.fixture
+def path(folder: Path) -> str:
+    rows = [{"id": f"c{n}", "input": f"q{n}", "expected": f"q{n}"} for n in range(CASES)]
+    (folder / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return "s.jsonl"
+
+
+def in_turns() -> list[tuple[str, str]]:
+    return [(model, f"q{n}") for n in range(CASES) for model in ("ab", "ba")[n % 2]]
+
+
+def test_two_targets_are_asked_in_turns_and_compared_with_an_interval(
+    proctor: Proctor, desk: Desk, path: str
+) -> None:
+    words = ("run", path, *desk.targets("a", "b"), "--interleave", "--concurrency", 1)
+    assert [run["passed"] for run in proctor(*words, "--json").json["runs"]] == [CASES, CASES]
+    assert desk.asked == in_turns()
+    latency = proctor("compare", "last", "--json").json["comparisons"][0]["latency_ms"]
+    assert (latency["interleaved"], latency["cases"], latency["out_of_turn"]) == (True, CASES, 0)
+    assert "over 8 cases asked in turns" in proctor("compare", "last").out
+    assert list(describe_settings(Settings(interleave=True))) == ["32 at once", "interleaved"]
+
+
+def test_proctor_toml_may_want_it_and_the_command_line_may_not(
+    proctor: Proctor, desk: Desk, path: str, folder: Path
+) -> None:
+    (folder / "proctor.toml").write_text("interleave = true\nconcurrency = 1\n", encoding="utf-8")
+    proctor("run", path, *desk.targets("a", "b"))
+    assert desk.asked == in_turns()
+    desk.asked.clear()
+    proctor("run", path, *desk.targets("a", "b"), "--no-interleave")
+    assert [model for model, _ in desk.asked] == ["a"] * CASES + ["b"] * CASES
+    assert proctor("run", path, *desk.targets("a")).code == 0
+
+
+def test_one_target_is_refused_before_it_is_asked(proctor: Proctor, desk: Desk, path: str) -> None:
+    told = proctor("run", path, *desk.targets("a"), "--interleave")
+    assert (told.code, desk.asked) == (4, [])
+    assert "--interleave asks several targets in turns, and there is only 'openai:a@" in told.err
+
+
+def test_each_run_says_what_came_from_the_cache(proctor: Proctor, desk: Desk, path: str) -> None:
+    command = ["run", path, *desk.targets("a", "b"), "--interleave", "--cache"]
+    proctor("run", path, *desk.targets("a"), "--cache", "--limit", 5)
+    told = proctor(*command)
+    assert "5 answers came from the cache, 3 did not: 3 never asked before." in told.err
+    assert "0 answers came from the cache, 8 did not: " in told.err
+    assert "of 3 answers; 5 from the cache or reused are left out" in told.out
+    compared = proctor("compare", "last").out
+    assert "over 3 cases asked in turns; 5 pairs with an answer from the cache or another run" in compared
+
+
+@pytest.mark.slow
+def test_after_ctrl_c_one_command_continues_all_in_turns(
+    proctor: Proctor, start: Callable[..., subprocess.Popen[str]], desk: Desk, path: str
+) -> None:
+    desk.hold_at = 5
+    begun = start("run", path, *desk.targets("a", "b"), "--interleave", "--concurrency", 1)
+    wait_until(lambda: len(desk.asked) == 6)
+    begun.send_signal(signal.SIGINT)
+    out, err = begun.communicate(timeout=PATIENCE_S)
+    assert begun.returncode == 2, out + err
+    (command,) = re.findall(r"Continue with: proctor (run --resume=\S+)", err)
+    assert len(re.findall(r"Stopped: [23] of 8 trials are kept\.", err)) == 2
+    assert "trials are kept. The same command continues this run." in err
+    desk.hold_at = None
+    again = proctor(*command.split(), "--json")
+    assert [(run["status"], run["passed"]) for run in again.json["runs"]] == [("finished", CASES)] * 2
+    assert "goes on with it, in turns." in again.err
+    assert set(desk.asked) == set(in_turns())
+    questions = [question for _, question in desk.asked]
+    assert questions == sorted(questions)
+
+
+def test_progress_counts_all_runs_in_progress_together(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = list[str]()
+    progress = Progress(quiet=False, write_line=lines.append)
+    runs = [make_run(id=name, target=TargetSpec(name=name, kind="echo")) for name in "ab"]
+    for run in runs:
+        progress(events.RunStarted(run, total=4, dev=3, holdout=1))
+    assert len(lines) == 1
+    progress._last_line_at = float("-inf")
+    for run in runs:
+        progress(events.TrialFinished(make_trial("x"), Verdict.PASS, 0.25, run.id))
+        progress._last_line_at = float("-inf")
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("a, b: 1/8 · ")
+    assert second.startswith("a, b: 2/8 · ")
+    assert "2 passed, 0 failed, 0 errors, $0.50" in second
+    for run in runs:
+        progress(events.RunFinished(run, Tally.for_run(run)))
+    progress(events.RunStarted(runs[0], total=3, dev=None, holdout=None))
+    progress._last_line_at = float("-inf")
+    progress(events.TrialFinished(make_trial("x"), Verdict.PASS, None, "a"))
+    assert capsys.readouterr().err.startswith("1/3 · ")

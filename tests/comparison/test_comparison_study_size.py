@@ -1,0 +1,144 @@
+"""Plans of comparisons: the noise that stored runs show, and what it takes to find a difference."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from proctor.comparison.study_size import (
+    CaseTally,
+    StudyCosts,
+    StudyNoise,
+    measure_noise,
+    plan_study,
+    tally_cases,
+)
+from proctor.stats import PairNoise, cases_needed
+from support.outcomes import make_outcomes
+
+
+def tallies(*shapes: tuple[int, int, int]) -> dict[str, CaseTally]:
+    """The tallies of so many cases of each shape: number, passed and trials."""
+    rows = [(passed, trials) for count, passed, trials in shapes for _ in range(count)]
+    return {f"c{place}": shape for place, shape in enumerate(rows)}
+
+
+def noise_of(chance: float, lasting: float, **fields: object) -> StudyNoise:
+    return StudyNoise(basis="targets", noise=PairNoise(chance, lasting), is_chance_known=True, **fields)  # type: ignore[arg-type]
+
+
+# --- noise -------------------------------------------------------------------------------------------------
+
+
+def test_trials_are_counted_by_case_over_all_runs_and_only_if_they_were_measured() -> None:
+    runs = [make_outcomes("a", {"x": "+-!", "y": "??"}), make_outcomes("b", {"x": "+", "z": "-"})]
+    assert tally_cases(runs) == {"x": (2, 3), "z": (0, 1)}
+
+
+def test_without_a_run_half_of_the_cases_pass_and_runs_have_nothing_to_do_with_one_another() -> None:
+    found = measure_noise({}, {}, [])
+    assert (found.basis, found.noise, found.pass_rate) == ("nothing", PairNoise(0.0, 0.5), None)
+    assert not found.is_chance_known
+
+
+def test_of_one_run_without_repeats_only_the_pass_rate_is_known() -> None:
+    baseline = tallies((90, 1, 1), (10, 0, 1))
+    found = measure_noise(baseline, baseline, [])
+    assert (found.basis, found.pass_rate, found.is_chance_known) == ("rate", 0.9, False)
+    # Its interval is 82.6 to 94.5 %: nearer to one half more pairs differ.
+    assert found.noise == pytest.approx((0.0, 2 * 0.826 * 0.174), abs=1e-3)
+    middling = tallies((55, 1, 1), (45, 0, 1))
+    assert measure_noise(middling, middling, []).noise == PairNoise(0.0, 0.5)
+
+
+def test_repeats_tell_how_far_runs_of_one_target_differ_by_chance() -> None:
+    baseline = tallies((60, 4, 4), (20, 2, 4), (20, 0, 4))
+    found = measure_noise(baseline, baseline, [])
+    assert (found.basis, found.is_chance_known, found.pass_rate) == ("repeats", True, 0.7)
+    # Of two trials of a case that passes 2 of 4 the chance to differ is 2/3; two cases are added.
+    assert found.noise.chance == pytest.approx(0.2 * 2 / 3 * 100 / 102)
+    assert found.noise.lasting == pytest.approx(1 / 102)
+    assert found.components is not None
+
+
+def test_a_further_run_of_the_target_is_a_repeat_and_needs_no_other() -> None:
+    run = tallies((5, 1, 1), (5, 0, 1))
+    assert measure_noise(run, tallies((5, 2, 2), (5, 1, 2)), []).basis == "repeats"
+
+
+def test_another_target_tells_what_differs_besides_chance() -> None:
+    baseline = tallies((40, 2, 2), (40, 0, 2))
+    other = {case: (1 - passed // 2 if place % 8 == 0 else passed // 2, 1)
+             for place, (case, (passed, _)) in enumerate(baseline.items())}  # fmt: skip
+    found = measure_noise(baseline, baseline, [other])
+    assert (found.basis, found.targets) == ("targets", 1)
+    assert found.noise == pytest.approx((0.0, (80 / 8 + 1) / 82))
+
+
+def test_of_a_difference_all_but_one_standard_error_is_no_noise() -> None:
+    baseline = tallies((100, 1, 1))
+    better = {case: (int(place >= 30), 1) for place, case in enumerate(baseline)}
+    found = measure_noise(baseline, baseline, [better])
+    assert found.noise.lasting == pytest.approx((0.0458 * 100 + 1) / 102, abs=1e-3)
+    assert not found.is_chance_known
+
+
+def test_the_noise_of_simulated_runs_is_right_on_average() -> None:
+    random, sums, rounds = Random(3), [0.0, 0.0], 200
+    for _ in range(rounds):
+        first, second = dict[str, CaseTally](), dict[str, CaseTally]()
+        for place in range(100):
+            kind = random.random()
+            rates = (
+                (0.5, 0.5)
+                if kind < 0.3
+                else (1.0, 0.0)
+                if kind < 0.35
+                else (0.0, 1.0)
+                if kind < 0.4
+                else (1.0, 1.0)
+            )
+            first[f"c{place}"] = sum(random.random() < rates[0] for _ in range(3)), 3
+            second[f"c{place}"] = int(random.random() < rates[1]), 1
+        noise = measure_noise(first, first, [second]).noise
+        sums = [sums[0] + noise.chance, sums[1] + noise.lasting]
+    assert sums[0] / rounds == pytest.approx(0.15, abs=0.015)
+    assert sums[1] / rounds == pytest.approx(0.1, abs=0.02)
+
+
+# --- plans -------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_without_repeats_is_that_of_mcnemars_test() -> None:
+    plan = plan_study(noise_of(0.1, 0.05), {1: 200}, StudyCosts(), difference=0.05, power=0.8, repeats=(1,))
+    (row,) = plan.rows
+    assert row.cases == cases_needed(0.05, 0.2) == 658
+    assert (row.suite_trials, row.trials, row.cost_usd) == (200, 658, None)
+    assert row.smallest is not None
+    assert cases_needed(row.smallest, 0.15 + row.smallest) == pytest.approx(200, abs=1)
+
+
+def test_costs_follow_the_trials_of_a_case_with_repeats_of_its_own() -> None:
+    costs = StudyCosts(cost_usd=0.01, latency_s=2.0, concurrency=10)
+    plan = plan_study(noise_of(0.2, 0.01), {1: 50, 5: 50}, costs, difference=0.1, power=0.8, repeats=(1, 3))
+    assert [row.suite_trials for row in plan.rows] == [300, 400]
+    assert [row.suite_cost_usd for row in plan.rows] == pytest.approx([3.0, 4.0])
+    assert [row.suite_seconds for row in plan.rows] == pytest.approx([60.0, 80.0])
+    for row in plan.rows:
+        assert row.cases is not None
+        assert row.trials == round(row.cases * row.suite_trials / 100)
+        assert row.cost_usd == pytest.approx(row.trials * 0.01)
+
+
+def test_what_repeats_gain_is_not_planned_where_it_is_not_known() -> None:
+    run = tallies((90, 1, 1), (10, 0, 1))
+    plan = plan_study(
+        measure_noise(run, run, []), {1: 100}, StudyCosts(), difference=0.1, power=0.8, repeats=(1, 3)
+    )
+    assert [(row.cases is None, row.smallest is None) for row in plan.rows] == [(False, False), (True, True)]
+
+
+def test_a_suite_that_is_too_small_shows_nothing() -> None:
+    plan = plan_study(noise_of(0.1, 0.1), {1: 4}, StudyCosts(), difference=0.1, power=0.8, repeats=(1,))
+    assert plan.rows[0].smallest is None

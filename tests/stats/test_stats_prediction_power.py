@@ -1,0 +1,118 @@
+"""Labels of some and predictions of all: laws, worked examples, and how often the interval holds."""
+
+from __future__ import annotations
+
+from math import fsum
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.stats import LabelledItem, prediction_powered, wilson
+
+SHARES = st.sampled_from((0.0, 0.25, 0.5, 1.0))
+ITEMS = st.lists(
+    st.builds(LabelledItem, SHARES, SHARES, st.floats(0.5, 4), st.none() | st.integers(0, 9)),
+    min_size=2,
+    max_size=30,
+)
+
+
+def table(counts: dict[tuple[int, int], int]) -> list[LabelledItem]:
+    """So many items of each label and prediction."""
+    return [LabelledItem(float(y), float(f)) for (y, f), count in counts.items() for _ in range(count)]
+
+
+def test_the_value_is_that_of_the_paper_with_the_power_of_a_regression() -> None:
+    # Of 40 labelled items, 30 are predicted to pass, of which 24 do; of 10 that are not, 2 do.
+    items = table({(1, 1): 24, (0, 1): 6, (1, 0): 2, (0, 0): 8})
+    found = prediction_powered(items, 0.7, 200)
+    assert found is not None
+    # With half an item more in each cell, labels pass with 24.5 of 31 where predicted, and 2.5 of 11 else.
+    assert found.power == pytest.approx(24.5 / 31 - 2.5 / 11)
+    assert found.value == pytest.approx(26 / 40 + found.power * (0.7 - 30 / 40))
+    assert found.high - found.low < 0.9 * (0.7872 - 0.4951)  # Wilson's of 26 of 40
+
+
+@given(ITEMS, st.floats(0, 1), st.integers(1, 500))
+def test_the_value_lies_in_its_interval_and_within_0_and_1(
+    items: list[LabelledItem], mean: float, predictions: int
+) -> None:
+    found = prediction_powered(items, mean, predictions)
+    if found is not None:
+        assert 0 <= found.low <= found.value <= found.high <= 1
+        assert 0 <= found.power <= 1
+        assert found.high - found.low > 0.001
+
+
+@given(ITEMS, st.floats(0, 1))
+def test_pass_and_fail_are_alike_and_so_are_units_of_weight(items: list[LabelledItem], mean: float) -> None:
+    found = prediction_powered(items, mean, 100)
+    turned = [item._replace(label=1 - item.label, prediction=1 - item.prediction) for item in items]
+    other = prediction_powered(turned, 1 - mean, 100)
+    heavier = prediction_powered([item._replace(weight=7 * item.weight) for item in items], mean, 100)
+    assert heavier == pytest.approx(found)
+    if found is not None:
+        assert other is not None
+        assert (other.value, other.power) == pytest.approx((1 - found.value, found.power), abs=1e-9)
+        assert (other.low, other.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-6)
+
+
+def test_predictions_that_say_nothing_leave_the_labels_alone() -> None:
+    found = prediction_powered(table({(1, 1): 14, (1, 0): 14, (0, 1): 6, (0, 0): 6}), 0.9, 10_000)
+    assert found is not None
+    assert (found.value, found.power) == pytest.approx((0.7, 0.0), abs=1e-9)
+    assert (found.low, found.high) == pytest.approx(wilson(28, 40), abs=0.01)
+
+
+def test_predictions_without_a_mistake_are_not_certain() -> None:
+    found = prediction_powered(table({(1, 1): 14, (0, 0): 6}), 0.7, 10_000)
+    assert found is not None
+    assert found.value == pytest.approx(0.7)
+    assert found.low < 0.65 < 0.75 < found.high
+
+
+def test_an_item_that_was_drawn_rarely_stands_for_many() -> None:
+    often = [LabelledItem(0.0, 1.0, 1.0)] * 15 + [LabelledItem(1.0, 1.0, 1.0)] * 5
+    rarely = [LabelledItem(1.0, 1.0, 8.0)] * 20
+    found = prediction_powered(often + rarely, 1.0, 180)
+    assert found is not None
+    assert found.value == pytest.approx(165 / 180)
+
+
+def test_items_of_a_group_count_as_few() -> None:
+    alone = table({(1, 1): 20, (1, 0): 4, (0, 1): 4, (0, 0): 12})
+    grouped = [item._replace(group=place // 4) for place, item in enumerate(alone)]
+    narrow, wide = prediction_powered(alone, 0.6, 200), prediction_powered(grouped, 0.6, 200)
+    assert narrow is not None
+    assert wide is not None
+    assert wide.value == pytest.approx(narrow.value, abs=0.02)
+    assert wide.high - wide.low > 1.3 * (narrow.high - narrow.low)
+
+
+def test_there_is_none_below_two_labelled_items_and_wrong_numbers_are_refused() -> None:
+    assert prediction_powered([], 0.5, 10) is None
+    assert prediction_powered([LabelledItem(1.0, 1.0)], 0.5, 10) is None
+    assert prediction_powered([LabelledItem(1.0, 1.0, group="a")] * 9, 0.5, 10) is None
+    with pytest.raises(ValueError, match="weight must be above 0"):
+        prediction_powered([LabelledItem(1.0, 1.0, 0.0)] * 3, 0.5, 10)
+    with pytest.raises(ValueError, match="within 0 and 1"):
+        prediction_powered([LabelledItem(1.5, 1.0)] * 3, 0.5, 10)
+    with pytest.raises(ValueError, match="within 0 and 1"):
+        prediction_powered([LabelledItem(1.0, 1.0)] * 3, 1.5, 10)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(0.9, 0.8), (0.6, 0.6), (0.98, 0.98)])
+@pytest.mark.parametrize("labels", [20, 40])
+def test_the_interval_contains_the_truth_as_often_as_it_promises(
+    labels: int, right: float, wrong: float
+) -> None:
+    drawn, hits, samples = Random(labels), 0, 400
+    for _ in range(samples):
+        passed = [drawn.random() < 0.7 for _ in range(200)]
+        judged = [float(drawn.random() < (right if each else 1 - wrong)) for each in passed]
+        items = [LabelledItem(float(passed[place]), judged[place]) for place in range(labels)]
+        found = prediction_powered(items, fsum(judged) / 200, 200)
+        hits += found is not None and found.low <= 0.7 <= found.high
+    assert hits / samples >= 0.93

@@ -1,0 +1,56 @@
+"""The figures of docs/labels.md and docs/eval-passk.md, as far as few samples tell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "labels.md"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import judge_figures  # type: ignore[import-not-found,unused-ignore]
+
+    yield judge_figures
+    del sys.modules["judge_figures"]
+
+
+def numbers(line: str) -> list[float]:
+    cells = [cell.strip(" %") for cell in line.strip("|").split("|")]
+    return [float(cell) for cell in cells if cell.replace(".", "").isdecimal()]
+
+
+@pytest.mark.parametrize(("table", "samples"), [("kappa", 60), ("flags", 150), ("people", 12)])
+def test_the_page_has_the_figures_of_now_to_what_few_samples_tell(
+    tool: Any, table: str, samples: int
+) -> None:
+    header, _, *rows = tool.TABLES[table](samples)
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = lines.index(header) + 2
+    for row, shown in zip(rows, lines[start : start + len(rows)], strict=True):
+        means = [
+            pair
+            for name, *pair in zip(_names(header), numbers(row), numbers(shown), strict=True)
+            if "least" not in name
+        ]
+        for few, many in means:
+            assert few == pytest.approx(many, abs=15)
+
+
+def _names(header: str) -> list[str]:
+    return [cell.strip() for cell in header.strip("|").split("|") if cell.strip() != "drawn"]
+
+
+def test_intervals_of_passk_hold_for_few_tasks(tool: Any) -> None:
+    for row in list(tool.passk(30))[2:]:
+        *_, mean, _ = numbers(row)
+        assert mean >= 90
