@@ -144,6 +144,7 @@ def test_the_page_names_every_field_of_the_json(proctor: Proctor, asked: Proctor
         whole = proctor("compare", *words, "--gate", "--json").json
         rows, gate = whole["comparisons"], whole["gate"]
         names = [name for row in (whole, *rows, gate, *gate["candidates"]) for name in row]
+        names += [name for candidate in whole["candidates"] for name in candidate]
         names += [name for run in whole["runs"] for name in run if name not in COUNTED]
         assert [name for name in names if f"`{name}`" not in page] == []
 
@@ -188,6 +189,21 @@ def test_a_suite_that_counts_a_case_once_is_compared_by_case(
         ids.append(told.run["run"])
     (found,) = proctor("compare", *ids, "--json").json["comparisons"]
     assert (found["pairs"], found["fixed"], found["test"]) == (8, 8, "McNemar, exact")
+
+
+def test_related_cases_are_compared_over_their_clusters(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(20, "--cluster", "tag:l"), asked(32, "--cluster", "category")
+    told = proctor("compare", first, second)
+    assert "Intervals and tests are over 2 clusters of related cases (`category`)." in told.out
+    (found,) = proctor("compare", first, second, "--json").json["comparisons"]
+    assert (found["clusters"], found["test"], found["shows"]) == (2, "permutation by cluster", "unclear")
+    for words in (("--cluster", "none"), ("--cluster", "id")):
+        (found,) = proctor("compare", first, second, *words, "--json").json["comparisons"]
+        assert (found["clusters"], found["shows"]) == (None, "better")
+    shown = proctor("runs", "show", second, "--json").run
+    compared = proctor("compare", first, second, "--json").json["runs"][1]
+    assert (compared["ci95"], compared["pass_rate"]) == (shown["ci95"], shown["pass_rate"])
+    assert proctor("compare", first, second, "--cluster", "colour").code == 4
 
 
 # --- what cannot be compared -------------------------------------------------------------------------------
@@ -318,6 +334,73 @@ def test_a_candidate_that_asked_less_holds_no_gate_unless_that_is_said(
     ]
 
 
+# --- errors ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_errors_has_the_same_numbers_wherever_it_is_compared(
+    proctor: Proctor, asked: Proctor, folder: Path
+) -> None:
+    """Twenty right answers and twenty outages beside forty right answers."""
+    full, outage = asked(40), asked(40, error=20)
+    shown = proctor("runs", "show", outage, "--json").run
+    numbers = {name: shown[name] for name in COUNTED}
+    assert (numbers["pass_rate"], numbers["cases"], numbers["bounds"]) == (1.0, 20, [0.5, 1.0])
+    for words in ((full, outage), (full, outage, full)):
+        whole = proctor("compare", *words, "--json").json
+        assert {name: whole["runs"][1][name] for name in COUNTED} == numbers
+    row = "100.0%  ·····················━━━━●  84–100%   20: 50.0–100.0%"
+    for command in (("runs", "show", outage), ("compare", full, outage), ("compare", full, outage, full)):
+        assert row in proctor(*command).out, command
+    proctor("compare", full, outage, "-o", "x.md")
+    assert "| candidate | 20 | 40 | 100.0% | 84–100% | 20: 50.0–100.0% |" in (folder / "x.md").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_without_errors_the_pairs_have_the_rates_of_the_runs(
+    proctor: Proctor, asked: Proctor, repeats: int
+) -> None:
+    runs = [asked(passing, "--repeat", repeats) for passing in (30, 33)]
+    whole = proctor("compare", *runs, "--json").json
+    (pair,) = whole["comparisons"]
+    for run, rate in zip(whole["runs"], (pair["baseline_rate"], pair["candidate_rate"]), strict=True):
+        shown = proctor("runs", "show", run["run"], "--json").run
+        assert {name: run[name] for name in COUNTED} == {name: shown[name] for name in COUNTED}
+        assert (rate["passed"], rate["rate"]) == (run["passed"], run["pass_rate"])
+        assert [round(end, 3) for end in rate["ci95"]] == run["ci95"]
+
+
+def test_errors_that_could_change_a_verdict_a_gate_or_a_rank_leave_it_undecided(
+    proctor: Proctor, asked: Proctor
+) -> None:
+    full, outage = asked(40), asked(40, error=20)
+    told = proctor("compare", full, outage, "--allow-errors", 20)
+    assert told.code == 3
+    assert "20 pairs that could not be measured could change that: from -50.0 to +0.0 pp" in told.out
+    assert "The difference is over the 20 cases that both runs measured: 100.0% → 100.0%." in told.out
+    assert last(told).startswith(
+        "The gate is not decided: 20 pairs could not be measured, and the 95 % interval"
+    )
+    (pair,) = proctor("compare", full, outage, "--json").json["comparisons"]
+    assert (pair["difference"], pair["bounds"], pair["shows"]) == (0.0, [-0.5, 0.0], "unclear")
+    ranked = proctor("compare", full, outage, asked(0), "--json").json["runs"]
+    assert [(run["rank"], run["lowest_rank"]) for run in ranked] == [(1, 1), (1, 2), (3, 3)]
+
+
+def test_a_run_of_errors_alone_has_no_rate_and_no_rank(proctor: Proctor, asked: Proctor) -> None:
+    full, nothing = asked(40), asked(40, error=40)
+    for words in ((full, nothing), (full, nothing, full)):
+        run = proctor("compare", *words, "--json").json["runs"][1]
+        assert (run["pass_rate"], run["ci95"], run["bounds"]) == (None, None, [0.0, 1.0])
+        assert run.get("rank") is None
+    assert "Nothing was measured: 40 pairs matched" in proctor("compare", full, nothing).out
+    assert (
+        f"Run {nothing} has no rank: nothing of it was measured."
+        in proctor("compare", full, nothing, full).out
+    )
+
+
 # --- several runs ------------------------------------------------------------------------------------------
 
 
@@ -334,6 +417,23 @@ def test_several_runs_are_ranked_and_those_that_cannot_be_told_apart_share_a_pla
     assert all(one["p_holm"] >= one["p_value"] for one in whole["comparisons"])
     assert [one["exit_code"] for one in whole["gate"]["candidates"]] == [0, 0]
     assert proctor("compare", *reversed(ids), "--gate").code == 1
+
+
+def test_candidates_are_better_than_the_baseline_by_what_their_number_leaves(
+    proctor: Proctor, asked: Proctor
+) -> None:
+    ids = [asked(passing) for passing in (30, 36, 36, 31)]
+    whole = proctor("compare", *ids, "--json").json
+    first = whole["candidates"][0]
+    assert [one["candidate"] for one in whole["candidates"]] == ids[1:]
+    assert (first["difference"], first["p_value"], first["p_holm"]) == (0.15, 0.015625, 0.046875)
+    assert first["shows"] == "better"
+    assert whole["comparisons"][0]["p_holm"] == 6 * 0.015625
+    told = proctor("compare", *ids).out
+    assert "The best of 4 equal runs would look" in told
+    assert "p is adjusted by Holm's method over these 3 candidates; intervals are not." in told
+    two = proctor("compare", *ids[:2], "--json").json
+    assert (two["candidates"], two["chance_lead"]) == ([], None)
 
 
 def test_one_word_compares_the_runs_of_one_command(proctor: Proctor, script: Proctor, desk: str) -> None:
@@ -362,6 +462,16 @@ def test_a_comparison_of_held_out_cases_is_a_look_for_each_run(proctor: Proctor,
     assert [(look.run, look.kind) for look in looks()[before:]] == [(first, "rate"), (second, "rate")]
     proctor("compare", first, second)
     assert len(looks()) == before + 4
+
+
+@pytest.mark.parametrize(("error", "ids"), [(40, "c[0-2]*"), (0, "c3*")])
+def test_the_rates_of_runs_without_a_measured_pair_are_a_look_too(
+    proctor: Proctor, asked: Proctor, error: int, ids: str
+) -> None:
+    first, second = asked(30, "--id", "c[0-2]*"), asked(30, "--id", ids, error=error)
+    before = len(looks())
+    proctor("compare", first, second)
+    assert {look.run for look in looks()[before:]} >= {first}
 
 
 def test_no_question_and_no_answer_is_shown(proctor: Proctor, asked: Proctor, folder: Path) -> None:

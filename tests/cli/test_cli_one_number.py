@@ -78,3 +78,20 @@ def test_a_run_has_one_number_in_its_bundle_certificate_and_badge(
     for name in ("certificate.md", "badge.svg"):
         text = (folder / name).read_text(encoding="utf-8")
         assert_numbers(text, RATE, INTERVAL, CASES, "22.7", "31.8")
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_run_has_one_number_wherever_it_is_compared(
+    proctor: Proctor, runs: list[str], folder: Path, count: int
+) -> None:
+    told = proctor("compare", *runs[:count], "-o", "compare.md")
+    markdown = (folder / "compare.md").read_text(encoding="utf-8")
+    with visit(Project(folder / ".proctor" / "proctor.db", folder=folder)) as server:
+        page = read_text(server.get("/compare?" + "&".join(f"run={run}" for run in runs[:count])).text)
+    for text in (told.out, markdown, page):
+        assert_numbers(text, RATE, INTERVAL, BOUNDS)
+        assert text.count(BOUNDS) >= count
+    shown = proctor("runs", "show", runs[0], "--json").run
+    for compared in proctor("compare", *runs[:count], "--json").json["runs"]:
+        for name in ("pass_rate", "ci95", "cases", "bounds", "passed", "total", "errors", "unscored"):
+            assert compared[name] == shown[name]

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from proctor.comparison.compare import Comparison, compare_runs
 from proctor.comparison.differences import median_interval
 from proctor.comparison.outcomes import RunOutcomes
-from proctor.stats import agresti_min_interval, mcnemar, newcombe_paired, power_paired
+from proctor.stats import (
+    agresti_min_interval,
+    clustered_difference_interval,
+    mcnemar,
+    newcombe_paired,
+    power_paired,
+)
 from support.outcomes import make_outcomes
 
 
@@ -26,11 +32,55 @@ def test_single_pairs_have_newcombes_interval_and_mcnemars_test() -> None:
     assert (whole.fixed, whole.broken) == (12, 2)
     assert whole.value == pytest.approx(0.2)
     assert whole.ci95 == newcombe_paired(36, 12, 2, 0)
-    assert whole.p_value == mcnemar(12, 2)
+    assert whole.p_value == mcnemar(12, 2, mid_p=True)
+    assert whole.test == "McNemar, mid-p"
     assert whole.direction == "better"
     assert whole.baseline is not None
     assert whole.candidate is not None
     assert (whole.baseline.rate, whole.candidate.rate) == (0.76, 0.96)
+
+
+def test_the_test_is_mid_p_while_at_most_half_of_the_pairs_differ() -> None:
+    half = compare_runs(make_outcomes("a", "-" * 5 + "+" * 5), make_outcomes("b", "+" * 10)).whole
+    assert (half.test, half.p_value) == ("McNemar, mid-p", mcnemar(5, 0, mid_p=True))
+    more = compare_runs(make_outcomes("a", "-" * 6 + "+" * 4), make_outcomes("b", "+" * 10)).whole
+    assert (more.test, more.p_value) == ("McNemar, exact", mcnemar(6, 0))
+
+
+def test_what_was_not_measured_gives_the_difference_two_extremes() -> None:
+    whole = compare_runs(make_outcomes("a", "+" * 20 + "!-+"), make_outcomes("b", "+" * 19 + "?-!+")).whole
+    assert (whole.pairs, whole.unmeasured, whole.value) == (20, 3, 0)
+    assert whole.extremes is not None
+    low, high = whole.extremes
+    assert (low.pairs, low.broken, low.fixed) == (high.pairs, 2, 0) == (23, 2, 0)
+    assert (high.broken, high.fixed) == (0, 1)
+    assert whole.bounds == pytest.approx((-2 / 23, 1 / 23))
+
+
+def test_a_direction_is_the_weakest_that_holds_at_both_extremes() -> None:
+    def directions(before: str, after: str) -> tuple[str, str, bool]:
+        whole = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).whole
+        return whole.measured_direction, whole.direction, whole.is_decided
+
+    assert directions("-" * 20 + "+" * 20, "+" * 39 + "!") == ("better", "better", True)
+    assert directions("-" * 8 + "+" * 32, "+" * 30 + "!" * 10) == ("better", "unclear", False)
+    assert directions("+" * 40, "+" * 20 + "!" * 20) == ("unclear", "unclear", False)
+    assert directions("!" * 40, "+" * 40) == ("unclear", "unclear", False)
+
+
+@given(st.text("+-!?", min_size=1, max_size=25), st.text("+-!?", min_size=1, max_size=25), st.data())
+def test_every_outcome_of_what_was_not_measured_is_within_the_bounds(
+    first: str, second: str, data: st.DataObject
+) -> None:
+    whole = compare_runs(make_outcomes("a", first), make_outcomes("b", second)).whole
+    ends = [
+        "".join(data.draw(st.sampled_from("+-")) if c in "!?" else c for c in each)
+        for each in (first, second)
+    ]
+    ended = compare_runs(make_outcomes("a", ends[0]), make_outcomes("b", ends[1])).whole
+    assert whole.bounds is not None
+    assert ended.value is not None
+    assert whole.bounds[0] - 1e-9 <= ended.value <= whole.bounds[1] + 1e-9
 
 
 def test_repeats_count_by_case_each_case_alike() -> None:
@@ -266,3 +316,40 @@ def test_nothing_is_claimed_that_the_interval_does_not_show(counts: tuple[int, .
     if whole.direction in ("better", "worse"):
         assert whole.p_value is not None
         assert whole.p_value < 0.05
+
+
+# --- clusters ----------------------------------------------------------------------------------------------
+
+
+def test_related_cases_have_an_interval_and_a_test_over_their_clusters() -> None:
+    clusters = {f"c{n}": f"text {n // 5}" for n in range(40)}
+    before, after = "-" * 15 + "+" * 25, "+" * 40
+    alone = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).whole
+    related = compare_runs(make_outcomes("a", before), make_outcomes("b", after, clusters=clusters)).whole
+    assert (alone.clusters, alone.effective_cases, alone.direction) == (None, 40, "better")
+    assert (related.clusters, related.effective_cases, related.direction) == (8, 8, "unclear")
+    assert (related.test, related.interval_by) == ("permutation by cluster", "t over clusters, two added")
+    assert related.p_value == 0.25  # three of three clusters that differ do so in one direction
+    assert related.value == alone.value == 0.375
+    assert related.ci95 == clustered_difference_interval([(5.0, 5)] * 3 + [(0.0, 5)] * 5)
+    assert related.error is not None
+    assert alone.error is not None
+    assert related.error > 2 * alone.error
+
+
+def test_clusters_of_one_case_change_nothing() -> None:
+    single = {f"c{n}": f"text {n}" for n in range(9)}
+    signs = ("++--+-+-+", "+++-+-++-")
+    plain, clustered = (
+        compare_runs(
+            *[make_outcomes(name, each, clusters=by) for name, each in zip("ab", signs, strict=True)]
+        )
+        for by in ({}, single)
+    )
+    assert plain.whole == clustered.whole
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
+def test_the_interval_over_clusters_of_one_case_is_that_over_cases(values: list[float]) -> None:
+    clustered = clustered_difference_interval([(value, 1) for value in values])
+    assert clustered == pytest.approx(agresti_min_interval(values), abs=1e-12)

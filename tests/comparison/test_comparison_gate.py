@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import sqrt
+from random import Random
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -115,6 +118,16 @@ def test_a_gate_that_holds_was_measured(first: str, second: str, margin: float, 
         assert code(found, max_regression=margin) is ExitCode.OK  # what is ruled out is not shown
 
 
+def test_a_gate_that_unmeasured_pairs_could_decide_either_way_is_not_decided() -> None:
+    outage = between("+" * 40, "+" * 20 + "!" * 20)
+    assert code(outage, allow_errors=20) is ExitCode.NOT_MEASURED
+    assert code(outage, allow_errors=20, max_regression=0.7) is ExitCode.OK
+    assert code(between("+" * 40, "-" * 38 + "!!"), allow_errors=2) is ExitCode.FAILED
+    strict = {"strict": True, "max_regression": 0.2, "allow_errors": 20}
+    assert code(between("+" * 40, "+" * 39 + "!"), **strict) is ExitCode.OK
+    assert code(between("+" * 40, "+" * 34 + "?" * 6), **strict) is ExitCode.NOT_MEASURED
+
+
 # --- ranks -------------------------------------------------------------------------------------------------
 
 
@@ -145,12 +158,59 @@ def test_more_runs_need_more_to_be_told_apart() -> None:
 
 def test_a_run_that_shares_no_case_is_told_apart_from_none() -> None:
     found = rank_runs([make_outcomes("a", "+" * 40), make_outcomes("none", ""), make_outcomes("b", "-" * 40)])
-    assert {one.run.id: one.rank for one in found.runs} == {"a": 1, "none": 1, "b": 2}
+    assert {one.run.id: one.rank for one in found.runs} == {"a": 1, "none": None, "b": 2}
 
 
 @given(st.lists(st.text("+-", min_size=12, max_size=12), min_size=2, max_size=5))
 def test_a_rank_is_never_worse_than_the_place_by_pass_rate(runs: list[str]) -> None:
     found = rank_runs([make_outcomes(f"r{n}", signs) for n, signs in enumerate(runs)])
-    assert min(one.rank for one in found.runs) == 1
+    assert min(one.rank or 0 for one in found.runs) == 1
     for one in found.runs:
+        assert one.rank is not None
         assert one.rank <= 1 + sum(other.counts.passed > one.counts.passed for other in found.runs)
+
+
+def ranks(*runs: str) -> list[tuple[int | None, int | None]]:
+    found = rank_runs([make_outcomes(f"r{n}", signs) for n, signs in enumerate(runs)])
+    return [(one.rank, one.lowest_rank) for one in found.runs]
+
+
+def test_a_rank_that_errors_could_change_is_a_range() -> None:
+    good, outage = "+" * 40, "+" * 20 + "!" * 20
+    assert ranks(good, outage, good) == [(1, 1), (1, 3), (1, 1)]
+    assert ranks(good, "+" * 39 + "!", good) == [(1, 1)] * 3
+    assert ranks("-" * 40, outage, "-" * 40) == [(2, 2), (1, 1), (2, 2)]
+
+
+def test_a_run_of_which_nothing_was_measured_has_no_rank_and_may_be_any_of_the_others() -> None:
+    assert ranks("+" * 40, "!" * 40, "-" * 40) == [(1, 1), (None, None), (2, 3)]
+
+
+def test_candidates_are_adjusted_for_their_number_alone() -> None:
+    base, better = "+" * 32 + "-" * 8, "+" * 39 + "-"
+    found = rank_runs([make_outcomes("base", base), *[make_outcomes(f"r{n}", better) for n in range(4)]])
+    (first, *_) = found.candidates
+    assert first.whole.p_value is not None
+    assert first.whole.p_holm == pytest.approx(4 * first.whole.p_value)
+    assert found.comparisons[0].whole.p_holm == pytest.approx(10 * first.whole.p_value)
+    assert [each.candidate.id for each in found.candidates] == ["r0", "r1", "r2", "r3"]
+
+
+def test_equal_runs_lead_by_chance_as_much_as_their_answers_vary() -> None:
+    random, leads, promised = Random(1), [], []
+    for _ in range(40):
+        hard = [
+            random.random() < 0.5 for _ in range(50)
+        ]  # half of the cases, in each of which chance decides
+        signs = ["".join("-+"[not is_hard or random.random() < 0.5] for is_hard in hard) for _ in range(5)]
+        found = rank_runs([make_outcomes(f"r{n}", word) for n, word in enumerate(signs)])
+        rates = [one.counts.pass_rate or 0.0 for one in found.runs]
+        leads.append(max(rates) - fmean(rates))
+        promised.append(found.chance_lead or 0.0)
+    assert fmean(promised) == pytest.approx(fmean(leads), abs=0.01)
+    assert fmean(promised) == pytest.approx(1.163 * sqrt(0.5 * 0.25 / 50), abs=0.01)
+
+
+def test_runs_that_never_differ_have_no_lead_by_chance() -> None:
+    assert rank_runs([make_outcomes(name, "+" * 9 + "-") for name in "abc"]).chance_lead == 0
+    assert rank_runs([make_outcomes(name, "!" * 9) for name in "abc"]).chance_lead is None

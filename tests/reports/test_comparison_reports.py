@@ -139,14 +139,25 @@ def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonRep
         ("-" * 40, "+" * 40, "The candidate is better by 100.0 pp ("),
         ("+" * 40, "-" * 40, "The candidate is worse by 100.0 pp ("),
         ("+" * 40, "+" * 40, "No difference that 40 cases could show: +0.0 pp ("),
-        ("-" * 5 + "+" * 35, "+" * 40, "The candidate is perhaps better, by 12.5 pp ("),
-        ("+" * 40, "-" * 5 + "+" * 35, "The candidate is perhaps worse, by 12.5 pp ("),
+        ("-" * 9 + "+" * 11, "+" * 9 + "--" + "+" * 9, "The candidate is perhaps better, by 35.0 pp ("),
+        ("+" * 9 + "--" + "+" * 9, "-" * 9 + "+" * 11, "The candidate is perhaps worse, by 35.0 pp ("),
         (
             "+++",
             "---",
             "The candidate is perhaps worse, by 100.0 pp (20.6 to 100.0), but the test is not sure",
         ),
         ("+", "-", "No difference that 1 case could show: -100.0 pp ("),
+        ("-" * 5 + "+" * 35, "+" * 40, "The candidate is better by 12.5 pp ("),
+        (
+            "+" * 40,
+            "+" * 20 + "!" * 20,
+            "No difference that 20 cases could show: +0.0 pp (-16.1 to 16.1), p = 1.00: 0 cases fixed",
+        ),
+        (
+            "-" * 8 + "+" * 32,
+            "+" * 30 + "!" * 10,
+            "Of the 30 cases that both runs measured the candidate is better by 26.7 pp (",
+        ),
         ("!!", "++", "Nothing was measured: 2 pairs matched"),
         ("", "++", "Nothing matched: the runs have no case and repeat in common."),
     ],
@@ -238,6 +249,12 @@ def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
         ("+" * 40, "-" * 40, GateRule(max_regression=0.02), "a regression of more than 2.0 pp is shown"),
         ("+!", "++", GateRule(), "1 of 2 pairs is not measured, and --allow-errors allows 0."),
         ("!!", "++", GateRule(allow_errors=5), "2 of 2 pairs are not measured, and no other is there."),
+        (
+            "+" * 40,
+            "+" * 20 + "!" * 20,
+            GateRule(allow_errors=20),
+            "interval would be -64.8 to -32.8pp if all had gone against the candidate, and -8.8 to +8.8pp",
+        ),
         ("", "++", GateRule(), "The gate did not hold: nothing matched."),
         (
             "+" * 5,
@@ -268,17 +285,36 @@ def test_a_long_name_of_a_part_loses_its_middle(of: Make, monkeypatch: pytest.Mo
     assert row.startswith(f"  {'n' * 20}…{'n' * 19}        1        0")
 
 
+@pytest.fixture(scope="module")
+def outage(of: Make) -> ComparisonReport:
+    """A run without errors, one with as many as answers, one without any answer, and one that is worse."""
+    return several(
+        of("full", "+" * 40), of("half", "+" * 20 + "!" * 20), of("none", "!" * 40), of("low", "-" * 40)
+    )
+
+
+def test_a_rank_that_errors_could_change_is_printed_as_a_range(outage: ComparisonReport) -> None:
+    lines = text(outage).splitlines()
+    assert [line.split()[0] for line in lines[1:5]] == ["1", "1–3", "3–4", "–"]
+    assert "Run run-none has no rank: nothing of it was measured." in lines
+
+
+def test_several_runs_with_errors_are_told_as_their_golden_files_have_it(outage: ComparisonReport) -> None:
+    assert_golden(GOLDEN / "outage.txt", text(outage))
+    assert_golden(GOLDEN / "outage.json", comparing_json.render(outage))
+
+
 # --- the picture -------------------------------------------------------------------------------------------
 
 
 def test_the_picture_has_a_dot_on_a_band_for_all_and_each_part(mixed: ComparisonReport) -> None:
     values = draw_chart(mixed).spec["data"]["values"]
     assert [row["label"] for row in values] == [
-        "all (n = 37)",
-        "dev (n = 30)",
-        "holdout (n = 7)",
-        "letters | <b> (n = 19)",
-        "numbers (n = 18)",
+        "all (n = 37, 3 not measured)",
+        "dev (n = 30, 2 not measured)",
+        "holdout (n = 7, 1 not measured)",
+        "letters | <b> (n = 19, 1 not measured)",
+        "numbers (n = 18, 2 not measured)",
     ]
     assert all(row["low"] < row["value"] < row["high"] for row in values)
     assert values[0]["value"] == pytest.approx(100 * 10 / 37)

@@ -46,6 +46,7 @@ class Change:
 
     def __init__(self, value: float | None, ci95: tuple[float, float] | None) -> None:
         self.value, self.ci95 = value, ci95
+        self.unmeasured, self.bounds = 0, value and (value, value)
 
 
 TABLE = Table(

@@ -95,12 +95,12 @@ def test_without_a_trial_there_is_nothing_to_draw() -> None:
     nothing = made("{{ parts.share(counts) }}", counts={"pass_rate": None, "ci95": None, "total": 0})
     assert "<svg" not in nothing
     assert "none yet" in nothing
-    assert "nothing measured" in made("{{ parts.difference({'value': none}, 0.5) }}")
+    assert "nothing measured" in made("{{ parts.difference({'value': none, 'unmeasured': 0}, 0.5) }}")
 
 
 @pytest.mark.parametrize(("value", "at"), [(0.0, 62.0), (0.25, 90.0), (-0.5, 6.0), (-0.9, 6.0), (0.7, 118.0)])
 def test_a_difference_stands_around_zero_and_inside_its_axis(value: float, at: float) -> None:
-    shown = SimpleNamespace(value=value, ci95=(value - 0.2, value + 0.2))
+    shown = SimpleNamespace(value=value, ci95=(value - 0.2, value + 0.2), unmeasured=0, bounds=None)
     text = made("{{ parts.difference(one, 0.5) }}", one=shown)
     assert number("cx", text) == at
     band = text.split("<rect")[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import comb
 
 import pytest
 from hypothesis import given
@@ -60,6 +61,36 @@ def test_pairs_that_agree_tell_more_than_independent_answers_do() -> None:
 def test_mcnemar_has_the_probabilities_of_a_fair_coin(first: int, second: int, p: float) -> None:
     assert mcnemar(first, second) == p
     assert mcnemar(second, first) == p
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "p"),
+    [(0, 0, 1.0), (3, 3, 1.0), (1, 0, 0.5), (5, 0, 0.03125), (12, 2, 0.00738525390625), (4, 3, 0.7265625)],
+)
+def test_mid_p_counts_what_was_seen_half(first: int, second: int, p: float) -> None:
+    assert mcnemar(first, second, mid_p=True) == mcnemar(second, first, mid_p=True) == p
+
+
+def test_mid_p_has_its_published_value() -> None:
+    # 1 pair only first, 7 only second: the airway hyper-responsiveness data of Fagerland et al. (2013).
+    assert mcnemar(1, 7) == pytest.approx(0.0703, abs=5e-5)
+    assert mcnemar(1, 7, mid_p=True) == pytest.approx(0.0391, abs=5e-5)
+
+
+@pytest.mark.parametrize("pairs", [10, 17, 40])
+def test_mid_p_while_half_of_the_pairs_differ_rejects_in_at_most_5_percent(pairs: int) -> None:
+    rejects = [
+        sum(
+            comb(differing, first)
+            for first in range(differing + 1)
+            if mcnemar(first, differing - first, mid_p=2 * differing <= pairs) < 0.05
+        )
+        / 2**differing
+        for differing in range(pairs + 1)
+    ]
+    for share in (place / 20 for place in range(1, 21)):
+        weights = [comb(pairs, n) * share**n * (1 - share) ** (pairs - n) for n in range(pairs + 1)]
+        assert sum(weight * each for weight, each in zip(weights, rejects, strict=True)) <= 0.05
 
 
 def test_mcnemar_refuses_negative_counts() -> None:

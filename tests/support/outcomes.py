@@ -15,10 +15,12 @@ def make_outcomes(name: str, signs: dict[str, str] | str, **fields: Any) -> RunO
     """The facts of a run: each case by name, with a sign for each of its trials; or a case for each sign.
 
     The signs are + for PASS, - for FAIL, ! for ERROR, ? for UNSCORED and a blank for no trial. Further fields
-    are those of the run, or by case: category, tags, split, keys, and numbers for each of its trials.
+    are those of the run, or by case: category, tags, split, clusters, keys, and numbers for each of its
+    trials.
     """
     cases = {f"c{n}": sign for n, sign in enumerate(signs)} if isinstance(signs, str) else signs
     split, category, tags = (fields.pop(key, {}) for key in ("split", "category", "tags"))
+    clusters = fields.pop("clusters", {})
     numbers, keys, prompts = (fields.pop(key, {}) for key in ("numbers", "keys", "prompts"))
     outcomes = tuple(
         CaseOutcomes(
@@ -27,6 +29,7 @@ def make_outcomes(name: str, signs: dict[str, str] | str, **fields: Any) -> RunO
             category=category.get(case),
             tags=tags.get(case, ()),
             split=split.get(case),
+            cluster=clusters.get(case),
             trials=tuple(
                 TrialOutcome(repeat=place, verdict=SIGNS[sign], **numbers.get(case, {}))
                 for place, sign in enumerate(of_case)
@@ -38,4 +41,5 @@ def make_outcomes(name: str, signs: dict[str, str] | str, **fields: Any) -> RunO
     trials = sum(len(case.trials) for case in outcomes)
     given: dict[str, Any] = {"id": name, "group": "g", "suite": Suite(name="s", dialect="d")}
     run = make_run(**given | {"status": "finished", "planned": trials} | fields)
-    return RunOutcomes(run=run, cases=outcomes, trials=trials, prompts=prompts)
+    field = "metadata.text" if clusters else None
+    return RunOutcomes(run=run, cases=outcomes, trials=trials, prompts=prompts, cluster_field=field)

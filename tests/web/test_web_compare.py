@@ -181,6 +181,9 @@ def test_several_runs_are_ranked_and_each_pair_is_told(world: World) -> None:
     assert text.count(">compare</a>") == 3
     assert "Each pair" in text
     assert "adjusted by Holm" in unescape(text)
+    assert "The best of 3 equal runs would look" in text
+    assert "<h2>Against scripted:" in text
+    assert "adjusted by Holm's method over these 2 candidates" in unescape(text)
     assert world.server.page("/compare?" + "&".join(["run=last"] * 13), 400)
 
 

@@ -22,6 +22,8 @@ from proctor.reports.formatting import (
     p_value,
     percent,
     percentage_points,
+    unmeasured,
+    unmeasured_difference,
 )
 from proctor.web.project import Project
 from support.web import Visitor, make_runs, read_tables, read_text, save_suite, visit
@@ -101,7 +103,9 @@ def exactly(counts: dict[str, Any]) -> str:
 
 
 def share(counts: dict[str, Any]) -> str:
-    return f"{percent(counts['pass_rate'])} · n {counts['cases']} · {exactly(counts)}"
+    rest = unmeasured(counts["errors"] + counts["unscored"], counts["bounds"])
+    text = f"{percent(counts['pass_rate'])} · n {counts['cases']} · {exactly(counts)}"
+    return f"{text} not measured {rest}" if rest else text
 
 
 @pytest.mark.slow
@@ -157,24 +161,29 @@ def test_its_trials_are_those_of_an_export(world: World, tmp_path: Path) -> None
     ]
 
 
+def not_measured(pairs: int, bounds: tuple[float, float]) -> str:
+    rest = unmeasured_difference(pairs, bounds)
+    return f" not measured {rest}" if rest else ""
+
+
 def test_compare_says_what_compare_says(world: World, told: Json) -> None:
     one, other = world.runs[:2]
-    (found,) = told("compare", one.id, other.id)["comparisons"]
+    whole = told("compare", one.id, other.id)
+    (found,) = whole["comparisons"]
     html = world.main(f"/compare?run={one.id}&run={other.id}")
     assert read_text(html.partition("</h1>")[0]).endswith(found["verdict"])
     sides, differences, *flips = read_tables(html)
-    for side, name in zip(sides, ("baseline_rate", "candidate_rate"), strict=True):
-        rate = found[name]
-        ends = interval(rate["ci95"])
-        assert side[1] == f"{percent(rate['rate'])} · n {found['cases']} · {ends}"
-        assert side[2] == f"{rate['passed']} of {found['pairs']}"
+    for side, run in zip(sides, whole["runs"], strict=True):
+        assert side[1] == share(run)
+        assert side[2] == f"{run['passed']} of {run['total']}"
     expected = [("all", found), *((part["name"], part) for part in (*found["splits"], *found["parts"]))]
     assert [row for row in differences if any(row[1:])] == [
         [
             name,
             *(str(part[count]) for count in ("cases", "fixed", "broken")),
             f"{percentage_points(part['difference'])} · "
-            + " to ".join(percentage_points(bound) for bound in part["ci95"]),
+            + " to ".join(percentage_points(bound) for bound in part["ci95"])
+            + not_measured(part["not_measured"], part["bounds"]),
             p_value(part["p_value"] if part["p_holm"] is None else part["p_holm"]),
         ]
         for name, part in expected

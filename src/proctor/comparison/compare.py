@@ -12,6 +12,7 @@ from proctor.comparison.comparability import comparability_warnings
 from proctor.comparison.differences import (
     MetricDifference,
     PassRateDifference,
+    adjust_together,
     metric_difference,
     pass_rate_difference,
     smallest_detectable_difference,
@@ -20,7 +21,7 @@ from proctor.comparison.latency import LatencyDifference, latency_difference
 from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.comparison.pairing import PairedCase, PairedRuns, pair_trials
 from proctor.model import Run, Verdict
-from proctor.stats import holm
+from proctor.verdicts import Counts
 
 GroupBy = Literal["category", "tag"]
 
@@ -54,6 +55,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     baseline: Run
     candidate: Run
     split: SplitName
+    baseline_counts: Counts
+    """All trials, or cases, of the baseline in the split, also those that the candidate does not have."""
+    candidate_counts: Counts
     whole: PassRateDifference
     smallest: float | None = None
     """The smallest difference that would probably be found, as a share; None if none would."""
@@ -78,6 +82,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     candidate_missing: int = 0
     baseline_finished: bool = True
     candidate_finished: bool = True
+    cluster_field: str | None = None
+    """The field that clusters of related cases are named by; None if the cases are independent."""
     warnings: tuple[str, ...] = ()
     """Sentences that say why the two may not be comparable."""
 
@@ -110,6 +116,8 @@ def compare_runs(
         baseline=baseline.run,
         candidate=candidate.run,
         split=split,
+        baseline_counts=baseline.restrict_to(split).count_verdicts(),
+        candidate_counts=candidate.restrict_to(split).count_verdicts(),
         whole=whole,
         fixed=fixed,
         broken=broken,
@@ -119,6 +127,7 @@ def compare_runs(
         candidate_missing=candidate.missing,
         baseline_finished=baseline.is_finished,
         candidate_finished=candidate.is_finished,
+        cluster_field=candidate.cluster_field or baseline.cluster_field,
         warnings=comparability_warnings(baseline, candidate),
     )
     if by is None:
@@ -165,16 +174,15 @@ def _cases_by_name(cases: Sequence[PairedCase], by: GroupBy) -> Iterator[tuple[s
 def _subset_differences(
     named_cases: Sequence[tuple[str, PairedCase]], by_case: bool
 ) -> list[SubsetDifference]:
-    """Returns the differences of parts with measured pairs, by name, with p-values adjusted together."""
+    """Returns the differences of parts, by name, with p-values adjusted together."""
     members: dict[str, list[PairedCase]] = {}
     for name, case in named_cases:
         members.setdefault(name, []).append(case)
-    differences = [(name, pass_rate_difference(members[name], by_case=by_case)) for name in sorted(members)]
-    differences = [(name, difference) for name, difference in differences if difference.p_value is not None]
-    adjusted = holm([difference.p_value or 0.0 for _, difference in differences])
+    names = sorted(members)
+    differences = adjust_together([pass_rate_difference(members[name], by_case=by_case) for name in names])
     return [
-        SubsetDifference(name=name, difference=replace(difference, p_holm=p_value))
-        for (name, difference), p_value in zip(differences, adjusted, strict=True)
+        SubsetDifference(name=name, difference=difference)
+        for name, difference in zip(names, differences, strict=True)
     ]
 
 

@@ -1,15 +1,18 @@
 """Statistics of paired trials: differences of pass rates, with intervals and tests, and of other metrics.
 
-Pairs with a trial that is ERROR or UNSCORED are in none of these numbers.
+Pairs with a trial that is ERROR or UNSCORED are in no difference, but in its two extremes: what it would be
+if all of them had gone against the candidate, and if all had gone for it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from math import fsum
+from math import fsum, sqrt
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
@@ -17,6 +20,10 @@ from proctor.model import Verdict
 from proctor.stats import (
     PairNoise,
     agresti_min_interval,
+    clustered_difference_interval,
+    clustered_error,
+    deviation,
+    holm,
     mcnemar,
     mean_interval,
     newcombe_paired,
@@ -24,12 +31,15 @@ from proctor.stats import (
     quantile,
     sign_test,
     smallest_difference_repeated,
-    wilson,
 )
+from proctor.verdicts import Counts
 
 Interval = tuple[float, float]
 Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
 """The direction of a difference; "perhaps" if only its interval shows it, and the test does not."""
+PairedTest = Literal["McNemar, mid-p", "McNemar, exact", "permutation by case", "permutation by cluster"]
+PairedInterval = Literal["Newcombe, paired", "t over cases, two added", "t over clusters, two added"]
+_DIRECTIONS: tuple[Direction, ...] = ("worse", "perhaps worse", "unclear", "perhaps better", "better")
 
 _ALPHA = 0.05
 """The significance level."""
@@ -45,7 +55,7 @@ class RunPassRate(Struct, frozen=True, kw_only=True):
     rate: float
     """The mean over cases of the share of their trials that passed."""
     ci95: Interval
-    """The Wilson interval, over cases."""
+    """The interval of `Counts.ci95`, over cases."""
 
 
 class PassRateDifference(Struct, frozen=True, kw_only=True):
@@ -69,6 +79,18 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     by_case: bool = False
     """Whether cases have several pairs. Then the interval is `agresti_min_interval` and the test a
     permutation test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
+    clusters: int | None = None
+    """The number of clusters of related cases, of which some hold several. Then interval and test are over
+    clusters, `clustered_difference_interval` and a permutation test. None if cases are independent."""
+    effective_cases: int = 0
+    """The number of independent cases whose difference would vary as much; `cases` without clusters."""
+    error: float | None = None
+    """The standard error of `value`; None below two cases, and below two clusters."""
+    unmeasured: int = 0
+    """The number of pairs that are in none of these numbers, as a trial is ERROR or UNSCORED."""
+    extremes: tuple[PassRateDifference, PassRateDifference] | None = None
+    """The difference over all pairs if the unmeasured ones had gone against the candidate, and if they had
+    gone for it; None if every pair is measured."""
 
     @property
     def p_adjusted(self) -> float | None:
@@ -76,8 +98,50 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
         return self.p_value if self.p_holm is None else self.p_holm
 
     @property
+    def test(self) -> PairedTest:
+        """The test of `p_value`."""
+        if self.clusters is not None:
+            return "permutation by cluster"
+        if self.by_case:
+            return "permutation by case"
+        return "McNemar, mid-p" if _holds_mid_p(self.fixed, self.broken, self.pairs) else "McNemar, exact"
+
+    @property
+    def interval_by(self) -> PairedInterval:
+        """What `ci95` is."""
+        if self.clusters is not None:
+            return "t over clusters, two added"
+        return "t over cases, two added" if self.by_case else "Newcombe, paired"
+
+    @property
+    def bounds(self) -> Interval | None:
+        """The values of both extremes; twice the value if every pair is measured."""
+        low, high = self.extremes or (self, self)
+        return None if low.value is None or high.value is None else (low.value, high.value)
+
+    @property
+    def scenarios(self) -> tuple[PassRateDifference, ...]:
+        """The difference over the measured pairs, and its extremes if there are any."""
+        return self, *(self.extremes or ())
+
+    @property
     def direction(self) -> Direction:
-        """The direction; better or worse only if both the interval and the test show it."""
+        """The direction that holds whatever the unmeasured pairs would have been.
+
+        It is the weakest of the measured pairs and the extremes, and unclear if they do not agree.
+        """
+        strengths = [_DIRECTIONS.index(scenario.measured_direction) - 2 for scenario in self.scenarios]
+        low, high = min(strengths), max(strengths)
+        return _DIRECTIONS[2 + (low if low > 0 else min(0, high))]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the unmeasured pairs could not change the direction."""
+        return all(scenario.measured_direction == self.measured_direction for scenario in self.scenarios)
+
+    @property
+    def measured_direction(self) -> Direction:
+        """The direction of the measured pairs; better or worse only if interval and test both show it."""
         p_value = self.p_adjusted
         if self.ci95 is None or p_value is None:
             return "unclear"
@@ -88,6 +152,11 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
         return "unclear"
 
 
+def _holds_mid_p(fixed: int, broken: int, pairs: int) -> bool:
+    """Returns whether at most half of the pairs differ, so that McNemar's mid-p rejects in at most 5 %."""
+    return 2 * (fixed + broken) <= pairs
+
+
 class _CasePairs(NamedTuple):
     """The measured pairs of one case, counted by verdicts."""
 
@@ -96,24 +165,78 @@ class _CasePairs(NamedTuple):
     after: int
     fixed: int
     broken: int
+    cluster: str | None
+
+    @property
+    def difference(self) -> float:
+        """The share of the pairs that the candidate passed, less that of the baseline; there is a pair."""
+        return (self.after - self.before) / self.pairs
 
 
-def pass_rate_difference(cases: Iterable[PairedCase], *, by_case: bool) -> PassRateDifference:
-    """Returns the difference of the pass rates over some cases.
+def pass_rate_difference(cases: Sequence[PairedCase], *, by_case: bool) -> PassRateDifference:
+    """Returns the difference of the pass rates over some cases, with its extremes.
 
     Args:
         cases: the cases.
         by_case: whether any case of the comparison has several pairs, which are not independent.
     """
-    tallies = [tally for case in cases if (tally := _count_pairs(case)).pairs]
+    tallies = [_count_pairs(case) for case in cases]
+    difference = _tallied_difference(tallies, by_case=by_case)
+    unmeasured = sum(len(case.pairs) for case in cases) - difference.pairs
+    if not unmeasured:
+        return difference
+    against, favoring = (
+        _tallied_difference([_count_pairs(case, passes=passes) for case in cases], by_case=by_case)
+        for passes in (False, True)
+    )
+    return replace(difference, unmeasured=unmeasured, extremes=(against, favoring))
+
+
+def adjust_together(differences: Sequence[PassRateDifference]) -> list[PassRateDifference]:
+    """Returns differences with their p-values adjusted by Holm's method for all of them that have one.
+
+    The extremes are adjusted likewise: all those against the candidates together, and all those for them.
+    """
+    adjusted = _adjust_measured(differences)
+    against, favoring = (
+        _adjust_measured(
+            [
+                difference if difference.extremes is None else difference.extremes[side]
+                for difference in differences
+            ]
+        )
+        for side in (0, 1)
+    )
+    return [
+        difference if difference.extremes is None else replace(difference, extremes=extremes)
+        for difference, extremes in zip(adjusted, zip(against, favoring, strict=True), strict=True)
+    ]
+
+
+def _adjust_measured(differences: Sequence[PassRateDifference]) -> list[PassRateDifference]:
+    p_values = [difference.p_value for difference in differences]
+    adjusted = iter(holm([p_value for p_value in p_values if p_value is not None]))
+    return [
+        difference if p_value is None else replace(difference, p_holm=next(adjusted))
+        for difference, p_value in zip(differences, p_values, strict=True)
+    ]
+
+
+def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) -> PassRateDifference:
+    tallies = [tally for tally in case_tallies if tally.pairs]
     if not tallies:
         return PassRateDifference(cases=0, pairs=0, by_case=by_case)
     count = len(tallies)
     fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
-    before, after = sum(tally.before for tally in tallies), sum(tally.after for tally in tallies)
-    pairs = sum(tally.pairs for tally in tallies)
-    if by_case:
-        case_differences = sorted(((tally.after - tally.before) / tally.pairs for tally in tallies), key=abs)
+    after, pairs = sum(tally.after for tally in tallies), sum(tally.pairs for tally in tallies)
+    case_differences = sorted((tally.difference for tally in tallies), key=abs)
+    clusters = _sum_clusters(tallies)
+    error, effective_cases = _spread(tallies, clusters)
+    if clusters is not None:
+        value = fsum(case_differences) / count
+        ci95 = clustered_difference_interval(clusters)
+        p_value = permutation([total for total, _ in clusters])
+    elif by_case:
         value, ci95, p_value = (
             fsum(case_differences) / count,
             agresti_min_interval(case_differences),
@@ -122,39 +245,88 @@ def pass_rate_difference(cases: Iterable[PairedCase], *, by_case: bool) -> PassR
     else:
         value = (fixed - broken) / count
         ci95 = newcombe_paired(after - fixed, fixed, broken, count - after - broken)
-        p_value = mcnemar(fixed, broken)
+        p_value = mcnemar(fixed, broken, mid_p=_holds_mid_p(fixed, broken, pairs))
     return PassRateDifference(
         cases=count,
         pairs=pairs,
         fixed=fixed,
         broken=broken,
-        baseline=_run_pass_rate(before, fsum(tally.before / tally.pairs for tally in tallies), count),
-        candidate=_run_pass_rate(after, fsum(tally.after / tally.pairs for tally in tallies), count),
+        baseline=_run_pass_rate([(tally.before, tally.pairs, tally.cluster) for tally in tallies]),
+        candidate=_run_pass_rate([(tally.after, tally.pairs, tally.cluster) for tally in tallies]),
         value=value,
         ci95=ci95,
         p_value=p_value,
         by_case=by_case,
+        clusters=None if clusters is None else len(clusters),
+        effective_cases=effective_cases,
+        error=error,
     )
 
 
-def _count_pairs(case: PairedCase) -> _CasePairs:
+def _sum_clusters(tallies: Sequence[_CasePairs]) -> list[tuple[float, int]] | None:
+    """Returns the sum of the differences of each cluster, and its number of cases; None if all are single."""
+    members: dict[str | None, list[float]] = {}
+    for tally in tallies:
+        members.setdefault(tally.cluster, []).append(tally.difference)
+    if tallies[0].cluster is None or len(members) == len(tallies):
+        return None
+    return sorted((fsum(differences), len(differences)) for differences in members.values())
+
+
+def _spread(
+    tallies: Sequence[_CasePairs], clusters: Sequence[tuple[float, int]] | None
+) -> tuple[float | None, int]:
+    """Returns the standard error of the mean difference, and the effective number of cases.
+
+    That is never above the number of cases, and never below that of clusters whose cases are all alike.
+    """
+    count = len(tallies)
+    differences = [tally.difference for tally in tallies]
+    spread = deviation(differences)
+    if clusters is None or spread is None:
+        return None if spread is None else spread / sqrt(count), count
+    error = clustered_error(differences, [tally.cluster for tally in tallies])
+    fewest = int(count**2 / sum(size**2 for _, size in clusters))
+    return error, min(count, max(fewest, int((spread / error) ** 2))) if error else fewest
+
+
+def _count_pairs(case: PairedCase, *, passes: bool | None = None) -> _CasePairs:
+    """Counts the pairs of a case.
+
+    Args:
+        case: the case.
+        passes: whether unmeasured trials of the candidate count as passed, and those of the baseline as
+            failed, or the other way round; None counts the measured pairs alone.
+    """
     pairs = before = after = fixed = broken = 0
     for baseline, candidate in case.pairs:
-        if baseline.is_measured and candidate.is_measured:
-            was, is_ = baseline.verdict is Verdict.PASS, candidate.verdict is Verdict.PASS
+        was = _has_passed(baseline, None if passes is None else not passes)
+        is_ = _has_passed(candidate, passes)
+        if was is not None and is_ is not None:
             pairs += 1
             before += was
             after += is_
             fixed += is_ and not was
             broken += was and not is_
-    return _CasePairs(pairs, before, after, fixed, broken)
+    return _CasePairs(pairs, before, after, fixed, broken, case.cluster)
 
 
-def _run_pass_rate(passed: int, share: float, cases: int) -> RunPassRate:
-    share = min(share, float(cases))
-    ci95 = wilson(share, cases)
-    assert ci95 is not None
-    return RunPassRate(passed=passed, rate=share / cases, ci95=ci95)
+def _has_passed(outcome: TrialOutcome, unmeasured: bool | None) -> bool | None:
+    """Returns whether a trial passed; `unmeasured` for one that is ERROR or UNSCORED."""
+    return outcome.verdict is Verdict.PASS if outcome.is_measured else unmeasured
+
+
+def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]]) -> RunPassRate:
+    """Returns the pass rate of cases, each given by its passed and all measured trials, and its cluster."""
+    counts = Counts.from_cases(Counter((passed, trials - passed, 0, 0) for passed, trials, _ in cases))
+    for passed, trials, cluster in cases:
+        if cluster is not None:
+            counts.clusters = {} if counts.clusters is None else counts.clusters
+            total, size = counts.clusters.get(cluster, (0.0, 0))
+            counts.clusters[cluster] = total + passed / trials, size + 1
+    assert counts.pass_rate is not None
+    assert counts.ci95 is not None
+    return RunPassRate(passed=counts.passed, rate=counts.pass_rate, ci95=counts.ci95)
 
 
 def smallest_detectable_difference(
@@ -183,7 +355,9 @@ def smallest_detectable_difference(
     certain = max(0.0, difference.ci95[0], -difference.ci95[1])
     lasting = max(0.0, noise.lasting - certain)
     chance = max(0.0, noise.chance - max(0.0, certain - noise.lasting))
-    return smallest_difference_repeated(len(tallies), repeats, PairNoise(chance, lasting), _POWER)
+    return smallest_difference_repeated(
+        difference.effective_cases, repeats, PairNoise(chance, lasting), _POWER
+    )
 
 
 def smooth_noise(mean_square: float, discordant: float, repeats: float, *, cases: int) -> PairNoise:

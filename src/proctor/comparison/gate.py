@@ -27,9 +27,9 @@ def gate_exit_code(comparison: Comparison, rule: GateRule) -> ExitCode:
     """Returns the exit code of the gate.
 
     NOTHING_SELECTED without any pair; NOT_MEASURED when a run is not finished, when either has trials that
-    the other has not, unless `partial`, and when more pairs are ERROR or UNSCORED than allowed, or all of
-    them; FAILED when the upper end of the interval is below the largest regression that may be, or with
-    `strict` unless its lower end is above that; else OK.
+    the other has not, unless `partial`, when more pairs are ERROR or UNSCORED than allowed, or all of them,
+    and when these could decide the gate either way; FAILED when the upper end of the interval is below the
+    largest regression that may be, or with `strict` unless its lower end is above that; else OK.
     """
     if not comparison.pairs:
         return ExitCode.NOTHING_SELECTED
@@ -37,11 +37,20 @@ def gate_exit_code(comparison: Comparison, rule: GateRule) -> ExitCode:
         return ExitCode.NOT_MEASURED
     if comparison.unpaired.is_partial and not rule.partial:
         return ExitCode.NOT_MEASURED
-    ci95 = comparison.whole.ci95
-    if ci95 is None or len(comparison.not_measured) > rule.allow_errors:
+    whole = comparison.whole
+    if whole.ci95 is None or whole.unmeasured > rule.allow_errors or not is_decided(comparison, rule):
         return ExitCode.NOT_MEASURED
-    is_held = ci95[0] > -rule.max_regression if rule.strict else ci95[1] >= -rule.max_regression
-    return ExitCode.OK if is_held else ExitCode.FAILED
+    return ExitCode.OK if _is_held(whole.ci95, rule) else ExitCode.FAILED
+
+
+def is_decided(comparison: Comparison, rule: GateRule) -> bool:
+    """Returns whether the gate is the same whatever the unmeasured pairs would have been."""
+    intervals = [scenario.ci95 for scenario in comparison.whole.scenarios]
+    return len({_is_held(ci95, rule) for ci95 in intervals if ci95 is not None}) <= 1
+
+
+def _is_held(ci95: tuple[float, float], rule: GateRule) -> bool:
+    return ci95[0] > -rule.max_regression if rule.strict else ci95[1] >= -rule.max_regression
 
 
 def ungated_exit_code(comparisons: Sequence[Comparison]) -> ExitCode:

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.clusters import make_cluster_lookup
 from proctor.codec import judged_digest
 from proctor.latency import measured_latency
 from proctor.model import Case, Run, Trial, Verdict
@@ -49,6 +50,8 @@ class CaseOutcomes(Struct, frozen=True, gc=False):
     trials: tuple[TrialOutcome, ...]
     position: int = 0
     """Its position in the suite of its run, from 0."""
+    cluster: str | None = None
+    """The cluster of related cases that it is in; None if the cases are independent."""
 
 
 class RunOutcomes(Struct, frozen=True, kw_only=True):
@@ -60,6 +63,8 @@ class RunOutcomes(Struct, frozen=True, kw_only=True):
     """The number of finished trials, also those that do not count."""
     prompts: Mapping[str, set[str]] = {}
     """The digests of the judge prompts, by the names of the judges."""
+    cluster_field: str | None = None
+    """The field that the clusters are named by; None if the cases are independent."""
 
     @property
     def missing(self) -> int:
@@ -84,21 +89,31 @@ class RunOutcomes(Struct, frozen=True, kw_only=True):
         for case in self.cases:
             shape = NO_TRIALS
             for fact in case.trials:
-                shape = counts.add(fact.verdict, shape)
+                shape = counts.add(fact.verdict, shape, case.cluster)
         return counts
 
 
 class OutcomeCollector:
     """Collects the outcomes of a run from its trials in suite order."""
 
-    def __init__(self, run: Run, *, by_digest: bool = False, names: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        *,
+        by_digest: bool = False,
+        names: dict[str, str] | None = None,
+        cluster: str | None = None,
+    ) -> None:
         """Starts without trials.
 
         Args:
             run: the run.
             by_digest: whether cases are found in other runs by their digests instead of their ids.
             names: interned texts, which collectors of several runs may share to save memory.
+            cluster: the field that says which cases are related; None for that of the run.
         """
+        self._cluster_field = run.settings.cluster if cluster is None else cluster
+        self._cluster_for = make_cluster_lookup(self._cluster_field)
         self._run = run
         self._rules = pass_rules_for(run)
         self._by_digest = by_digest
@@ -123,7 +138,11 @@ class OutcomeCollector:
         if self._open_trials:
             self._close_case()
         return RunOutcomes(
-            run=self._run, cases=tuple(self._cases), trials=self._trials, prompts=self._judging.prompts
+            run=self._run,
+            cases=tuple(self._cases),
+            trials=self._trials,
+            prompts=self._judging.prompts,
+            cluster_field=None if self._cluster_for is None else self._cluster_field,
         )
 
     def _close_case(self) -> None:
@@ -146,6 +165,7 @@ class OutcomeCollector:
                 split=None if trials[0][0].split is None else self._intern(trials[0][0].split),
                 trials=facts,
                 position=trials[0][0].position,
+                cluster=None if self._cluster_for is None else self._intern(self._cluster_for(case)),
             )
         )
 

@@ -22,6 +22,8 @@ class PairedCase(Struct, frozen=True, gc=False):
     split: str | None
     """None also if it is dev in one run and held out in the other."""
     pairs: tuple[Pair, ...]
+    cluster: str | None = None
+    """The cluster of related cases, of the candidate if it has any, else of the baseline."""
 
 
 class RenamedMatch(Struct, frozen=True):
@@ -120,6 +122,7 @@ def _pair_case(case: CaseOutcomes, other: CaseOutcomes) -> PairedCase:
         category=other.category,
         tags=other.tags,
         split=_common_split(case.split, other.split),
+        cluster=case.cluster if other.cluster is None else other.cluster,
         pairs=tuple((fact, repeats[fact.repeat]) for fact in case.trials if fact.repeat in repeats),
     )
 

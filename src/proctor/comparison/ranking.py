@@ -1,17 +1,22 @@
-"""Ranks several runs by pairwise comparisons; runs without a shown difference share a rank."""
+"""Ranks several runs by pairwise comparisons, and compares all but the first with the first.
+
+Runs without a shown difference share a rank.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from math import fsum, sqrt
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.comparison.compare import Comparison, compare_runs
+from proctor.comparison.differences import adjust_together
 from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.model import Run
-from proctor.stats import holm
+from proctor.stats import expected_maximum
 from proctor.verdicts import Counts
 
 
@@ -21,8 +26,13 @@ class RankedRun(Struct, frozen=True, kw_only=True):
     run: Run
     counts: Counts
     """The counts of all its trials, or cases, in the split, also those that another run does not have."""
-    rank: int
-    """1 plus the number of runs that are shown to be better."""
+    rank: int | None
+    """1 plus the number of runs that are shown to be better; None if nothing of it was measured.
+
+    Where what was not measured could change that, it is the best rank that the run could have.
+    """
+    lowest_rank: int | None
+    """The worst rank that the run could have; `rank` if what was not measured could not change it."""
     is_finished: bool = True
     missing: int = 0
     """The number of planned trials that have not finished."""
@@ -34,46 +44,83 @@ class Ranking(Struct, frozen=True, kw_only=True):
     runs: tuple[RankedRun, ...]
     comparisons: tuple[Comparison, ...]
     """Each run with each later one as the candidate; p-values are adjusted together by Holm's method."""
+    candidates: tuple[Comparison, ...]
+    """Each run but the first with the first; p-values are adjusted over these comparisons alone."""
 
     @property
     def by_rank(self) -> list[RankedRun]:
-        """The runs by rank, and by pass rate within a rank."""
+        """The runs by rank, and by pass rate within a rank; those without a rank are last."""
+        last = len(self.runs) + 1
         return sorted(
-            self.runs, key=lambda ranked_run: (ranked_run.rank, -(ranked_run.counts.pass_rate or 0.0))
+            self.runs,
+            key=lambda ranked_run: (
+                ranked_run.rank or last,
+                ranked_run.lowest_rank or last,
+                -(ranked_run.counts.pass_rate or 0.0),
+            ),
         )
+
+    @property
+    def chance_lead(self) -> float | None:
+        """By how much the best of so many equal runs would exceed their mean by chance; None if unknown.
+
+        The mean of the largest of as many independent normal numbers, times the standard error of a run: its
+        share of the mean variance of a difference of two runs over the same cases. So what the cases have in
+        common does not count. For runs that do differ it is a little too large.
+        """
+        count = sum(ranked_run.rank is not None for ranked_run in self.runs)
+        errors = [
+            comparison.whole.error for comparison in self.comparisons if comparison.whole.error is not None
+        ]
+        if count < 2 or not errors:
+            return None
+        variance = fsum(error * error for error in errors) / len(errors) / 2
+        return expected_maximum(count) * sqrt(variance)
 
 
 def rank_runs(runs: Sequence[RunOutcomes], split: SplitName = "all") -> Ranking:
     """Compares two or more runs of one suite, each with every other, and ranks them.
 
     A run ranks above another only if it is shown to be better. So sharing a rank is not transitive:
-    A may share its rank with B and B with C while A is above C.
+    A may share its rank with B and B with C while A is above C. It surely ranks above another if that is
+    shown however the trials that were not measured would have ended, and perhaps if it is shown for some end.
     """
     comparisons = [
         compare_runs(first, second, split=split, by=None) for first, second in combinations(runs, 2)
     ]
-    tested_places = [
-        place for place, comparison in enumerate(comparisons) if comparison.whole.p_value is not None
-    ]
-    adjusted = holm([comparisons[place].whole.p_value or 0.0 for place in tested_places])
-    for place, p_value in zip(tested_places, adjusted, strict=True):
-        comparison = comparisons[place]
-        comparisons[place] = replace(comparison, whole=replace(comparison.whole, p_holm=p_value))
-    above = [0] * len(runs)
+    candidates = _adjust_comparisons(comparisons[: len(runs) - 1])
+    comparisons = _adjust_comparisons(comparisons)
+    surely_above, perhaps_above = [0] * len(runs), [0] * len(runs)
     for (first, second), comparison in zip(combinations(range(len(runs)), 2), comparisons, strict=True):
-        direction = comparison.whole.direction
-        above[first] += direction == "better"
-        above[second] += direction == "worse"
+        directions = [scenario.measured_direction for scenario in comparison.whole.scenarios]
+        for place, word in ((first, "better"), (second, "worse")):
+            shown = [direction == word for direction in directions]
+            surely_above[place] += all(shown)
+            perhaps_above[place] += any(shown)
     return Ranking(
         runs=tuple(
-            RankedRun(
-                run=facts.run,
-                counts=facts.restrict_to(split).count_verdicts(),
-                rank=1 + better,
-                is_finished=facts.is_finished,
-                missing=facts.missing,
-            )
-            for facts, better in zip(runs, above, strict=True)
+            _rank_run(facts, split, 1 + surely, 1 + perhaps)
+            for facts, surely, perhaps in zip(runs, surely_above, perhaps_above, strict=True)
         ),
         comparisons=tuple(comparisons),
+        candidates=tuple(candidates),
+    )
+
+
+def _adjust_comparisons(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Returns comparisons with their p-values adjusted together."""
+    wholes = adjust_together([comparison.whole for comparison in comparisons])
+    return [replace(comparison, whole=whole) for comparison, whole in zip(comparisons, wholes, strict=True)]
+
+
+def _rank_run(facts: RunOutcomes, split: SplitName, rank: int, lowest_rank: int) -> RankedRun:
+    counts = facts.restrict_to(split).count_verdicts()
+    is_measured = counts.pass_rate is not None
+    return RankedRun(
+        run=facts.run,
+        counts=counts,
+        rank=rank if is_measured else None,
+        lowest_rank=lowest_rank if is_measured else None,
+        is_finished=facts.is_finished,
+        missing=facts.missing,
     )

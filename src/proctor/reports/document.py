@@ -30,8 +30,9 @@ ColumnKind = Literal["text", "p", "run", "verdict", "rate", "interval", "differe
 """How the cells of a column are written; None is a dash, and a text stays as it is.
 
 `number` is a text on the right side, `run` the id of a run. A cell of `rate`, or of `interval` for its
-interval alone, has the fields of `Rate`, as `Counts` has; one of `difference` has `value` and `ci95`, as
-`PassRateDifference` has. They are fractions of 1, and are drawn where the medium can.
+interval alone, has the fields of `Rate`, as `Counts` has; one of `difference` has `value`, `ci95`,
+`unmeasured` and `bounds`, as `PassRateDifference` has. They are fractions of 1, and are drawn where the
+medium can.
 """
 _FORMATS: dict[str, Callable[[Any], str]] = {
     "count": "{:,}".format,
@@ -231,6 +232,10 @@ def _column_parts(
             yield head, lambda cell: formatting.draw_difference(cell.value, cell.ci95, limit)
         head = Column("95% interval" if drawn else "95 % interval", width=18)
         yield head, lambda cell: formatting.difference_interval(cell.ci95)
+        yield (
+            Column("not measured"),
+            lambda cell: formatting.unmeasured_difference(cell.unmeasured, cell.bounds),
+        )
     else:
         yield column, lambda cell: format_cell(cell, column)
 

@@ -73,6 +73,14 @@ def unmeasured(count: int, bounds: tuple[float, float] | None) -> str:
     return f"{count:,}: {bounds[0] * 100:.1f}–{percent(bounds[1])}"
 
 
+def unmeasured_difference(count: int, bounds: tuple[float, float] | None) -> str:
+    """Formats how many pairs a difference leaves out, and what it would be at both extremes.
+
+    As `3: +17.5 to +25.0pp`; empty for none.
+    """
+    return f"{count:,}: {difference_interval(bounds)}" if count and bounds is not None else ""
+
+
 def draw_interval(share: float | None, bounds: tuple[float, float] | None) -> str:
     """Draws a dot for a fraction on a band for its interval, from 0 to 100 %; blank if either is None."""
     if share is None or bounds is None:

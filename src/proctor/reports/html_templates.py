@@ -46,6 +46,7 @@ def make_environment(*more_loaders: BaseLoader) -> Environment:
         "percent": formatting.percent,
         "interval": formatting.interval,
         "unmeasured": formatting.unmeasured,
+        "unmeasured_difference": formatting.unmeasured_difference,
         "rate": _to_rate,
         "cost": formatting.cost,
         "ms": formatting.milliseconds,

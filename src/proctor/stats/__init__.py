@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
     from proctor.stats.bounded_mean import bounded_interval
-    from proctor.stats.clusters import clustered_error, clustered_exact, clustered_interval, clustered_wilson
+    from proctor.stats.clusters import (
+        clustered_difference_interval,
+        clustered_error,
+        clustered_exact,
+        clustered_interval,
+        clustered_wilson,
+    )
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.gate_errors import PointGateErrors, point_gate_errors
     from proctor.stats.means import (
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
         t_95,
     )
     from proctor.stats.multiple_testing import benjamini_hochberg, holm
+    from proctor.stats.order_statistics import expected_maximum
     from proctor.stats.paired import mcnemar, newcombe_paired, paired_bootstrap, permutation, sign_test
     from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
@@ -58,12 +65,14 @@ _HOMES = {
     "cases_needed": "power",
     "cases_needed_repeated": "repeated_power",
     "clopper_pearson": "proportions",
+    "clustered_difference_interval": "clusters",
     "clustered_error": "clusters",
     "clustered_exact": "clusters",
     "clustered_interval": "clusters",
     "clustered_wilson": "clusters",
     "confidence_sequence": "sequences",
     "deviation": "means",
+    "expected_maximum": "order_statistics",
     "flake_rate": "flake_rate",
     "holm": "multiple_testing",
     "kappa": "agreement",
@@ -107,12 +116,14 @@ __all__ = [
     "cases_needed",
     "cases_needed_repeated",
     "clopper_pearson",
+    "clustered_difference_interval",
     "clustered_error",
     "clustered_exact",
     "clustered_interval",
     "clustered_wilson",
     "confidence_sequence",
     "deviation",
+    "expected_maximum",
     "flake_rate",
     "holm",
     "kappa",

@@ -55,20 +55,33 @@ def _corrected_phi(both: int, first: int, second: int, neither: int) -> float:
     return excess / sqrt(margins)
 
 
-def mcnemar(first: int, second: int) -> float:
-    """Returns the two-sided p-value of McNemar's exact test: that pairs differ one way as often as the other.
+def mcnemar(first: int, second: int, *, mid_p: bool = False) -> float:
+    """Returns the two-sided p-value of McNemar's test: that pairs differ one way as often as the other.
+
+    The exact test never rejects too often, and with few differing pairs far too seldom. With `mid_p` only
+    half the probability of the observed counts is in the tail, so that it finds more. It stays below 5 % as
+    long as at most half of all pairs differ; where nearly all do, it can reach 8 %.
 
     Args:
         first: pairs in which only the first passed.
         second: pairs in which only the second passed.
+        mid_p: whether to return the mid-p-value instead of the exact one.
 
     Source: Q. McNemar, "Note on the sampling error of the difference between correlated proportions or
-    percentages", Psychometrika 12 (1947), 153-157, with the binomial distribution instead of the normal.
+    percentages", Psychometrika 12 (1947), 153-157, with the binomial distribution instead of the normal. The
+    mid-p-value is twice the one-sided one of M. W. Fagerland, S. Lydersen and P. Laake, "The McNemar test for
+    binary matched-pairs data: mid-p and asymptotic are better than exact conditional", BMC Medical Research
+    Methodology 13 (2013), 91.
 
     Raises:
         ValueError: a count is negative.
     """
-    return sign_test(first, second)
+    exact = sign_test(first, second)
+    if not mid_p or first == second:
+        return exact
+    fewer, more = sorted((first, second))
+    beyond = sign_test(fewer - 1, more + 1) if fewer else 0.0
+    return (exact + beyond) / 2
 
 
 def sign_test(positive: int, negative: int) -> float:

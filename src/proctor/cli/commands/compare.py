@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.echo import echo_err
-from proctor.cli.options import NumberRange, open_store, store_option
+from proctor.cli.options import NumberRange, cluster_option, open_store, store_option
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, print_and_write
 from proctor.safe_text import one_line
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Pair cases with the same input and grading, also across suites and under other ids.",
 )
+@cluster_option
 @click.option("--gate", is_flag=True, help="Exit 1 when a regression is shown; the next four imply it.")
 @click.option(
     "--max-regression",
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     help="Exit 1 unless the whole 95 % interval is above -X; with X = 0, unless the candidate is better.",
 )
 @click.option(
-    "--allow-errors", type=click.IntRange(0), metavar="N", help="Exit 3 from N + 1 unmeasured pairs on."
+    "--allow-errors",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Exit 3 from N + 1 unmeasured pairs on, or if those could decide the gate.",
 )
 @click.option(
     "--partial", is_flag=True, help="Judge the trials that both runs have, though either has others: else 3."
@@ -61,8 +65,8 @@ def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
     """Compare runs of one suite, pair by pair of the same case and repeat.
 
     A run is named as in `proctor runs`: by its id, `last` or a tag. Two runs give the difference in passed
-    cases with its 95 % interval, its test, and every case that flipped; more are ranked. A single argument is
-    a group, or a run of it: the runs of one suite that one command made.
+    cases with its 95 % interval, its test, and every case that flipped; more are ranked, and compared with
+    the first. A single argument is a group, or a run of it: the runs of one suite that one command made.
 
     \b
     proctor runs tag last baseline
@@ -70,8 +74,8 @@ def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
     proctor compare baseline last --max-regression 0.02 -o compare.md -o compare.svg
 
     Exit codes: 0 when something was compared, or the gate held; 1 when it did not; 3 when nothing was
-    measured, or with a gate a pair was not, a run is not finished, or it lacks trials that the other has; 4
-    for runs of different suites; 5 when no trial of one is in the other.
+    measured, or with a gate a pair was not, unmeasured pairs could decide it, a run is not finished, or it
+    lacks trials that the other has; 4 for runs of different suites; 5 when no trial of one is in the other.
     """  # noqa: D301  # click wants the character \b itself
     outputs: tuple[str, ...] = options["output"]
     check_outputs(outputs)
@@ -118,7 +122,11 @@ def _compare(
         runs = comparing.resolve_runs(run_store, words)
         comparing.check_comparable(run_store, runs, by_digest=by_digest)
         facts: list[RunOutcomes] = comparing.load_outcomes(
-            run_store, runs, by_digest=by_digest, on_progress=progress_reporter(echo_err, "trials read")
+            run_store,
+            runs,
+            by_digest=by_digest,
+            cluster=options["cluster"],
+            on_progress=progress_reporter(echo_err, "trials read"),
         )
         report = comparing.compare_pairwise(facts, split=split, by=options["by"])
         looks = comparing.record_comparison_access(run_store, facts, split) if report.shows_rates else None

@@ -44,7 +44,8 @@ def draw_chart(report: ComparisonReport) -> Chart:
     for name, difference in rows:
         if difference.value is not None and difference.ci95 is not None:
             low, high = difference.ci95
-            label = f"{one_line(name)} (n = {difference.cases:,})"
+            errors = f", {difference.unmeasured:,} not measured" if difference.unmeasured else ""
+            label = f"{one_line(name)} (n = {difference.cases:,}{errors})"
             bars.append(Bar(label, 100 * difference.value, 100 * low, 100 * high))
     return forest(
         bars,

@@ -22,14 +22,23 @@ from proctor.reports.comparison.report import ComparisonReport
 from proctor.reports.formatting import to_json
 from proctor.reports.record_fields import Digest, Interval, RunId, Status, Time, about, record_from
 from proctor.reports.runs.serialize import counts_record
+from proctor.verdicts import Counts
 
 _Difference = Annotated[float | None, about("Of the pass rates; positive if the candidate is better.")]
+_Bounds = Annotated[
+    Interval,
+    about(
+        "The difference if all unmeasured pairs had gone against the candidate, and if all had gone for it."
+    ),
+]
 _HolmPValue = Annotated[float | None, about("Corrected for the number of comparisons (Holm).")]
-_Direction = Annotated[str | None, about("What the difference shows, if it is significant.")]
+_Direction = Annotated[
+    str | None, about("What the difference shows, if it is significant and whatever was not measured.")
+]
 
 
 class ComparedRunRecord(Struct, frozen=True, kw_only=True):
-    """One of the runs; counts and rank are set if more than two are compared."""
+    """One of the runs, with its own counts; the rank is set if more than two are compared."""
 
     run: RunId
     group: str
@@ -42,18 +51,24 @@ class ComparedRunRecord(Struct, frozen=True, kw_only=True):
     planned: int
     tags: tuple[str, ...]
     started_at: Time
-    rank: Annotated[int | UnsetType, about("Its rank; runs that do not differ significantly share it.")] = (
-        UNSET
-    )
-    total: int | UnsetType = UNSET
-    passed: int | UnsetType = UNSET
-    failed: int | UnsetType = UNSET
-    errors: int | UnsetType = UNSET
-    unscored: int | UnsetType = UNSET
-    cases: int | UnsetType = UNSET
-    pass_rate: float | UnsetType | None = UNSET
-    ci95: Interval | UnsetType = UNSET
-    bounds: Interval | UnsetType = UNSET
+    rank: Annotated[
+        int | UnsetType | None,
+        about("Its best possible rank, which runs that do not differ share; null if nothing was measured."),
+    ] = UNSET
+    lowest_rank: Annotated[
+        int | UnsetType | None, about("Its worst possible rank, if what was not measured could change it.")
+    ] = UNSET
+    total: int
+    passed: int
+    failed: int
+    errors: int
+    unscored: int
+    cases: int
+    pass_rate: float | None
+    ci95: Interval
+    bounds: Annotated[
+        Interval, about("The pass rate if all that was not measured had failed, and if all had passed.")
+    ]
 
 
 class PairedRateRecord(RunPassRate, frozen=True, kw_only=True):
@@ -72,11 +87,16 @@ class PartDifferenceRecord(Struct, frozen=True, kw_only=True):
     broken: int
     difference: _Difference
     ci95: Interval
+    bounds: _Bounds
     p_value: float | None
     p_holm: _HolmPValue
     shows: _Direction
     interval_by: str
     test: str
+    clusters: Annotated[
+        int | None, about("Number of clusters of related cases, which interval and test are over.")
+    ]
+    not_measured: int
 
 
 class UnmatchedCountsRecord(Struct, frozen=True, kw_only=True):
@@ -129,11 +149,15 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     broken: int
     difference: _Difference
     ci95: Interval
+    bounds: _Bounds
     p_value: float | None
     p_holm: _HolmPValue
     shows: _Direction
     interval_by: str
     test: str
+    clusters: Annotated[
+        int | None, about("Number of clusters of related cases, which interval and test are over.")
+    ]
     not_measured: int
     unmatched: UnmatchedCountsRecord
     verdict: Annotated[str | UnsetType, about("The verdict in a sentence.")] = UNSET
@@ -158,6 +182,26 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     renamed_cases: tuple[RenamedPairRecord, ...] | UnsetType = UNSET
 
 
+class CandidateDifferenceRecord(Struct, frozen=True, kw_only=True):
+    """One of several candidates against the first run; `p_holm` is over the candidates alone."""
+
+    candidate: str
+    cases: int
+    pairs: int
+    fixed: int
+    broken: int
+    difference: _Difference
+    ci95: Interval
+    bounds: _Bounds
+    p_value: float | None
+    p_holm: _HolmPValue
+    shows: _Direction
+    interval_by: str
+    test: str
+    clusters: int | None
+    not_measured: int
+
+
 class GatedCandidateRecord(Struct, frozen=True, kw_only=True):
     """What the gate says of one candidate."""
 
@@ -178,6 +222,14 @@ class ComparisonRecord(Struct, frozen=True, kw_only=True):
     runs: tuple[ComparedRunRecord, ...]
     split: str
     comparisons: tuple[PairComparisonRecord, ...]
+    candidates: Annotated[
+        tuple[CandidateDifferenceRecord, ...],
+        about("Of more than two runs, each against the first, as the baseline of all of them."),
+    ]
+    chance_lead: Annotated[
+        float | None,
+        about("By how much the best of so many equal runs exceeds their mean by chance; null for two."),
+    ]
     gate: Annotated[GateRecord | None, about("Always null over the API, which has no gate.")]
     looks: Annotated[int | None, about("Number of holdout accesses, this one included.")]
     judges: Annotated[tuple[str, ...], about("What is known of the judges, in sentences.")]
@@ -195,11 +247,14 @@ def comparison_record(report: ComparisonReport) -> ComparisonRecord:
     ranking = report.ranking
     first = report.comparisons[0]
     runs = (
-        [_run_record(run) for run in (first.baseline, first.candidate)]
+        [
+            _run_record(first.baseline, first.baseline_counts),
+            _run_record(first.candidate, first.candidate_counts),
+        ]
         if ranking is None
         else [
-            _run_record(ranked_run.run, rank=ranked_run.rank, **asdict(counts_record(ranked_run.counts)))
-            for ranked_run in ranking.runs
+            _run_record(ranked.run, ranked.counts, rank=ranked.rank, lowest_rank=ranked.lowest_rank)
+            for ranked in ranking.runs
         ]
     )
     return ComparisonRecord(
@@ -208,6 +263,8 @@ def comparison_record(report: ComparisonReport) -> ComparisonRecord:
         comparisons=tuple(
             [_pair_record(comparison, whole=ranking is None) for comparison in report.comparisons]
         ),
+        candidates=() if ranking is None else tuple(map(_candidate_record, ranking.candidates)),
+        chance_lead=None if ranking is None else ranking.chance_lead,
         gate=_gate_record(report),
         looks=report.looks,
         judges=tuple(report.judges),
@@ -216,7 +273,13 @@ def comparison_record(report: ComparisonReport) -> ComparisonRecord:
     )
 
 
-def _run_record(run: Run, **numbers: Any) -> ComparedRunRecord:
+def _run_record(
+    run: Run,
+    counts: Counts,
+    *,
+    rank: int | UnsetType | None = UNSET,
+    lowest_rank: int | UnsetType | None = UNSET,
+) -> ComparedRunRecord:
     return ComparedRunRecord(
         run=run.id,
         group=run.group,
@@ -229,7 +292,21 @@ def _run_record(run: Run, **numbers: Any) -> ComparedRunRecord:
         planned=run.planned,
         tags=run.tags,
         started_at=run.started_at,
-        **numbers,
+        rank=rank,
+        lowest_rank=lowest_rank,
+        **asdict(counts_record(counts)),
+    )
+
+
+def _candidate_record(comparison: Comparison) -> CandidateDifferenceRecord:
+    whole = comparison.whole
+    return record_from(
+        whole,
+        CandidateDifferenceRecord,
+        candidate=comparison.candidate.id,
+        difference=whole.value,
+        shows=whole.direction,
+        not_measured=whole.unmeasured,
     )
 
 
@@ -260,7 +337,6 @@ def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord
         baseline=comparison.baseline.id,
         candidate=comparison.candidate.id,
         **_difference_fields(comparison.whole),
-        not_measured=len(comparison.not_measured),
         unmatched=UnmatchedCountsRecord(
             only_baseline=len(unpaired.only_baseline),
             only_candidate=len(unpaired.only_candidate),
@@ -278,14 +354,12 @@ def _to_record(value: Any, record_type: Any) -> Any:
 
 def _difference_fields(difference: PassRateDifference) -> dict[str, Any]:
     """Returns the fields of a record that are not attributes of the difference."""
-    by_case = difference.by_case
     return {
         "baseline_rate": _to_record(difference.baseline, PairedRateRecord),
         "candidate_rate": _to_record(difference.candidate, PairedRateRecord),
         "difference": difference.value,
         "shows": difference.direction,
-        "interval_by": "t over cases, two added" if by_case else "Newcombe, paired",
-        "test": "permutation by case" if by_case else "McNemar, exact",
+        "not_measured": difference.unmeasured,
     }
 
 

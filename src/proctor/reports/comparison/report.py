@@ -11,7 +11,7 @@ from proctor.comparison.compare import Comparison
 from proctor.comparison.differences import MetricDifference, PassRateDifference
 from proctor.comparison.gate import GateRule, gate_exit_code, ungated_exit_code
 from proctor.comparison.latency import LatencyDifference
-from proctor.comparison.ranking import Ranking
+from proctor.comparison.ranking import RankedRun, Ranking
 from proctor.errors import ExitCode
 from proctor.lint.suite_size import too_few_cases
 from proctor.plurals import join_names, pluralize
@@ -22,7 +22,6 @@ from proctor.reports.document import (
     Column,
     Facts,
     Paragraph,
-    Rate,
     Strong,
     Table,
     count_columns,
@@ -52,12 +51,13 @@ class ComparisonReport(Struct, frozen=True, kw_only=True):
     @property
     def shows_rates(self) -> bool:
         """Whether it contains pass rates."""
-        return self.ranking is not None or bool(self.comparisons[0].whole.pairs)
+        first = self.comparisons[0]
+        return self.ranking is not None or bool(first.baseline_counts.total or first.candidate_counts.total)
 
     @property
     def baseline_comparisons(self) -> tuple[Comparison, ...]:
         """The comparisons with the first run, which is the baseline of a gate."""
-        return self.comparisons[: 1 if self.ranking is None else len(self.ranking.runs) - 1]
+        return self.comparisons if self.ranking is None else self.ranking.candidates
 
     @property
     def exit_code(self) -> ExitCode:
@@ -98,6 +98,7 @@ def document_for(report: ComparisonReport, flips: int = 50) -> Iterator[Block]:
     else:
         yield ranking_table(report.ranking)
         yield from map(Paragraph, ranking_notes(report.ranking))
+        yield candidate_table(report.ranking)
     yield from (Paragraph(warning, only="markdown") for warning in report.warnings)
     yield from map(Paragraph, (*report.judges, *words.access_notes(report.looks)))
     for _, sentence in _gate_sentences(report):
@@ -116,26 +117,23 @@ def _gate_sentences(report: ComparisonReport) -> Iterator[tuple[str, str]]:
 
 def _pair_blocks(comparison: Comparison, flips: int) -> Iterator[Block]:
     yield Paragraph(words.verdict_sentence(comparison), style="strong")
-    yield from _side_tables(comparison.whole)
+    yield side_table(comparison)
+    notes = (words.pair_rates_note(comparison), words.clusters_note(comparison))
+    yield from map(Paragraph, filter(None, notes))
     runs = (("baseline", comparison.baseline), ("candidate", comparison.candidate))
     yield Facts([(name, words.run_label(run)) for name, run in runs])
-    if comparison.whole.cases:
+    if comparison.pairs:
         yield difference_table(comparison)
         yield measure_facts(comparison)
     yield from _flip_blocks(comparison, flips)
     yield from map(Paragraph, words.remarks(comparison))
 
 
-def _side_tables(whole: PassRateDifference) -> Iterator[Table]:
-    """Yields the table of both runs, if anything was measured."""
-    if whole.baseline is None or whole.candidate is None:
-        return
-    counts = count_columns("passed", "trials" if whole.by_case else "cases", width=7)
-    rows = [
-        (name, side.passed, whole.pairs, Rate(side.rate, side.ci95, whole.cases))
-        for name, side in (("baseline", whole.baseline), ("candidate", whole.candidate))
-    ]
-    yield Table((Column(width=9), *counts, Column("rate", "rate")), rows)
+def side_table(comparison: Comparison) -> Table:
+    """Returns a row for each run, with its own counts and rate."""
+    sides = (("baseline", comparison.baseline_counts), ("candidate", comparison.candidate_counts))
+    rows = [(name, counts.passed, counts.total, counts) for name, counts in sides if counts.total]
+    return Table((Column(width=9), *RATE_COLUMNS), rows)
 
 
 def difference_table(comparison: Comparison) -> Table:
@@ -180,8 +178,37 @@ def ranking_table(ranking: Ranking) -> Table:
     rows = []
     for ranked in ranking.by_rank:
         counts = ranked.counts
-        rows.append((ranked.rank, counts.passed, counts.total, counts, words.run_label(ranked.run)))
+        rows.append((rank_text(ranked), counts.passed, counts.total, counts, words.run_label(ranked.run)))
     return Table((*count_columns("rank"), *RATE_COLUMNS, Column("run")), rows)
+
+
+def rank_text(ranked: RankedRun) -> str:
+    """Returns the rank of a run: `2`, `1–2` if what was not measured decides, or a dash without any."""
+    if ranked.rank is None or ranked.lowest_rank is None:
+        return NONE
+    highest, lowest = f"{ranked.rank:,}", f"{ranked.lowest_rank:,}"
+    return highest if highest == lowest else f"{highest}–{lowest}"
+
+
+def candidate_table(ranking: Ranking) -> Table:
+    """Returns a row for each run but the first, with its difference to the first, the baseline."""
+    rows = []
+    for comparison in ranking.candidates:
+        run, whole = comparison.candidate, comparison.whole
+        counts = (whole.cases, whole.fixed, whole.broken)
+        rows.append((words.target_label(run), *counts, whole, whole.p_adjusted, whole.direction))
+    return Table(
+        (
+            Column("candidate", max_width=60),
+            *count_columns("cases", "fixed", "broken", width=7),
+            Column("difference", "difference"),
+            Column("p", "p"),
+            Column("shows"),
+        ),
+        rows,
+        caption=f"Against {words.target_label(ranking.candidates[0].baseline)}",
+        notes=[f"p is adjusted by Holm's method over these {len(rows):,} candidates; intervals are not."],
+    )
 
 
 def ranking_notes(ranking: Ranking) -> Iterator[str]:
@@ -193,11 +220,23 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
         f"Of {count:,} pairs of runs {distinct:,} can be told apart: by a 95 % interval without zero, and "
         f"by p below 0.05, adjusted by Holm's method over all {count:,}."
     )
+    if any(ranked_run.rank != ranked_run.lowest_rank for ranked_run in ranking.runs):
+        yield "Where a rank has two numbers, what could not be measured decides which of them it is."
+    lead = ranking.chance_lead
+    if lead:
+        count = sum(ranked_run.rank is not None for ranked_run in ranking.runs)
+        yield (
+            f"The best of {count:,} equal runs would look {lead * 100:.1f} points better than their mean by "
+            "luck alone."
+        )
     for ranked_run in ranking.runs:
+        if ranked_run.rank is None:
+            yield f"Run {ranked_run.run.id} has no rank: nothing of it was measured."
         if not ranked_run.is_finished:
             planned_count = ranked_run.run.planned
             unfinished_text = f"{ranked_run.missing:,} of {planned_count:,} trials are missing"
             yield f"Run {ranked_run.run.id} is not finished: {unfinished_text}."
+    yield from dict.fromkeys(filter(None, map(words.clusters_note, ranking.comparisons)))
     pairs = {comparison.pairs for comparison in ranking.comparisons}
     if len(pairs) > 1 or any(comparison.unpaired.is_partial for comparison in ranking.comparisons):
         yield (

@@ -11,7 +11,13 @@ from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize, trial_name
-from proctor.reports.formatting import difference_interval, interval, percent, probability
+from proctor.reports.formatting import (
+    difference_interval,
+    interval,
+    percent,
+    probability,
+    unmeasured,
+)
 from proctor.reports.runs.command_line import selection_flags
 from proctor.safe_text import one_line
 
@@ -21,7 +27,7 @@ _MAX_NAMED_CASES = 5
 
 def verdict_sentence(comparison: Comparison) -> str:
     """Returns the verdict in one sentence, which claims no more than the numbers show."""
-    whole = comparison.whole
+    whole, direction = comparison.whole, comparison.whole.measured_direction
     if whole.value is None or whole.ci95 is None:
         if not comparison.not_measured:
             return "Nothing matched: the runs have no case and repeat in common."
@@ -30,7 +36,8 @@ def verdict_sentence(comparison: Comparison) -> str:
     low, high = whole.ci95
     test = probability(whole.p_value)
     counts = f"{pluralize(whole.fixed, 'trial' if whole.by_case else 'case')} fixed, {whole.broken:,} broken"
-    if whole.direction == "unclear":
+    counts += _undecided_clause(comparison)
+    if direction == "unclear":
         between = f"{_pp(whole.value, '+')} ({_range_text(low, high)})"
         return (
             f"No difference that {pluralize(whole.cases, 'case')} could show: {between}, {test}: {counts}. "
@@ -39,22 +46,72 @@ def verdict_sentence(comparison: Comparison) -> str:
     better = "better" if whole.value > 0 else "worse"
     ends = (low, high) if whole.value > 0 else (-high, -low)
     by = f"{_pp(abs(whole.value))} ({_range_text(*ends)})"
-    if whole.direction.startswith("perhaps"):
+    subject = "The candidate" if whole.is_decided else f"Of the {_paired_text(comparison)} the candidate"
+    if direction.startswith("perhaps"):
         return (
-            f"The candidate is perhaps {better}, by {by}, but the test is not sure: {test}: {counts}. "
+            f"{subject} is perhaps {better}, by {by}, but the test is not sure: {test}: {counts}. "
             f"{smallest_difference(comparison)}"
         )
-    return f"The candidate is {better} by {by}, {test}: {counts}."
+    return f"{subject} is {better} by {by}, {test}: {counts}."
+
+
+def _undecided_clause(comparison: Comparison) -> str:
+    """Returns a clause on the unmeasured pairs if they could change the verdict; else nothing."""
+    whole = comparison.whole
+    if whole.is_decided or whole.bounds is None:
+        return ""
+    low, high = whole.bounds
+    return (
+        f", but {pluralize(whole.unmeasured, 'pair')} that could not be measured could change that: "
+        f"from {low * 100:+.1f} to {_pp(high, '+')}"
+    )
+
+
+def _paired_text(comparison: Comparison) -> str:
+    """Returns the cases, with the trials of repeats, that both runs measured."""
+    whole = comparison.whole
+    trials = f" ({pluralize(whole.pairs, 'trial')})" if whole.by_case else ""
+    return f"{pluralize(whole.cases, 'case')}{trials} that both runs measured"
+
+
+def clusters_note(comparison: Comparison) -> str | None:
+    """Returns a sentence on what intervals and tests are over; None if the cases are independent."""
+    clusters, field = comparison.whole.clusters, comparison.cluster_field
+    if clusters is None or field is None:
+        return None
+    return (
+        f"Intervals and tests are over {pluralize(clusters, 'cluster')} of related cases "
+        f"(`{one_line(field)}`)."
+    )
+
+
+def pair_rates_note(comparison: Comparison) -> str | None:
+    """Returns a sentence on what the difference is over; None if it is over all that both runs measured."""
+    whole = comparison.whole
+    if whole.baseline is None or whole.candidate is None:
+        return None
+    measured = [
+        counts.passed + counts.failed for counts in (comparison.baseline_counts, comparison.candidate_counts)
+    ]
+    if measured == [whole.pairs, whole.pairs]:
+        return None
+    rates = f"{percent(whole.baseline.rate)} → {percent(whole.candidate.rate)}"
+    return f"The difference is over the {_paired_text(comparison)}: {rates}."
 
 
 def ranking_sentence(runs_ranking: Ranking) -> str:
     """Returns the ranking of several runs in one sentence."""
     count = len(runs_ranking.runs)
     best = [ranked_run for ranked_run in runs_ranking.runs if ranked_run.rank == 1]
+    is_decided = all(ranked_run.rank == ranked_run.lowest_rank for ranked_run in runs_ranking.runs)
+    reservation = "" if is_decided else " What could not be measured could change the ranks."
+    if not best:
+        return f"None of the {count:,} runs has a rank: nothing was measured."
     if len(best) == count:
-        return f"None of the {count:,} runs is shown to be better than another."
+        return f"None of the {count:,} runs is shown to be better than another.{reservation}"
     if len(best) > 1:
-        return f"{len(best):,} of {count:,} runs share rank 1: none is shown to be better than they are."
+        shared = f"{len(best):,} of {count:,} runs share rank 1: none is shown to be better than they are."
+        return f"{shared}{reservation}"
     (first,) = best
     worse = sum(
         comparison.whole.direction == ("worse" if comparison.baseline.id == first.run.id else "better")
@@ -62,9 +119,11 @@ def ranking_sentence(runs_ranking: Ranking) -> str:
         if first.run.id in (comparison.baseline.id, comparison.candidate.id)
     )
     rate = f"{percent(first.counts.pass_rate)}, {interval(first.counts.ci95)}"
+    if errors := unmeasured(first.counts.unmeasured, first.counts.bounds):
+        rate += f", not measured {errors}"
     return (
-        f"{one_line(first.run.target.name)} is first ({rate}), and shown to be better than {worse:,} of the "
-        f"{count - 1:,} other runs."
+        f"{one_line(first.run.target.name)} is first ({rate}), and "
+        f"shown to be better than {worse:,} of the {count - 1:,} other runs.{reservation}"
     )
 
 
@@ -97,6 +156,8 @@ def gate_sentence(comparison: Comparison, rule: GateRule) -> str:
     if code is ExitCode.NOTHING_SELECTED:
         return "The gate did not hold: nothing matched."
     if code is ExitCode.NOT_MEASURED or ci95 is None:
+        if not any(_gate_objections(comparison, rule)):
+            return f"The gate is not decided: {_undecided_gate_clause(comparison)}."
         return f"The gate did not hold: {'; '.join(_gate_objections(comparison, rule))}."
     margin = _pp(rule.max_regression)
     regression = f"a regression of more than {margin}" if rule.max_regression else "a regression"
@@ -108,6 +169,15 @@ def gate_sentence(comparison: Comparison, rule: GateRule) -> str:
     if code is ExitCode.OK:
         return f"The gate held: {regression} is not shown, as {interval}."
     return f"The gate did not hold: {regression} is shown, as {interval}."
+
+
+def _undecided_gate_clause(comparison: Comparison) -> str:
+    low, high = (difference_interval(extreme.ci95) for extreme in comparison.whole.extremes or ())
+    pairs = pluralize(comparison.whole.unmeasured, "pair")
+    return (
+        f"{pairs} could not be measured, and the 95 % interval would be {low} if all had gone against the "
+        f"candidate, and {high} if all had gone for it"
+    )
 
 
 def _gate_objections(comparison: Comparison, rule: GateRule) -> Iterator[str]:
@@ -155,7 +225,13 @@ def remarks(comparison: Comparison) -> Iterator[str]:
             for pair in comparison.not_measured
         ]
         names = join_names(pairs, _MAX_NAMED_CASES)
-        yield f"Not measured, and in no number: {pluralize(len(pairs), 'pair')}: {names}."
+        yield f"Not measured, and not in the difference: {pluralize(len(pairs), 'pair')}: {names}."
+        if (bounds := comparison.whole.bounds) is not None:
+            low, high = bounds
+            yield (
+                f"The difference would be {_pp(low, '+')} if all of these had gone against the candidate, "
+                f"and {_pp(high, '+')} if all had gone for it."
+            )
     for clause in unfinished_clauses(comparison):
         yield f"{clause[0].upper()}{clause[1:]}."
     for name, run in (("baseline", comparison.baseline), ("candidate", comparison.candidate)):
@@ -190,8 +266,13 @@ def trial_label(pair: VerdictFlip | UnmeasuredOutcome) -> str:
 
 def run_label(run: Run) -> str:
     """Returns the suite, target, id and tags of a run in one line."""
+    return f"{one_line(run.suite.title)} on {target_label(run)}"
+
+
+def target_label(run: Run) -> str:
+    """Returns the target, id and tags of a run in one line."""
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
-    return one_line(f"{run.suite.title} on {run.target.name} · {run.id}{tags}")
+    return one_line(f"{run.target.name} · {run.id}{tags}")
 
 
 def access_notes(looks: int | None) -> Iterator[str]:

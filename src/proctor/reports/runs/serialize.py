@@ -311,9 +311,10 @@ def unmeasured_note(report: RunReport) -> str | None:
         return None
     noun = "trial" if report.tally.cases is None else "case"
     low, high = counts.bounds
+    are = "is" if counts.unmeasured == 1 else "are"
     return (
-        f"{counts.unmeasured:,} of {pluralize(counts.total, noun)} could not be measured and are in no rate: "
-        f"it would be {percent(low)} if all had failed, and {percent(high)} if all had passed."
+        f"{counts.unmeasured:,} of {pluralize(counts.total, noun)} could not be measured and {are} in no "
+        f"rate: it would be {percent(low)} if all had failed, and {percent(high)} if all had passed."
     )
 
 

@@ -97,6 +97,7 @@ def load_outcomes(
     runs: Sequence[Run],
     *,
     by_digest: bool = False,
+    cluster: str | None = None,
     on_progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[RunOutcomes]:
     """Collects the outcomes of runs from their stored trials; a run named twice is read once.
@@ -105,6 +106,7 @@ def load_outcomes(
         store: has the runs.
         runs: the runs.
         by_digest: match cases by what is sent and how it is judged.
+        cluster: the field that says which cases are related; None for that of each run.
         on_progress: called with the number of trials read, and of all.
 
     Raises:
@@ -116,7 +118,7 @@ def load_outcomes(
     for run in runs:
         if run.id in outcomes:
             continue
-        gatherer = OutcomeCollector(run, by_digest=by_digest, names=names)
+        gatherer = OutcomeCollector(run, by_digest=by_digest, names=names, cluster=cluster)
         # No answer is kept, so nothing needs to be hidden.
         for row in read_trial_rows(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)

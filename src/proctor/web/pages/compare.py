@@ -22,9 +22,11 @@ from proctor.protocols import Store
 from proctor.reports.comparison import sentences
 from proctor.reports.comparison.report import (
     ComparisonReport,
+    candidate_table,
     difference_table,
     document_for,
     measure_facts,
+    rank_text,
     ranking_notes,
 )
 from proctor.reports.document import render_markdown
@@ -227,6 +229,8 @@ def _comparison_page(
             **values,
             verdict=sentences.ranking_sentence(report.ranking),
             remarks=list(ranking_notes(report.ranking)),
+            candidates=candidate_table(report.ranking),
+            ranks=[(ranked_run, rank_text(ranked_run)) for ranked_run in report.ranking.by_rank],
         )
     swapped = url("/compare", run=ids[::-1], **state)
     return render_page(request, "compare.html", **values, **_pair_values(result, flips), swapped=swapped)
@@ -239,10 +243,13 @@ def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
         "found": comparison,
         "verdict": sentences.verdict_sentence(comparison),
         "smallest": sentences.smallest_difference(comparison)
-        if comparison.whole.direction in ("better", "worse")
+        if comparison.whole.measured_direction in ("better", "worse")
         else "",
-        "differences": difference_table(comparison) if comparison.whole.cases else None,
+        "differences": difference_table(comparison) if comparison.pairs else None,
         "measures": measure_facts(comparison),
+        "notes": list(
+            filter(None, [sentences.pair_rates_note(comparison), sentences.clusters_note(comparison)])
+        ),
         "remarks": list(sentences.remarks(comparison)),
         "kinds": _flip_tables(comparison, flips),
         "positions": result.positions,

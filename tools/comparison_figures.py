@@ -1,0 +1,294 @@
+"""How often `proctor compare` is right, as the Markdown tables of docs/compare-statistics.md.
+
+Usage: python tools/comparison_figures.py; it takes about two minutes.
+
+McNemar's tests are exact: summed over every table of pairs. Candidates, errors and the best of several are
+simulated with a fixed seed, 2,000 comparisons a row, so that a figure is right to a point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from itertools import combinations, repeat
+from math import comb, exp, fsum, lgamma, log, sqrt
+from random import Random
+from statistics import NormalDist
+
+from proctor.comparison.differences import PassRateDifference, adjust_together, pass_rate_difference
+from proctor.comparison.outcomes import TrialOutcome
+from proctor.comparison.pairing import PairedCase
+from proctor.model import Verdict
+from proctor.stats import expected_maximum, mcnemar, newcombe_paired
+
+SAMPLES = 2000
+_ALPHA = 0.05
+_VERDICTS = {"+": Verdict.PASS, "-": Verdict.FAIL, "!": Verdict.ERROR}
+
+# --- McNemar's test: exact, and mid-p while at most half of the pairs differ --------------------------------
+
+TRUTHS = (
+    ("alike, 10 % differ", 0.85, 0.05, 0.05),
+    ("alike, 20 % differ", 0.6, 0.1, 0.1),
+    ("alike, 50 % differ", 0.25, 0.25, 0.25),
+    ("10 points better, 14 % differ", 0.8, 0.12, 0.02),
+    ("20 points better, 30 % differ", 0.6, 0.25, 0.05),
+)
+"""Two runs: the true shares of pairs that both pass, that only one passes, and that only the other does."""
+
+
+@cache
+def significant(first: int, second: int, pairs: int) -> tuple[bool, bool]:
+    """Whether the exact test and the test of `compare` reject."""
+    mid_p = 2 * (first + second) <= pairs
+    return mcnemar(first, second) < _ALPHA, mcnemar(first, second, mid_p=mid_p) < _ALPHA
+
+
+def mcnemar_tests(sizes: Sequence[int] = (10, 20, 40)) -> Iterator[str]:
+    """How often each test and the interval call one run better or worse, and how often they disagree."""
+    yield "| true difference | cases | exact | `compare` | perhaps, by exact | perhaps, by `compare` |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for pairs in sizes:
+        for name, both, first, second in TRUTHS:
+            exact = shown = left_exact = left_shown = 0.0
+            for weight, table in _tables(pairs, (both, first, second)):
+                low, high = _interval(*table)
+                is_exact, is_shown = significant(table[1], table[2], pairs)
+                is_apart = low > 0 or high < 0
+                exact += weight * (is_apart and is_exact)
+                shown += weight * (is_apart and is_shown)
+                left_exact += weight * (is_apart and not is_exact)
+                left_shown += weight * (is_apart and not is_shown)
+            cells = " | ".join(map(_percent, (exact, shown, left_exact, left_shown)))
+            yield f"| {name} | {pairs} | {cells} |"
+
+
+@cache
+def _interval(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
+    return newcombe_paired(both, first, second, neither) or (-1.0, 1.0)
+
+
+def _tables(
+    pairs: int, shares: tuple[float, float, float]
+) -> Iterator[tuple[float, tuple[int, int, int, int]]]:
+    """Yields every table of pairs that is not all but impossible, with its probability."""
+    logs = [log(share) for share in (*shares, 1 - fsum(shares))]
+    ways = [lgamma(count + 1) for count in range(pairs + 1)]
+    for first in range(pairs + 1):
+        for second in range(pairs + 1 - first):
+            for both in range(pairs + 1 - first - second):
+                table = (both, first, second, pairs - both - first - second)
+                weight = ways[pairs] + fsum(
+                    count * each - ways[count] for count, each in zip(table, logs, strict=True)
+                )
+                if weight > -25:
+                    yield exp(weight), table
+
+
+def largest_sizes(levels: Sequence[int] = (1, 2, 5, 10)) -> Iterator[str]:
+    """The most often that equal runs are called different, over 5 to 100 cases and any share that differs."""
+    yield "| p-values adjusted together | level | exact | mid-p always | `compare` |"
+    yield "|--:|--:|--:|--:|--:|"
+    rules: tuple[Callable[[int, int], bool], ...] = (
+        lambda _differing, _pairs: False,
+        lambda _differing, _pairs: True,
+        lambda differing, pairs: 2 * differing <= pairs,
+    )
+    for level in levels:
+        cells = [max(_size(pairs, _ALPHA / level, rule) for pairs in range(5, 101, 3)) for rule in rules]
+        yield f"| {level} | {_percent(_ALPHA / level)} | " + " | ".join(map(_percent, cells)) + " |"
+
+
+def _size(pairs: int, alpha: float, takes_mid_p: Callable[[int, int], bool]) -> float:
+    rejects = [_rejects(differing, alpha, takes_mid_p(differing, pairs)) for differing in range(pairs + 1)]
+    return max(
+        fsum(
+            comb(pairs, differing) * share**differing * (1 - share) ** (pairs - differing) * reject
+            for differing, reject in enumerate(rejects)
+        )
+        for share in [place / 25 for place in range(1, 26)]
+    )
+
+
+@cache
+def _rejects(differing: int, alpha: float, mid_p: bool) -> float:
+    """The share of the ways in which so many pairs differ that a test rejects."""
+    ways = (
+        comb(differing, first)
+        for first in range(differing + 1)
+        if mcnemar(first, differing - first, mid_p=mid_p) < alpha
+    )
+    rejecting: int = sum(ways)
+    return rejecting / (1 << differing)
+
+
+# --- several candidates, errors, and the best of several ----------------------------------------------------
+
+
+def difference(before: str, after: str, names: Sequence[str] | None = None) -> PassRateDifference:
+    """The difference of two runs of a case for each sign, whose clusters may be named."""
+    outcomes = [
+        [TrialOutcome(repeat=0, verdict=_VERDICTS[sign]) for sign in signs] for signs in (before, after)
+    ]
+    cases = [
+        PairedCase(id="", category=None, tags=(), split=None, pairs=(pair,), cluster=cluster)
+        for pair, cluster in zip(zip(*outcomes, strict=True), names or repeat(None, len(before)), strict=True)
+    ]
+    return pass_rate_difference(cases, by_case=False)
+
+
+def answers(random: Random, hard: Sequence[float], gain: float = 0.0) -> str:
+    """The verdicts of a run: each case passes with its own probability, which a better target raises."""
+    return "".join("-+"[random.random() < min(1.0, rate + gain)] for rate in hard)
+
+
+def draw_cases(random: Random, count: int) -> list[float]:
+    """The probability with which each case passes: a third of them is hard, a third even, a third easy."""
+    return [random.choice((0.2, 0.6, 0.95)) for _ in range(count)]
+
+
+def candidates(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
+    """How often any of k candidates is called better than the baseline, by what is adjusted together."""
+    yield "| candidates | truth | not adjusted | over all pairs of runs | over the candidates |"
+    yield "|--:|---|--:|--:|--:|"
+    for count in (2, 4, 8):
+        for name, gain in (("all alike", 0.0), ("one 20 points better, found", 0.2)):
+            random, hits = Random(count), [0, 0, 0]
+            for _ in range(samples):
+                hard = draw_cases(random, cases)
+                runs = [answers(random, hard) for _ in range(count)]
+                runs.append(answers(random, hard, gain))
+                against_first = [difference(runs[0], run) for run in runs[1:]]
+                every_pair = against_first + [difference(*pair) for pair in combinations(runs[1:], 2)]
+                families = (
+                    against_first,
+                    adjust_together(every_pair)[:count],
+                    adjust_together(against_first),
+                )
+                for place, family in enumerate(families):
+                    compared = family[-1:] if gain else family
+                    hits[place] += any(each.direction == "better" for each in compared)
+            yield f"| {count} | {name} | " + " | ".join(_percent(hit / samples) for hit in hits) + " |"
+
+
+def errors(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
+    """What a gate says when a candidate has errors, with as many of them allowed as there are."""
+    yield "| candidate | errors | before: held | did not hold | now: held | did not hold | not decided |"
+    yield "|---|---|--:|--:|--:|--:|--:|"
+    for name, gain in (("as good", 0.0), ("30 points worse", -0.3)):
+        for where, share, passes_only in (
+            ("none", 0.0, False),
+            ("2 % of all", 0.02, False),
+            ("a third of all", 1 / 3, False),
+            ("on what it would fail", 1.0, True),
+        ):
+            random, hits = Random(cases), [0, 0, 0, 0, 0]
+            for _ in range(samples):
+                hard = draw_cases(random, cases)
+                before, after = answers(random, hard), answers(random, hard, gain)
+                after = "".join(
+                    "!" if random.random() < share and not (passes_only and sign == "+") else sign
+                    for sign in after
+                )
+                found = difference(before, after)
+                held = [each.ci95 is not None and each.ci95[1] >= 0 for each in found.scenarios]
+                hits[0] += held[0]
+                hits[1] += not held[0]
+                hits[2] += all(held)
+                hits[3] += not any(held)
+                hits[4] += any(held) and not all(held)
+            cells = " | ".join(_percent(hit / samples) for hit in hits)
+            yield f"| {name} | {where} | {cells} |"
+
+
+def leads(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
+    """By how much the best of equal runs exceeds their mean, beside what `compare` prints."""
+    yield "| equal runs | best less mean | printed on average | as if no case were harder than another |"
+    yield "|--:|--:|--:|--:|"
+    for count in (3, 5, 10):
+        random, lead, printed, apart = Random(count), 0.0, 0.0, 0.0
+        for _ in range(samples // 4):
+            hard = draw_cases(random, cases)
+            runs = [answers(random, hard) for _ in range(count)]
+            rates = [run.count("+") / cases for run in runs]
+            pairs = [difference(*pair).error or 0.0 for pair in combinations(runs, 2)]
+            mean = fsum(rates) / count
+            lead += max(rates) - mean
+            printed += expected_maximum(count) * sqrt(fsum(error * error for error in pairs) / len(pairs) / 2)
+            apart += expected_maximum(count) * sqrt(mean * (1 - mean) / cases)
+        cells = " | ".join(f"{100 * total / (samples // 4):.1f}" for total in (lead, printed, apart))
+        yield f"| {count} | {cells} |"
+
+
+CLUSTERS = {
+    "8 of 5 cases": [5] * 8,
+    "20 of 5 cases": [5] * 20,
+    "40 of 5 cases": [5] * 40,
+    "4 of 10 cases, 20 of one": [10] * 4 + [1] * 20,
+    "40 of one case": [1] * 40,
+}
+
+
+def clusters(samples: int = SAMPLES) -> Iterator[str]:
+    """How the interval and the verdict of related cases hold, over cases and over clusters.
+
+    A case passes if a normal number is below a bar; 0.3 of its variance is that of the cluster in this run,
+    and 0.3 that of the case in both runs.
+    """
+    head = "over cases: covers | better or worse | over clusters: covers | better or worse"
+    yield f"| clusters | true difference | {head} |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for name, sizes in CLUSTERS.items():
+        for gain in (0.0, 0.1):
+            random, hits = Random(len(sizes)), [0, 0, 0, 0]
+            bars = [NormalDist().inv_cdf(rate) for rate in (0.7, 0.7 + gain)]
+            for _ in range(samples):
+                signs, names = _related_answers(random, sizes, bars)
+                for place, by in enumerate((None, names)):
+                    found = difference(*signs, by)
+                    low, high = found.ci95 or (-1.0, 1.0)
+                    hits[2 * place] += low <= gain <= high
+                    hits[2 * place + 1] += found.direction in ("better", "worse")
+            cells = " | ".join(_percent(hit / samples) for hit in hits)
+            yield f"| {name} | {100 * gain:.0f} points | {cells} |"
+
+
+def _related_answers(
+    random: Random, sizes: Sequence[int], bars: Sequence[float]
+) -> tuple[tuple[str, str], list[str]]:
+    """Returns the verdicts of two runs, and the cluster of each case."""
+    first, second, names = "", "", list[str]()
+    for number, size in enumerate(sizes):
+        shared = [random.gauss(0, sqrt(0.3)) for _ in bars]
+        for _ in range(size):
+            case = random.gauss(0, sqrt(0.3))
+            values = [common + case + random.gauss(0, sqrt(0.4)) for common in shared]
+            first += "-+"[values[0] < bars[0]]
+            second += "-+"[values[1] < bars[1]]
+            names.append(str(number))
+    return (first, second), names
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def main() -> None:
+    """Print every table."""
+    tables = {
+        "Tests": mcnemar_tests(),
+        "Largest sizes": largest_sizes(),
+        "Candidates": candidates(),
+        "Errors": errors(),
+        "Best of several": leads(),
+        "Clusters": clusters(),
+    }
+    for title, table in tables.items():
+        print(f"{title}\n")
+        for line in table:
+            print(line, flush=True)
+        print()
+
+
+if __name__ == "__main__":
+    main()
