@@ -22,14 +22,11 @@ from proctor.latency import LatencySummary, measured_latency, summarize_latencie
 from proctor.model import Case, EarlyStop, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.stats import (
-    best_count_for,
     clustered_exact,
     clustered_wilson,
-    confidence_sequence,
     mean_interval,
     reaches,
 )
-from proctor.stats.sequences import DEFAULT_BEST_COUNT
 
 PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
@@ -719,6 +716,8 @@ def gate_range(
     if not is_watched(settings):
         low, high = (counts.resolved(passed=passed).exact95 for passed in (False, True))
         return (low or bounds)[0], (high or bounds)[1]
+    from proctor.stats import confidence_sequence
+
     cases, best_count = sum(counts.shapes.values()), sequence_best_count(settings)
     low, high = (confidence_sequence(min(rate * cases, cases), cases, best_count) for rate in bounds)
     return low[0], high[1]
@@ -731,6 +730,8 @@ def is_watched(settings: Settings) -> bool:
 
 def sequence_best_count(settings: Settings) -> float:
     """Returns the number of cases at which the confidence sequence of a run is narrowest."""
+    from proctor.stats.sequences import DEFAULT_BEST_COUNT, best_count_for
+
     return DEFAULT_BEST_COUNT if settings.until is None else best_count_for(settings.until)
 
 

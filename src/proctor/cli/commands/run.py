@@ -19,7 +19,6 @@ from proctor.cli.options import (
     reveal_option,
     store_option,
 )
-from proctor.cli.percentage_points import parse_percentage_points
 from proctor.cli.run_and_report import run_and_report
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
@@ -56,7 +55,11 @@ _SHARE = NumberRange(0, 1)
 
 
 def _parse_until(ctx: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    return None if text is None else parse_percentage_points(ctx, option, text)
+    if text is None:
+        return None
+    from proctor.cli.percentage_points import parse_percentage_points
+
+    return parse_percentage_points(ctx, option, text)
 
 
 _OPTIONS: list[Callable[[Any], Any]] = [

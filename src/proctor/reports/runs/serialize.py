@@ -20,7 +20,6 @@ from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.protocols import CaseHead
 from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
-from proctor.reports.runs.gate import describe_early_stop, describe_gate, gate_record
 from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
 from proctor.reports.runs.records import (
     EarlyStopRecord,
@@ -163,6 +162,8 @@ def counts_by_tag(tally: Tally) -> dict[str, Counts]:
 
 def run_record(report: RunReport) -> RunRecord:
     """Returns one run with its numbers as a record."""
+    from proctor.reports.runs.gate import gate_record
+
     run, tally = report.run, report.tally
     return record_from(
         run,
@@ -245,11 +246,11 @@ def missing_note(report: RunReport) -> str | None:
 
 def early_stop_note(report: RunReport) -> str | None:
     """Returns sentences on why a run stopped before its last case, as it was asked to; None if it did not."""
-    return (
-        None
-        if report.run.early_stop is None
-        else describe_early_stop(report.run.early_stop, report.run.settings)
-    )
+    if report.run.early_stop is None:
+        return None
+    from proctor.reports.runs.gate import describe_early_stop
+
+    return describe_early_stop(report.run.early_stop, report.run.settings)
 
 
 def access_note(report: RunReport) -> str | None:
@@ -320,6 +321,10 @@ def unmeasured_note(report: RunReport) -> str | None:
 
 def gate_note(report: RunReport) -> str | None:
     """Returns sentences on whether the gate held, and how often such a gate is wrong; None without a gate."""
+    if report.run.settings.min_pass_rate is None:
+        return None
+    from proctor.reports.runs.gate import describe_gate
+
     return describe_gate(report.run, report.tally.result_counts)
 
 

@@ -15,7 +15,6 @@ from proctor.verdicts import (
     add_to_shape,
     decide_gate,
     gate_range,
-    is_watched,
     pass_rules_for,
     sequence_best_count,
 )
@@ -43,7 +42,6 @@ class EarlyStopping:
             planned_cases: the number of cases that it would send.
         """
         self._settings = run.settings
-        self._is_active = is_watched(run.settings)
         self._repeats_rule = run.suite.repeats_rule
         self._rules = pass_rules_for(run)
         self._planned_cases = planned_cases
@@ -61,12 +59,12 @@ class EarlyStopping:
 
     def expect(self, position: int) -> None:
         """Notes that the case at a position is the next one that is sent."""
-        if self._is_active and (not self._waiting or self._waiting[-1] != position):
+        if not self._waiting or self._waiting[-1] != position:
             self._waiting.append(position)
 
     def add(self, trial: Trial, case: Case, verdict: Verdict) -> bool:
         """Counts a finished trial, and returns whether enough is known, for the first time."""
-        if not self._is_active or self.result is not None:
+        if self.result is not None:
             return False
         position = trial.position
         if position not in self._repeats:

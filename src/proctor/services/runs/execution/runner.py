@@ -7,7 +7,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from proctor.engines.turns import RunTurns
 from proctor.env_substitution import substitute_in_case, unmask
 from proctor.graders import GRADERS
 from proctor.grading import GradingMode, grading_mode
-from proctor.model import Case, Run, Trial, Verdict
+from proctor.model import Case, EarlyStop, Run, Trial, Verdict
 from proctor.plan import (
     PlannedTrial,
     PriorTrial,
@@ -31,9 +31,7 @@ from proctor.plan import (
 )
 from proctor.protocols import Store, StoredTrial
 from proctor.services import events
-from proctor.services.runs.execution.early_stopping import EarlyStopping
 from proctor.services.runs.execution.reuse import add_reused_answers
-from proctor.services.runs.execution.shuffled_cases import PriorTrialReader, read_shuffled_cases
 from proctor.services.runs.execution.store_watch import check_store, flush_store
 from proctor.services.runs.execution.target_pool import CallAccount, TargetPool
 from proctor.services.runs.execution.variable_values import VariableValues, target_variables
@@ -43,7 +41,10 @@ from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.reading.report import record_holdout_access
 from proctor.services.runs.reading.totals import encode_totals
-from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
+from proctor.verdicts import Tally, decide_verdict, is_reused, is_watched, pass_rules_for
+
+if TYPE_CHECKING:
+    from proctor.services.runs.execution.early_stopping import EarlyStopping
 
 
 class TrialRunner:
@@ -78,7 +79,7 @@ class TrialRunner:
         self._listen = listen
         self._turns = turns
         self._rules = pass_rules_for(planned_run.run)
-        self._early_stopping = EarlyStopping(planned_run.run, len(planned_run.index.positions))
+        self._early_stopping = _watch_run(planned_run)
         self._engine: Engine | None = None
         self._worker: RunWorker | None = None
         self._writer: RunWriter | None = None
@@ -155,7 +156,7 @@ class TrialRunner:
             await engine.run(self._plan_trials(writer))
             if not (engine.stop_reason and self._pool.has_failing_endpoint()):
                 writer.release_held()  # else their cause stopped the run; resuming sends them again
-            is_enough = self._early_stopping.result is not None
+            is_enough = self._early_stopping is not None and self._early_stopping.result is not None
             if not engine.is_stopped or is_enough or writer.tally.all.total >= self._index.trial_count:
                 status = "finished"
         except asyncio.CancelledError:
@@ -168,8 +169,8 @@ class TrialRunner:
             finally:  # also when closing is interrupted
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
-                if status == "finished":
-                    run = self._note_early_stop(run)
+                if status == "finished" and self._early_stopping is not None:
+                    run = await self._note_early_stop(run, self._early_stopping.result, writer)
                 # After a stop, trials of an earlier session may be missing in the tally.
                 has_all = (status == "finished" and not run.early_stop) or self._earlier_run is None
                 totals = encode_totals(writer.tally) if has_all else None
@@ -177,15 +178,14 @@ class TrialRunner:
                 await flush_store(self._store, lambda: self._stopped)
         return run
 
-    def _note_early_stop(self, run: Run) -> Run:
+    async def _note_early_stop(self, run: Run, stop: EarlyStop | None, writer: RunWriter) -> Run:
         """Returns the finished run, with what was known when it stopped if it has not sent every case."""
-        stop = self._early_stopping.result
-        if stop is None:
-            return run
-        self._store.flush()
-        verdicts = self._store.count_verdicts(run.id)
-        trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
-        if trial_count >= self._index.trial_count:
+        trial_count = writer.tally.all.total
+        if stop is not None and self._earlier_run is not None:  # its trials may be missing in the tally
+            await flush_store(self._store, lambda: self._stopped)
+            verdicts = self._store.count_verdicts(run.id)
+            trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
+        if stop is None or trial_count >= self._index.trial_count:
             return run
         return replace(run, planned=trial_count, early_stop=stop)
 
@@ -248,7 +248,7 @@ class TrialRunner:
             self._store_reused()
 
         def count(prior_trial: PriorTrial, case: Case) -> None:
-            self._early_stopping.expect(prior_trial.trial.position)
+            self._expect(prior_trial.trial.position)
             writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.is_stored)
 
         planned_trials = map(self._prepare, self._missing_trials(count))
@@ -256,8 +256,12 @@ class TrialRunner:
 
     def _prepare(self, planned_trial: PlannedTrial) -> PlannedTrial:
         """Returns a trial that is sent next, with the values of variables."""
-        self._early_stopping.expect(planned_trial.position)
+        self._expect(planned_trial.position)
         return self._fill_variables(planned_trial)
+
+    def _expect(self, position: int) -> None:
+        if self._early_stopping is not None:
+            self._early_stopping.expect(position)
 
     def _missing_trials(self, on_kept: Callable[[PriorTrial, Case], None]) -> Iterator[PlannedTrial]:
         """Yields the missing trials in the order in which they are sent, and passes on the others."""
@@ -269,6 +273,8 @@ class TrialRunner:
         if seed is None:
             find = SequentialPriorTrials(store.trials(source.id), self._is_reusable, source_id)
         else:
+            from proctor.services.runs.execution.shuffled_cases import PriorTrialReader
+
             find = PriorTrialReader(store, source, self._is_reusable, source_id)
         if not is_copied:
             values = VariableValues(store, self._pool.environ)
@@ -280,6 +286,8 @@ class TrialRunner:
             return plan_trials(
                 stored_cases, self._index, repeats=repeats, together=_grades_repeats_together, earlier=earlier
             )
+        from proctor.services.runs.execution.shuffled_cases import read_shuffled_cases
+
         shuffled_cases = read_shuffled_cases(store, run, self._index.positions, seed)
         return plan_cases(
             shuffled_cases, self._index, repeats=repeats, together=_grades_repeats_together, earlier=earlier
@@ -328,6 +336,15 @@ class TrialRunner:
         if self._continues:
             return stored_trial.verdict is not None
         return decide_verdict(stored_trial.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
+
+
+def _watch_run(planned_run: PlannedRun) -> EarlyStopping | None:
+    """Returns the rule by which a run stops early; None if it does not."""
+    if not is_watched(planned_run.run.settings):
+        return None
+    from proctor.services.runs.execution.early_stopping import EarlyStopping
+
+    return EarlyStopping(planned_run.run, len(planned_run.index.positions))
 
 
 def _copied_trial(prior_trial: PriorTrial) -> Trial:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,10 +17,12 @@ from proctor.plan import PlannedTrial
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.services import events
-from proctor.services.runs.execution.early_stopping import EarlyStopping
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.judge_choice import all_judges, all_specs
 from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
+
+if TYPE_CHECKING:
+    from proctor.services.runs.execution.early_stopping import EarlyStopping
 
 _ENDPOINT_FAILURES = frozenset({"http", "connection"})
 _MAX_HELD = 4_096
@@ -36,7 +39,7 @@ class RunWriter(TrialWriter):
         pool: TargetPool,
         listen: events.Listener,
         stop: Callable[[str], None],
-        early_stopping: EarlyStopping,
+        early_stopping: EarlyStopping | None = None,
     ) -> None:
         """Stores its arguments; writes nothing.
 
@@ -46,7 +49,7 @@ class RunWriter(TrialWriter):
             pool: has the environment, and knows whether an endpoint fails every call.
             listen: receives every finished trial.
             stop: stops the run, with the reason.
-            early_stopping: says when enough is known.
+            early_stopping: says when enough is known; None for a run that does not stop by what it shows.
         """
         self._run = run
         self._store = store
@@ -122,7 +125,7 @@ class RunWriter(TrialWriter):
             if verdict is Verdict.ERROR and not case.problems:
                 self._count_error()
         self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd, self._run.id))
-        if self._early_stopping.add(trial, case, verdict):
+        if self._early_stopping is not None and self._early_stopping.add(trial, case, verdict):
             self._stop("Enough is known.")
         return verdict
 
