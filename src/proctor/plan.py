@@ -266,12 +266,32 @@ def plan_trials(
     A prior trial that is not reused with its scores is planned with its output, so that it is only graded.
     If the outputs of a case are graded together, all of its trials are reused, or all are planned.
     """
+    selected = _select_cases(cases, index)
+    return plan_cases(selected, index, repeats=repeats, together=together, earlier=earlier)
+
+
+def _select_cases(cases: Iterable[StoredCase], index: CaseIndex) -> Iterator[tuple[int, StoredCase]]:
     remaining = iter(index.positions)
     next_position = next(remaining, None)
     for position, stored_case in enumerate(cases):
         if position != next_position:
             continue
         next_position = next(remaining, None)
+        yield position, stored_case
+        if next_position is None:
+            return
+
+
+def plan_cases(
+    cases: Iterable[tuple[int, StoredCase]],
+    index: CaseIndex,
+    *,
+    repeats: int | None,
+    together: Callable[[Case], bool],
+    earlier: PriorTrials,
+) -> Iterator[PlannedTrial]:
+    """Yields the trials of selected cases in the order of a stream of their positions and cases."""
+    for position, stored_case in cases:
         prior_trials = earlier.find(position, stored_case)
         count = count_repeats(stored_case.case, repeats)
         reusable = _reusable_repeats(stored_case.case, prior_trials, count, together)
@@ -281,8 +301,6 @@ def plan_trials(
                 earlier.on_reuse(prior_trial, stored_case.case)
             else:
                 yield _plan_trial(stored_case, position, repeat, count, index.split_at(position), prior_trial)
-        if next_position is None:
-            return
 
 
 def _reusable_repeats(

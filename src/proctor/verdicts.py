@@ -9,6 +9,7 @@ from array import array
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from functools import lru_cache
 from math import fsum
 from typing import Literal, NamedTuple
@@ -18,14 +19,21 @@ from msgspec import Struct, field
 from proctor.clusters import ClusterLookup, make_cluster_lookup
 from proctor.errors import ExitCode
 from proctor.latency import LatencySummary, measured_latency, summarize_latencies
-from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
+from proctor.model import Case, EarlyStop, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
-from proctor.stats import clustered_wilson, mean_interval, reaches
+from proctor.stats import (
+    clustered_exact,
+    clustered_wilson,
+    mean_interval,
+    reaches,
+)
 
 PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
 _NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before any request was sent."""
+ORDER_SEED = 42
+"""The seed of the order in which a run that may stop early sends its cases."""
 MAX_FIRST_FAILURES = 10
 """A tally remembers this many cases that did not pass."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
@@ -171,6 +179,8 @@ class CaseShape(NamedTuple):
 
 NO_TRIALS = "0/0/0"
 """The key of a case without trials."""
+_UNMEASURED_CLUSTER = "\0unmeasured"
+"""The name of the cluster of what could not be measured."""
 
 
 @lru_cache(maxsize=4096)
@@ -180,7 +190,8 @@ def parse_shape(key: str) -> CaseShape:
 
 
 @lru_cache(maxsize=4096)
-def _add_to_shape(key: str, verdict: Verdict) -> str:
+def add_to_shape(key: str, verdict: Verdict) -> str:
+    """Returns the key of `Counts.shapes` for a case with one trial more."""
     passed, measured, unmeasured = parse_shape(key)
     is_measured = verdict is Verdict.PASS or verdict is Verdict.FAIL
     return f"{passed + (verdict is Verdict.PASS)}/{measured + is_measured}/{unmeasured + (not is_measured)}"
@@ -239,7 +250,7 @@ class Counts(Struct):
             self.errors += 1
         else:
             self.unscored += 1
-        new_shape = _add_to_shape(shape, verdict)
+        new_shape = add_to_shape(shape, verdict)
         self.shapes[new_shape] = self.shapes.get(new_shape, 0) + 1
         if shape != NO_TRIALS:
             self.shapes[shape] -= 1
@@ -310,15 +321,49 @@ class Counts(Struct):
         high = fsum(cases * ((shape.passed + shape.unmeasured) / total) for total, shape, cases in trials)
         return low / count, high / count
 
+    def resolved(self, *, passed: bool) -> Counts:
+        """Returns the counts if all unmeasured trials had passed, or had failed.
+
+        Of clusters only the measured cases are known. So cases without a measured trial are a cluster of
+        their own, and what changes in other cases is spread over all clusters.
+        """
+        shapes: dict[str, int] = {}
+        for key, cases in self.shapes.items():
+            shape = parse_shape(key)
+            measured = shape.measured + shape.unmeasured
+            resolved_key = f"{shape.passed + passed * shape.unmeasured}/{measured}/0"
+            shapes[resolved_key] = shapes.get(resolved_key, 0) + cases
+        unmeasured, clusters = self.unmeasured, self.clusters
+        counts = Counts(
+            self.passed + passed * unmeasured, self.failed + (not passed) * unmeasured, 0, 0, shapes
+        )
+        if clusters is not None and unmeasured:
+            rest, measured_cases = counts.cases - self.cases, max(1, self.cases)
+            total = (counts.pass_rate or 0.0) * counts.cases - (self.pass_rate or 0.0) * self.cases
+            change = (total - passed * rest) / measured_cases  # of the cases that are measured in part
+            clusters = {name: (part + change * cases, cases) for name, (part, cases) in clusters.items()}
+            clusters[_UNMEASURED_CLUSTER] = (float(passed * rest), rest)
+        counts.clusters = clusters
+        return counts
+
     @property
     def ci95(self) -> tuple[float, float] | None:
         """The 95 % interval of `pass_rate`, `clustered_wilson`: without repeats and clusters Wilson's."""
+        return clustered_wilson(*self._groups())
+
+    @property
+    def exact95(self) -> tuple[float, float] | None:
+        """The 95 % interval of `pass_rate`, `clustered_exact`: wider, and neither end is wrong too often."""
+        return clustered_exact(*self._groups())
+
+    def _groups(self) -> tuple[list[tuple[float, int, int]], float]:
+        """Returns the groups of cases, and the sum of 1 / trials over cases, for `clustered_wilson`."""
         shapes = self._measured_shapes()
         if self.clusters is None:
             groups = [(shape.rate, 1, cases) for shape, cases in shapes]
         else:
             groups = [(total, cases, 1) for total, cases in self.clusters.values() if cases]
-        return clustered_wilson(groups, fsum(cases / shape.measured for shape, cases in shapes))
+        return groups, fsum(cases / shape.measured for shape, cases in shapes)
 
 
 class UsageTotal(Struct):
@@ -638,19 +683,83 @@ def is_measured(counts: Counts, settings: Settings) -> bool:
     return counts.unmeasured <= settings.allow_errors and not counts.total == counts.unmeasured > 0
 
 
-def run_exit_code(counts: Counts, settings: Settings) -> ExitCode:
+class GateDecision(StrEnum):
+    """Whether a gate is known to hold."""
+
+    SHOWN = "shown"
+    NOT_SHOWN = "not shown"
+    RULED_OUT = "ruled out"
+
+
+def gate_range(
+    counts: Counts, settings: Settings, early_stop: EarlyStop | None = None
+) -> tuple[float, float]:
+    """Returns the lowest and the highest pass rate that a gate must reckon with.
+
+    Unmeasured trials have failed for the lowest and passed for the highest. In the mode `point` these are the
+    rates themselves; in the mode `interval` the ends of their exact 95 % intervals, or of their confidence
+    sequences if the run could stop by what it showed.
+
+    Args:
+        counts: the result counts of the run.
+        settings: its settings.
+        early_stop: what was known when it stopped, if it did. Calls that ended after that are not in it, as
+            those that are answered fast may be easy ones.
+    """
+    bounds = counts.bounds
+    if bounds is None:
+        return 0.0, 0.0
+    if settings.gate_mode == "point":
+        return bounds
+    if early_stop is not None:
+        return early_stop.gate_range
+    if not is_watched(settings):
+        low, high = (counts.resolved(passed=passed).exact95 for passed in (False, True))
+        return (low or bounds)[0], (high or bounds)[1]
+    from proctor.stats import confidence_sequence
+
+    cases, best_count = sum(counts.shapes.values()), sequence_best_count(settings)
+    low, high = (confidence_sequence(min(rate * cases, cases), cases, best_count) for rate in bounds)
+    return low[0], high[1]
+
+
+def is_watched(settings: Settings) -> bool:
+    """Returns whether a run may stop by what it shows, so that only a confidence sequence holds for it."""
+    return settings.until is not None or settings.stop_when_shown
+
+
+def sequence_best_count(settings: Settings) -> float:
+    """Returns the number of cases at which the confidence sequence of a run is narrowest."""
+    from proctor.stats.sequences import DEFAULT_BEST_COUNT, best_count_for
+
+    return DEFAULT_BEST_COUNT if settings.until is None else best_count_for(settings.until)
+
+
+def decide_gate(low: float, high: float, bar: float) -> GateDecision:
+    """Returns whether a gate holds whatever the pass rate is within a range."""
+    if reaches(low, bar):
+        return GateDecision.SHOWN
+    return GateDecision.NOT_SHOWN if reaches(high, bar) else GateDecision.RULED_OUT
+
+
+_GATE_CODES = {
+    GateDecision.SHOWN: ExitCode.OK,
+    GateDecision.NOT_SHOWN: ExitCode.NOT_MEASURED,
+    GateDecision.RULED_OUT: ExitCode.FAILED,
+}
+
+
+def run_exit_code(counts: Counts, settings: Settings, early_stop: EarlyStop | None = None) -> ExitCode:
     """Returns the exit code of a finished run; unmeasured trials outrank failed ones.
 
-    A gate that the unmeasured trials could decide either way is NOT_MEASURED.
+    A gate that is not decided is NOT_MEASURED; see `gate_range`.
     """
     if not is_measured(counts, settings):
         return ExitCode.NOT_MEASURED
     if settings.min_pass_rate is None:
         return ExitCode.FAILED if counts.failed else ExitCode.OK
-    low, high = counts.bounds or (0.0, 0.0)
-    if reaches(low, settings.min_pass_rate):
-        return ExitCode.OK
-    return ExitCode.NOT_MEASURED if reaches(high, settings.min_pass_rate) else ExitCode.FAILED
+    low, high = gate_range(counts, settings, early_stop)
+    return _GATE_CODES[decide_gate(low, high, settings.min_pass_rate)]
 
 
 _SEVERITY = (

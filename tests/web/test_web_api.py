@@ -349,6 +349,8 @@ UNWANTED: list[tuple[dict[str, Any], str]] = [
     ({"suite": "birds", "targets": ["echo"], "repeats": 0}, "repeats"),
     ({"suite": "birds", "targets": ["echo"], "repeats": "2"}, "repeats"),
     ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 1.5}, "min_pass_rate"),
+    ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 0.5, "gate_mode": "x"}, "gate_mode"),
+    ({"suite": "birds", "targets": ["echo"], "gate_mode": "interval"}, "gate_mode"),
 ]
 
 
@@ -521,7 +523,11 @@ def test_the_document_names_things_as_clients_do_and_every_reference_leads_to_on
     schemas = document["components"]["schemas"]
     assert {"Run", "Trial", "Case", "RunRequest", "ProblemDetails"} <= set(schemas)
     assert [name for name in schemas if name.endswith(("Record", "Resource"))] == []
-    for name, optional in {"Trial": set(), "Output": set(), "Run": {"stopped", "bundle"}}.items():
+    for name, optional in {
+        "Trial": set(),
+        "Output": set(),
+        "Run": {"stopped", "gate", "early_stop", "bundle"},
+    }.items():
         assert schemas[name]["properties"].keys() - schemas[name]["required"] == optional
     created = document["paths"]["/runs"]["post"]["responses"]["202"]["headers"]["Location"]
     assert created["required"] is True

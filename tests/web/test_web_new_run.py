@@ -116,6 +116,13 @@ def test_what_it_would_come_to_is_the_first_line(server: Any, save: Save) -> Non
     assert read_answer(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose whom to ask"
 
 
+def test_the_gate_can_be_held_to_the_interval(server: Any, save: Save) -> None:
+    save()
+    page = server.get("/run?suite=ten&target=echo&min_pass_rate=0.8&gate_mode=interval").text
+    assert '<option value="interval" selected>' in page
+    assert "proctor run --saved=ten@v1 --target=echo --min-pass-rate=0.8 --gate-mode=interval" in page
+
+
 def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(
     server: Any, save: Save, site: Project
 ) -> None:
@@ -146,6 +153,8 @@ WRONG = [
     ("min_pass_rate", "-0.1", "is not a number from 0 to 1"),
     ("holdout", "1", "is not a number from 0 to below 1"),
     ("holdout", "-0.1", "is not a number from 0 to below 1"),
+    ("gate_mode", "maybe", "is neither point nor interval"),
+    ("gate_mode", "interval", "There is no gate"),
     ("interleave", "maybe", "is neither yes nor no"),
     ("interleave", "yes", "One target takes no turns"),
     ("reuse", "maybe", "is neither yes nor no"),

@@ -61,6 +61,18 @@ def max_answer_bytes_option(function: F) -> F:
     )(function)
 
 
+def gate_mode_option(function: F) -> F:
+    """Adds `--gate-mode`."""
+    return click.option(
+        "--gate-mode",
+        type=click.Choice(["point", "interval"]),
+        default="point",
+        show_default=True,
+        help="Hold the pass rate against --min-pass-rate, or its exact 95 % interval: exit 0 if the gate is "
+        "shown, 1 if it is ruled out, else 3.",
+    )(function)
+
+
 def _parse_cluster(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     from proctor.clusters import check_cluster_field
 

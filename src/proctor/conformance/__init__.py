@@ -9,16 +9,19 @@ from proctor.conformance.checks import CHECKS, ConformanceCheck, make_checks
 from proctor.conformance.expectations import Question, Reply
 from proctor.conformance.scoring import (
     GUARD_CHECKS,
+    INTERVAL_ROUNDS,
     MIN_PASS_SHARE,
     CheckOutcome,
     CheckVerdict,
     Conformance,
+    join_rounds,
     score_checks,
 )
 
 __all__ = [
     "CHECKS",
     "GUARD_CHECKS",
+    "INTERVAL_ROUNDS",
     "MIN_PASS_SHARE",
     "CheckOutcome",
     "CheckVerdict",
@@ -26,6 +29,7 @@ __all__ = [
     "ConformanceCheck",
     "Question",
     "Reply",
+    "join_rounds",
     "make_checks",
     "score_checks",
 ]

@@ -10,12 +10,16 @@ from msgspec.structs import replace
 
 from proctor.conformance.checks import ConformanceCheck
 from proctor.conformance.expectations import Reply, find_missing_answer
-from proctor.stats import reaches, wilson
+from proctor.model import GateMode
+from proctor.stats import clopper_pearson, wilson
+from proctor.verdicts import GateDecision, decide_gate
 
 GUARD_CHECKS = ("arithmetic", "system prompt", "JSON mode")
 """Unless these pass, checks that one fixed answer could pass are not counted."""
 MIN_PASS_SHARE = 0.8
 """The share of the checks that must pass for a certificate."""
+INTERVAL_ROUNDS = 3
+"""The default number of rounds in the mode `interval`: one shows too little even if every check passes."""
 
 
 class CheckVerdict(StrEnum):
@@ -35,6 +39,8 @@ class CheckOutcome(Struct, frozen=True, kw_only=True):
     verdict: CheckVerdict
     reason: str = ""
     """Why it did not pass, or does not count."""
+    round: int = 1
+    """Which of several rounds of all checks it is of."""
 
     @property
     def latency_ms(self) -> float | None:
@@ -47,6 +53,8 @@ class Conformance(Struct, frozen=True, kw_only=True):
     """All checks of a target."""
 
     outcomes: tuple[CheckOutcome, ...]
+    gate_mode: GateMode = "point"
+    """What is held against `MIN_PASS_SHARE`: the share that passed, or its 95 % interval."""
 
     @property
     def passed(self) -> int:
@@ -59,30 +67,75 @@ class Conformance(Struct, frozen=True, kw_only=True):
         return len(self.outcomes)
 
     @property
+    def rounds(self) -> int:
+        """The number of rounds of all checks."""
+        return max((result.round for result in self.outcomes), default=0)
+
+    @property
     def ci95(self) -> tuple[float, float] | None:
         """The 95 % Wilson interval of the share that passed."""
         return wilson(self.passed, self.total)
 
     @property
+    def gate_range(self) -> tuple[float, float]:
+        """The least and the largest share that count: if no undecided check had passed, and if all had.
+
+        In the mode `interval` these are the lower and the upper end of their exact intervals.
+        """
+        if not self.total:
+            return 0.0, 0.0
+        most = self.passed + self.undecided_count
+        if self.gate_mode == "point":
+            return self.passed / self.total, most / self.total
+        low, high = clopper_pearson(self.passed, self.total), clopper_pearson(most, self.total)
+        return (low or (0.0, 1.0))[0], (high or (0.0, 1.0))[1]
+
+    @property
+    def decision(self) -> GateDecision:
+        """Whether it is shown that enough checks pass, or ruled out."""
+        return decide_gate(*self.gate_range, MIN_PASS_SHARE)
+
+    @property
     def is_certified(self) -> bool:
         """Whether enough of them passed."""
-        return bool(self.total) and reaches(self.passed / self.total, MIN_PASS_SHARE)
+        return self.decision is GateDecision.SHOWN
 
     @property
     def undecided_count(self) -> int:
         """The number of checks without an answer, or not counted because a guard got no answer."""
-        verdicts = {result.check.name: result.verdict for result in self.outcomes}
-        is_open = {CheckVerdict.ERROR}
-        if CheckVerdict.FAIL not in map(verdicts.get, GUARD_CHECKS):
-            is_open.add(CheckVerdict.NOT_COUNTED)
-        return sum(verdict in is_open for verdict in verdicts.values())
+        return sum(
+            _count_undecided([result for result in self.outcomes if result.round == number])
+            for number in {result.round for result in self.outcomes}
+        )
 
     @property
     def is_measured(self) -> bool:
         """Whether the result is the same whatever the missing answers would be."""
-        return self.is_certified or not reaches(
-            (self.passed + self.undecided_count) / self.total, MIN_PASS_SHARE
-        )
+        return self.decision is not GateDecision.NOT_SHOWN
+
+
+def _count_undecided(outcomes: Sequence[CheckOutcome]) -> int:
+    """Returns how many checks of one round have no answer, or are not counted as a guard got none."""
+    verdicts = {result.check.name: result.verdict for result in outcomes}
+    is_open = {CheckVerdict.ERROR}
+    if CheckVerdict.FAIL not in map(verdicts.get, GUARD_CHECKS):
+        is_open.add(CheckVerdict.NOT_COUNTED)
+    return sum(verdict in is_open for verdict in verdicts.values())
+
+
+def join_rounds(rounds: Sequence[Conformance], gate_mode: GateMode) -> Conformance:
+    """Returns several rounds of all checks as one result.
+
+    Args:
+        rounds: the rounds, each with questions of its own.
+        gate_mode: what is held against `MIN_PASS_SHARE`.
+    """
+    outcomes = [
+        replace(result, round=number)
+        for number, conformance in enumerate(rounds, 1)
+        for result in conformance.outcomes
+    ]
+    return Conformance(outcomes=tuple(outcomes), gate_mode=gate_mode)
 
 
 def score_checks(checks: Sequence[ConformanceCheck], replies: Sequence[Sequence[Reply]]) -> Conformance:

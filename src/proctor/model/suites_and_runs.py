@@ -274,6 +274,8 @@ class Selection(Record, frozen=True, kw_only=True):
 
 JudgeRule = Literal["majority", "all", "any"]
 """How many of the judgments of one answer must pass it."""
+GateMode = Literal["point", "interval"]
+"""What is held against a gate: the pass rate itself, or its 95 % interval."""
 
 
 MAX_ANSWER_BYTES = 16 * 2**20
@@ -293,6 +295,14 @@ class Settings(Record, frozen=True, kw_only=True):
     """The maximum size of an answer of a target or a judge; a larger one is an error."""
     threshold: float | None = None
     min_pass_rate: float | None = None
+    gate_mode: GateMode = "point"
+    """What `min_pass_rate` is compared with."""
+    until: float | None = None
+    """The run stops when half the width of its confidence sequence is at most this, within 0..1."""
+    stop_when_shown: bool = False
+    """The run stops when its confidence sequence is all above or all below `min_pass_rate`."""
+    order_seed: int | None = None
+    """Cases are sent in an order shuffled by this seed; None for suite order."""
     allow_errors: int = 0
     cluster: str | None = None
     """The field that says which cases are related, as `clusters.make_cluster_lookup` takes it; None if each
@@ -327,6 +337,25 @@ SignatureStatus = Literal["trusted", "unknown", "unsigned"]
 """The result of checking the signatures of a bundle."""
 
 
+StopReason = Literal["until", "shown", "ruled out"]
+"""Why a run stopped early: its interval was narrow enough, or its gate was shown or ruled out."""
+
+
+class EarlyStop(Record, frozen=True, kw_only=True):
+    """What was known when a run stopped, as it was asked to, before its last case."""
+
+    reason: StopReason
+    cases: int
+    """The number of cases that had been looked at, in the order in which they were sent."""
+    planned_cases: int
+    interval: tuple[float, float] | None
+    """The confidence sequence of the pass rate of the measured ones; None if none was."""
+    fixed_interval: tuple[float, float] | None
+    """The interval that as many cases give in a run that does not stop by itself."""
+    gate_range: tuple[float, float]
+    """The confidence sequence with unmeasured trials as failed at the low end, as passed at the high end."""
+
+
 class Run(Record, frozen=True, kw_only=True):
     """One execution of a suite on one target."""
 
@@ -353,6 +382,8 @@ class Run(Record, frozen=True, kw_only=True):
     status: Literal["running", "finished", "interrupted"] = "running"
     stopped: str | None = None
     """Why Proctor stopped the run before its last trial, as a sentence; None if it did not."""
+    early_stop: EarlyStop | None = None
+    """Why the run finished before its last case; then `planned` is the number of trials that it has."""
     planned: int = 0
     """The number of trials that the run should have."""
     regrade_of: str | None = None

@@ -2,8 +2,8 @@
 
 In: counts, differences or samples as numbers. Out: intervals, p-values and sizes; each function names its
 source. `proportions.py` has the intervals of rates, `clusters.py` those of related cases, `paired.py` tests
-of pairs, `means.py` intervals of means, `power.py` sizes. Each name is imported from its file when it is
-first used. Start reading with `proportions.py`.
+of pairs, `means.py` intervals of means, `power.py` sizes, `sequences.py` intervals for runs that may be
+stopped. Each name is imported from its file when it is first used. Start reading with `proportions.py`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from proctor.stats.clusters import (
         clustered_difference_interval,
         clustered_error,
+        clustered_exact,
         clustered_interval,
         clustered_wilson,
     )
     from proctor.stats.flake_rate import flake_rate
+    from proctor.stats.gate_errors import PointGateErrors, point_gate_errors
     from proctor.stats.means import (
         agresti_min_interval,
         deviation,
@@ -43,17 +45,20 @@ if TYPE_CHECKING:
         smallest_difference_repeated,
     )
     from proctor.stats.resampling import bca, bootstrap
+    from proctor.stats.sequences import best_count_for, confidence_sequence
 
 _HOMES = {
     "Kappa": "agreement",
     "LabelledItem": "prediction_power",
     "PairNoise": "repeated_power",
     "PredictionPowered": "prediction_power",
+    "PointGateErrors": "gate_errors",
     "VarianceComponents": "random_effects",
     "Z_95": "proportions",
     "agresti_min_interval": "means",
     "alpha": "agreement",
     "bca": "resampling",
+    "best_count_for": "sequences",
     "benjamini_hochberg": "multiple_testing",
     "bootstrap": "resampling",
     "bounded_interval": "bounded_mean",
@@ -62,8 +67,10 @@ _HOMES = {
     "clopper_pearson": "proportions",
     "clustered_difference_interval": "clusters",
     "clustered_error": "clusters",
+    "clustered_exact": "clusters",
     "clustered_interval": "clusters",
     "clustered_wilson": "clusters",
+    "confidence_sequence": "sequences",
     "deviation": "means",
     "expected_maximum": "order_statistics",
     "flake_rate": "flake_rate",
@@ -77,6 +84,7 @@ _HOMES = {
     "pass_at_k": "pass_at_k",
     "pass_hat_k": "pass_at_k",
     "permutation": "paired",
+    "point_gate_errors": "gate_errors",
     "power_paired": "power",
     "power_repeated": "repeated_power",
     "prediction_powered": "prediction_power",
@@ -95,12 +103,14 @@ __all__ = [
     "Kappa",
     "LabelledItem",
     "PairNoise",
+    "PointGateErrors",
     "PredictionPowered",
     "VarianceComponents",
     "agresti_min_interval",
     "alpha",
     "bca",
     "benjamini_hochberg",
+    "best_count_for",
     "bootstrap",
     "bounded_interval",
     "cases_needed",
@@ -108,8 +118,10 @@ __all__ = [
     "clopper_pearson",
     "clustered_difference_interval",
     "clustered_error",
+    "clustered_exact",
     "clustered_interval",
     "clustered_wilson",
+    "confidence_sequence",
     "deviation",
     "expected_maximum",
     "flake_rate",
@@ -123,6 +135,7 @@ __all__ = [
     "pass_at_k",
     "pass_hat_k",
     "permutation",
+    "point_gate_errors",
     "power_paired",
     "power_repeated",
     "prediction_powered",

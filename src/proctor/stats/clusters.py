@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from math import fsum, sqrt
 
 from proctor.stats.means import check_finite, t_95
-from proctor.stats.proportions import wilson
+from proctor.stats.proportions import clopper_pearson, wilson
 
 
 def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> float | None:
@@ -80,6 +80,34 @@ def clustered_wilson(
     factor of t; with Wilson's interval as in C. Franco et al., "Comparative study of confidence intervals for
     proportions in complex sample surveys", Journal of Survey Statistics and Methodology 7 (2019), 334-364.
     """
+    effective = _count_effective(groups, inverse_repeats)
+    return None if effective is None else wilson(*effective)
+
+
+def clustered_exact(
+    groups: Sequence[tuple[float, int, int]], inverse_repeats: float
+) -> tuple[float, float] | None:
+    """Returns the 95 % interval of Clopper and Pearson for a mean of rates in groups, as `clustered_wilson`.
+
+    Of single trials in groups of one, each of its ends is wrong at most 2.5 % of the time, whatever the mean.
+
+    Args:
+        groups: the sum of the rates of a group, the number of its cases, and how many such groups there are.
+        inverse_repeats: the sum over all cases of 1 / the number of their trials.
+
+    Returns:
+        None without groups.
+
+    Source: E. L. Korn and B. I. Graubard, as for `clustered_wilson`.
+    """
+    effective = _count_effective(groups, inverse_repeats)
+    return None if effective is None else clopper_pearson(*effective)
+
+
+def _count_effective(
+    groups: Sequence[tuple[float, int, int]], inverse_repeats: float
+) -> tuple[float, float] | None:
+    """Returns the effective number of cases that passed, and of all; None without groups."""
     cases = sum(size * count for _, size, count in groups)
     if not cases:
         return None
@@ -93,7 +121,7 @@ def clustered_wilson(
         variance = max(1e-12, n_groups / (n_groups - 1) * squares / cases**2)
         factor = t_95(max(1, round(most) - 1)) / t_95(n_groups - 1)
         number = min(most, max(fewest, rate * (1 - rate) / variance * factor**2))
-    return wilson(min(total * (number / cases), number), number)
+    return min(total * (number / cases), number), number
 
 
 def clustered_difference_interval(groups: Sequence[tuple[float, int]]) -> tuple[float, float] | None:

@@ -47,7 +47,7 @@ def _fraction(a: float, b: float, x: float) -> float:
     return value
 
 
-def at_most(hits: int, draws: int, share: float) -> float:
+def at_most(hits: float, draws: float, share: float) -> float:
     """Returns the probability that a Binomial(draws, share) variable is at most `hits`."""
     if hits < 0:
         return 0.0

@@ -38,10 +38,11 @@ def wilson(passed: float, total: float, z: float = Z_95) -> tuple[float, float] 
     return low, high
 
 
-def clopper_pearson(passed: int, total: int) -> tuple[float, float] | None:
+def clopper_pearson(passed: float, total: float) -> tuple[float, float] | None:
     """Returns the 95 % exact interval of a share, as (low, high) within 0..1; None if `total` is 0.
 
     It contains the true share at least 95 % of the time, whatever that share is, and mostly more often.
+    Both numbers may be fractional, as effective numbers of cases are.
 
     Source: C. J. Clopper and E. S. Pearson, "The use of confidence or fiducial limits illustrated in the case
     of the binomial", Biometrika 26 (1934), 404-413.
@@ -57,7 +58,7 @@ def clopper_pearson(passed: int, total: int) -> tuple[float, float] | None:
     return low, _exact_high(passed, total)
 
 
-def _exact_high(passed: int, total: int) -> float:
+def _exact_high(passed: float, total: float) -> float:
     """Returns the share at which `passed` or fewer have a probability of 2.5 %."""
     from proctor.stats.incomplete_beta import at_most
 

@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Any
 
 from proctor import __version__
@@ -14,10 +15,10 @@ from proctor.cli.certify.output import CertificateForms, check_url, make_target_
 from proctor.cli.echo import echo_err
 from proctor.cli.output_files import check_outputs
 from proctor.cli.progress import Progress
-from proctor.conformance import Conformance, make_checks, score_checks
+from proctor.conformance import INTERVAL_ROUNDS, Conformance, join_rounds, make_checks, score_checks
 from proctor.conformance.checks import DEFAULT_MAX_LATENCY_S
 from proctor.errors import ExitCode
-from proctor.model import Params, TargetSpec
+from proctor.model import GateMode, Params, TargetSpec
 from proctor.reports.certificates import target_certificate
 from proctor.reports.certificates.target_certificate import TargetReport
 from proctor.safe_text import one_line
@@ -66,20 +67,27 @@ async def _check_target(
 ) -> TargetReport:
     progress = Progress(quiet=False, write_line=lambda _line: None)
     targets = make_target_pool(options, progress)
-    planned_checks = make_checks(seed, longest_s=longest_s)
+    gate_mode: GateMode = options["gate_mode"]
+    round_count = options["rounds"] or (INTERVAL_ROUNDS if gate_mode == "interval" else 1)
+    rounds = [make_checks(seed + number, longest_s=longest_s) for number in range(round_count)]
+    planned_checks = list(chain(*rounds))
     at = datetime.now(UTC)
     calls = sum(len(check.questions) for check in planned_checks)
     echo_err(f"Asking {one_line(spec.name)} {calls} questions in {len(planned_checks)} checks.")
     try:
-        replies = await collect_replies(
-            targets, spec, planned_checks, progress=progress_reporter(echo_err, "checks done")
+        replies = iter(
+            await collect_replies(
+                targets, spec, planned_checks, progress=progress_reporter(echo_err, "checks done")
+            )
         )
     finally:
         await targets.aclose()
         progress.close()
     return TargetReport(
         target=spec,
-        conformance=score_checks(planned_checks, replies),
+        conformance=join_rounds(
+            [score_checks(checks, list(islice(replies, len(checks)))) for checks in rounds], gate_mode
+        ),
         seed=seed,
         max_latency_s=longest_s,
         at=at,

@@ -19,7 +19,7 @@ _CERTIFIERS = {
 _CALL_OPTIONS = ("concurrency", "timeout_s", "retries", "max_answer_bytes")
 _KIND_OPTIONS = {
     "run": ("bundle", "sign_key", "no_sign", "keys", "min_cases", "allow_errors", "force", "url"),
-    "target": ("target", "seed", "max_latency_s", "url", *_CALL_OPTIONS),
+    "target": ("target", "seed", "rounds", "gate_mode", "max_latency_s", "url", *_CALL_OPTIONS),
     "judge": (
         *("judge", "labels", "repeats", "judge_temperature", "budget_usd", "cache"),
         *("allow_errors", *_CALL_OPTIONS),
@@ -85,6 +85,20 @@ class _SectionedCommand(click.Command):
 @click.option("--force", is_flag=True, help="Certify what is refused; the badge says why it was.")
 @click.option("--url", metavar="URL", help="What the badge links to.  [default: the bundle]")
 @click.option("--seed", type=int, metavar="N", help="The seed of the questions.  [default: random]")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Make all checks N times, with seeds from --seed on.  [default: 1; 3 with --gate-mode interval]",
+)
+@click.option(
+    "--gate-mode",
+    type=click.Choice(["point", "interval"]),
+    default="point",
+    show_default=True,
+    help="Hold the share that passed against 80 %, or its exact 95 % interval: exit 0 if that much is "
+    "1 if it is ruled out, else 3.",
+)
 @click.option(
     "--max-latency",
     "max_latency_s",

@@ -11,6 +11,7 @@ from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import (
     NumberRange,
     cluster_option,
+    gate_mode_option,
     max_answer_bytes_option,
     reveal_option,
     store_option,
@@ -22,8 +23,8 @@ from proctor.services.runs.request import Request
 
 _SHARE = NumberRange(0, 1)
 _SETTINGS = (
-    *("judge_repeats", "judge_rule", "threshold", "min_pass_rate", "allow_errors", "budget_usd"),
-    *("concurrency", "timeout_s", "retries", "max_answer_bytes", "cluster"),
+    *("judge_repeats", "judge_rule", "threshold", "min_pass_rate", "gate_mode", "allow_errors"),
+    *("budget_usd", "concurrency", "timeout_s", "retries", "max_answer_bytes", "cluster"),
 )
 
 
@@ -36,6 +37,7 @@ _SETTINGS = (
 @click.option("--judge-temperature", type=NumberRange(0), default=0.0, metavar="X")
 @click.option("--threshold", type=_SHARE, help="A case passes at this weighted score.")
 @click.option("--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1.")
+@gate_mode_option
 @cluster_option
 @click.option("--allow-errors", type=click.IntRange(0), default=0, metavar="N")
 @click.option("--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="For judges.")

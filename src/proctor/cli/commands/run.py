@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
+from msgspec.structs import replace
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import (
     NumberRange,
     cluster_option,
+    gate_mode_option,
     max_answer_bytes_option,
     reveal_option,
     store_option,
@@ -22,6 +24,7 @@ from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
 from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request
+from proctor.verdicts import ORDER_SEED, is_watched
 
 if TYPE_CHECKING:
     from proctor.cli.attest_after_run import RunAttester
@@ -42,14 +45,23 @@ class _RunCommand(ConfigDefaultsCommand):
 
 
 _SETTINGS = (
-    *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
-    "cluster",
-    "max_answer_bytes",
+    *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "gate_mode"),
+    *("until", "stop_when_shown", "allow_errors", "cluster", "max_answer_bytes"),
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
     *("engine", "interleave"),
 )
 """Parameters that are fields of `Settings`."""
 _SHARE = NumberRange(0, 1)
+
+
+def _parse_until(ctx: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    from proctor.cli.percentage_points import parse_percentage_points
+
+    return parse_percentage_points(ctx, option, text)
+
+
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("suite", nargs=-1),
     click.option(
@@ -203,6 +215,18 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1."
     ),
+    gate_mode_option,
+    click.option(
+        "--until",
+        callback=_parse_until,
+        metavar="POINTS",
+        help="Stop once the pass rate is known to ± so many points, such as 2pp; cases come in random order.",
+    ),
+    click.option(
+        "--stop-when-shown",
+        is_flag=True,
+        help="Stop once --min-pass-rate is shown or ruled out; cases come in random order.",
+    ),
     cluster_option,
     click.option(
         "--allow-errors",
@@ -326,7 +350,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
             temperature=options["temperature"], seed=options["seed"], max_tokens=options["max_tokens"]
         ),
         judge_params=Params(temperature=options["judge_temperature"]),
-        settings=Settings(selection=selection, **{name: options[name] for name in _SETTINGS}),
+        settings=_settings(ctx, options, selection),
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
@@ -343,6 +367,24 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         group=options["group"],
         flags=frozenset(_flags(ctx)),
     )
+
+
+def _settings(ctx: click.Context, options: dict[str, Any], selection: Selection) -> Settings:
+    """Returns the settings of the command.
+
+    Raises:
+        UsageError: a flag on the gate is given, and there is no gate.
+    """
+    settings = Settings(selection=selection, **{name: options[name] for name in _SETTINGS})
+    if settings.min_pass_rate is None and not options["resume"]:
+        for name in ("gate_mode", "stop_when_shown"):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} is about a gate. Add --min-pass-rate, such as 0.8.")
+        settings = replace(settings, gate_mode="point", stop_when_shown=False)
+    if settings.stop_when_shown:
+        settings = replace(settings, gate_mode="interval")
+    return replace(settings, order_seed=ORDER_SEED) if is_watched(settings) else settings
 
 
 def _flags(ctx: click.Context) -> Iterator[str]:

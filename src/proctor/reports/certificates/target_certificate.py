@@ -11,10 +11,13 @@ from msgspec import Struct
 from proctor.codec import target_digest
 from proctor.conformance import MIN_PASS_SHARE, CheckOutcome, CheckVerdict, Conformance, Question, Reply
 from proctor.model import TargetSpec
+from proctor.plurals import pluralize
 from proctor.reports.certificates.badge import Badge
 from proctor.reports.document import Block, Column, Heading, Image, Paragraph, Table
 from proctor.reports.formatting import cost, format_utc, interval, percent
 from proctor.safe_text import truncate
+from proctor.stats import point_gate_errors
+from proctor.verdicts import GateDecision
 
 VERSION = 1
 """The version of the fields of `to_dict`."""
@@ -53,9 +56,11 @@ def document_for(report: TargetReport, badge: Image | None = None) -> Iterator[B
     yield Heading(report.target.name + (f" ({other_models})" if other_models else ""))
     if badge is not None:
         yield badge
+    has_rounds = report.conformance.rounds > 1
     yield Table(
         columns=(
             Column("verdict", "verdict", 12),
+            *((Column("round"),) if has_rounds else ()),
             Column("check", width=14),
             Column("latency", "milliseconds", 8),
             Column("reason"),
@@ -63,6 +68,7 @@ def document_for(report: TargetReport, badge: Image | None = None) -> Iterator[B
         rows=[
             (
                 result.verdict.value,
+                *((str(result.round),) if has_rounds else ()),
                 result.check.name,
                 result.latency_ms,
                 truncate(result.reason, _MAX_REASON_LENGTH),
@@ -71,6 +77,8 @@ def document_for(report: TargetReport, badge: Image | None = None) -> Iterator[B
         ],
     )
     yield Paragraph(_verdict_sentence(report.conformance))
+    if report.conformance.gate_mode == "point":
+        yield Paragraph(_errors_sentence(report.conformance.total))
     calls = sum(1 for _ in _replies(report.conformance))
     asked = f"{calls} questions with seed {report.seed} on {report.at:%Y-%m-%d}"
     yield Paragraph(f"{asked} · cost {cost(report.cost_usd)}")
@@ -80,6 +88,8 @@ def _verdict_sentence(conformance: Conformance) -> str:
     share = conformance.passed / conformance.total
     sure = f"{percent(share)}, 95 % interval {interval(conformance.ci95)}"
     summary = f"{conformance.passed} of {conformance.total} checks passed ({sure})"
+    if conformance.gate_mode == "interval":
+        return _interval_sentence(conformance, summary)
     if not conformance.is_measured:
         return (
             f"Not measured: checks without an answer ({conformance.undecided_count}) could decide it. "
@@ -88,6 +98,30 @@ def _verdict_sentence(conformance: Conformance) -> str:
     if conformance.is_certified:
         return f"Certified: {summary}."
     return f"Not certified: {summary}, and {MIN_PASS_SHARE:.0%} have to."
+
+
+def _interval_sentence(conformance: Conformance, summary: str) -> str:
+    bar, (low, high) = f"{MIN_PASS_SHARE:.0%}", conformance.gate_range
+    exact = f"the exact 95 % interval is {percent(low)} to {percent(high)}"
+    if conformance.undecided_count:
+        exact += f", whatever the answers to {pluralize(conformance.undecided_count, 'check')} would be"
+    ends = {
+        GateDecision.SHOWN: f"Certified, as it is shown that {bar} pass",
+        GateDecision.NOT_SHOWN: f"Not certified, as it is not shown that {bar} pass, and not ruled out",
+        GateDecision.RULED_OUT: f"Not certified, as it is ruled out that {bar} pass",
+    }
+    advice = " More --rounds decide it." if conformance.decision is GateDecision.NOT_SHOWN else ""
+    return f"{ends[conformance.decision]}: {exact}. {summary}.{advice}"
+
+
+def _errors_sentence(checks: int) -> str:
+    """Returns how often a share of so many checks decides wrongly."""
+    errors = point_gate_errors(checks, MIN_PASS_SHARE)
+    return (
+        f"With {checks} checks, a target that passes {errors.below:.0%} of such checks is certified in "
+        f"{errors.false_passes:.0%} of tries, and one that passes {errors.above:.0%} is not in "
+        f"{errors.false_failures:.0%}. `--gate-mode interval` says what is known."
+    )
 
 
 def to_dict(report: TargetReport) -> dict[str, Any]:
@@ -109,6 +143,9 @@ def to_dict(report: TargetReport) -> dict[str, Any]:
         "share": conformance.passed / conformance.total,
         "ci95": None if conformance.ci95 is None else list(conformance.ci95),
         "bar": MIN_PASS_SHARE,
+        "gate_mode": conformance.gate_mode,
+        "decision": conformance.decision.value,
+        "rounds": conformance.rounds,
         "cost_usd": report.cost_usd,
         "checks": [_check_data(result) for result in conformance.outcomes],
     }
@@ -117,6 +154,7 @@ def to_dict(report: TargetReport) -> dict[str, Any]:
 def _check_data(result: CheckOutcome) -> dict[str, Any]:
     return {
         "check": result.check.name,
+        "round": result.round,
         "verdict": result.verdict.value,
         "reason": result.reason,
         "guarded": result.check.needs_guards,
@@ -145,20 +183,21 @@ def _question_data(question: Question, reply: Reply) -> dict[str, Any]:
 def make_badge(report: TargetReport, link: str | None) -> Badge:
     """Returns a badge with the number of passed checks."""
     conformance = report.conformance
-    word = (
-        "certified"
-        if conformance.is_certified
-        else "not certified"
-        if conformance.is_measured
-        else "not measured"
-    )
+    words = {
+        GateDecision.SHOWN: "certified",
+        GateDecision.NOT_SHOWN: "not measured" if conformance.gate_mode == "point" else "not shown",
+        GateDecision.RULED_OUT: "not certified",
+    }
+    word = words[conformance.decision]
     missed = [result.check.name for result in conformance.outcomes if result.verdict is not CheckVerdict.PASS]
     missed_text = f"; without {', '.join(missed)}" if 0 < len(missed) <= _MAX_NAMED_CHECKS else ""
     return Badge(
         label=report.target.name,
         message=f"target {conformance.passed}/{conformance.total} · {word}",
         rate=conformance.passed / conformance.total if conformance.is_measured else None,
-        grey_reason="Grey: too many checks have no answer.",
+        grey_reason="Grey: too many checks have no answer."
+        if conformance.gate_mode == "point"
+        else "Grey: too few checks show it.",
         title=f"{report.target.name}: {conformance.passed} of {conformance.total} checks passed, "
         f"{word}{missed_text}",
         link=link,

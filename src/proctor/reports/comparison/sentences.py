@@ -234,6 +234,10 @@ def remarks(comparison: Comparison) -> Iterator[str]:
             )
     for clause in unfinished_clauses(comparison):
         yield f"{clause[0].upper()}{clause[1:]}."
+    for name, run in (("baseline", comparison.baseline), ("candidate", comparison.candidate)):
+        if (stop := run.early_stop) is not None:
+            cases = pluralize(stop.planned_cases, "case")
+            yield f"The {name} stopped early, as asked, after {stop.cases:,} of {cases} in random order."
     unpaired = comparison.unpaired
     for name, ids, trials, other in (
         ("baseline", unpaired.only_baseline, unpaired.trials_only_baseline, comparison.candidate),

@@ -8,6 +8,7 @@ from proctor.reports.document import RATE_COLUMNS, Column, Table
 from proctor.reports.formatting import costs
 from proctor.reports.runs.serialize import (
     RunReport,
+    early_stop_note,
     gate_note,
     interval_note,
     missing_note,
@@ -26,7 +27,10 @@ _MIN_VARIANCE_CASES = 10
 
 def count_notes(report: RunReport) -> list[str]:
     """Returns sentences on how trials are counted, what is missing, and whether the gate held."""
-    notes = (repeats_note, interval_note, variance_note, unmeasured_note, missing_note, gate_note)
+    notes = (
+        *(repeats_note, interval_note, variance_note, unmeasured_note, missing_note),
+        *(early_stop_note, gate_note),
+    )
     return [sentence for note in notes if (sentence := note(report)) is not None]
 
 

@@ -65,6 +65,9 @@ _SETTING_FLAGS = {
     "max_answer_bytes": "--max-answer-bytes",
     "threshold": "--threshold",
     "min_pass_rate": "--min-pass-rate",
+    "gate_mode": "--gate-mode",
+    "until": "--until",
+    "stop_when_shown": "--stop-when-shown",
     "allow_errors": "--allow-errors",
     "cluster": "--cluster",
     "judge_repeats": "--judge-repeat",
@@ -79,5 +82,7 @@ def _setting_flags(settings: Settings) -> Iterator[str]:
     defaults = Settings()
     for field, flag in _SETTING_FLAGS.items():
         value = getattr(settings, field)
-        if value is not None and value != getattr(defaults, field):
+        if value is True:
+            yield flag
+        elif value is not None and value != getattr(defaults, field):
             yield from (flag, f"{value:.12g}" if isinstance(value, float) else str(value))

@@ -12,7 +12,15 @@ from proctor.latency import measured_latency
 from proctor.model import Verdict
 from proctor.plurals import pluralize
 from proctor.reports.formatting import interval, percent, unmeasured
-from proctor.reports.runs.serialize import CaseResult, RunReport, case_results, judge_notes, question_text
+from proctor.reports.runs.serialize import (
+    CaseResult,
+    RunReport,
+    case_results,
+    early_stop_note,
+    gate_note,
+    judge_notes,
+    question_text,
+)
 from proctor.safe_text import escape_invisible
 
 _END = "</testsuite>"
@@ -64,6 +72,9 @@ def _test_suite(report: RunReport) -> TestSuite:
         suite.add_property("not_measured", rest)
     suite.add_property("suite_version", run.suite.version or "")
     suite.add_property("suite_digest", run.suite.digest)
+    for note in (gate_note(report), early_stop_note(report)):
+        if note is not None:
+            suite.add_property("note", note)
     for line in judge_notes(report):
         suite.add_property("judge", escape_invisible(line))
     return suite

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from proctor.model import Evidence, Failure, Judgment, Output, Usage, Verdict
+from proctor.model import Evidence, Failure, GateMode, Judgment, Output, StopReason, Usage, Verdict
 from proctor.reports.record_fields import Digest, Interval, RepeatsRule, RunId, Split, Status, Time, about
+from proctor.verdicts import GateDecision
 
 _PassRate = Annotated[
     float | None,
@@ -122,6 +123,37 @@ class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
     ] = UNSET
 
 
+class PointGateErrorsRecord(Struct, frozen=True, kw_only=True):
+    """How often a gate on the pass rate is wrong with so many cases, for one true rate on each side of it."""
+
+    below: Annotated[float, about("A true rate below the gate.")]
+    false_passes: Annotated[float, about("The chance that it passes the gate.")]
+    above: Annotated[float, about("A true rate above the gate.")]
+    false_failures: Annotated[float, about("The chance that it fails the gate.")]
+
+
+class RunGateRecord(Struct, frozen=True, kw_only=True):
+    """The gate of a run."""
+
+    min_pass_rate: float
+    mode: Annotated[GateMode, about("What the gate is held against: the rate, or its 95 % interval.")]
+    decision: GateDecision
+    low: Annotated[float, about("The lowest rate that counts; unmeasured trials have failed.")]
+    high: Annotated[float, about("The highest rate that counts; unmeasured trials have passed.")]
+    errors: Annotated[PointGateErrorsRecord | None, about("In the mode `point`, how often it is wrong.")]
+
+
+class EarlyStopRecord(Struct, frozen=True, kw_only=True):
+    """What was known when a run stopped, as asked, before its last case."""
+
+    reason: StopReason
+    cases: Annotated[int, about("Number of cases that had been looked at.")]
+    planned_cases: int
+    interval: Annotated[Interval, about("The confidence sequence of the pass rate.")]
+    fixed_interval: Annotated[Interval, about("What as many cases give in a run of fixed size.")]
+    gate_range: tuple[float, float]
+
+
 class RunRecord(Struct, frozen=True, kw_only=True):
     """A run, as printed by `proctor runs show --json`."""
 
@@ -175,6 +207,10 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     exit_code: Annotated[int, about("The exit code of `proctor run`.")]
     stopped: Annotated[
         str | UnsetType, about("Why Proctor stopped it, as a sentence; absent if it did not.")
+    ] = UNSET
+    gate: Annotated[RunGateRecord | UnsetType, about("Its gate, if it has one.")] = UNSET
+    early_stop: Annotated[
+        EarlyStopRecord | UnsetType, about("Why it stopped before its last case, if it was asked to.")
     ] = UNSET
     bundle: Annotated[str | UnsetType, about("The path of the bundle that was just written, if any.")] = UNSET
 

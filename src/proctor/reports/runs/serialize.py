@@ -22,6 +22,7 @@ from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
 from proctor.reports.runs.records import (
+    EarlyStopRecord,
     ExportedTrialRecord,
     FailureRecord,
     JudgeSummaryRecord,
@@ -34,7 +35,6 @@ from proctor.reports.runs.records import (
 )
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
-from proctor.stats import reaches
 from proctor.verdicts import (
     CaseRepeats,
     Counts,
@@ -162,6 +162,8 @@ def counts_by_tag(tally: Tally) -> dict[str, Counts]:
 
 def run_record(report: RunReport) -> RunRecord:
     """Returns one run with its numbers as a record."""
+    from proctor.reports.runs.gate import gate_record
+
     run, tally = report.run, report.tally
     return record_from(
         run,
@@ -200,6 +202,8 @@ def run_record(report: RunReport) -> RunRecord:
         refused_params=tuple(sorted(tally.refused_params)),
         exit_code=int(report.exit_code),
         stopped=UNSET if run.stopped is None else run.stopped,
+        gate=gate_record(run, tally.result_counts),
+        early_stop=UNSET if run.early_stop is None else record_from(run.early_stop, EarlyStopRecord),
         bundle=UNSET if report.bundle is None else report.bundle,
     )
 
@@ -238,6 +242,15 @@ def missing_note(report: RunReport) -> str | None:
         return None
     sentence = f"Not finished: {planned_count - stored_count:,} of {planned_count:,} trials are missing."
     return f"{sentence} {report.run.stopped}" if report.run.stopped else sentence
+
+
+def early_stop_note(report: RunReport) -> str | None:
+    """Returns sentences on why a run stopped before its last case, as it was asked to; None if it did not."""
+    if report.run.early_stop is None:
+        return None
+    from proctor.reports.runs.gate import describe_early_stop
+
+    return describe_early_stop(report.run.early_stop, report.run.settings)
 
 
 def access_note(report: RunReport) -> str | None:
@@ -307,20 +320,12 @@ def unmeasured_note(report: RunReport) -> str | None:
 
 
 def gate_note(report: RunReport) -> str | None:
-    """Returns a sentence on whether the gate held; None without a gate."""
-    minimum = report.run.settings.min_pass_rate
-    if minimum is None:
+    """Returns sentences on whether the gate held, and how often such a gate is wrong; None without a gate."""
+    if report.run.settings.min_pass_rate is None:
         return None
-    counts = report.tally.result_counts
-    low, high = counts.bounds or (0.0, 0.0)
-    if not reaches(low, minimum) and reaches(high, minimum):
-        return (
-            f"The gate is not decided: {low:.2%} to {high:.2%} passed, depending on what could not be "
-            f"measured, and {minimum:.2%} had to."
-        )
-    held = "held" if reaches(low, minimum) else "did not hold"
-    rate = counts.pass_rate or 0.0
-    return f"The gate {held}: {rate:.2%} passed and {minimum:.2%} had to."
+    from proctor.reports.runs.gate import describe_gate
+
+    return describe_gate(report.run, report.tally.result_counts)
 
 
 def _group_records(groups: dict[str, Counts]) -> dict[str, VerdictCountsRecord]:

@@ -24,7 +24,14 @@ def describe_settings(settings: Settings) -> Iterator[str]:
     }
     yield from (form.format(number) for form, number in numbers.items() if number is not None)
     if settings.min_pass_rate is not None:
-        yield f"gate at {percent(settings.min_pass_rate)}"
+        by = " by interval" if settings.gate_mode == "interval" else ""
+        yield f"gate at {percent(settings.min_pass_rate)}{by}"
+    if settings.until is not None:
+        yield f"until ±{100 * settings.until:.12g} points"
+    if settings.stop_when_shown:
+        yield "stops when the gate is decided"
+    if settings.order_seed is not None:
+        yield f"order shuffled by seed {settings.order_seed}"
     if settings.cluster is not None:
         yield f"clustered by {settings.cluster}"
     if (settings.judge_repeats, settings.judge_rule) != (defaults.judge_repeats, defaults.judge_rule):

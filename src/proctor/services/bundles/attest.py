@@ -92,7 +92,7 @@ def check_finished(store: Store, run: Run) -> None:
     """Refuses a run that is incomplete or imported.
 
     Raises:
-        UsageError: it was interrupted, trials are missing, or its answers were imported.
+        UsageError: it was interrupted or stopped early, trials are missing, or its answers were imported.
         StoreError: it has a holdout, and the access cannot be recorded.
     """
     if run.suite.split_rule is not None:
@@ -101,6 +101,12 @@ def check_finished(store: Store, run: Run) -> None:
         raise UsageError(
             f"The answers of run {run.id} were imported, not made here. Hand out the "
             "bundle that they came from; `proctor attest BUNDLE` adds your signature to it."
+        )
+    if run.early_stop is not None:
+        raise UsageError(
+            f"Run {run.id} stopped early, as asked, after {run.early_stop.cases:,} of "
+            f"{run.early_stop.planned_cases:,} cases. A bundle has every case: make a run without --until "
+            "and --stop-when-shown, and with --reuse to ask only for the rest."
         )
     trial_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     if run.status != "finished" or trial_count != run.planned:

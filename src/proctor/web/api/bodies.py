@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from proctor.comparison.outcomes import SplitName
 from proctor.dialects import DIALECTS
+from proctor.model import GateMode
 from proctor.reports.record_fields import Status
 
 _LINES = '{"id": "t1", "input": "What is 2+2?", "expected": "4", "scorer": "exact"}\n'
@@ -87,6 +88,10 @@ class RunRequest(RequestBody):
     )
     min_pass_rate: float | None = Field(
         default=None, ge=0, le=1, description="The pass rate below which the exit code reports failure."
+    )
+    gate_mode: GateMode | None = Field(
+        default=None,
+        description="What `min_pass_rate` is compared with: the pass rate (`point`), or its 95 % interval.",
     )
     interleave: bool | None = Field(
         default=None, description="Ask several targets in turns, so that their latencies can be compared."

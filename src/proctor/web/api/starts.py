@@ -132,6 +132,7 @@ def _to_raw_form(body: RunRequest) -> RawForm:
         "split": [body.split or ""],
         "tag": body.tags,
         "all_tag": body.all_tags,
+        "gate_mode": [body.gate_mode or ""],
         "interleave": [_format_choice(body.interleave)],
         "reuse": [_format_choice(body.reuse)],
         **{name: [f"{value:.12g}"] for name, value in numbers.items() if value is not None},

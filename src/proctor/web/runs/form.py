@@ -10,13 +10,13 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from math import isfinite
-from typing import Final
+from typing import Final, get_args
 
 from msgspec import Struct
 
 from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, UsageError
-from proctor.model import Params, Selection, Settings, Suite
+from proctor.model import GateMode, Params, Selection, Settings, Suite
 from proctor.protocols import Store
 from proctor.services.runs.request import Request
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS
@@ -93,6 +93,7 @@ FIELDS: Final = (
     "judge",
     "split",
     *NUMBER_FIELDS,
+    "gate_mode",
     "interleave",
     "reuse",
     "tag",
@@ -130,6 +131,8 @@ class RunForm(Struct, frozen=True, kw_only=True):
     split: SplitName | None = None
     numbers: dict[str, float] = {}
     """Values of number fields that differ from the default."""
+    gate_mode: GateMode | None = None
+    """None leaves it to the default."""
     interleave: bool | None = None
     """Whether several targets are asked in turns; None for the default."""
     reuse: bool | None = None
@@ -146,6 +149,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
         arguments += [f"--tag={tag}" for tag in self.tags]
         arguments += [f"--all-tag={tag}" for tag in self.all_tags]
         arguments += [f"--{NUMBER_FIELDS[name].flag}={value:.12g}" for name, value in self.numbers.items()]
+        arguments += [] if self.gate_mode is None else [f"--gate-mode={self.gate_mode}"]
         if self.interleave is not None:
             arguments.append("--interleave" if self.interleave else "--no-interleave")
         arguments += [] if self.reuse is None else ["--reuse" if self.reuse else "--no-reuse"]
@@ -229,6 +233,7 @@ def validate_form(
     validator.check_has_target(suite, targets, needed=require_target)
     judges = validator.parse_targets("judge")
     numbers = {name: value for name in NUMBER_FIELDS if (value := validator.parse_number(name)) is not None}
+    gate_mode = validator.parse_gate_mode(numbers.get("min_pass_rate"))
     split, interleave, reuse, tags, all_tags = (
         validator.parse_split(),
         validator.parse_interleave(targets),
@@ -246,6 +251,7 @@ def validate_form(
         judges=judges,
         split=split,
         numbers=numbers,
+        gate_mode=gate_mode,
         interleave=interleave,
         reuse=reuse,
         tags=tags,
@@ -344,6 +350,22 @@ class _FormValidator:
         """Checks that a part can be chosen: something must be held out."""
         if holdout == 0 and (split or self._context.defaults.split) != "all":
             self.errors["split"] = "Nothing is held out, so there are no parts. Choose dev and holdout."
+
+    def parse_gate_mode(self, min_pass_rate: float | None) -> GateMode | None:
+        """Returns what the gate is held against; None leaves it to the default.
+
+        Args:
+            min_pass_rate: the gate in the form, if it has one.
+        """
+        text = self._get_text("gate_mode")
+        if not text:
+            return None
+        mode = next((mode for mode in get_args(GateMode) if mode == text), None)
+        if mode is None:
+            self.errors["gate_mode"] = f"{text[:40]!r} is neither point nor interval."
+        elif min_pass_rate is None and default_number("min_pass_rate", self._context.defaults) is None:
+            self.errors["gate_mode"] = "There is no gate. Say at which rate the run passes."
+        return mode
 
     def parse_yes_or_no(self, field: str) -> bool | None:
         """Returns the value of a field that is yes or no; None if it is empty."""

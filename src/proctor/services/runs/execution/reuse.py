@@ -7,7 +7,7 @@ position changes. Answers from a workspace are never reused: the folder that gra
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from msgspec import Struct
@@ -324,23 +324,18 @@ def _required_calls(case: Case) -> frozenset[str]:
     )
 
 
-def make_finder(
-    store: Store,
-    run: Run,
-    index: CaseIndex,
-    stays: Callable[[StoredTrial, Case], bool],
-    values: VariableValues,
+def add_reused_answers(
+    own: PriorTrialFinder, store: Store, run: Run, index: CaseIndex, values: VariableValues
 ) -> PriorTrialFinder:
-    """Returns the finder of earlier trials for a new or continued run.
+    """Returns a finder of the trials of a new or continued run, and of answers that it reuses or regrades.
 
     Args:
+        own: finds the run's own trials.
         store: has the earlier runs.
         run: the run.
         index: its cases.
-        stays: whether one of the run's own trials stays as it is.
         values: compares variables with their values in earlier runs.
     """
-    own: PriorTrialFinder = SequentialPriorTrials(store.trials(run.id), stays)
     if run.regrade_of is not None:
         return chain_finders(own, make_regrade_finder(store, run, index, values))
     return chain_finders(own, ReuseFinder(store, run, index, values)) if run.settings.reuse else own

@@ -7,7 +7,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
@@ -19,18 +19,19 @@ from proctor.engines.turns import RunTurns
 from proctor.env_substitution import substitute_in_case, unmask
 from proctor.graders import GRADERS
 from proctor.grading import GradingMode, grading_mode
-from proctor.model import Case, Run, Trial, Verdict
+from proctor.model import Case, EarlyStop, Run, Trial, Verdict
 from proctor.plan import (
     PlannedTrial,
     PriorTrial,
     PriorTrialFinder,
     PriorTrials,
     SequentialPriorTrials,
+    plan_cases,
     plan_trials,
 )
 from proctor.protocols import Store, StoredTrial
 from proctor.services import events
-from proctor.services.runs.execution.reuse import make_finder
+from proctor.services.runs.execution.reuse import add_reused_answers
 from proctor.services.runs.execution.store_watch import check_store, flush_store
 from proctor.services.runs.execution.target_pool import CallAccount, TargetPool
 from proctor.services.runs.execution.variable_values import VariableValues, target_variables
@@ -40,7 +41,10 @@ from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.reading.report import record_holdout_access
 from proctor.services.runs.reading.totals import encode_totals
-from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
+from proctor.verdicts import Tally, decide_verdict, is_reused, is_watched, pass_rules_for
+
+if TYPE_CHECKING:
+    from proctor.services.runs.execution.early_stopping import EarlyStopping
 
 
 class TrialRunner:
@@ -75,6 +79,7 @@ class TrialRunner:
         self._listen = listen
         self._turns = turns
         self._rules = pass_rules_for(planned_run.run)
+        self._early_stopping = _watch_run(planned_run)
         self._engine: Engine | None = None
         self._worker: RunWorker | None = None
         self._writer: RunWriter | None = None
@@ -114,7 +119,9 @@ class TrialRunner:
             warn=lambda text: self._listen(events.WarningMessage(text)),
             turns=self._turns,
         )
-        self._writer = RunWriter(self._run, self._store, self._pool, self._listen, self._stop_because)
+        self._writer = RunWriter(
+            self._run, self._store, self._pool, self._listen, self._stop_because, self._early_stopping
+        )
         self._engine = ENGINES.get(settings.engine)(work, self._worker, self._writer)
         if self._stopped:
             self._engine.stop()
@@ -149,7 +156,8 @@ class TrialRunner:
             await engine.run(self._plan_trials(writer))
             if not (engine.stop_reason and self._pool.has_failing_endpoint()):
                 writer.release_held()  # else their cause stopped the run; resuming sends them again
-            if not engine.is_stopped or writer.tally.all.total >= self._index.trial_count:
+            is_enough = self._early_stopping is not None and self._early_stopping.result is not None
+            if not engine.is_stopped or is_enough or writer.tally.all.total >= self._index.trial_count:
                 status = "finished"
         except asyncio.CancelledError:
             self._stopped = True  # cancelled: what finished is stored, and the run is marked as stopped below
@@ -161,12 +169,25 @@ class TrialRunner:
             finally:  # also when closing is interrupted
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
+                if status == "finished" and self._early_stopping is not None:
+                    run = await self._note_early_stop(run, self._early_stopping.result, writer)
                 # After a stop, trials of an earlier session may be missing in the tally.
-                has_all = status == "finished" or self._earlier_run is None
+                has_all = (status == "finished" and not run.early_stop) or self._earlier_run is None
                 totals = encode_totals(writer.tally) if has_all else None
                 self._store.update_run(run, wait=False, totals=totals)
                 await flush_store(self._store, lambda: self._stopped)
         return run
+
+    async def _note_early_stop(self, run: Run, stop: EarlyStop | None, writer: RunWriter) -> Run:
+        """Returns the finished run, with what was known when it stopped if it has not sent every case."""
+        trial_count = writer.tally.all.total
+        if stop is not None and self._earlier_run is not None:  # its trials may be missing in the tally
+            await flush_store(self._store, lambda: self._stopped)
+            verdicts = self._store.count_verdicts(run.id)
+            trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
+        if stop is None or trial_count >= self._index.trial_count:
+            return run
+        return replace(run, planned=trial_count, early_stop=stop)
 
     def _start(self) -> None:
         """Stores the run, and reports the number of its trials to the listener."""
@@ -227,26 +248,49 @@ class TrialRunner:
             self._store_reused()
 
         def count(prior_trial: PriorTrial, case: Case) -> None:
+            self._expect(prior_trial.trial.position)
             writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.is_stored)
 
-        planned_trials = map(self._fill_variables, self._missing_trials(count))
+        planned_trials = map(self._prepare, self._missing_trials(count))
         return planned_trials if self._turns is None else self._turns.plan(planned_trials)
 
+    def _prepare(self, planned_trial: PlannedTrial) -> PlannedTrial:
+        """Returns a trial that is sent next, with the values of variables."""
+        self._expect(planned_trial.position)
+        return self._fill_variables(planned_trial)
+
+    def _expect(self, position: int) -> None:
+        if self._early_stopping is not None:
+            self._early_stopping.expect(position)
+
     def _missing_trials(self, on_kept: Callable[[PriorTrial, Case], None]) -> Iterator[PlannedTrial]:
-        earlier_run, store = self._earlier_run, self._store
-        if earlier_run is not None and not self._continues:
-            find: PriorTrialFinder = SequentialPriorTrials(
-                store.trials(earlier_run.id), self._is_reusable, earlier_run.id
-            )
+        """Yields the missing trials in the order in which they are sent, and passes on the others."""
+        run, earlier_run, store = self._run, self._earlier_run, self._store
+        is_copied = earlier_run is not None and not self._continues
+        source = earlier_run if earlier_run is not None and is_copied else run
+        source_id, seed = source.id if is_copied else None, run.settings.order_seed
+        find: PriorTrialFinder
+        if seed is None:
+            find = SequentialPriorTrials(store.trials(source.id), self._is_reusable, source_id)
         else:
+            from proctor.services.runs.execution.shuffled_cases import PriorTrialReader
+
+            find = PriorTrialReader(store, source, self._is_reusable, source_id)
+        if not is_copied:
             values = VariableValues(store, self._pool.environ)
-            find = make_finder(store, self._run, self._index, self._is_reusable, values)
-        return plan_trials(
-            store.cases(self._run.suite.content),
-            self._index,
-            repeats=self._run.settings.repeats,
-            together=_grades_repeats_together,
-            earlier=PriorTrials(find=find, on_reuse=on_kept),
+            find = add_reused_answers(find, store, run, self._index, values)
+        earlier = PriorTrials(find=find, on_reuse=on_kept)
+        repeats = run.settings.repeats
+        if seed is None:
+            stored_cases = store.cases(run.suite.content)
+            return plan_trials(
+                stored_cases, self._index, repeats=repeats, together=_grades_repeats_together, earlier=earlier
+            )
+        from proctor.services.runs.execution.shuffled_cases import read_shuffled_cases
+
+        shuffled_cases = read_shuffled_cases(store, run, self._index.positions, seed)
+        return plan_cases(
+            shuffled_cases, self._index, repeats=repeats, together=_grades_repeats_together, earlier=earlier
         )
 
     def _store_reused(self) -> None:
@@ -292,6 +336,15 @@ class TrialRunner:
         if self._continues:
             return stored_trial.verdict is not None
         return decide_verdict(stored_trial.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
+
+
+def _watch_run(planned_run: PlannedRun) -> EarlyStopping | None:
+    """Returns the rule by which a run stops early; None if it does not."""
+    if not is_watched(planned_run.run.settings):
+        return None
+    from proctor.services.runs.execution.early_stopping import EarlyStopping
+
+    return EarlyStopping(planned_run.run, len(planned_run.index.positions))
 
 
 def _copied_trial(prior_trial: PriorTrial) -> Trial:

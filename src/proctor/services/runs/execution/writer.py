@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -20,6 +21,9 @@ from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.judge_choice import all_judges, all_specs
 from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
+if TYPE_CHECKING:
+    from proctor.services.runs.execution.early_stopping import EarlyStopping
+
 _ENDPOINT_FAILURES = frozenset({"http", "connection"})
 _MAX_HELD = 4_096
 """The maximum number of trials in memory whose errors are not stored yet."""
@@ -29,7 +33,13 @@ class RunWriter(TrialWriter):
     """Stores and counts the trials of one run."""
 
     def __init__(
-        self, run: Run, store: Store, pool: TargetPool, listen: events.Listener, stop: Callable[[str], None]
+        self,
+        run: Run,
+        store: Store,
+        pool: TargetPool,
+        listen: events.Listener,
+        stop: Callable[[str], None],
+        early_stopping: EarlyStopping | None = None,
     ) -> None:
         """Stores its arguments; writes nothing.
 
@@ -39,12 +49,14 @@ class RunWriter(TrialWriter):
             pool: has the environment, and knows whether an endpoint fails every call.
             listen: receives every finished trial.
             stop: stops the run, with the reason.
+            early_stopping: says when enough is known; None for a run that does not stop by what it shows.
         """
         self._run = run
         self._store = store
         self._pool = pool
         self._listen = listen
         self._stop = stop
+        self._early_stopping = early_stopping
         self._rules = pass_rules_for(run)
         self.tally = Tally.for_run(run)
         self._latest = run.started_at
@@ -113,6 +125,8 @@ class RunWriter(TrialWriter):
             if verdict is Verdict.ERROR and not case.problems:
                 self._count_error()
         self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd, self._run.id))
+        if self._early_stopping is not None and self._early_stopping.add(trial, case, verdict):
+            self._stop("Enough is known.")
         return verdict
 
     def _errors_left(self) -> float:

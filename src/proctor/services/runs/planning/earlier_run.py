@@ -54,6 +54,8 @@ def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
         status="running",
         prices_date=context.prices_date,
         settings=replace(settings, interleave=False),
+        stopped=None,
+        early_stop=None,
         tags=(),
     )
 

@@ -20,17 +20,23 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
 
     Raises:
         SuiteError: the suite is invalid.
-        UsageError: several suites are named; a variable has changed since; or the run is imported, needs a
-            judge, and none is named.
+        UsageError: several suites are named; a variable has changed since; the run stopped early; or it is
+            imported, needs a judge, and none is named.
     """
     earlier = context.store.run(request.regrade or "")
+    if earlier.early_stop is not None:
+        raise UsageError(
+            f"Run {earlier.id} stopped early by its grades, so other grades would have needed other cases. "
+            f"`proctor run '{earlier.suite.name}@{earlier.suite.version}' --reuse` with --until or "
+            "--stop-when-shown grades its answers again, and asks for those that are missing."
+        )
     suite = _choose_suite(earlier, request, context)
     if earlier.status != "finished":
         context.warn(f"Run {earlier.id} has not finished: what it did not ask is ERROR in this one.")
     # The prompts that were sent stay the same; only what decides verdicts may change.
     names = request.explicit - {"selection", "repeats"}
     changes = {name: getattr(request.settings, name) for name in names}
-    changes |= {"reuse": False, "cache": False, "engine": request.settings.engine}
+    changes |= {"reuse": False, "cache": False, "engine": request.settings.engine, "order_seed": None}
     settings = replace(earlier.settings, **changes)
     indexer, required = index_stored_suite(context.store, suite, settings)
     index = indexer.build(suite.split_rule, earlier.seat)

@@ -100,9 +100,15 @@ def _continue_run(
         differences: differences besides flags.
 
     Raises:
-        UsageError: the run is imported; or the request differs from the run's settings.
+        UsageError: the run is imported or stopped early; or the request differs from its settings.
     """
     check_not_imported(run)
+    if run.early_stop is not None:
+        raise UsageError(
+            f"Run {run.id} is finished: it stopped early, as asked, after {run.early_stop.cases:,} of "
+            f"{run.early_stop.planned_cases:,} cases. To ask the rest, start a new run with --reuse, and "
+            "without --until and --stop-when-shown."
+        )
     index, required = index_run(run, context)
     changes = environment_differences(run, required, context) if run.status != "finished" else ()
     check_same(run, request, [*differences, *changes])

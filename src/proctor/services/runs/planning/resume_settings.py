@@ -33,6 +33,7 @@ _CHANGEABLE_FLAGS = {
 _GATE_FLAGS = {
     "--threshold": "threshold",
     "--min-pass-rate": "min_pass_rate",
+    "--gate-mode": "gate_mode",
     "--allow-errors": "allow_errors",
     "--cluster": "cluster",
 }
@@ -41,7 +42,8 @@ _REUSE_FLAGS = {"--reuse": "reuse", "--cache": "cache"}
 _SUITE_FLAGS = {**_REUSE_FLAGS, "--cluster": "cluster"}
 """The flags for which a suite has defaults."""
 _ORDER_FLAGS = {"--interleave": "interleave"}
-SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS, **_ORDER_FLAGS}
+_STOP_FLAGS = {"--until": "until", "--stop-when-shown": "stop_when_shown"}
+SETTING_FLAGS = {**_GATE_FLAGS, **_JUDGE_FLAGS, **_REUSE_FLAGS, **_ORDER_FLAGS, **_STOP_FLAGS}
 """The flags of other settings, with their fields, except those that determine which trials there are."""
 _RETRY_FLAGS = frozenset({*_GATE_FLAGS, *_REUSE_FLAGS})
 """The flags that `--retry-errors` may change: verdicts are counted again, and passed trials stay."""

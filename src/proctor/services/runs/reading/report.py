@@ -44,7 +44,7 @@ def build_report(
     Raises:
         StoreError: the store cannot be read.
     """
-    if tally is None or run.status != "finished":  # trials from before may be missing in it
+    if tally is None or run.status != "finished" or run.early_stop:  # trials from before may be missing in it
         totals = load_totals(store, run) if stored else None
         tally = _count_trials(store, run) if totals is None else totals.tally
     return make_report(store, run, tally, reveal=reveal)
@@ -77,7 +77,7 @@ def _count_trials(store: Store, run: Run) -> Tally:
 
 def _exit_code(run: Run, tally: Tally) -> ExitCode:
     if run.status == "finished":
-        return run_exit_code(tally.result_counts, run.settings)
+        return run_exit_code(tally.result_counts, run.settings, run.early_stop)
     return ExitCode.NOT_MEASURED if run.stopped else ExitCode.INTERRUPTED
 
 

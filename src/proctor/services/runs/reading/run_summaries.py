@@ -23,6 +23,7 @@ from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import (
     RunReport,
     access_note,
+    early_stop_note,
     gate_note,
     interval_note,
     judge_notes,
@@ -94,6 +95,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
             unmeasured_note(report),
             gate_note(report) if is_complete else None,
             missing_note(report) if is_complete else None,
+            early_stop_note(report),
             access_note(report),
         )
         return tuple([note for note in notes if note])

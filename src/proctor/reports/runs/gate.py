@@ -1,0 +1,115 @@
+"""Describes the gate of a run, and why a run stopped early, in sentences and as records. Pure."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from proctor.model import EarlyStop, Run, Settings
+from proctor.plurals import pluralize
+from proctor.reports.formatting import percent
+from proctor.reports.record_fields import record_from
+from proctor.reports.runs.records import PointGateErrorsRecord, RunGateRecord
+from proctor.stats import point_gate_errors
+from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range, is_watched
+
+
+def describe_gate(run: Run, counts: Counts) -> str | None:
+    """Returns sentences on whether the gate held, and how often such a gate is wrong; None without a gate.
+
+    Args:
+        run: the run.
+        counts: its result counts.
+    """
+    settings = run.settings
+    bar = settings.min_pass_rate
+    if bar is None:
+        return None
+    low, high = gate_range(counts, settings, run.early_stop)
+    if settings.gate_mode == "interval":
+        return _describe_interval_gate(settings, counts, low, high)
+    errors = _describe_errors(counts, bar)
+    decision = decide_gate(low, high, bar)
+    if decision is GateDecision.NOT_SHOWN:
+        sentence = (
+            f"The gate is not decided: {low:.2%} to {high:.2%} passed, depending on what could not be "
+            f"measured, and {bar:.2%} had to."
+        )
+    else:
+        held = "held" if decision is GateDecision.SHOWN else "did not hold"
+        sentence = f"The gate {held}: {counts.pass_rate or 0.0:.2%} passed and {bar:.2%} had to."
+    return " ".join(filter(None, (sentence, errors)))
+
+
+def _describe_interval_gate(settings: Settings, counts: Counts, low: float, high: float) -> str:
+    bar = settings.min_pass_rate or 0.0
+    what = "confidence sequence" if is_watched(settings) else "exact 95 % interval"
+    if counts.unmeasured:
+        what += ", whatever the unmeasured would be,"
+    decision = decide_gate(low, high, bar)
+    ends = {
+        GateDecision.SHOWN: f"begins at {low:.2%}, and {bar:.2%} had to be reached.",
+        GateDecision.NOT_SHOWN: f"is {low:.2%} to {high:.2%}, and has {bar:.2%} in it. More cases decide it.",
+        GateDecision.RULED_OUT: f"ends at {high:.2%}, and {bar:.2%} had to be reached.",
+    }
+    return f"The gate is {decision.value}: the {what} {ends[decision]}"
+
+
+def _describe_errors(counts: Counts, bar: float) -> str | None:
+    """Returns a sentence on how often a gate on the pass rate is wrong; None if it cannot be."""
+    if not counts.cases or bar <= 0:
+        return None
+    errors = point_gate_errors(counts.cases, bar)
+    kind = "case" if counts.clusters is None else "independent case"
+    asked_once = "" if counts.passed + counts.failed == counts.cases else ", each asked once,"
+    sentence = (
+        f"With {pluralize(counts.cases, kind)}{asked_once} a point gate at {percent(bar)} passes a target "
+        f"whose true rate is {percent(errors.below)} in {errors.false_passes:.0%} of runs"
+    )
+    if bar < 1:
+        sentence += f", and fails one of {percent(errors.above)} in {errors.false_failures:.0%}"
+    return f"{sentence}. `--gate-mode interval` says what is known."
+
+
+def gate_record(run: Run, counts: Counts) -> RunGateRecord | UnsetType:
+    """Returns the gate of a run with these result counts as a record; UNSET without a gate."""
+    settings = run.settings
+    bar = settings.min_pass_rate
+    if bar is None:
+        return UNSET
+    low, high = gate_range(counts, settings, run.early_stop)
+    errors = None
+    if settings.gate_mode == "point" and counts.cases:
+        errors = record_from(point_gate_errors(counts.cases, bar), PointGateErrorsRecord)
+    return RunGateRecord(
+        min_pass_rate=bar,
+        mode=settings.gate_mode,
+        decision=decide_gate(low, high, bar),
+        low=low,
+        high=high,
+        errors=errors,
+    )
+
+
+def describe_early_stop(stop: EarlyStop, settings: Settings) -> str:
+    """Returns sentences on why and when a run stopped, what is known, and what looking at it has cost."""
+    when = f"Stopped early, as asked: after {stop.cases:,} of {pluralize(stop.planned_cases, 'case')}"
+    if stop.reason == "until":
+        why = f"the pass rate is known to ±{_points(settings.until or 0.0)} points"
+    else:
+        why = f"a pass rate of {percent(settings.min_pass_rate or 0.0)} is {stop.reason}"
+    if stop.interval is None or stop.fixed_interval is None:
+        return f"{when} {why}."
+    price = (stop.interval[1] - stop.interval[0]) - (stop.fixed_interval[1] - stop.fixed_interval[0])
+    return (
+        f"{when} {why} (confidence sequence {_range(stop.interval)}; a run that always asks "
+        f"{pluralize(stop.cases, 'case')} would give {_range(stop.fixed_interval)}: the price of looking is "
+        f"{_points(price)} points of width)."
+    )
+
+
+def _range(ends: tuple[float, float]) -> str:
+    return f"{100 * ends[0]:.1f}–{100 * ends[1]:.1f} %"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.1f}".removesuffix(".0")

@@ -1,0 +1,254 @@
+"""Gates that say what they do not know, and runs that stop when they know enough."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import CommandResult, Proctor
+
+
+@pytest.fixture
+def many(suite: Proctor) -> str:
+    """Six hundred cases, of which the target `echo` passes nine in ten; those that fail come last."""
+    rows = [(f"t{n}", f"say {n}", f"say {n}" if n < 540 else "no") for n in range(600)]
+    name: str = suite(*rows, name="many.jsonl")
+    return name
+
+
+def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
+    told: CommandResult = proctor("run", name, "--target", "echo", "--no-holdout", *words)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("bar", "cases", "code", "told"),
+    [
+        (
+            "0.8",
+            20,
+            0,
+            "The gate is shown: the exact 95 % interval begins at 83.16%, and 80.00% had to be reached.",
+        ),
+        (
+            "0.9",
+            20,
+            3,
+            "The gate is not shown: the exact 95 % interval is 83.16% to 100.00%, and has 90.00% in it.",
+        ),
+        (
+            "0.95",
+            600,
+            1,
+            "The gate is ruled out: the exact 95 % interval ends at 92.28%, and 95.00% had to be reached.",
+        ),
+    ],
+)
+def test_an_interval_gate_has_three_answers(
+    proctor: Proctor, many: str, bar: str, cases: int, code: int, told: str
+) -> None:
+    words = ("--limit", cases, "--min-pass-rate", bar, "--gate-mode", "interval")
+    result = ask(proctor, many, *words)
+    assert (result.code, told in result.out) == (code, True)
+
+
+def test_a_point_gate_tells_how_often_it_is_wrong(proctor: Proctor, many: str) -> None:
+    told = ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8).out
+    assert (
+        "With 20 cases a point gate at 80.0% passes a target whose true rate is 75.0% in 41% of runs, and "
+        "fails one of 85.0% in 17%. `--gate-mode interval` says what is known."
+    ) in told
+    assert "each asked once" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8, "--repeat", 2).out
+    assert "in 36% of runs. `" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 1).out
+    assert "point gate" not in ask(proctor, many, "--limit", 20, "--min-pass-rate", 0).out
+    assert "point gate" not in ask(proctor, many, "--limit", 20).out
+
+
+def test_every_form_of_a_report_has_the_gate(proctor: Proctor, folder: Path, many: str) -> None:
+    words = ("--limit", 20, "--min-pass-rate", 0.9, "--gate-mode", "interval")
+    files = ("r.html", "r.md", "r.xml", "r.json")
+    told = ask(proctor, many, *words, "--json", *(word for name in files for word in ("-o", name)))
+    assert told.run["gate"] == {
+        "min_pass_rate": 0.9,
+        "mode": "interval",
+        "decision": "not shown",
+        "low": pytest.approx(0.8316, abs=1e-4),
+        "high": 1.0,
+        "errors": None,
+    }
+    assert told.run["exit_code"] == 3
+    for name in files[:3]:
+        assert (
+            "The gate is not shown: the exact 95 % interval is 83.16% to 100.00%"
+            in (folder / name).read_text()
+        )
+    report = json.loads((folder / "r.json").read_text(encoding="utf-8"))
+    assert report["runs"][0]["gate"] == told.run["gate"]
+    assert "The gate is not shown" in proctor("runs", "show", "last").out
+
+
+def test_a_bundle_derives_the_result_of_an_interval_gate(proctor: Proctor, folder: Path, many: str) -> None:
+    for bar, result in (("0.8", "PASSED"), ("0.9", "FAILED")):
+        ask(proctor, many, "--limit", 20, "--min-pass-rate", bar, "--gate-mode", "interval")
+        assert proctor("attest", "last", "-o", f"b{bar}").code == 0
+        verified = proctor("verify", f"b{bar}", "--json")
+        assert verified.code == 0
+        assert verified.json["bundles"][0]["result"] == result
+    assert "interval" in proctor("verify", "b0.8").out
+
+
+@pytest.mark.parametrize("flag", [("--gate-mode", "interval"), ("--stop-when-shown",)])
+def test_flags_on_a_gate_need_one(proctor: Proctor, many: str, flag: tuple[str, ...]) -> None:
+    told = ask(proctor, many, *flag)
+    assert (told.code, f"{flag[0]} is about a gate. Add --min-pass-rate" in told.err) == (4, True)
+
+
+def test_a_gate_mode_in_the_project_file_needs_no_gate(proctor: Proctor, folder: Path, many: str) -> None:
+    (folder / "proctor.toml").write_text('gate-mode = "interval"\n', encoding="utf-8")
+    assert ask(proctor, many, "--limit", 20).code == 0
+    assert ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.9).code == 3
+
+
+def test_grades_can_be_held_to_the_other_mode_again(proctor: Proctor, many: str) -> None:
+    ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.9)
+    told = proctor("regrade", "last", "--gate-mode", "interval", "--json")
+    assert (told.code, told.run["gate"]["decision"]) == (3, "not shown")
+
+
+# --- stopping early ----------------------------------------------------------------------------------------
+
+
+def test_a_run_stops_when_its_gate_is_decided(proctor: Proctor, many: str) -> None:
+    told = ask(proctor, many, "--min-pass-rate", 0.7, "--stop-when-shown", "--concurrency", 1, "--json")
+    run = told.run
+    assert (told.code, run["status"], run["gate"]["decision"]) == (0, "finished", "shown")
+    assert run["total"] == run["planned"] < 250
+    assert run["early_stop"]["reason"] == "shown"
+    assert run["early_stop"]["planned_cases"] == 600
+    assert run["early_stop"]["cases"] <= run["total"]
+    # The last tenth of the suite fails, and the order is shuffled.
+    assert 0 < run["failed"] < run["total"]
+    shown = proctor("runs", "show", "last").out
+    assert f"Stopped early, as asked: after {run['early_stop']['cases']} of 600 cases a pass rate of" in shown
+    assert "the price of looking is" in shown
+    assert "missing" not in proctor("runs", "list").out
+    assert proctor("store", "check").code == 0
+
+
+def test_a_run_stops_when_it_is_sure_to_so_many_points(proctor: Proctor, many: str) -> None:
+    told = ask(proctor, many, "--until", "8pp", "--concurrency", 1)
+    assert told.code == 1
+    assert "cases the pass rate is known to ±8 points (confidence sequence " in told.out
+    again = proctor("run", many, "--target", "echo", "--no-holdout", "--until", "0.08", "--json").run
+    low, high = again["early_stop"]["interval"]
+    assert (high - low) / 2 <= 0.08
+    assert again["total"] < 600
+
+
+def test_the_same_cases_come_first_in_every_run(proctor: Proctor, many: str) -> None:
+    for bar in ("0.7", "0.6"):
+        ask(proctor, many, "--min-pass-rate", bar, "--stop-when-shown", "--concurrency", 1)
+    told = proctor("compare", *list_runs(proctor)).out
+    assert told.count("stopped early, as asked, after") == 2
+    assert told.count("Only in the") <= 1  # one has the cases of the other, and more
+
+
+def list_runs(proctor: Proctor) -> list[str]:
+    return [str(run["run"]) for run in proctor("runs", "list", "--json").json["runs"]][:2]
+
+
+def test_a_run_that_never_knows_enough_asks_everything_and_is_held_to_its_sequence(
+    proctor: Proctor, many: str
+) -> None:
+    told = ask(proctor, many, "--min-pass-rate", 0.89, "--stop-when-shown", "--json")
+    assert (told.code, told.run["total"], "early_stop" in told.run) == (3, 600, False)
+    assert told.run["gate"]["low"] < told.run["ci95"][0]
+
+
+def test_what_stopped_early_is_no_part_of_a_whole(proctor: Proctor, folder: Path, many: str) -> None:
+    ask(proctor, many, "--min-pass-rate", 0.7, "--stop-when-shown", "--concurrency", 1)
+    for words in (("attest", "last", "-o", "b"), ("run", "--resume=last"), ("regrade", "last")):
+        told = proctor(*words)
+        assert (told.code, "stopped early" in told.err) == (4, True)
+    assert not (folder / "b").exists()
+    whole = ask(proctor, many, "--reuse", "--json").run
+    assert (whole["total"], "early_stop" in whole) == (600, False)
+    assert 0 < whole["reused"] < 250
+
+
+def test_errors_of_a_run_that_stopped_early_are_asked_again_until_it_stops(
+    proctor: Proctor, many: str, script: Proctor
+) -> None:
+    target = script(rules={"t?": "say", "t??": "say", "*": "yes"})
+    words = ("run", many, "--target", target, "--no-holdout", "--min-pass-rate", 0.5, "--stop-when-shown")
+    first = proctor(*words, "--json").run
+    assert first["early_stop"]["reason"] == "ruled out"
+    again = proctor("run", f"--retry-errors={first['run']}", "--json").run
+    assert again["early_stop"]["reason"] == "ruled out"
+    assert again["reused"] > 0
+
+
+def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
+    proctor: Proctor, many: str, script: Proctor
+) -> None:
+    target = script(rules={"t?": "say", "t1*": "no", "t2*": "no", "t3*": "no"})  # and errors for the rest
+    words = ("--min-pass-rate", 0.9, "--stop-when-shown", "--allow-errors", 600, "--concurrency", 1)
+    told = proctor("run", many, "--target", target, "--no-holdout", *words, "--max-failures", 1, "--json")
+    assert (told.code, told.run["status"], "early_stop" in told.run) == (3, "interrupted", False)
+    refused = proctor("run", f"--resume={told.run['run']}", "--until", "0.1")
+    assert (refused.code, "--until: the run has none, this command asks for 0.1" in refused.err) == (4, True)
+    again = proctor("run", f"--resume={told.run['run']}", "--max-failures", 600, "--json").run
+    assert (again["status"], again["early_stop"]["reason"]) == ("finished", "ruled out")
+    assert again["planned"] == again["total"] >= again["early_stop"]["cases"]
+    assert again["exit_code"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(("--cluster", "id"), "these are in clusters by 'id'"), (("--interleave",), "--interleave keeps runs")],
+)
+def test_runs_that_stop_early_have_independent_cases_and_wait_for_no_other(
+    proctor: Proctor, many: str, words: tuple[str, ...], told: str
+) -> None:
+    refused = ask(proctor, many, "--until", "5pp", *words)
+    assert (refused.code, told in refused.err) == (4, True)
+
+
+def test_an_interval_gate_is_over_clusters(proctor: Proctor, suite: Proctor) -> None:
+    rows = [(f"c{n // 5}[{n % 5}]", f"say {n}", f"say {n}" if n % 50 > 4 else "no") for n in range(200)]
+    words = ("--min-pass-rate", 0.84, "--gate-mode", "interval")
+    name = suite(*rows)
+    assert ask(proctor, name, *words, "--cluster", "none").code == 0
+    assert ask(proctor, name, *words, "--cluster", "id").code == 3
+    assert proctor("attest", "last", "-o", "b").code == 0
+    assert proctor("verify", "b", "--json").json["bundles"][0]["result"] == "FAILED"
+    told = ask(proctor, name, "--min-pass-rate", 0.8, "--cluster", "id").out
+    assert "With 200 independent cases a point gate" in told
+
+
+def test_a_report_says_how_to_run_it_again(proctor: Proctor, many: str) -> None:
+    ask(proctor, many, "--until", "20pp", "--min-pass-rate", 0.5, "--stop-when-shown", "-o", "r.html")
+    text = Path("r.html").read_text(encoding="utf-8")
+    assert "--min-pass-rate 0.5 --gate-mode interval --until 0.2 --stop-when-shown" in text
+    assert "order shuffled by seed 42" in text
+
+
+# --- certificates of targets -------------------------------------------------------------------------------
+
+
+def test_a_target_is_certified_by_its_interval(proctor: Proctor) -> None:
+    told = proctor("certify", "--target", "echo", "--seed", 7, "--gate-mode", "interval", "--json")
+    data = told.json
+    assert (told.code, data["decision"], data["rounds"], data["total"]) == (1, "ruled out", 3, 42)
+    assert {check["round"] for check in data["checks"]} == {1, 2, 3}
+    assert "Asking echo 84 questions in 42 checks." in told.err
+    asked = [check["questions"][0]["asked"] for check in data["checks"] if check["check"] == "arithmetic"]
+    assert asked[0] != asked[1] != asked[2]
+
+
+def test_a_point_certificate_tells_how_often_it_is_wrong(proctor: Proctor) -> None:
+    told = proctor("certify", "--target", "echo", "--seed", 7)
+    assert "With 14 checks, a target that passes 75% of such checks is certified in 28% of tries" in told.out
+    assert proctor("certify", "last", "--gate-mode", "interval").code == 4

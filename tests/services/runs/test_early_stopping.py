@@ -1,0 +1,85 @@
+"""When a run that is watched stops: cases count in the order in which they were sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proctor.model import Case, EarlyStop, Settings, Verdict
+from proctor.services.runs.execution.early_stopping import EarlyStopping
+from support.builders import make_run, make_trial
+
+
+def watch(cases: int = 1000, **settings: Any) -> EarlyStopping:
+    """The rule of a run whose cases are sent by position."""
+    rule = EarlyStopping(make_run(settings=Settings(**settings)), cases)
+    for position in range(cases):
+        rule.expect(position)
+    return rule
+
+
+def add(rule: EarlyStopping, position: int, verdict: Verdict = Verdict.PASS, repeat: int = 0) -> bool:
+    case = Case(id=f"c{position}", input=())
+    return rule.add(make_trial(case.id, position=position, repeat=repeat), case, verdict)
+
+
+def enough(rule: EarlyStopping, verdicts: list[Verdict]) -> EarlyStop | None:
+    """What the rule knows after these verdicts, one for each case."""
+    for position, verdict in enumerate(verdicts):
+        if add(rule, position, verdict):
+            break
+    return rule.result
+
+
+GATE: dict[str, Any] = {"min_pass_rate": 0.8, "gate_mode": "interval", "stop_when_shown": True}
+
+
+def test_a_run_stops_when_its_gate_is_shown_or_ruled_out() -> None:
+    shown = enough(watch(**GATE), [Verdict.PASS] * 999)
+    assert shown is not None
+    assert (shown.reason, shown.planned_cases) == ("shown", 1000)
+    assert 20 < shown.cases < 50
+    assert shown.interval is not None
+    assert shown.interval[0] >= 0.8
+    ruled_out = enough(watch(**GATE), [Verdict.FAIL] * 999)
+    assert ruled_out is not None
+    assert ruled_out.reason == "ruled out"
+    assert ruled_out.cases < 10
+
+
+def test_a_run_stops_when_its_sequence_is_narrow() -> None:
+    verdicts = [Verdict.PASS if number % 5 else Verdict.FAIL for number in range(1000)]
+    stop = enough(watch(until=0.05), verdicts)
+    assert stop is not None
+    assert stop.interval is not None
+    assert stop.fixed_interval is not None
+    assert (stop.interval[1] - stop.interval[0]) / 2 <= 0.05
+    assert stop.fixed_interval[1] - stop.fixed_interval[0] < stop.interval[1] - stop.interval[0]
+    assert 500 < stop.cases < 700
+
+
+def test_cases_that_finish_early_wait_for_those_that_were_sent_before() -> None:
+    rule = watch(**GATE)
+    assert not any(add(rule, position) for position in range(1, 900))
+    assert add(rule, 0)
+    assert rule.result is not None
+    assert rule.result.cases < 50
+
+
+def test_a_case_counts_when_all_of_its_repeats_have_finished() -> None:
+    rule = watch(repeats=2, **GATE)
+    assert not any(add(rule, position) for position in range(200))
+    assert [add(rule, position, repeat=1) for position in range(60)].count(True) == 1
+
+
+def test_errors_count_as_failed_for_what_is_shown_and_as_passed_for_what_is_ruled_out() -> None:
+    assert enough(watch(**GATE), [Verdict.ERROR] * 999) is None
+    mixed = [Verdict.ERROR, *[Verdict.PASS] * 3] * 240
+    assert enough(watch(**GATE), mixed) is None
+    assert enough(watch(until=0.02), [Verdict.UNSCORED] * 999) is None
+
+
+def test_a_run_that_ends_when_enough_is_known_did_not_stop_early() -> None:
+    stop = enough(watch(**GATE), [Verdict.PASS] * 999)
+    assert stop is not None
+    assert enough(watch(cases=stop.cases, **GATE), [Verdict.PASS] * stop.cases) is None
+    assert enough(watch(cases=stop.cases + 1, **GATE), [Verdict.PASS] * stop.cases) is not None
