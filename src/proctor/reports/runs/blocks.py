@@ -15,7 +15,6 @@ from proctor.reports.runs.serialize import (
     repeats_note,
     unmeasured_note,
 )
-from proctor.reports.variance import count_variance, variance_sentence
 from proctor.safe_text import truncate
 from proctor.verdicts import Counts, Tally
 
@@ -39,6 +38,8 @@ def variance_note(report: RunReport) -> str | None:
     counts = report.tally.result_counts
     if counts.passed + counts.failed < 2 * _MIN_VARIANCE_CASES or counts.cases < _MIN_VARIANCE_CASES:
         return None
+    from proctor.reports.variance import count_variance, variance_sentence
+
     return variance_sentence(count_variance(counts))
 
 

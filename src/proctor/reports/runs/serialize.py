@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import UNSET, Struct, convert
+from msgspec import UNSET, Struct, UnsetType, convert
 from msgspec.structs import asdict, replace
 
-from proctor.calibration import PeoplePassRate
 from proctor.clusters import is_own_cluster
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
@@ -20,7 +19,6 @@ from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.protocols import CaseHead
 from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
-from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
 from proctor.reports.runs.records import (
     EarlyStopRecord,
     ExportedTrialRecord,
@@ -28,6 +26,7 @@ from proctor.reports.runs.records import (
     JudgeSummaryRecord,
     LatencyRecord,
     OutputRecord,
+    PeoplePassRateRecord,
     RunRecord,
     ScoreRecord,
     TokenUsageRecord,
@@ -45,6 +44,9 @@ from proctor.verdicts import (
     threshold_for,
     trial_score,
 )
+
+if TYPE_CHECKING:
+    from proctor.calibration import PeoplePassRate
 
 
 class TrialResult(Struct, frozen=True, kw_only=True):
@@ -197,7 +199,7 @@ def run_record(report: RunReport) -> RunRecord:
             tally.judge_usage,
             JudgeSummaryRecord,
             calibrations=_calibration_rows(report),
-            people_pass_rate=UNSET if report.people_rate is None else people_rate_record(report.people_rate),
+            people_pass_rate=_people_rate_record(report),
         ),
         refused_params=tuple(sorted(tally.refused_params)),
         exit_code=int(report.exit_code),
@@ -218,6 +220,14 @@ def _calibration_rows(report: RunReport) -> tuple[dict[str, Any], ...]:
     return tuple([judge_row(judge) for judge in judges])
 
 
+def _people_rate_record(report: RunReport) -> PeoplePassRateRecord | UnsetType:
+    if report.people_rate is None:
+        return UNSET
+    from proctor.reports.runs.people_rate import people_rate_record
+
+    return people_rate_record(report.people_rate)
+
+
 def judge_notes(report: RunReport) -> list[str]:
     """Returns sentences: how far the judges of a run agree with each other, and each one's calibration."""
     judging = report.tally.judge_stats
@@ -228,6 +238,8 @@ def judge_notes(report: RunReport) -> list[str]:
     judges = get_run_judges(report.run, report.tally, report.calibrations)
     lines = judge_lines(judges, labelled=report.people_rate is not None)
     if report.people_rate is not None:
+        from proctor.reports.runs.people_rate import people_rate_sentence
+
         lines.append(people_rate_sentence(report.people_rate))
     if judging.panels:
         scores = pluralize(judging.panels, "score")

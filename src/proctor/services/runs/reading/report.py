@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
@@ -17,7 +17,6 @@ from proctor.protocols import Store, StoredTrial
 from proctor.reports import REPORTS
 from proctor.reports.runs.serialize import RunReport, TrialResult, seal
 from proctor.services.runs.planning.judge_choice import all_judges
-from proctor.services.runs.reading.people_rate import find_people_rate
 from proctor.services.runs.reading.totals import encode_totals, load_totals
 from proctor.verdicts import (
     PassRuleLookup,
@@ -27,6 +26,9 @@ from proctor.verdicts import (
     pass_rules_for,
     run_exit_code,
 )
+
+if TYPE_CHECKING:
+    from proctor.calibration import PeoplePassRate
 
 
 def build_report(
@@ -60,8 +62,14 @@ def make_report(store: Store, run: Run, tally: Tally, *, reveal: bool = False) -
         first_failures=lambda: _read_cases(store, run, tally.first_failures, reveal=reveal),
         looks=None if run.suite.split_rule is None else len(store.holdout_accesses(run.suite.digest)),
         calibrations=find_calibrations(store, run) if tally.judge_stats.prompts else (),
-        people_rate=find_people_rate(store, run, tally) if tally.judge_stats.prompts else None,
+        people_rate=_find_people_rate(store, run, tally) if tally.judge_stats.prompts else None,
     )
+
+
+def _find_people_rate(store: Store, run: Run, tally: Tally) -> PeoplePassRate | None:
+    from proctor.services.runs.reading.people_rate import find_people_rate
+
+    return find_people_rate(store, run, tally)
 
 
 def _count_trials(store: Store, run: Run) -> Tally:
