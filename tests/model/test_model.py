@@ -33,6 +33,9 @@ MINIMAL: dict[str, Any] = {
     "Literal['setup', 'target', 'grading']": "target",
     "Literal['file', 'image']": "file",
     "Literal['rate', 'reveal']": "rate",
+    "StopReason": "until",
+    "tuple[float, float]": (0.5, 0.5),
+    "tuple[float, float] | None": None,
 }
 
 each_noun = pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
