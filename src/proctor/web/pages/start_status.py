@@ -94,7 +94,9 @@ def _headline(group: GroupSnapshot) -> str:
     if len(group.runs) > 1:
         return f"{title}: {len(group.runs)} runs are finished"
     counts = group.runs[0].run_summary.counts
-    result_text = f"{title}: {counts.passed:,} of {counts.total:,} passed ({percent(counts.pass_rate, 0)})"
+    result_text = f"{title}: {counts.passed:,} of {counts.total:,} passed"
+    if counts.pass_rate is not None:
+        result_text += f" ({percent(counts.pass_rate, 0)})"
     return f"{result_text}, {pluralize(counts.errors, 'error')}" if counts.errors else result_text
 
 
