@@ -40,6 +40,12 @@ def test_variants_of_a_test_are_one_cluster_by_their_ids(case_id: str) -> None:
     assert lookup(make_case(case_id)) == "sum"
 
 
+def test_ids_that_begin_with_a_mark_are_their_own_clusters() -> None:
+    lookup = make_cluster_lookup("id")
+    assert lookup is not None
+    assert lookup(make_case("[a] x")) != lookup(make_case("[b] y"))
+
+
 @pytest.mark.parametrize("field", [None, "none"])
 def test_without_a_field_cases_are_independent(field: str | None) -> None:
     assert make_cluster_lookup(field) is None

@@ -54,7 +54,7 @@ def make_cluster_lookup(field: str | None) -> ClusterLookup | None:
     if field is None or field == NO_CLUSTERS:
         return None
     if field == "id":
-        return lambda case: _VARIANT.split(case.id, maxsplit=1)[0]
+        return lambda case: _VARIANT.split(case.id, maxsplit=1)[0] or _OWN_CLUSTER + case.id
     if field == "category":
         return lambda case: _OWN_CLUSTER + case.id if case.category is None else case.category
     kind, _, name = field.partition(":" if field.startswith("tag:") else ".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,26 @@ def test_the_interval_of_related_cases_is_derived_again(
     told = proctor("verify", "b.zip", "--json")
     assert told.code == 0, told.err
     assert told.json["bundles"][0]["claims"]["all"]["ci95"][0] < 0.4
+
+
+def test_a_list_has_the_interval_of_related_cases_without_stored_totals(
+    proctor: Proctor, documents: str, folder: Path
+) -> None:
+    run = proctor("run", documents, "--target", "echo", "--cluster", "metadata.document", "--json").run
+    with sqlite3.connect(folder / ".proctor" / "proctor.db") as db:
+        db.execute("DELETE FROM totals")
+    db.close()
+    (listed,) = proctor("runs", "list", "--json").json["runs"]
+    assert listed["ci95"] == run["ci95"]
+
+
+def test_a_public_bundle_whose_holdout_could_not_be_measured_verifies(
+    proctor: Proctor, documents: str, script: Proctor, folder: Path
+) -> None:
+    proctor("run", documents, "--target", "echo", "-o", "trials.jsonl", "--quiet")
+    trials = map(json.loads, (folder / "trials.jsonl").read_text(encoding="utf-8").splitlines())
+    target = script(rules={trial["case_id"]: "yes" for trial in trials if trial["split"] == "dev"})
+    proctor("run", documents, "--target", target, "--retries", "0", "--allow-errors", "12")
+    assert proctor("attest", "last", "-o", "b.zip", "--no-sign", "--public").code == 0
+    told = proctor("verify", "b.zip")
+    assert told.code == 0, told.err

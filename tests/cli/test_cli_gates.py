@@ -36,7 +36,7 @@ def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
             "0.9",
             20,
             3,
-            "The gate is not shown: the exact 95 % interval is 83.16% to 100.00%, and has 90.00% in it.",
+            "The gate is not shown: the exact 95 % interval is 83.16% to 100.00%, and contains 90.00%.",
         ),
         (
             "0.95",
@@ -252,3 +252,17 @@ def test_a_point_certificate_tells_how_often_it_is_wrong(proctor: Proctor) -> No
     told = proctor("certify", "--target", "echo", "--seed", 7)
     assert "With 14 checks, a target that passes 75% of such checks is certified in 28% of tries" in told.out
     assert proctor("certify", "last", "--gate-mode", "interval").code == 4
+
+
+def test_a_gate_is_not_decided_where_more_errors_are_there_than_allowed(
+    proctor: Proctor, many: str, script: Proctor
+) -> None:
+    target = script(rules={f"t{n}": f"say {n}" for n in range(20)})
+    words = ("run", many, "--no-holdout", "--target", target, "--retries", 0, "--limit", 30)
+    told = proctor(*words, "--min-pass-rate", 0.5)
+    assert told.code == 3
+    assert (
+        "The gate is not decided: 10 trials could not be measured, and --allow-errors permits 0." in told.out
+    )
+    gate = proctor("runs", "show", "last", "--json").run["gate"]
+    assert (gate["decision"], gate["low"]) == ("not shown", pytest.approx(2 / 3))

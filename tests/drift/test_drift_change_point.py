@@ -27,6 +27,10 @@ def test_the_place_that_explains_most_is_found() -> None:
     assert (found.place, found.before, found.after, found.cases) == (3, 1, 0.25, 4)
 
 
+def test_cases_that_are_only_on_one_side_of_every_place_have_no_change() -> None:
+    assert find_split(rows("1  ", " 10", " 01")) is None
+
+
 def test_a_case_that_some_runs_lack_counts_in_the_others() -> None:
     found = find_split(rows("11 1", "1111", "00 1", "00 1"))
     assert found is not None

@@ -41,7 +41,7 @@ class SeriesSplit(Struct, frozen=True, kw_only=True):
 
 
 def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
-    """Returns the division of a series that explains most of it; None if no case varies.
+    """Returns the division of a series that explains most of it; None if no case varies across one.
 
     The measure of a place is the difference of the shares before and after it in standard deviations, where
     each case by itself is as likely to have its values in any order: the Cochran-Mantel-Haenszel statistic
@@ -61,6 +61,8 @@ def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
     common = {
         column: count for column, count in columns.items() if any(column[:place]) and any(column[place:])
     }
+    if not common:
+        return None
     strata: Counter[Stratum] = Counter()
     yes_count = 0
     for column, count in varying.items():

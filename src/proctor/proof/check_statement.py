@@ -32,7 +32,7 @@ from proctor.proof.statement import (
     make_claim_v1,
     parse_statement,
 )
-from proctor.verdicts import Counts, is_measured, parse_shape, run_exit_code
+from proctor.verdicts import NO_TRIALS, Counts, is_measured, parse_shape, run_exit_code
 
 T = TypeVar("T")
 _SHAPE = re.compile(r"(0|[1-9][0-9]{0,9})(/(0|[1-9][0-9]{0,9})){2}", re.ASCII)
@@ -251,7 +251,8 @@ def _add_hidden(
             f"{ENVELOPE}: {hidden_trials} trials are hidden, and there is no claim on the holdout."
         )
     parts = (holdout.passed, holdout.failed, holdout.errors, holdout.unscored)
-    if min(parts) < 0 or not 0 < holdout.cases <= min(sum(parts), hidden_cases) or sum(parts) > hidden_trials:
+    cases = holdout.cases if holdout.shapes is None else sum(holdout.shapes.values())
+    if min(parts) < 0 or not 0 < cases <= min(sum(parts), hidden_cases) or sum(parts) > hidden_trials:
         raise BundleDefect(
             f"{ENVELOPE}: the claim on the holdout has numbers that no {hidden_trials} trials can have, "
             f"of {hidden_cases} cases."
@@ -284,7 +285,7 @@ def _counts(claim: Claim) -> Counts:
         return counts
     shapes = []
     for key, cases in claim.shapes.items():
-        if _SHAPE.fullmatch(key) is None or cases < 1:
+        if _SHAPE.fullmatch(key) is None or key == NO_TRIALS or cases < 1:
             raise BundleDefect(f"{ENVELOPE}: a claim has {cases} cases of {key!r} trials, which cannot be.")
         shapes.append((parse_shape(key), cases))
     trials = [

@@ -10,7 +10,7 @@ from proctor.reports.formatting import percent
 from proctor.reports.record_fields import record_from
 from proctor.reports.runs.records import PointGateErrorsRecord, RunGateRecord
 from proctor.stats import point_gate_errors
-from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range, is_watched
+from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range, is_measured, is_watched
 
 
 def describe_gate(run: Run, counts: Counts) -> str | None:
@@ -24,6 +24,8 @@ def describe_gate(run: Run, counts: Counts) -> str | None:
     bar = settings.min_pass_rate
     if bar is None:
         return None
+    if obstacle := _find_obstacle(run, counts):
+        return f"The gate is not decided: {obstacle}."
     low, high = gate_range(counts, settings, run.early_stop)
     if settings.gate_mode == "interval":
         return _describe_interval_gate(settings, counts, low, high)
@@ -40,15 +42,25 @@ def describe_gate(run: Run, counts: Counts) -> str | None:
     return " ".join(filter(None, (sentence, errors)))
 
 
+def _find_obstacle(run: Run, counts: Counts) -> str | None:
+    """Returns why the gate of a run cannot be decided, whatever its pass rate is, as a clause."""
+    if run.status != "finished":
+        return "the run is not finished"
+    if is_measured(counts, run.settings):
+        return None
+    trials = pluralize(counts.unmeasured, "trial" if run.suite.repeats_rule == "each" else "case")
+    return f"{trials} could not be measured, and --allow-errors permits {run.settings.allow_errors:,}"
+
+
 def _describe_interval_gate(settings: Settings, counts: Counts, low: float, high: float) -> str:
     bar = settings.min_pass_rate or 0.0
     what = "confidence sequence" if is_watched(settings) else "exact 95 % interval"
     if counts.unmeasured:
-        what += ", whatever the unmeasured would be,"
+        what += ", counting unmeasured trials either way,"
     decision = decide_gate(low, high, bar)
     ends = {
         GateDecision.SHOWN: f"begins at {low:.2%}, and {bar:.2%} had to be reached.",
-        GateDecision.NOT_SHOWN: f"is {low:.2%} to {high:.2%}, and has {bar:.2%} in it. More cases decide it.",
+        GateDecision.NOT_SHOWN: f"is {low:.2%} to {high:.2%}, and contains {bar:.2%}.",
         GateDecision.RULED_OUT: f"ends at {high:.2%}, and {bar:.2%} had to be reached.",
     }
     return f"The gate is {decision.value}: the {what} {ends[decision]}"
@@ -78,12 +90,12 @@ def gate_record(run: Run, counts: Counts) -> RunGateRecord | UnsetType:
         return UNSET
     low, high = gate_range(counts, settings, run.early_stop)
     errors = None
-    if settings.gate_mode == "point" and counts.cases:
+    if settings.gate_mode == "point" and counts.cases and bar > 0:
         errors = record_from(point_gate_errors(counts.cases, bar), PointGateErrorsRecord)
     return RunGateRecord(
         min_pass_rate=bar,
         mode=settings.gate_mode,
-        decision=decide_gate(low, high, bar),
+        decision=GateDecision.NOT_SHOWN if _find_obstacle(run, counts) else decide_gate(low, high, bar),
         low=low,
         high=high,
         errors=errors,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from proctor.clusters import NO_CLUSTERS
 from proctor.model import Selection, Settings
 from proctor.reports.formatting import percent
 
@@ -33,7 +34,8 @@ def describe_settings(settings: Settings) -> Iterator[str]:
     if settings.order_seed is not None:
         yield f"order shuffled by seed {settings.order_seed}"
     if settings.cluster is not None:
-        yield f"clustered by {settings.cluster}"
+        independent = settings.cluster == NO_CLUSTERS
+        yield "cases taken as independent" if independent else f"clustered by {settings.cluster}"
     if (settings.judge_repeats, settings.judge_rule) != (defaults.judge_repeats, defaults.judge_rule):
         yield f"each judge asked {settings.judge_repeats} times, {settings.judge_rule} decides"
     yield from (name for name in ("cache", "reuse") if getattr(settings, name))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from proctor.clusters import make_cluster_lookup
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.runs.listing import RunListEntry
@@ -60,8 +61,9 @@ def summarize_run(store: Store, run: Run) -> RunListEntry:
     if totals is not None:
         tally = totals.tally
         return RunListEntry(run=run, counts=tally.result_counts, verdict_count=tally.all.total)
-    if run.suite.repeats_rule == "each":
+    if run.suite.repeats_rule == "each" and make_cluster_lookup(run.settings.cluster) is None:
         counts = Counts.from_cases(store.count_cases(run.id))
         return RunListEntry(run=run, counts=counts, verdict_count=counts.total)
-    tally = build_report(store, run).tally  # whether a case passed depends on all of its trials
+    # Whether a case passed depends on all of its trials, and its cluster on the case.
+    tally = build_report(store, run).tally
     return RunListEntry(run=run, counts=tally.result_counts, verdict_count=tally.all.total)
