@@ -38,6 +38,8 @@ def test_the_interval_of_related_cases_is_wider_and_says_over_what_it_is(
     assert "intervals are over 3 clusters of related cases (`metadata.document`)" in told
     unknown = proctor("run", documents, "--target", "echo", "--cluster", "metadata.documents")
     assert "No case has `metadata.documents`" in unknown.out
+    quiet = proctor("run", documents, "--target", "echo", "--cluster", "metadata.documents", "--quiet")
+    assert "No case has `metadata.documents`" in quiet.err
 
 
 @pytest.mark.parametrize("flags", [[], ["--public"]])

@@ -22,7 +22,7 @@ from proctor.errors import ExitCode, SuiteError
 from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json
 from proctor.reports.runs.blocks import overview_table
-from proctor.reports.runs.serialize import RunReport
+from proctor.reports.runs.serialize import RunReport, cluster_warning
 from proctor.services import events
 from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.reading.report import (
@@ -85,6 +85,8 @@ def run_and_report(
                     runs[-1] = record_report_access(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
                     show(chain([""] * (len(runs) > 1), render_terminal(console.document_for(runs[-1]))))
+                elif warning := cluster_warning(runs[-1]):
+                    echo(f"proctor: warning: {warning}", err=True)
                 _echo_how_to_resume(runs[-1], run_store, store, resumed)
             if plain and len(runs) > 1:
                 show(chain([""], render_terminal([overview_table(runs)])))

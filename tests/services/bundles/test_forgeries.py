@@ -241,7 +241,7 @@ def test_a_claim_on_the_holdout_that_no_hidden_trials_can_have_is_found(public_f
         ({"failed": -1}, "numbers that no 2 trials can have"),
         ({"cases": 0}, "`cases` of the claim on holdout is 0, and should be 2"),
         (
-            {"passed": 0, "failed": 1, "total": 1, "cases": 1},
+            {"passed": 0, "failed": 1, "total": 1, "cases": 1, "shapes": {"0/1/0": 1}},
             "`total` of the claim on holdout is 1, and should be 2",
         ),
         ({"pass_rate": 0.75}, "`pass_rate` of the claim on holdout is 0.75"),

@@ -76,7 +76,8 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
 _MAX_LINE_LENGTH = 400
 """Maximum length of a line that lists parts of a bundle."""
 _RELEVANT_SETTINGS = (
-    *("repeats", "min_pass_rate", "gate_mode", "allow_errors", "judge_repeats", "judge_rule"),
+    *("repeats", "min_pass_rate", "gate_mode", "allow_errors", "cluster", "judge_repeats"),
+    "judge_rule",
 )
 _DEFAULT_SETTINGS = {
     "repeats_rule": "each",

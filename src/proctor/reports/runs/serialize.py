@@ -302,6 +302,14 @@ def repeats_note(report: RunReport) -> str | None:
     return f"Each case counts once: {how}; {trials.passed:,} of {trials.total:,} trials passed."
 
 
+def cluster_warning(report: RunReport) -> str | None:
+    """Returns a sentence on a field that should say which cases are related, and that no case has."""
+    clusters, field = report.tally.result_counts.clusters, report.run.settings.cluster
+    if not clusters or not all(map(is_own_cluster, clusters)):
+        return None
+    return f"No case has `{field}`, which should say which are related: each is taken as independent."
+
+
 def interval_note(report: RunReport) -> str | None:
     """Returns a sentence on what rates and intervals are over; None without repeats and clusters."""
     counts, field = report.tally.result_counts, report.run.settings.cluster
@@ -310,9 +318,9 @@ def interval_note(report: RunReport) -> str | None:
         by_repeats = ": each counts once, by the share of its repeats that passed"
     if counts.clusters is None:
         return f"Rates and intervals are over {cases}{by_repeats}." if by_repeats else None
+    if warning := cluster_warning(report):
+        return warning
     names = [name for name, (_, size) in counts.clusters.items() if size]
-    if all(map(is_own_cluster, names)):
-        return f"No case has `{field}`, which should say which are related: each is taken as independent."
     clusters = f"{pluralize(len(names), 'cluster')} of related cases (`{field}`)"
     return f"Rates are over {cases}{by_repeats}; intervals are over {clusters}."
 
