@@ -716,10 +716,21 @@ def gate_range(
     if not is_watched(settings):
         low, high = (counts.resolved(passed=passed).exact95 for passed in (False, True))
         return (low or bounds)[0], (high or bounds)[1]
+    return sequence_range(counts, settings)
+
+
+def sequence_range(counts: Counts, settings: Settings) -> tuple[float, float]:
+    """Returns the confidence sequence of the pass rate, whatever the unmeasured trials would be.
+
+    They have failed for its low end, and passed for its high end.
+    """
     from proctor.stats import confidence_sequence
 
     cases, best_count = sum(counts.shapes.values()), sequence_best_count(settings)
-    low, high = (confidence_sequence(min(rate * cases, cases), cases, best_count) for rate in bounds)
+    low, high = (
+        confidence_sequence(min(rate * cases, cases), cases, best_count)
+        for rate in counts.bounds or (0.0, 1.0)
+    )
     return low[0], high[1]
 
 

@@ -60,7 +60,7 @@ def test_a_point_gate_tells_how_often_it_is_wrong(proctor: Proctor, many: str) -
         "With 20 cases a point gate at 80.0% passes a target whose true rate is 75.0% in 41% of runs, and "
         "fails one of 85.0% in 17%. `--gate-mode interval` says what is known."
     ) in told
-    assert "each asked once" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8, "--repeat", 2).out
+    assert "each run once" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8, "--repeat", 2).out
     assert "in 36% of runs. `" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 1).out
     assert "point gate" not in ask(proctor, many, "--limit", 20, "--min-pass-rate", 0).out
     assert "point gate" not in ask(proctor, many, "--limit", 20).out
@@ -131,9 +131,12 @@ def test_a_run_stops_when_its_gate_is_decided(proctor: Proctor, many: str) -> No
     # The last tenth of the suite fails, and the order is shuffled.
     assert 0 < run["failed"] < run["total"]
     shown = proctor("runs", "show", "last").out
-    assert f"Stopped early, as asked: after {run['early_stop']['cases']} of 600 cases a pass rate of" in shown
+    assert f"Stopped early: after {run['early_stop']['cases']} of 600 cases a pass rate of" in shown
     assert "the price of looking is" in shown
-    assert "missing" not in proctor("runs", "list").out
+    listed = proctor("runs", "list").out
+    assert ("missing" in listed, "on echo (stopped early)" in listed) == (False, True)
+    low, high = run["early_stop"]["interval"]
+    assert f"{100 * low:.0f}–{100 * high:.0f}%" in listed
     assert proctor("store", "check").code == 0
 
 
@@ -151,7 +154,7 @@ def test_the_same_cases_come_first_in_every_run(proctor: Proctor, many: str) -> 
     for bar in ("0.7", "0.6"):
         ask(proctor, many, "--min-pass-rate", bar, "--stop-when-shown", "--concurrency", 1)
     told = proctor("compare", *list_runs(proctor)).out
-    assert told.count("stopped early, as asked, after") == 2
+    assert told.count("the intervals here are too narrow for it. See proctor runs show ") == 2
     assert told.count("Only in the") <= 1  # one has the cases of the other, and more
 
 
@@ -188,6 +191,23 @@ def test_errors_of_a_run_that_stopped_early_are_asked_again_until_it_stops(
     again = proctor("run", f"--retry-errors={first['run']}", "--json").run
     assert again["early_stop"]["reason"] == "ruled out"
     assert again["reused"] > 0
+
+
+def test_a_retry_of_a_run_that_stopped_early_may_send_all_cases(
+    proctor: Proctor, many: str, script: Proctor
+) -> None:
+    target = script(rules={"t?": "say", "t??": "say", "*": "yes"})
+    words = ("run", many, "--target", target, "--no-holdout", "--min-pass-rate", 0.5, "--stop-when-shown")
+    first = proctor(*words, "--json").run
+    assert first["early_stop"]["reason"] == "ruled out"
+    again = proctor("run", f"--retry-errors={first['run']}", "--min-pass-rate", 0.001, "--json").run
+    assert (again["planned"], again["total"], "early_stop" in again) == (600, 600, False)
+
+
+def test_a_regrade_grades_every_answer_of_a_run_that_could_have_stopped(proctor: Proctor, many: str) -> None:
+    ask(proctor, many, "--min-pass-rate", 0.89, "--stop-when-shown")
+    told = proctor("regrade", "last", "--min-pass-rate", 0.1, "--json")
+    assert (told.code, told.run["total"], "early_stop" in told.run) == (0, 600, False)
 
 
 def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(

@@ -342,18 +342,20 @@ StopReason = Literal["until", "shown", "ruled out"]
 
 
 class EarlyStop(Record, frozen=True, kw_only=True):
-    """What was known when a run stopped, as it was asked to, before its last case."""
+    """What was known when a run stopped by its own settings, before its last case."""
 
     reason: StopReason
     cases: int
     """The number of cases that had been looked at, in the order in which they were sent."""
     planned_cases: int
     interval: tuple[float, float] | None
-    """The confidence sequence of the pass rate of the measured ones; None if none was."""
+    """The confidence sequence of the pass rate, with unmeasured trials as failed at the low end and as passed
+    at the high end; None if none was measured."""
     fixed_interval: tuple[float, float] | None
-    """The interval that as many cases give in a run that does not stop by itself."""
+    """The same for the interval that as many cases give in a run that does not stop by itself."""
     gate_range: tuple[float, float]
-    """The confidence sequence with unmeasured trials as failed at the low end, as passed at the high end."""
+    """The range of the gate, as `verdicts.gate_range` returns it for these cases: in the mode `interval` the
+    same confidence sequence, in the mode `point` the pass rates without an interval."""
 
 
 class Run(Record, frozen=True, kw_only=True):

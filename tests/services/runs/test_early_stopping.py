@@ -83,3 +83,21 @@ def test_a_run_that_ends_when_enough_is_known_did_not_stop_early() -> None:
     assert stop is not None
     assert enough(watch(cases=stop.cases, **GATE), [Verdict.PASS] * stop.cases) is None
     assert enough(watch(cases=stop.cases + 1, **GATE), [Verdict.PASS] * stop.cases) is not None
+
+
+def test_a_rate_is_known_only_if_the_unmeasured_could_not_change_it() -> None:
+    third = [Verdict.ERROR, *[Verdict.PASS] * 2] * 333
+    assert enough(watch(until=0.04), third) is None
+    few = [Verdict.ERROR, *[Verdict.PASS] * 49] * 19
+    stop = enough(watch(until=0.08), few)
+    assert stop is not None
+    assert stop.interval is not None
+    assert stop.fixed_interval is not None
+    assert (stop.interval[1] - stop.interval[0]) / 2 <= 0.08
+    assert stop.fixed_interval[0] < 0.98  # as the errors could have failed
+
+
+def test_a_run_with_a_point_gate_keeps_the_rates_as_the_range_of_its_gate() -> None:
+    stop = enough(watch(until=0.08), [Verdict.ERROR, *[Verdict.PASS] * 999])
+    assert stop is not None
+    assert stop.gate_range == (1 - 1 / stop.cases, 1.0)

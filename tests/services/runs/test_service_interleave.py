@@ -232,6 +232,23 @@ async def test_runs_that_were_begun_one_after_the_other_go_on_like_that(
     assert [model for model, _ in desk.asked] == ["a"] * CASES + ["b"] * CASES
 
 
+async def test_runs_of_which_one_cannot_be_prepared_are_interrupted(
+    store: Store, tmp_path: Path, desk: Desk, path: str
+) -> None:
+    started: list[str] = []
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.RunStarted):
+            started.append(event.run.id)
+            if len(started) == 2:
+                raise UsageError("This one cannot be prepared.")
+
+    request = Request(suites=(path,), targets=tuple(desk.targets("a", "b").split()), settings=IN_TURNS)
+    with pytest.raises(UsageError, match="cannot be prepared"):
+        await RunSession(store, {}, listen, folder=tmp_path).run(request)
+    assert [store.run(run_id).status for run_id in started] == ["interrupted"] * 2
+
+
 async def test_a_session_that_is_cancelled_keeps_what_has_finished(
     session: Callable[[], RunSession], desk: Desk, path: str
 ) -> None:
@@ -283,7 +300,7 @@ async def test_a_retry_of_an_interleaved_run_is_a_run_by_itself(
 
 
 async def test_one_target_takes_no_turns(make: MakeRuns, desk: Desk, path: str) -> None:
-    with pytest.raises(UsageError, match="--interleave asks several targets in turns, and there is only"):
+    with pytest.raises(UsageError, match="--interleave calls several targets in turns, and there is only"):
         await make(path, desk.targets("a"), settings=IN_TURNS, flags=frozenset({"--interleave"}))
     assert desk.asked == []
     (finished,) = await make(path, desk.targets("a"), settings=IN_TURNS)  # as by proctor.toml

@@ -97,7 +97,7 @@ class _SectionedCommand(click.Command):
     default="point",
     show_default=True,
     help="Hold the share that passed against 80 %, or its exact 95 % interval: exit 0 if that much is "
-    "1 if it is ruled out, else 3.",
+    "shown, 1 if it is ruled out, else 3.",
 )
 @click.option(
     "--max-latency",

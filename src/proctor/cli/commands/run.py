@@ -193,7 +193,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--interleave/--no-interleave",
-        help="Ask several targets in turns, case by case, so that their latencies can be compared.  "
+        help="Call several targets in turns, case by case, so that their latencies can be compared.  "
         "[default: one target after the other]",
     ),
     click.option(

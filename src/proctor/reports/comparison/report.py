@@ -236,6 +236,8 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
             planned_count = ranked_run.run.planned
             unfinished_text = f"{ranked_run.missing:,} of {planned_count:,} trials are missing"
             yield f"Run {ranked_run.run.id} is not finished: {unfinished_text}."
+        if note := words.early_stop_note(f"Run {ranked_run.run.id}", ranked_run.run):
+            yield note
     yield from dict.fromkeys(filter(None, map(words.clusters_note, ranking.comparisons)))
     pairs = {comparison.pairs for comparison in ranking.comparisons}
     if len(pairs) > 1 or any(comparison.unpaired.is_partial for comparison in ranking.comparisons):

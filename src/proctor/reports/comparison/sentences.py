@@ -235,9 +235,8 @@ def remarks(comparison: Comparison) -> Iterator[str]:
     for clause in unfinished_clauses(comparison):
         yield f"{clause[0].upper()}{clause[1:]}."
     for name, run in (("baseline", comparison.baseline), ("candidate", comparison.candidate)):
-        if (stop := run.early_stop) is not None:
-            cases = pluralize(stop.planned_cases, "case")
-            yield f"The {name} stopped early, as asked, after {stop.cases:,} of {cases} in random order."
+        if note := early_stop_note(f"The {name}", run):
+            yield note
     unpaired = comparison.unpaired
     for name, ids, trials, other in (
         ("baseline", unpaired.only_baseline, unpaired.trials_only_baseline, comparison.candidate),
@@ -257,6 +256,22 @@ def remarks(comparison: Comparison) -> Iterator[str]:
             join_names([f"{pair.baseline} → {pair.candidate}" for pair in unpaired.renamed], _MAX_NAMED_CASES)
         )
         yield f"Paired under another id: {pluralize(len(unpaired.renamed), 'case')}: {names}."
+
+
+def early_stop_note(name: str, run: Run) -> str | None:
+    """Returns a sentence on what a run's early stop means for intervals; None if it did not stop early.
+
+    Args:
+        name: what the sentence calls the run.
+        run: the run.
+    """
+    stop = run.early_stop
+    if stop is None:
+        return None
+    return (
+        f"{name} stopped early after {stop.cases:,} of {pluralize(stop.planned_cases, 'case')} in random "
+        f"order, by what it showed: the intervals here are too narrow for it. See proctor runs show {run.id}."
+    )
 
 
 def trial_label(pair: VerdictFlip | UnmeasuredOutcome) -> str:

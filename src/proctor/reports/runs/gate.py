@@ -72,9 +72,9 @@ def _describe_errors(counts: Counts, bar: float) -> str | None:
         return None
     errors = point_gate_errors(counts.cases, bar)
     kind = "case" if counts.clusters is None else "independent case"
-    asked_once = "" if counts.passed + counts.failed == counts.cases else ", each asked once,"
+    run_once = "" if counts.passed + counts.failed == counts.cases else ", each run once,"
     sentence = (
-        f"With {pluralize(counts.cases, kind)}{asked_once} a point gate at {percent(bar)} passes a target "
+        f"With {pluralize(counts.cases, kind)}{run_once} a point gate at {percent(bar)} passes a target "
         f"whose true rate is {percent(errors.below)} in {errors.false_passes:.0%} of runs"
     )
     if bar < 1:
@@ -104,7 +104,7 @@ def gate_record(run: Run, counts: Counts) -> RunGateRecord | UnsetType:
 
 def describe_early_stop(stop: EarlyStop, settings: Settings) -> str:
     """Returns sentences on why and when a run stopped, what is known, and what looking at it has cost."""
-    when = f"Stopped early, as asked: after {stop.cases:,} of {pluralize(stop.planned_cases, 'case')}"
+    when = f"Stopped early: after {stop.cases:,} of {pluralize(stop.planned_cases, 'case')}"
     if stop.reason == "until":
         why = f"the pass rate is known to ±{_points(settings.until or 0.0)} points"
     else:
@@ -113,9 +113,10 @@ def describe_early_stop(stop: EarlyStop, settings: Settings) -> str:
         return f"{when} {why}."
     price = (stop.interval[1] - stop.interval[0]) - (stop.fixed_interval[1] - stop.fixed_interval[0])
     return (
-        f"{when} {why} (confidence sequence {_range(stop.interval)}; a run that always asks "
+        f"{when} {why} (confidence sequence {_range(stop.interval)}; a run that always sends "
         f"{pluralize(stop.cases, 'case')} would give {_range(stop.fixed_interval)}: the price of looking is "
-        f"{_points(price)} points of width)."
+        f"{_points(price)} points of width). The intervals in tables are those of a fixed number of cases, "
+        "too narrow for a run that stops by what it shows."
     )
 
 

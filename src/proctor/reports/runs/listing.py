@@ -52,9 +52,13 @@ def _table_row(listed_run: RunListEntry) -> tuple[object, ...]:
     if not listed_run.is_sealed:
         passed = f"{counts.passed:,}/{counts.total:,}"
         rest = unmeasured(counts.unmeasured, counts.bounds) or None
-        numbers = (passed, counts.pass_rate, interval(counts.ci95), rest)
+        # Only the confidence sequence holds for a run that stopped by what it showed.
+        ci95 = counts.ci95 if run.early_stop is None else run.early_stop.interval
+        numbers = (passed, counts.pass_rate, interval(ci95), rest)
     missing = run.planned - listed_run.verdict_count
     name = f"{run.suite.title} on {run.target.name}" + (f" ({missing:,} missing)" if missing > 0 else "")
+    if run.early_stop is not None:
+        name += " (stopped early)"
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
     return run.id, run.status, *numbers, f"{name}{tags}"
 

@@ -144,12 +144,12 @@ class RunGateRecord(Struct, frozen=True, kw_only=True):
 
 
 class EarlyStopRecord(Struct, frozen=True, kw_only=True):
-    """What was known when a run stopped, as asked, before its last case."""
+    """What was known when a run stopped by its own settings, before its last case."""
 
     reason: StopReason
     cases: Annotated[int, about("Number of cases that had been looked at.")]
     planned_cases: int
-    interval: Annotated[Interval, about("The confidence sequence of the pass rate.")]
+    interval: Annotated[Interval, about("Its confidence sequence, whatever the unmeasured would be.")]
     fixed_interval: Annotated[Interval, about("What as many cases give in a run of fixed size.")]
     gate_range: tuple[float, float]
 
@@ -210,7 +210,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     ] = UNSET
     gate: Annotated[RunGateRecord | UnsetType, about("Its gate, if it has one.")] = UNSET
     early_stop: Annotated[
-        EarlyStopRecord | UnsetType, about("Why it stopped before its last case, if it was asked to.")
+        EarlyStopRecord | UnsetType, about("Why it stopped by its own settings before its last case.")
     ] = UNSET
     bundle: Annotated[str | UnsetType, about("The path of the bundle that was just written, if any.")] = UNSET
 

@@ -257,7 +257,7 @@ def missing_note(report: RunReport) -> str | None:
 
 
 def early_stop_note(report: RunReport) -> str | None:
-    """Returns sentences on why a run stopped before its last case, as it was asked to; None if it did not."""
+    """Returns sentences on why a run stopped by its own settings before its end; None if it did not."""
     if report.run.early_stop is None:
         return None
     from proctor.reports.runs.gate import describe_early_stop

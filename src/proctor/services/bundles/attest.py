@@ -104,9 +104,9 @@ def check_finished(store: Store, run: Run) -> None:
         )
     if run.early_stop is not None:
         raise UsageError(
-            f"Run {run.id} stopped early, as asked, after {run.early_stop.cases:,} of "
+            f"Run {run.id} stopped early after {run.early_stop.cases:,} of "
             f"{run.early_stop.planned_cases:,} cases. A bundle has every case: make a run without --until "
-            "and --stop-when-shown, and with --reuse to ask only for the rest."
+            "and --stop-when-shown, and with --reuse to send only the rest."
         )
     trial_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     if run.status != "finished" or trial_count != run.planned:

@@ -6,7 +6,6 @@ from collections import deque
 
 from proctor.model import Case, EarlyStop, Run, StopReason, Trial, Verdict
 from proctor.plan import count_repeats
-from proctor.stats import confidence_sequence
 from proctor.verdicts import (
     NO_TRIALS,
     CaseRepeats,
@@ -16,7 +15,7 @@ from proctor.verdicts import (
     decide_gate,
     gate_range,
     pass_rules_for,
-    sequence_best_count,
+    sequence_range,
 )
 
 _CHECK_SHARE = 100
@@ -45,7 +44,6 @@ class EarlyStopping:
         self._repeats_rule = run.suite.repeats_rule
         self._rules = pass_rules_for(run)
         self._planned_cases = planned_cases
-        self._best_count = sequence_best_count(run.settings)
         self._waiting: deque[int] = deque()
         """The positions of the cases that were sent and are not counted, in this order."""
         self._shapes: dict[int, str] = {}
@@ -92,10 +90,7 @@ class EarlyStopping:
 
     def _check(self) -> EarlyStop | None:
         settings, counts = self._settings, self._counts
-        cases, rate = counts.cases, counts.pass_rate
-        interval = None
-        if rate is not None:
-            interval = confidence_sequence(min(rate * cases, cases), cases, self._best_count)
+        interval = None if counts.pass_rate is None else sequence_range(counts, settings)
         low, high = gate_range(counts, settings)
         reason: StopReason | None = None
         if settings.stop_when_shown and settings.min_pass_rate is not None:
@@ -109,6 +104,12 @@ class EarlyStopping:
             cases=self._cases,
             planned_cases=self._planned_cases,
             interval=interval,
-            fixed_interval=None if rate is None else counts.ci95,
+            fixed_interval=None if interval is None else _fixed_interval(counts),
             gate_range=(low, high),
         )
+
+
+def _fixed_interval(counts: Counts) -> tuple[float, float] | None:
+    """Returns the interval of a run of fixed size, with unmeasured trials as failed and as passed."""
+    low, high = (counts.resolved(passed=passed).ci95 for passed in (False, True))
+    return None if low is None or high is None else (low[0], high[1])

@@ -84,7 +84,7 @@ class TrialRunner:
         self._worker: RunWorker | None = None
         self._writer: RunWriter | None = None
         self._account: CallAccount | None = None
-        self._stopped = False
+        self._stopped = self._started = False
 
     def stop(self) -> None:
         """Prevents further trials from starting."""
@@ -127,9 +127,14 @@ class TrialRunner:
             self._engine.stop()
 
     async def aclose(self) -> None:
-        """Closes what was opened for a run that is not executed."""
-        if self._worker is not None:
-            await self._worker.aclose()
+        """Closes what was opened for a run that is not executed, which is interrupted if it was stored."""
+        try:
+            if self._worker is not None:
+                await self._worker.aclose()
+        finally:
+            if self._started and self._run.status == "running":
+                finished_at = datetime.now(UTC)
+                self._store.update_run(replace(self._run, status="interrupted", finished_at=finished_at))
 
     async def execute(self) -> events.RunFinished:
         """Executes all missing trials, or as many as possible before `stop`, and stores them.
@@ -202,6 +207,7 @@ class TrialRunner:
             self._store_variables()
             if self._run.suite.no_holdout:  # this run shows cases that other runs of the suite hold out
                 record_holdout_access(self._store, self._run, "reveal")
+        self._started = True
         index = self._index
         splits = (
             [index.split_at(position) for position in index.positions] if index.holdout is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from itertools import chain
 from pathlib import Path
 
@@ -113,9 +114,10 @@ class RunSession:
             for runner in self._runners:
                 await runner.prepare()
         except BaseException:
-            for runner in self._runners:
-                await runner.aclose()
-            raise
+            async with AsyncExitStack() as stack:
+                for runner in self._runners:
+                    stack.push_async_callback(runner.aclose)
+                raise
         with watch_store(self._store, self._listen, self._stop_runners):
             if len(self._runners) == 1:
                 return [await self._runners[0].execute()]

@@ -28,15 +28,17 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
         raise UsageError(
             f"Run {earlier.id} stopped early by its grades, so other grades would have needed other cases. "
             f"`proctor run '{earlier.suite.name}@{earlier.suite.version}' --reuse` with --until or "
-            "--stop-when-shown grades its answers again, and asks for those that are missing."
+            "--stop-when-shown grades its answers again, and calls the target for those that are missing."
         )
     suite = _choose_suite(earlier, request, context)
     if earlier.status != "finished":
-        context.warn(f"Run {earlier.id} has not finished: what it did not ask is ERROR in this one.")
+        context.warn(f"Run {earlier.id} has not finished: what it did not send is ERROR in this one.")
     # The prompts that were sent stay the same; only what decides verdicts may change.
     names = request.explicit - {"selection", "repeats"}
     changes = {name: getattr(request.settings, name) for name in names}
-    changes |= {"reuse": False, "cache": False, "engine": request.settings.engine, "order_seed": None}
+    changes |= {"reuse": False, "cache": False, "engine": request.settings.engine}
+    # All answers are there: nothing is left to stop, and they are graded in suite order.
+    changes |= {"order_seed": None, "until": None, "stop_when_shown": False}
     settings = replace(earlier.settings, **changes)
     indexer, required = index_stored_suite(context.store, suite, settings)
     index = indexer.build(suite.split_rule, earlier.seat)

@@ -191,7 +191,7 @@ def _check_several_targets(runs: list[RequestedRun], request: Request) -> None:
         and all(requested_run.seat.alone for requested_run in runs)
     ):
         raise UsageError(
-            f"--interleave asks several targets in turns, and there is only {runs[0].target.name!r}. "
+            f"--interleave calls several targets in turns, and there is only {runs[0].target.name!r}. "
             "Name another one with --target, or leave --interleave out."
         )
 

@@ -105,8 +105,8 @@ def _continue_run(
     check_not_imported(run)
     if run.early_stop is not None:
         raise UsageError(
-            f"Run {run.id} is finished: it stopped early, as asked, after {run.early_stop.cases:,} of "
-            f"{run.early_stop.planned_cases:,} cases. To ask the rest, start a new run with --reuse, and "
+            f"Run {run.id} is finished: it stopped early after {run.early_stop.cases:,} of "
+            f"{run.early_stop.planned_cases:,} cases. To send the rest, start a new run with --reuse, and "
             "without --until and --stop-when-shown."
         )
     index, required = index_run(run, context)

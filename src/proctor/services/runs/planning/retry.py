@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.earlier_run import (
     check_not_imported,
@@ -28,5 +30,8 @@ def plan_retry(request: Request, context: PlanningContext) -> list[PlannedRun]:
     index, required = index_run(earlier, context)
     differences += environment_differences(earlier, required, context)
     check_same(earlier, request, differences, retried=True)
-    run = copy_run(earlier, resumed_settings(earlier, request, retried=True), context)
+    run = replace(
+        copy_run(earlier, resumed_settings(earlier, request, retried=True), context),
+        planned=index.trial_count,  # a run that stopped early has fewer, and this one may send all
+    )
     return [PlannedRun(run=run, index=index, required=required, earlier_run=earlier)]
