@@ -70,12 +70,12 @@ def _too_small_note(dev: _SplitRate, holdout: _SplitRate) -> str | None:
     drop = smallest_drop(dev.passed, dev.total, holdout.cases, holdout.total)
     if not dev.passed or (drop is not None and drop < _LARGE_DROP - 1e-9):
         return None
-    few = "Note: too few holdout cases were measured to show a drop from dev"
+    beginning = "Note: too few holdout cases were measured to show a drop from dev"
     if drop is None:
-        return f"{few}: even if none of them passed, that could be chance. Write more cases."
+        return f"{beginning}: even if none of them passed, that could be chance. Write more cases."
     if drop > dev.rate - 1e-9:
-        return f"{few}, unless none of them passes. Write more cases."
-    return f"{few} of less than {drop * 100:.1f}pp: it could be chance. Write more cases."
+        return f"{beginning}, unless none of them passes. Write more cases."
+    return f"{beginning} of less than {drop * 100:.1f}pp: it could be chance. Write more cases."
 
 
 def smallest_drop(
