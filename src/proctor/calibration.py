@@ -307,7 +307,7 @@ def _bias(shift: VerdictShift, net_p: float, changed_p: float) -> Literal["pass"
     return "change" if shift.moved > shift.restless and changed_p < SIGNIFICANCE_LEVEL else None
 
 
-def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> IntervalEstimate | None:
+def corrected_pass_rate(passed: float, total: float, calibration: Calibration) -> IntervalEstimate | None:
     """Estimates the share of answers that people would pass from the share that the judge passes.
 
     With the judge's share p, sensitivity s and specificity t it is (p + t - 1) / (s + t - 1), within 0..1.
@@ -315,8 +315,8 @@ def corrected_pass_rate(passed: int, total: int, calibration: Calibration) -> In
     those that are counted.
 
     Args:
-        passed: how many answers the judge passes.
-        total: the number of answers.
+        passed: how many answers the judge passes; an effective number if they have repeats or clusters.
+        total: the number of answers, effective in the same way.
         calibration: the judge's calibration.
 
     Returns:

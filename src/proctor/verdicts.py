@@ -24,6 +24,7 @@ from proctor.plan import count_repeats
 from proctor.stats import (
     clustered_exact,
     clustered_wilson,
+    effective_cases,
     mean_interval,
     reaches,
 )
@@ -355,6 +356,11 @@ class Counts(Struct):
     def exact95(self) -> tuple[float, float] | None:
         """The 95 % interval of `pass_rate`, `clustered_exact`: wider, and neither end is wrong too often."""
         return clustered_exact(*self._groups())
+
+    @property
+    def effective_cases(self) -> tuple[float, float] | None:
+        """The effective number of cases that passed, and of all, on which `ci95` rests."""
+        return effective_cases(*self._groups())
 
     def _groups(self) -> tuple[list[tuple[float, int, int]], float]:
         """Returns the groups of cases, and the sum of 1 / trials over cases, for `clustered_wilson`."""

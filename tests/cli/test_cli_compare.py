@@ -196,7 +196,7 @@ def test_related_cases_are_compared_over_their_clusters(proctor: Proctor, asked:
     told = proctor("compare", first, second)
     assert "Intervals and tests are over 2 clusters of related cases (`category`)." in told.out
     assert "Cases are related by `tag:l` in run" in told.err
-    assert "Say which it is: --cluster." in told.err
+    assert "Pass --cluster to treat both the same way." in told.err
     assert "Cases are related" not in proctor("compare", first, second, "--cluster", "category").err
     (found,) = proctor("compare", first, second, "--json").json["comparisons"]
     assert (found["clusters"], found["test"], found["shows"]) == (2, "permutation by cluster", "unclear")

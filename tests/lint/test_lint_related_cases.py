@@ -10,7 +10,7 @@ import pytest
 
 from proctor.graders import GRADERS
 from proctor.lint.linter import Linter
-from proctor.lint.related_cases import MAX_GROUPS, RelatedCasesRule
+from proctor.lint.related_cases import MAX_GROUPS, MIN_TEXT_LENGTH, RelatedCasesRule
 from proctor.model import Attachment, Case, Message, Suite, SuiteDefaults
 from proctor.protocols import CaseAtLine
 from support.linting import lint_cases
@@ -182,6 +182,23 @@ def test_any_case_and_the_caller_silence_the_rule() -> None:
     assert "related-cases" not in {
         problem.code for problem in lint_cases(*related(), ignored=("related-cases",))
     }
+
+
+def test_of_a_sample_of_texts_a_case_that_shares_many_counts_once() -> None:
+    """Pairs of cases that share 20 paragraphs each: 240 pairs of 8,000 cases are no evidence, 3,000 are."""
+
+    def suite(pairs: int) -> Iterable[Case]:
+        for n in range(8000):
+            passage = n // 2 if n < 2 * pairs else n
+            texts = [f"Text {passage} {part} ".ljust(MIN_TEXT_LENGTH + 9, "x") for part in range(20)]
+            yield case(n, "\n\n".join(texts) + "\n\n")
+
+    assert message(suite(240)) is None
+    warning = message(suite(3000)) or ""
+    count = int(warning.split("about ")[1].split(" ")[0].replace(",", ""))
+    groups = int(warning.split("(about ")[1].split(" ")[0].replace(",", ""))
+    assert 5400 < count < 6600
+    assert 2700 < groups < 3300
 
 
 @pytest.mark.slow

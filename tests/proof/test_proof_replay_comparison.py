@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from proctor.errors import ExitCode
 from proctor.model import Output, ToolCall, Verdict
 from proctor.proof.replay_comparison import AnswerSummary, compare_replay, summarize_answer
-from proctor.stats import wilson
+from proctor.stats import clustered_wilson, wilson
 from support.builders import make_trial
 
 P, F, E, U = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
@@ -117,3 +117,14 @@ def test_an_answer_is_its_text_and_its_calls() -> None:
     ]
     assert base not in others
     assert summarize_answer(make_trial(None), E).answer is None
+
+
+def test_shares_count_each_case_once() -> None:
+    """One case of 50 unchanged trials, and 19 of one trial that fail now: 19 of 20 cases changed."""
+    before = [one("many", P, repeat=n) for n in range(50)] + [one(f"c{n}", P) for n in range(19)]
+    after = [one("many", P, repeat=n) for n in range(50)] + [one(f"c{n}", F) for n in range(19)]
+    comparison = compare_replay(before, after)
+    assert comparison.changed.count == 19
+    assert comparison.changed.share == pytest.approx(0.95)
+    assert comparison.now.pass_rate == pytest.approx(0.05)
+    assert comparison.changed.ci95 == clustered_wilson([(0.0, 1, 1), (1.0, 1, 19)], 19 + 1 / 50)

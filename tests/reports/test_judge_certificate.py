@@ -140,6 +140,18 @@ def test_a_measured_judge_has_its_sentence_and_the_corrected_rate(judged: Any) -
     )
 
 
+def test_the_corrected_rate_of_related_cases_is_less_certain(judged: Any) -> None:
+    report = replace(judged(22), calibrations=(FOUND,))
+    (independent,) = judges_in(report)
+    report.tally.all.clusters = {"a": (22.0, 22), "b": (0.0, 18)}
+    (related,) = judges_in(report)
+    assert independent.corrected_pass_rate is not None
+    assert related.corrected_pass_rate is not None
+    assert related.corrected_pass_rate.value == pytest.approx(independent.corrected_pass_rate.value)
+    assert related.corrected_pass_rate.low < independent.corrected_pass_rate.low
+    assert related.corrected_pass_rate.high > independent.corrected_pass_rate.high
+
+
 @pytest.mark.parametrize(
     ("more", "fields"),
     [

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.model import SplitRule, Suite
+from proctor.model import SplitRule, Suite, Verdict
 from proctor.reports.document import render_terminal
 from proctor.reports.runs.console import document_for
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import run_record
 from proctor.reports.runs.splits import smallest_drop, split_notes
 from proctor.stats import newcombe
+from proctor.verdicts import Counts
 from support.builders import make_case, make_counts, make_report, make_score, make_trial
 from support.records import plain
 
@@ -126,6 +127,26 @@ def test_repeats_make_no_more_cases() -> None:
     """Ten answers to each of two holdout cases say no more than two cases do."""
     dev, holdout = make_counts(80, 0, repeats=10), make_counts(10, 10, repeats=10)
     assert split_notes({"dev": dev, "holdout": holdout}) == notes((8, 8), (1, 2))
+
+
+def clustered_counts(*clusters: tuple[int, int]) -> Counts:
+    """The counts of clusters, of each so many cases that passed and failed."""
+    counts = Counts()
+    for number, (passed, failed) in enumerate(clusters):
+        for verdict in [Verdict.PASS] * passed + [Verdict.FAIL] * failed:
+            counts.add(verdict, cluster=str(number))
+    return counts
+
+
+def test_cases_of_one_cluster_say_no_more_than_one_case() -> None:
+    """Four documents of ten cases that pass or fail together are no 40 independent cases."""
+    dev, holdout = clustered_counts(*[(10, 0)] * 4), clustered_counts((10, 0), (0, 10))
+    assert notes((40, 40), (10, 20))[0].startswith("Warning")
+    assert split_notes({"dev": dev, "holdout": holdout}) == [
+        f"{FEW} of less than 75.0pp: it could be chance. Write more cases."
+    ]
+    alone = clustered_counts((0, 40))
+    assert not any(note.startswith("Warning") for note in split_notes({"dev": dev, "holdout": alone}))
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.data())

@@ -254,3 +254,10 @@ def test_what_does_not_vary_has_no_resampled_interval(
 def test_pairs_must_be_pairs() -> None:
     with pytest.raises(ValueError, match="shorter"):
         paired_bootstrap([1.0, 0.0], [1.0])
+
+
+def test_rounding_errors_of_sums_are_no_differences() -> None:
+    rounding = 0.1 + 0.2 - 0.3
+    assert rounding
+    differences = [1 / 3] * 20 + [-1 / 3] * 6
+    assert permutation([*differences, rounding, -rounding]) == permutation(differences) == mcnemar(20, 6)

@@ -38,8 +38,8 @@ def _warnings(baseline: RunOutcomes, candidate: RunOutcomes) -> Iterator[str]:
     if fields[0] != fields[1]:
         names = ["independent" if field is None else f"related by `{field}`" for field in fields]
         yield (
-            f"Cases are {names[0]} in run {before.id} and {names[1]} in run {after.id}. Say which it is: "
-            "--cluster."
+            f"Cases are {names[0]} in run {before.id} and {names[1]} in run {after.id}. Pass --cluster "
+            "to treat both the same way."
         )
     if before.target.name == after.target.name and target_digest(before.target) != target_digest(
         after.target

@@ -94,14 +94,14 @@ def _split_pairs(
     cases: Iterable[PairedCase], matches: Callable[[Pair], bool]
 ) -> tuple[list[PairedCase], int]:
     """Returns the cases with their measured pairs that match, and the number of those that do not."""
-    matching, others = list[PairedCase](), 0
+    matching, n_unmatched = list[PairedCase](), 0
     for case in cases:
         measured = [pair for pair in case.pairs if pair[0].is_measured and pair[1].is_measured]
         pairs = tuple([pair for pair in measured if matches(pair)])
-        others += len(measured) - len(pairs)
+        n_unmatched += len(measured) - len(pairs)
         if pairs:
             matching.append(replace(case, pairs=pairs))
-    return matching, others
+    return matching, n_unmatched
 
 
 def _has_latencies(pair: Pair) -> bool:

@@ -94,9 +94,9 @@ def rank_runs(runs: Sequence[RunOutcomes], split: SplitName = "all") -> Ranking:
     for (first, second), comparison in zip(combinations(range(len(runs)), 2), comparisons, strict=True):
         directions = [scenario.measured_direction for scenario in comparison.whole.scenarios]
         for place, word in ((first, "better"), (second, "worse")):
-            shown = [direction == word for direction in directions]
-            surely_above[place] += all(shown)
-            perhaps_above[place] += any(shown)
+            matches = [direction == word for direction in directions]
+            surely_above[place] += all(matches)
+            perhaps_above[place] += any(matches)
     return Ranking(
         runs=tuple(
             _rank_run(facts, split, 1 + surely, 1 + perhaps)

@@ -111,7 +111,7 @@ def tally_cases(runs: Iterable[RunOutcomes]) -> dict[str, CaseTally]:
     return tallies
 
 
-def measure_noise(baseline: TallyByCase, repeated: TallyByCase, others: Sequence[TallyByCase]) -> StudyNoise:
+def measure_noise(baseline: TallyByCase, repeated: TallyByCase, rivals: Sequence[TallyByCase]) -> StudyNoise:
     """Measures how far two runs of a suite differ where neither is better.
 
     Chance is twice the variance of a trial within its case. Where another target was run, pairs of trials
@@ -122,14 +122,14 @@ def measure_noise(baseline: TallyByCase, repeated: TallyByCase, others: Sequence
     Args:
         baseline: the run that a further run will be compared with.
         repeated: all runs of its target, without reused answers.
-        others: the runs of each other target.
+        rivals: the runs of each other target.
     """
     rates = [passed / trials for passed, trials in baseline.values()]
     pass_rate = fsum(rates) / len(rates) if rates else None
     repeated = repeated or baseline
     components = variance_components(Counter(repeated.values()))
-    chance = components or _pooled_components(others)
-    shares = [share for other in others if (share := _differing_share(repeated, other)) is not None]
+    chance = components or _pooled_components(rivals)
+    shares = [share for rival in rivals if (share := _differing_share(repeated, rival)) is not None]
     cases = len(repeated)
     basis: NoiseBasis
     if shares:

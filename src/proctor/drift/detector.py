@@ -180,20 +180,20 @@ def detect_drift(series: Sequence[RunObservation]) -> Drift:
     """
     if len(series) < 2:
         raise ValueError(f"drift needs two runs, not {len(series)}.")
-    steps, repeats, turnings = (
+    steps, repeats, change_points = (
         _series_points(series),
         shares_within_runs(series),
         list(_find_change_points(series)),
     )
     usually, lowest, rewords_nightly = usual_share(repeats), steps[-1].lowest, _rewords_nightly(steps)
-    large = next((change_point for change_point in turnings if change_point.is_large), None)
-    worse = next((change_point for change_point in turnings if change_point.is_worse), None)
-    suspected = next((change_point for change_point in turnings if change_point.is_suspected), None)
+    large = next((change_point for change_point in change_points if change_point.is_large), None)
+    worse = next((change_point for change_point in change_points if change_point.is_worse), None)
+    suspected = next((change_point for change_point in change_points if change_point.is_suspected), None)
     # Other words are drift only if repeats show that they are not noise, those of the last run too.
     last_repeats = shares_within_runs(series[-1:])
     steady = bool(last_repeats) and repeats_show_steadiness(repeats) and not rewords_nightly
-    few = lowest is not None and lowest.level == "drifting"
-    by_answers = few and bool(repeats) and (steady or large is not None)
+    is_low = lowest is not None and lowest.level == "drifting"
+    by_answers = is_low and bool(repeats) and (steady or large is not None)
     if lowest is None:
         state: DriftState = "unknown"
     elif by_answers or worse is not None:
@@ -202,7 +202,7 @@ def detect_drift(series: Sequence[RunObservation]) -> Drift:
         state = "watch"
     elif lowest.level == "stable":
         state = "stable"
-    elif (usually is None or usually.level == "stable") and not (few and repeats and rewords_nightly):
+    elif (usually is None or usually.level == "stable") and not (is_low and repeats and rewords_nightly):
         state = "watch"
     else:
         state = "noisy"
@@ -213,9 +213,9 @@ def detect_drift(series: Sequence[RunObservation]) -> Drift:
         since=_since(steps, state) if deciding is None else steps[deciding.after].started_at,
         repeats=usually,
         last_repeats=last_repeats[0] if last_repeats else None,
-        change_point=_best_change_point(turnings),
+        change_point=_best_change_point(change_points),
         pass_rate_change=next(
-            (change_point for change_point in turnings if change_point.kind == "verdicts"), None
+            (change_point for change_point in change_points if change_point.kind == "verdicts"), None
         ),
         recorded_changes=find_recorded_changes(series),
         rewords_nightly=rewords_nightly,
@@ -289,11 +289,15 @@ def _find_change_points(series: Sequence[RunObservation]) -> Iterator[ChangePoin
             yield ChangePoint(kind=kind, before=before, after=after, split=division, weight=weight)
 
 
-def _best_change_point(turnings: Sequence[ChangePoint]) -> ChangePoint | None:
-    shown_points = [point for point in turnings if point.is_significant]
-    best = min(shown_points, key=lambda point: point.p_value, default=None)
+def _best_change_point(change_points: Sequence[ChangePoint]) -> ChangePoint | None:
+    significant_points = [point for point in change_points if point.is_significant]
+    best = min(significant_points, key=lambda point: point.p_value, default=None)
     # People compare with the first run, so a change that it shows too is reported by it.
     return next(
-        (point for point in shown_points if point.kind == "first" and best and point.after == best.after),
+        (
+            point
+            for point in significant_points
+            if point.kind == "first" and best and point.after == best.after
+        ),
         best,
     )

@@ -23,7 +23,7 @@ class CaseFlips(Struct, frozen=True, kw_only=True):
     """The earlier pass rate, without changes of the grading."""
     after: float
     ci95: tuple[float, float] | None
-    """The interval of the difference, as if these were the only two runs."""
+    """The interval of the difference, as if these were the only two runs and the cases independent."""
 
     @property
     def difference(self) -> float:

@@ -32,7 +32,7 @@ class IdenticalShare(Struct, frozen=True):
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """The Wilson interval of the share, over cases."""
+        """The Wilson interval of the share. It takes cases as independent, whatever the runs' clusters."""
         return wilson(self.identical, self.cases) or (0.0, 1.0)
 
     @property
@@ -48,10 +48,10 @@ def _shares_by_case(earlier: ObservationRows, later: ObservationRows) -> dict[in
     case_numbers = earlier.places.case_numbers
     common: dict[int, int] = defaultdict(int)
     same: dict[int, int] = defaultdict(int)
-    for place, (mine, others) in enumerate(zip(earlier.answers, later.answers, strict=False)):
-        if mine and others:
+    for place, (answer, later_answer) in enumerate(zip(earlier.answers, later.answers, strict=False)):
+        if answer and later_answer:
             common[case_numbers[place]] += 1
-            same[case_numbers[place]] += mine == others
+            same[case_numbers[place]] += answer == later_answer
     return {case: same[case] / count for case, count in common.items()}
 
 

@@ -33,7 +33,7 @@ def night_p_value(columns: Mapping[bytes, int], place: int, yes: int) -> float:
         yes: the value whose share is compared.
     """
     nights, cases = len(next(iter(columns))), sum(columns.values())
-    known, residuals, weights = [0] * nights, [0.0] * nights, [0.0] * nights
+    case_counts, residuals, weights = [0] * nights, [0.0] * nights, [0.0] * nights
     squares = case_freedom = difference = case_weights = 0.0
     for column, count in columns.items():
         for side, sign in ((range(place), -1), (range(place, nights), 1)):
@@ -45,16 +45,16 @@ def night_p_value(columns: Mapping[bytes, int], place: int, yes: int) -> float:
             difference += sign * count * mean / cases
             case_weights += count / size / cases**2
             for night in side_nights:
-                known[night] += count
+                case_counts[night] += count
                 residuals[night] += count * ((column[night] == yes) - mean)
                 weights[night] += count / size / cases
     case_variance, night_variance = squares / case_freedom if case_freedom else 0.0, EXPECTED_NIGHT_SD**2
-    measured = [night for night in range(nights) if known[night]]
-    strays = fsum(
-        (residuals[night] / known[night]) ** 2 / (night_variance + case_variance / known[night])
+    measured = [night for night in range(nights) if case_counts[night]]
+    night_squares = fsum(
+        (residuals[night] / case_counts[night]) ** 2 / (night_variance + case_variance / case_counts[night])
         for night in measured
     )
     freedom = _EXPECTED_NIGHTS + len(measured) - 2
-    overdispersion = (_EXPECTED_NIGHTS + strays) / freedom
+    overdispersion = (_EXPECTED_NIGHTS + night_squares) / freedom
     variance = night_variance * fsum(weight**2 for weight in weights) + case_variance * case_weights
     return student_tails(difference / sqrt(overdispersion * variance), freedom)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any, Final, Literal
 from zlib import crc32
@@ -87,7 +88,7 @@ class _Summary(Struct, frozen=True):
     """What one kind of evidence says of the whole suite."""
 
     cases: int
-    """The number of cases in groups of two or more."""
+    """The number of cases in groups of two or more; of a sample an estimate."""
     groups: int
     example: str
     """The name of the largest group."""
@@ -132,6 +133,8 @@ class _GroupSample:
     def summarize(self, total: int) -> _Summary | None:
         """Returns what the groups say of a suite; None if they are no evidence.
 
+        A case that shares several texts is in as many groups, and counts once; see `_estimate_cases`.
+
         Args:
             total: the number of cases of the suite.
         """
@@ -143,17 +146,40 @@ class _GroupSample:
             for group in self._groups.values()
             if 2 <= group.size <= limit and (group.members is None or group.size <= _MAX_MEMBERS)
         ]
-        cases = sum(group.size for group in groups)
+        text_groups, cases = groups, sum(group.size for group in groups)
         by_members = {group.members.tobytes(): group for group in groups if group.members is not None}
         if by_members:  # two texts that the same cases have are one group
             groups = list(by_members.values())
             cases = len({member for group in groups for member in group.members or ()})
         scale = (_HIGHEST_BIT << 1) // ((~self._mask & _BITS) + 1)
-        cases, count = min(total, cases * scale), len(groups) * scale
+        if by_members and self._mask:
+            memberships = Counter(member for group in text_groups for member in group.members or ())
+            cases = max(cases, _estimate_cases(memberships.values(), scale))
+            texts_per_case = max(1.0, memberships.total() * scale / cases)
+            count = max(len(groups), round(len(text_groups) * scale / texts_per_case))
+        else:
+            cases, count = cases * scale, len(groups) * scale
+        cases = min(total, cases)
         if count < MIN_GROUPS or cases < total * MIN_SHARE:
             return None
         largest = max(groups, key=lambda group: group.size)
         return _Summary(cases, count, largest.name, largest.size, is_exact=not self._mask)
+
+
+def _estimate_cases(memberships: Collection[int], scale: int) -> int:
+    """Returns about how many cases share texts, by a sample of the texts that are shared.
+
+    It is the square of the sum of the numbers of texts that the cases share, divided by the sum of their
+    squares. By the inequality of Cauchy and Schwarz that is at most the number of these cases, and equal to
+    it if all share as many.
+
+    Args:
+        memberships: how many texts of the sample each case shares, of those that share any.
+        scale: 1 / the chance of a text to be in the sample.
+    """
+    total = sum(memberships) * scale
+    squares = sum(count * (count - 1) for count in memberships) * scale**2 + total
+    return round(total**2 / squares)
 
 
 class RelatedCasesRule:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from math import fsum
 
 from msgspec import Struct
 
@@ -11,7 +13,7 @@ from proctor.codec import encode
 from proctor.errors import ExitCode
 from proctor.model import Trial, Verdict
 from proctor.plurals import trial_name
-from proctor.stats import wilson
+from proctor.stats import clustered_wilson
 from proctor.verdicts import NO_TRIALS, Counts
 
 _MEASURED_VERDICTS = frozenset({Verdict.PASS, Verdict.FAIL})
@@ -52,10 +54,11 @@ class ReplayShare(Struct, frozen=True):
     """A share of the trials that were measured both times."""
 
     count: int
+    """The number of trials."""
     share: float | None
-    """None of none."""
+    """The mean over cases of the share of their trials, as in a pass rate; None without trials."""
     ci95: tuple[float, float] | None
-    """The Wilson interval, over cases: the repeats of a case are not independent."""
+    """The interval of the share, `clustered_wilson`: the repeats of a case are not independent."""
 
 
 class ReplayComparison(Struct, frozen=True, kw_only=True):
@@ -99,7 +102,8 @@ def compare_replay(before: Iterable[AnswerSummary], after: Iterable[AnswerSummar
     parts: dict[str, list[AnswerSummary]] = {name: [] for name in _PARTS}
     then, now = Counts(), Counts()
     shapes: dict[str, tuple[str, str]] = {}
-    cases, total = set[str](), 0
+    counts_by_case: dict[str, Counter[str]] = {}
+    total = 0
     for trial in before:
         total += 1
         again = new_trials.get((trial.case_id, trial.repeat))
@@ -110,21 +114,12 @@ def compare_replay(before: Iterable[AnswerSummary], after: Iterable[AnswerSummar
         part = _classify(trial, again)
         parts[part].append(trial)
         if trial.is_measured and again.is_measured:
-            cases.add(trial.case_id)
-    measured_count = sum(len(parts[name]) for name in _COMPARED_PARTS)
-
-    def share(*names: str) -> ReplayShare:
-        count = sum(len(parts[name]) for name in names)
-        if not measured_count:
-            return ReplayShare(count, None, None)
-        fraction = count / measured_count
-        return ReplayShare(count, fraction, wilson(min(fraction * len(cases), len(cases)), len(cases)))
-
+            counts_by_case.setdefault(trial.case_id, Counter())[part] += 1
     return ReplayComparison(
         total=total,
-        identical=share("identical"),
-        same_verdict=share("same_verdict"),
-        changed=share("now_failing", "now_passing"),
+        identical=_share(counts_by_case, "identical"),
+        same_verdict=_share(counts_by_case, "same_verdict"),
+        changed=_share(counts_by_case, "now_failing", "now_passing"),
         now_failing=tuple(parts["now_failing"]),
         now_passing=tuple(parts["now_passing"]),
         not_measured=tuple(parts["not_measured"]),
@@ -134,8 +129,22 @@ def compare_replay(before: Iterable[AnswerSummary], after: Iterable[AnswerSummar
     )
 
 
-_COMPARED_PARTS = ("identical", "same_verdict", "now_failing", "now_passing")
-_PARTS = (*_COMPARED_PARTS, "not_measured", "not_measured_before")
+_PARTS = ("identical", "same_verdict", "now_failing", "now_passing", "not_measured", "not_measured_before")
+
+
+def _share(counts_by_case: Mapping[str, Counter[str]], *parts: str) -> ReplayShare:
+    """Returns the share of some parts; of each case the number of its pairs in each part is given."""
+    shares, count, inverse_pairs = Counter[float](), 0, list[float]()
+    for counts in counts_by_case.values():
+        part_count, pairs = sum(counts[part] for part in parts), counts.total()
+        count += part_count
+        shares[part_count / pairs] += 1
+        inverse_pairs.append(1 / pairs)
+    if not shares:
+        return ReplayShare(0, None, None)
+    mean = fsum(share * cases for share, cases in shares.items()) / shares.total()
+    groups = [(share, 1, cases) for share, cases in shares.items()]
+    return ReplayShare(count, mean, clustered_wilson(groups, fsum(inverse_pairs)))
 
 
 def _classify(before: AnswerSummary, after: AnswerSummary) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         clustered_exact,
         clustered_interval,
         clustered_wilson,
+        effective_cases,
     )
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.gate_errors import PointGateErrors, point_gate_errors
@@ -72,6 +73,7 @@ _HOMES = {
     "clustered_wilson": "clusters",
     "confidence_sequence": "sequences",
     "deviation": "means",
+    "effective_cases": "clusters",
     "expected_maximum": "order_statistics",
     "flake_rate": "flake_rate",
     "holm": "multiple_testing",
@@ -123,6 +125,7 @@ __all__ = [
     "clustered_wilson",
     "confidence_sequence",
     "deviation",
+    "effective_cases",
     "expected_maximum",
     "flake_rate",
     "holm",

@@ -80,7 +80,7 @@ def clustered_wilson(
     factor of t; with Wilson's interval as in C. Franco et al., "Comparative study of confidence intervals for
     proportions in complex sample surveys", Journal of Survey Statistics and Methodology 7 (2019), 334-364.
     """
-    effective = _count_effective(groups, inverse_repeats)
+    effective = effective_cases(groups, inverse_repeats)
     return None if effective is None else wilson(*effective)
 
 
@@ -100,14 +100,24 @@ def clustered_exact(
 
     Source: E. L. Korn and B. I. Graubard, as for `clustered_wilson`.
     """
-    effective = _count_effective(groups, inverse_repeats)
+    effective = effective_cases(groups, inverse_repeats)
     return None if effective is None else clopper_pearson(*effective)
 
 
-def _count_effective(
+def effective_cases(
     groups: Sequence[tuple[float, int, int]], inverse_repeats: float
 ) -> tuple[float, float] | None:
-    """Returns the effective number of cases that passed, and of all; None without groups."""
+    """Returns the effective number of cases that passed, and of all, as `clustered_wilson` takes them.
+
+    Args:
+        groups: the sum of the rates of a group, the number of its cases, and how many such groups there are.
+        inverse_repeats: the sum over all cases of 1 / the number of their trials.
+
+    Returns:
+        Two numbers whose ratio is the mean of the rates; None without groups.
+
+    Source: E. L. Korn and B. I. Graubard, as for `clustered_wilson`.
+    """
     cases = sum(size * count for _, size, count in groups)
     if not cases:
         return None

@@ -120,7 +120,7 @@ def permutation(differences: Sequence[float], draws: int = 10000, seed: int = 0)
     the observed one is counted among them, so that p is never 0.
 
     Args:
-        differences: first less second, of each pair.
+        differences: first less second, of each pair. Below 1e-12 they are rounding errors of sums, and 0.
         draws: how many combinations are tried if there are too many to count.
         seed: the same seed tries the same combinations.
 
@@ -137,8 +137,8 @@ def permutation(differences: Sequence[float], draws: int = 10000, seed: int = 0)
 
     check_finite(differences)
     check_draws(draws)
-    sizes = [abs(value) for value in differences if value]
-    observed = abs(fsum(differences))
+    sizes = [size for value in differences if (size := abs(value)) >= _MIN_SIZE]
+    observed = abs(fsum(value for value in differences if abs(value) >= _MIN_SIZE))
     if not sizes:
         return 1.0
     if (steps := _steps(sizes)) is not None:
@@ -150,6 +150,8 @@ def permutation(differences: Sequence[float], draws: int = 10000, seed: int = 0)
     return _draw_signs(sizes, threshold, draws, seed)
 
 
+_MIN_SIZE = 1e-12
+"""A smaller difference is a rounding error."""
 _MAX_WORK_BYTES = 2_000_000_000
 """How many bytes an exact count may add up."""
 

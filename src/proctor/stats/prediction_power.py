@@ -85,10 +85,10 @@ def prediction_powered(
     label = fsum(item.weight * item.label for item in items) / total
     prediction = fsum(item.weight * item.prediction for item in items) / total
     moments = _moments(groups, size / total, size)
-    room = moments.prediction - moments.item_prediction / predictions
-    wish = moments.both - moments.item_both / predictions
-    power = min(1.0, max(0.0, wish / room)) if room > 1e-12 else 0.0
-    variance = moments.label - 2 * power * wish + power**2 * room
+    prediction_variance = moments.prediction - moments.item_prediction / predictions
+    covariance = moments.both - moments.item_both / predictions
+    power = min(1.0, max(0.0, covariance / prediction_variance)) if prediction_variance > 1e-12 else 0.0
+    variance = moments.label - 2 * power * covariance + power**2 * prediction_variance
     value = min(1.0, max(0.0, label + power * (mean_prediction - prediction)))
     whole = size + 4 * _ADDED
     middle = (size * label + 2 * _ADDED) / whole

@@ -69,7 +69,7 @@ def power_repeated(cases: int, repeats: float, difference: float, noise: PairNoi
         return power_paired(cases, size, noise.discordant(size))
     changed_share = min(1.0, lasting + size)
     direction = size / changed_share if changed_share else 0.0
-    others = cases * chance / repeats
+    chance_squares = cases * chance / repeats
     expected = cases * changed_share
     margin = 8 * sqrt(expected) + 30  # farther off are fewer than one in 10**12
     fewest, most = max(0, int(expected - margin)), min(cases, int(expected + margin))
@@ -79,8 +79,8 @@ def power_repeated(cases: int, repeats: float, difference: float, noise: PairNoi
     for changed in range(start, most + 1, step):
         probability = binomial_probability(changed, cases, changed_share)
         if probability > 1e-12:
-            limit = _significant_sum(changed, others, cases, repeats)
-            spread = sqrt(changed * (1 - direction * direction) + others)
+            limit = _significant_sum(changed, chance_squares, cases, repeats)
+            spread = sqrt(changed * (1 - direction * direction) + chance_squares)
             mean = changed * direction
             power += probability * (_below((mean - limit) / spread) + _below((-mean - limit) / spread))
             weight += probability
@@ -122,16 +122,16 @@ def _below(z: float) -> float:
     return erfc(-z / 1.4142135623730951) / 2
 
 
-def _significant_sum(changed: int, others: float, cases: int, repeats: float) -> float:
+def _significant_sum(changed: int, chance_squares: float, cases: int, repeats: float) -> float:
     """Returns the sum of differences from which on both the permutation test and the interval show it.
 
     Args:
         changed: the number of cases with a difference of 1 or -1.
-        others: the sum of the squared differences of all other cases.
+        chance_squares: the sum of the squared differences of all other cases.
         cases: the number of all cases.
         repeats: the number of trials of each case.
     """
-    squares, t = changed + others, t_95(cases + 1)
+    squares, t = changed + chance_squares, t_95(cases + 1)
     interval_limit = t * sqrt((squares + 1) / (1 + t * t / (cases + 2)))
     # The sums of other signs are 2 / repeats apart; half of that corrects for continuity.
     return max(interval_limit, Z_95 * sqrt(squares) + 1 / repeats)

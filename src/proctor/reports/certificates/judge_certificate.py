@@ -131,10 +131,9 @@ def _corrected_pass_rate(run: Run, tally: Tally, calibration: Calibration) -> In
     by_one = len(tally.judge_stats.prompts) == 1 and run.settings.judge_repeats == 1
     if not by_one or run.suite.repeats_rule != "each" or measured_count != counts.passed + counts.failed:
         return None
-    if alone.pass_rate is None:
-        return None
-    # Repeats of a case are not independent, so that each case counts once.
-    return corrected_pass_rate(round(alone.pass_rate * alone.cases), alone.cases, calibration)
+    # The judge decided all measured trials: so their repeats and clusters count as in the pass rate.
+    effective = counts.effective_cases
+    return None if effective is None else corrected_pass_rate(*effective, calibration)
 
 
 def judge_lines(judges: Sequence[RunJudge], *, labelled: bool = False) -> list[str]:

@@ -285,8 +285,8 @@ def _latency_text(latency: LatencyDifference) -> str:
     return (
         f"mean {milliseconds(latency.baseline)} → {milliseconds(latency.candidate)} · "
         f"median {milliseconds(latency.baseline_median)} → {milliseconds(latency.candidate_median)} "
-        f"over {latency.cases:,} cases; no interval, as the runs were not interleaved, and a difference may "
-        "be that of the hour: proctor run --interleave asks targets in turns"
+        f"over {pluralize(latency.cases, 'case')}; no interval, as the runs were not interleaved, and a "
+        "difference may be that of the hour: proctor run --interleave asks targets in turns"
     )
 
 

@@ -89,33 +89,33 @@ def _flips_row(flips: CaseFlips | None) -> dict[str, Any] | None:
 
 
 def _verdicts_row(drift: Drift) -> dict[str, Any] | None:
-    flips, turning = _flips_row(drift.last.flips), drift.pass_rate_change
+    flips, change_point = _flips_row(drift.last.flips), drift.pass_rate_change
     if flips is None:
         return None
     return {
         **flips,
         "comparison": drift.comparison,
-        "p_value": 1.0 if turning is None else turning.p_value,
-        "p_cases": 1.0 if turning is None else turning.p_cases,
-        "p_nights": 1.0 if turning is None else turning.p_nights,
-        "shown": turning is not None and turning.is_significant,
+        "p_value": 1.0 if change_point is None else change_point.p_value,
+        "p_cases": 1.0 if change_point is None else change_point.p_cases,
+        "p_nights": 1.0 if change_point is None else change_point.p_nights,
+        "shown": change_point is not None and change_point.is_significant,
         "suspected": drift.is_suspected,
     }
 
 
 def _change_point_row(drift: Drift) -> dict[str, Any] | None:
-    turning = drift.change_point
-    if turning is None:
+    change_point = drift.change_point
+    if change_point is None:
         return None
-    before, after = drift.points[turning.before], drift.points[turning.after]
+    before, after = drift.points[change_point.before], drift.points[change_point.after]
     return {
         "what": {"first": "identical with the first run", "last": "identical with the last run"}.get(
-            turning.kind, "verdicts"
+            change_point.kind, "verdicts"
         ),
         "last_before": {"run": before.observation.run.id, "started_at": format_utc(before.started_at)},
         "first_after": {"run": after.observation.run.id, "started_at": format_utc(after.started_at)},
-        "share_before": turning.split.before,
-        "share_after": turning.split.after,
-        "cases": turning.split.cases,
-        "p_value": turning.p_value,
+        "share_before": change_point.split.before,
+        "share_after": change_point.split.after,
+        "cases": change_point.split.cases,
+        "p_value": change_point.p_value,
     }

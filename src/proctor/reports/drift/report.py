@@ -115,28 +115,30 @@ def _noise_sentences(drift: Drift) -> Iterator[str]:
         yield "This target repeats most of its answers, and so few other ones can be chance."
 
 
-def _change_point_sentence(drift: Drift, turning: ChangePoint) -> str:
-    when = f"between {_format_start(drift, turning.before)} and {_format_start(drift, turning.after)}"
-    sentence = _CHANGE_POINT_SENTENCES[turning.kind].format(
-        when=when, before=percent(turning.split.before), after=percent(turning.split.after)
+def _change_point_sentence(drift: Drift, change_point: ChangePoint) -> str:
+    when = (
+        f"between {_format_start(drift, change_point.before)} and {_format_start(drift, change_point.after)}"
     )
-    return f"{sentence} ({probability(turning.p_value)})."
+    sentence = _CHANGE_POINT_SENTENCES[change_point.kind].format(
+        when=when, before=percent(change_point.split.before), after=percent(change_point.split.after)
+    )
+    return f"{sentence} ({probability(change_point.p_value)})."
 
 
 def _verdict_sentences(drift: Drift) -> Iterator[str]:
-    flips, turning, word = drift.last.flips, drift.pass_rate_change, "No change of verdicts is shown"
+    flips, change_point, word = drift.last.flips, drift.pass_rate_change, "No change of verdicts is shown"
     if flips is None:
         yield "No verdicts are compared: no run before the last was judged as it was and has a case of it."
         return
-    if turning is not None and turning.is_significant:
-        better = turning.split.after > turning.split.before
+    if change_point is not None and change_point.is_significant:
+        better = change_point.split.after > change_point.split.before
         word = "It got better" if better else "It got worse"
-        word = word if turning.split.is_lasting else "The verdicts changed, and are back"
-    tested = probability(1.0 if turning is None else turning.p_value)
+        word = word if change_point.split.is_lasting else "The verdicts changed, and are back"
+    tested = probability(1.0 if change_point is None else change_point.p_value)
     if drift.comparison > 1:
         tested += f" as one of {drift.comparison:,} comparisons"
     yield f"{word}: beside the first verdicts, of {flips.cases:,} cases {_difference_text(flips)}; {tested}."
-    if turning is not None and turning.is_suspected:
+    if change_point is not None and change_point.is_suspected:
         yield (
             "More cases changed than chance in each case explains, but one bad night can move many of them "
             "together. Run the suite again on the next nights to tell."

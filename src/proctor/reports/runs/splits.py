@@ -14,27 +14,29 @@ from proctor.verdicts import Counts
 _LARGE_DROP = 0.2
 """A holdout that can only show drops from dev of at least this much is called too small."""
 _MIN_CASES = 2
-"""Minimum number of cases in each part for a warning; the interval of one case is too narrow."""
+"""Minimum effective number of cases in each part for a warning; the interval of one case is too narrow."""
 
 
 class _SplitRate(Struct, frozen=True):
     """One split: its cases with PASS or FAIL; others cannot show overfitting."""
 
     passed: float
-    """Fractional with repeats, as a case counts by the share of its trials that passed."""
+    """The effective number of cases that passed, fractional with repeats and clusters."""
+    total: float
+    """The effective number of cases, on which the interval of the split's pass rate rests too."""
     cases: int
 
     @property
     def rate(self) -> float:
-        return self.passed / self.cases
+        return self.passed / self.total
 
 
 def split_notes(splits: Mapping[str, Counts]) -> list[str]:
     """Returns a warning, a note on how little the holdout can show, or nothing.
 
     The warning is for a holdout below dev by more than chance: where the 95 % interval of the difference,
-    over at least two cases of each, ends below 0. The note is for a holdout of which only a drop of 20
-    points or more, or none at all, would get that warning.
+    over effectively at least two cases of each, ends below 0. The note is for a holdout of which only a drop
+    of 20 points or more, or none at all, would get that warning.
 
     Args:
         splits: the counts of `dev` and `holdout`; if either is missing, there is no note.
@@ -58,39 +60,44 @@ def _warning(dev: _SplitRate, holdout: _SplitRate) -> str | None:
 
 def _drop_interval(dev: _SplitRate, holdout: _SplitRate) -> tuple[float, float] | None:
     """Returns the interval of the difference of the two rates; None if it can be chance."""
-    interval = newcombe(holdout.passed, holdout.cases, dev.passed, dev.cases)
-    if interval is None or interval[1] >= 0 or min(dev.cases, holdout.cases) < _MIN_CASES:
+    interval = newcombe(holdout.passed, holdout.total, dev.passed, dev.total)
+    if interval is None or interval[1] >= 0 or min(dev.total, holdout.total) < _MIN_CASES - 1e-9:
         return None
     return interval
 
 
 def _too_small_note(dev: _SplitRate, holdout: _SplitRate) -> str | None:
-    drop = smallest_drop(dev.passed, dev.cases, holdout.cases)
+    drop = smallest_drop(dev.passed, dev.total, holdout.cases, holdout.total)
     if not dev.passed or (drop is not None and drop < _LARGE_DROP - 1e-9):
         return None
-    few = "Note: too few holdout cases were measured to show a drop from dev"
+    beginning = "Note: too few holdout cases were measured to show a drop from dev"
     if drop is None:
-        return f"{few}: even if none of them passed, that could be chance. Write more cases."
+        return f"{beginning}: even if none of them passed, that could be chance. Write more cases."
     if drop > dev.rate - 1e-9:
-        return f"{few}, unless none of them passes. Write more cases."
-    return f"{few} of less than {drop * 100:.1f}pp: it could be chance. Write more cases."
+        return f"{beginning}, unless none of them passes. Write more cases."
+    return f"{beginning} of less than {drop * 100:.1f}pp: it could be chance. Write more cases."
 
 
-def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> float | None:
+def smallest_drop(
+    dev_passed: float, dev_cases: float, holdout_cases: int, effective_holdout: float | None = None
+) -> float | None:
     """Returns the smallest drop from dev to holdout that is more than chance, as a fraction of 1.
 
     Args:
-        dev_passed: the number of dev cases that passed.
-        dev_cases: the number of dev cases, at least 1.
+        dev_passed: the effective number of dev cases that passed.
+        dev_cases: the effective number of dev cases, above 0.
         holdout_cases: the number of held-out cases, at least 1.
+        effective_holdout: their effective number; None if they are independent and of one trial each.
 
     Returns:
         The difference of the two rates; None if even a holdout without a passed case could be chance.
     """
-    dev = _SplitRate(dev_passed, dev_cases)
+    dev = _SplitRate(dev_passed, dev_cases, holdout_cases)
+    total = holdout_cases if effective_holdout is None else effective_holdout
 
     def could_be_chance(passed: int) -> bool:
-        return _drop_interval(dev, _SplitRate(passed, holdout_cases)) is None
+        effective_passed = min(passed * (total / holdout_cases), total)
+        return _drop_interval(dev, _SplitRate(effective_passed, total, holdout_cases)) is None
 
     # The interval rises with the number of passed cases: the first that could be chance is the limit.
     chance_count = bisect_left(range(holdout_cases + 1), True, key=could_be_chance)
@@ -98,6 +105,5 @@ def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> floa
 
 
 def _split_rate(counts: Counts | None) -> _SplitRate | None:
-    if counts is None or counts.pass_rate is None:
-        return None
-    return _SplitRate(min(counts.pass_rate * counts.cases, counts.cases), counts.cases)
+    effective = None if counts is None else counts.effective_cases
+    return None if counts is None or effective is None else _SplitRate(*effective, counts.cases)

@@ -55,15 +55,15 @@ def study_sentences(report: StudyReport) -> Iterator[str]:
         yield f"How many cases find a difference of {size} {chance} is not known for {repeats}."
     else:
         yield f"To find a difference of {size} {chance} takes more than ten million cases."
-    shown = [
+    detection_limits = [
         f"{_times(row.repeats)} {'it shows differences of' if row is first else 'those of'} "
         f"{format_points(row.smallest)} or more"
         for row in rows
         if row.smallest is not None
     ]
     cases = pluralize(plan.suite_cases, "case")
-    if shown:
-        yield f"This suite has {cases}: run {', '.join(shown)}."
+    if detection_limits:
+        yield f"This suite has {cases}: run {', '.join(detection_limits)}."
     else:
         yield f"This suite has {cases}, which is too few to show any difference that often."
     yield from _cost_sentences(first)
@@ -81,8 +81,8 @@ def _cost_sentences(row: StudyRow) -> Iterator[str]:
 
 def _repeated_row(plan: StudyPlan) -> StudyRow | None:
     """Returns the row of three repeats, else of the fewest beyond the first; None if not worthwhile."""
-    first, *others = plan.rows
-    rows = sorted(others, key=lambda row: row.repeats != 3)
+    first, *repeated_rows = plan.rows
+    rows = sorted(repeated_rows, key=lambda row: row.repeats != 3)
     if not rows or first.cases is None or rows[0].cases is None:
         return None
     return rows[0] if rows[0].cases <= _WORTHWHILE * first.cases else None
@@ -160,10 +160,10 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
             "the suite on a second target to count it."
         )
     else:
-        others = "another target" if noise.targets == 1 else f"{noise.targets:,} other targets"
+        rivals = "another target" if noise.targets == 1 else f"{noise.targets:,} other targets"
         by_chance = f", {chance} by chance," if noise.is_chance_known else ""
         yield (
-            f"{passed}. Its target and {others} differ in {differing} of the cases{by_chance} besides what "
+            f"{passed}. Its target and {rivals} differ in {differing} of the cases{by_chance} besides what "
             "makes one of them better."
         )
 

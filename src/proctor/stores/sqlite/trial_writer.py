@@ -106,9 +106,9 @@ class WriterThread:
         """The number of rows that are not durable."""
         self._byte_count = 0
         self._lost_trials: set[tuple[int, ...]] = set()
+        """The trials that could not be written anywhere."""
         self._ungraded_trials: set[tuple[int, ...]] = set()
         """The trials of which the answer is stored and the scores are not."""
-        """The trials that could not be written anywhere."""
         self._lock = Lock()
         self._has_work = Event()
         self._flush_now = Event()

@@ -267,7 +267,7 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         sentences.append(
             f"Of these, {matrix.for_doubt:,} were drawn for doubt; on all answers they agree more often."
         )
-    few = [
+    sparse_labels = [
         f"{kind.total:,} that people {verb}"
         for kind, verb in (
             (calibration.sensitivity(matrix), "pass"),
@@ -275,8 +275,8 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         )
         if kind.total < MIN_LABELS
     ]
-    if few:
-        sentences.append(f"Among them are only {' and '.join(few)}: label {MIN_LABELS} of each.")
+    if sparse_labels:
+        sentences.append(f"Among them are only {' and '.join(sparse_labels)}: label {MIN_LABELS} of each.")
     return sentences
 
 
