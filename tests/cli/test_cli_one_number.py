@@ -95,3 +95,14 @@ def test_a_run_has_one_number_wherever_it_is_compared(
     for compared in proctor("compare", *runs[:count], "--json").json["runs"]:
         for name in ("pass_rate", "ci95", "cases", "bounds", "passed", "total", "errors", "unscored"):
             assert compared[name] == shown[name]
+
+
+def test_a_run_has_one_number_in_drift(proctor: Proctor, runs: list[str]) -> None:
+    shown = proctor("runs", "show", runs[-1], "--json").run
+    command = ("drift", "uneven.jsonl", "--target", "scripted:answers.jsonl")
+    assert_numbers(proctor(*command).out, RATE, INTERVAL)
+    rows = proctor(*command, "--json").json["drift"]["runs"]
+    assert len(rows) == len(runs)
+    for row in rows:
+        assert (row["pass_rate"], row["errors"]) == (shown["pass_rate"], shown["errors"])
+        assert [round(end, 3) for end in row["ci95"]] == shown["ci95"]
