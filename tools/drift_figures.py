@@ -173,7 +173,7 @@ BEYOND = (
 
 
 def turned(runs: int, change_at: int | None, series: int, *, flaky: float = 0.1) -> tuple[int, int]:
-    """In how many series of 40 cases a change point is told, and in how many of these at the right place.
+    """In how many series of 40 cases a change point is reported, and in how many of these at the right place.
 
     Args:
         runs: how many runs a series has.
@@ -333,7 +333,7 @@ def tables(series: int) -> Iterator[str]:
         for worse in (0.02, 0.05, 0.2):
             yield covered_row(cases, 2, worse)
     yield ""
-    yield "| runs | changed | a change point is told | at the right run |"
+    yield "| runs | changed | a change point is reported | at the right run |"
     yield "|--:|---|---|---|"
     for runs, change_at in ((30, None), (6, 3), (12, 6), (30, 15), (30, 29)):
         yield turning_row(runs, change_at, series)

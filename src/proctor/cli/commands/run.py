@@ -220,7 +220,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--until",
         callback=_parse_until,
         metavar="POINTS",
-        help="Stop once the pass rate is known to ± so many points, such as 2pp; cases come in random order.",
+        help="Stop once the pass rate is known to within this, such as 2pp; cases come in random order.",
     ),
     click.option(
         "--stop-when-shown",

@@ -37,8 +37,8 @@ def describe_gate(run: Run, counts: Counts) -> str | None:
             f"measured, and {bar:.2%} had to."
         )
     else:
-        held = "held" if decision is GateDecision.SHOWN else "did not hold"
-        sentence = f"The gate {held}: {counts.pass_rate or 0.0:.2%} passed and {bar:.2%} had to."
+        outcome = "held" if decision is GateDecision.SHOWN else "did not hold"
+        sentence = f"The gate {outcome}: {counts.pass_rate or 0.0:.2%} passed and {bar:.2%} had to."
     return " ".join(filter(None, (sentence, errors)))
 
 

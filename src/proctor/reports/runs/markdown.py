@@ -102,11 +102,11 @@ def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     yield Heading(f"{truncate(run.suite.title, 200)} on {truncate(run.target.name, 200)}")
     passed = Strong(f"{counts.passed} of {counts.total} passed")
     rate = f"{percent(counts.pass_rate)}, 95 % interval {interval(counts.ci95)}"
-    others = f"{counts.failed} failed, {counts.errors} errors, {counts.unscored} unscored"
+    not_passed = f"{counts.failed} failed, {counts.errors} errors, {counts.unscored} unscored"
     latency = tally.latency_ms()
     median = f"Median latency {milliseconds(latency.p50)}{latency_scope(latency)}"
     cost = ", ".join((f"cost {cost_text(tally)}", *reuse_notes(tally)))
-    sentences = f" ({rate}): {others}. {median}, {cost}. Run "
+    sentences = f" ({rate}): {not_passed}. {median}, {cost}. Run "
     yield Paragraph((passed, sentences, Code(run.id), ", suite ", Code(run.suite.digest), "."))
     yield from (Paragraph(note, style="strong") for note in count_notes(report))
     yield from map(Paragraph, judge_notes(report))
