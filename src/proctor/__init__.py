@@ -7,7 +7,11 @@ that the command line is soon there to hear a signal.
 TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
     from proctor.codec import hash_suite
-    from proctor.model import Assertion, Case, Message, Output, Run, Score, Suite, Trial, Verdict
+    from proctor.model import Assertion, Case, Message, Output, Prompt, Run, Score, Suite, Trial, Verdict
+    from proctor.python.graders import grader
+    from proctor.python.results import GradedTrial, RunGroup, RunResult
+    from proctor.python.run import arun, iter_run, run
+    from proctor.python.stores import load_run, open_store
 
 __version__ = "0.2.0.dev0"
 
@@ -15,26 +19,46 @@ _HOMES = {
     "Assertion": "model",
     "Case": "model",
     "Message": "model",
+    "GradedTrial": "python.results",
     "Output": "model",
+    "Prompt": "model",
     "Run": "model",
+    "RunGroup": "python.results",
+    "RunResult": "python.results",
     "Score": "model",
     "Suite": "model",
     "Trial": "model",
     "Verdict": "model",
+    "arun": "python.run",
+    "grader": "python.graders",
     "hash_suite": "codec",
+    "iter_run": "python.run",
+    "load_run": "python.stores",
+    "open_store": "python.stores",
+    "run": "python.run",
 }
 
 __all__ = [
     "Assertion",
     "Case",
+    "GradedTrial",
     "Message",
     "Output",
+    "Prompt",
     "Run",
+    "RunGroup",
+    "RunResult",
     "Score",
     "Suite",
     "Trial",
     "Verdict",
+    "arun",
+    "grader",
     "hash_suite",
+    "iter_run",
+    "load_run",
+    "open_store",
+    "run",
 ]
 
 
@@ -46,3 +70,8 @@ def __getattr__(name: str) -> object:
 
     value: object = getattr(import_module(f"proctor.{_HOMES[name]}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not imported yet."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from proctor.cli.progress import Progress
+from proctor.services.progress import Progress
 from proctor.model import Settings, TargetSpec, Verdict
 from proctor.reports.runs.settings import describe_settings
 from proctor.services import events

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from proctor.cli.commands.attest import bundle_name, load_signing_key
+from proctor.cli.commands.attest import load_signing_key
 from proctor.cli.echo import echo
 from proctor.cli.options import keys_path
 from proctor.errors import UsageError
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import RunReport
-from proctor.services.bundles.attest import includes_holdout, write_bundle
+from proctor.services.bundles.attest import bundle_name, includes_holdout, write_bundle
 from proctor.services.runs.reading.report import record_holdout_access
 
 

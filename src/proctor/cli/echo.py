@@ -37,14 +37,6 @@ def echo_err(line: str) -> None:
     echo_line(line, err=True)
 
 
-def format_warning(message: str) -> str:
-    """Formats a warning, with the prefix `proctor: warning:` unless it names a file."""
-    from proctor.safe_text import one_line
-
-    line = one_line(message)
-    return line if ": warning: " in line else f"proctor: warning: {line}"
-
-
 def echo_json(text: str) -> None:
     r"""Prints JSON; if stdout is not UTF-8, non-ASCII characters become `\u` escapes."""
     if (sys.stdout.encoding or "").lower().replace("_", "-") not in ("utf-8", "utf8"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from proctor.cli.echo import echo, echo_err, echo_line
-from proctor.stores import DEFAULT_STORE, locate_store
+from proctor.stores import DEFAULT_STORE
 
 if TYPE_CHECKING:
     from proctor.model import Problem
@@ -34,9 +34,6 @@ class NumberRange(click.FloatRange):
         if isnan(number):
             self.fail(f"{value!r} is no number.", param, ctx)
         return number
-
-
-_GITIGNORE = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targets.yaml\n!.gitignore\n"
 
 
 def store_option(function: F) -> F:
@@ -106,12 +103,14 @@ def _project_store() -> str | None:
 
 
 def store_location(option: str | None) -> StoreLocation:
-    """Returns the location given by `--store`, else `$PROCTOR_STORE`, else the default.
+    """Returns the location given by `--store`, else that of the project's store.
 
     Raises:
         UsageError: there is no such kind of store.
     """
-    return locate_store(option or os.environ.get("PROCTOR_STORE") or DEFAULT_STORE)
+    from proctor.services.project_store import locate_project_store
+
+    return locate_project_store(option)
 
 
 @contextmanager
@@ -127,23 +126,16 @@ def open_store(option: str | None, *, must_exist: bool = False, writes: bool = F
         UsageError: `must_exist`, and the file is missing or empty.
         StoreError: it cannot be used.
     """
-    from proctor.errors import UsageError
+    from proctor.services.project_store import ignore_in_git, open_existing_store
 
     location = store_location(option)
-    address, folder = location.address, location.folder
-    if must_exist and not location.exists():
-        raise UsageError(f"There is no store at {address}: nothing was run here. Name one with --store.")
-    if must_exist and location.is_empty():
-        raise UsageError(
-            f"The store {address} is empty: nothing was run here. Name another one with --store."
-        )
-    is_new_folder = not option and folder.name == ".proctor" and not folder.exists()
+    is_new_folder = not option and not location.folder.exists()
     if writes:
         location.check_writable()
-    store = location.open_store(echo_err)
+    store = open_existing_store(location, echo_err) if must_exist else location.open_store(echo_err)
     store.on_wait(echo_err)
-    if is_new_folder and folder.exists():  # keeps runs out of the repository by default
-        (folder / ".gitignore").write_text(_GITIGNORE, encoding="utf-8")
+    if is_new_folder:
+        ignore_in_git(location.folder)
     try:
         yield store
     finally:

@@ -17,13 +17,13 @@ import click
 
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, print_problems, show, store_location
-from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, SuiteError
 from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json
 from proctor.reports.runs.blocks import overview_table
 from proctor.reports.runs.serialize import RunReport, cluster_warning
 from proctor.services import events
+from proctor.services.progress import Progress
 from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.reading.report import (
     build_report,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from proctor.registry import Registry
 from proctor.reports.runs.serialize import RunReport
 
-ReportRenderer = Callable[[Sequence[RunReport]], Iterator[str]]
+ReportRenderer = Callable[[Sequence[RunReport]], Iterator[str] | Iterator[bytes]]
 """Renders runs chunk by chunk, so that their trials are never all in memory."""
 
 REPORTS: Registry[ReportRenderer] = Registry(
@@ -22,6 +22,7 @@ REPORTS: Registry[ReportRenderer] = Registry(
         ".json": "proctor.reports.runs.json:render",
         ".jsonl": "proctor.reports.runs.jsonl:render",
         ".md": "proctor.reports.runs.markdown:render",
+        ".parquet": "proctor.reports.runs.arrow:render",
         ".xml": "proctor.reports.runs.junit:render",
     },
 )

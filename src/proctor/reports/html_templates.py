@@ -6,7 +6,7 @@ Templates come only from the package.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from proctor.reports import formatting
-from proctor.reports.document import Rate, format_cell
+from proctor.reports.document import Block, Rate, format_cell
 from proctor.reports.evidence import first_span_index, mark_evidence
 from proctor.reports.runs.serialize import failed_gates_text
 from proctor.safe_text import escape_invisible, one_line, truncate
@@ -69,6 +69,12 @@ def make_environment(*more_loaders: BaseLoader) -> Environment:
     }
     templates.globals["run_address"] = lambda _run_id: ""  # the web has pages of runs
     return templates
+
+
+def render_fragment(blocks: Iterable[Block]) -> str:
+    """Returns blocks as HTML with its style, for a place inside another page, such as a notebook."""
+    templates = make_environment()
+    return templates.get_template("fragment.html").render(blocks=list(blocks))
 
 
 def _finalize(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """Answers prompts by a Python function, named as `module:attribute` and found from the working directory.
 
 The function is called with the text if the prompt is one user message, else with a list of
-`{"role": …, "content": …}`. Its further parameters `json_answer`, `response_schema` and `tools` are passed if
-the prompt has them. It returns a text, an Output or the fields of one as a dictionary, and may be a coroutine
-function. A plain function runs in a daemon thread: a time limit abandons the thread but cannot end it.
+`{"role": …, "content": …}`; with the `Prompt` if its first parameter is annotated so. Its further parameters
+`json_answer`, `response_schema` and `tools` are passed if the prompt has them. It returns a text, an Output
+or the fields of one as a dictionary, and may be a coroutine function. A plain function runs in a daemon
+thread: a time limit abandons the thread but cannot end it.
 """
 
 from __future__ import annotations
@@ -35,11 +36,25 @@ class FunctionTarget:
     """A function of the user's own."""
 
     def __init__(
-        self, name: str, function: Callable[..., Any], max_answer_bytes: int = MAX_ANSWER_BYTES
+        self,
+        name: str,
+        function: Callable[..., Any],
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+        *,
+        takes_prompt: bool | None = None,
     ) -> None:
+        """Takes the function.
+
+        Args:
+            name: its name, for messages.
+            function: the function.
+            max_answer_bytes: the maximum size of an answer.
+            takes_prompt: whether it takes a `Prompt`; None to see by the annotation of its first parameter.
+        """
         self._name = name
         self._max_answer_bytes = max_answer_bytes
         self._function = function
+        self._takes_prompt = _takes_prompt(function) if takes_prompt is None else takes_prompt
         called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
         self._is_async = inspect.iscoroutinefunction(called)
         self._parameter_names = _get_parameter_names(function)
@@ -51,7 +66,7 @@ class FunctionTarget:
             TargetError: the function raised, or returned something other than an answer.
         """
         form = {name: part for name, part in get_form(prompt).items() if name in self._parameter_names}
-        ask = partial(self._function, _to_argument(prompt), **form)
+        ask = partial(self._function, prompt if self._takes_prompt else _to_argument(prompt), **form)
         started = perf_counter()
         try:
             if self._is_async:
@@ -95,7 +110,36 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> FunctionTarge
     Raises:
         UsageError: the function cannot be imported.
     """
+    registered = _registered_functions.get(spec.model)
+    if registered is not None:
+        function, takes_prompt = registered
+        return FunctionTarget(spec.name, function, context.max_answer_bytes, takes_prompt=takes_prompt)
     return FunctionTarget(spec.model, _import_function(spec), context.max_answer_bytes)
+
+
+_registered_functions: dict[str, tuple[Callable[..., Any], bool | None]] = {}
+"""The functions of this process that need no import, by the `model` of their targets."""
+
+
+def register_function(
+    function: Callable[..., Any], *, name: str, takes_prompt: bool | None = None
+) -> TargetSpec:
+    """Registers a function for this process, and returns the target that calls it.
+
+    Args:
+        function: the function; one of the same module and name is replaced, unless that has no lasting name.
+        name: the name of the target.
+        takes_prompt: whether it takes a `Prompt`; None to see by the annotation of its first parameter.
+    """
+    qualified_name = getattr(function, "__qualname__", type(function).__qualname__)
+    model = path = f"{getattr(function, '__module__', None) or '__main__'}:{qualified_name}"
+    number = 1
+    while "<" in path and model in _registered_functions and _registered_functions[model][0] != function:
+        number += 1
+        model = f"{path}#{number}"
+    _registered_functions[model] = function, takes_prompt
+    name = name.strip("<>")
+    return TargetSpec(name=name if number == 1 else f"{name}-{number}", kind=FUNCTION.name, model=model)
 
 
 async def _run_in_thread(function: Callable[[], Any]) -> Any:
@@ -132,6 +176,16 @@ def _to_argument(prompt: Prompt) -> str | list[dict[str, str]]:
     if len(messages) == 1 and messages[0].role == "user":
         return format_message(messages[0])
     return [{"role": message.role, "content": format_message(message)} for message in messages]
+
+
+def _takes_prompt(function: Callable[..., Any]) -> bool:
+    """Whether the first parameter of a function is annotated as a `Prompt`."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # it is not written in Python
+        return False
+    annotation = parameters[0].annotation if parameters else None
+    return annotation is Prompt or annotation in ("Prompt", "proctor.Prompt")
 
 
 def _get_parameter_names(function: Callable[..., Any]) -> frozenset[str]:

@@ -14,7 +14,6 @@ from proctor.cli.certify.output import make_target_pool
 from proctor.cli.echo import echo_err
 from proctor.cli.options import open_store, store_location
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, print_and_write
-from proctor.cli.progress import Progress
 from proctor.errors import ExitCode, UsageError
 from proctor.holdout import SEALED_REASON
 from proctor.model import Params, TargetSpec
@@ -34,6 +33,7 @@ from proctor.services.judges.calibrate import (
 from proctor.services.judges.label_export import load_stored_labels, no_labels_error
 from proctor.services.judges.label_files import read_labels
 from proctor.services.judges.labelled_answers import AnswerSelection, find_answers
+from proctor.services.progress import Progress
 from proctor.services.progress_lines import Throttle
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.target_names import TargetNames

@@ -18,7 +18,7 @@ from proctor.reports.certificates.badge import Badge, badge_image, render_badge
 from proctor.reports.document import Block, Image, render_markdown, render_terminal
 
 if TYPE_CHECKING:
-    from proctor.cli.progress import Progress
+    from proctor.services.progress import Progress
     from proctor.services.runs.execution.target_pool import TargetPool
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from proctor.bundles.trust_store import load_trusted_keys
 from proctor.certification import MIN_CASES, CertificationTerms
 from proctor.cli.certify.output import CertificateForms, check_outside_bundle, check_url, write_certificate
-from proctor.cli.commands.attest import bundle_name, check_signing, is_bundle, load_signing_key
+from proctor.cli.commands.attest import check_signing, is_bundle, load_signing_key
 from proctor.cli.echo import echo_err
 from proctor.cli.options import keys_path, open_store, store_location
 from proctor.cli.output_files import check_outputs
@@ -23,7 +23,7 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.certificates import run_certificate
 from proctor.reports.certificates.run_certificate import RunCertificate
-from proctor.services.bundles.attest import check_finished, includes_holdout
+from proctor.services.bundles.attest import bundle_name, check_finished, includes_holdout
 from proctor.services.bundles.certify import certify_bundle, new_bundle, record_certificate_access
 
 

@@ -14,7 +14,6 @@ from proctor import __version__
 from proctor.cli.certify.output import CertificateForms, check_url, make_target_pool, write_certificate
 from proctor.cli.echo import echo_err
 from proctor.cli.output_files import check_outputs
-from proctor.cli.progress import Progress
 from proctor.conformance import INTERVAL_ROUNDS, Conformance, join_rounds, make_checks, score_checks
 from proctor.conformance.checks import DEFAULT_MAX_LATENCY_S
 from proctor.errors import ExitCode
@@ -22,6 +21,7 @@ from proctor.model import GateMode, Params, TargetSpec
 from proctor.reports.certificates import target_certificate
 from proctor.reports.certificates.target_certificate import TargetReport
 from proctor.safe_text import one_line
+from proctor.services.progress import Progress
 from proctor.services.progress_lines import progress_reporter
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.targets.conformance import collect_replies

@@ -17,14 +17,7 @@ from proctor.errors import UsageError
 from proctor.proof.statement import Statement
 from proctor.reports.formatting import interval, percent, unmeasured
 from proctor.safe_text import one_line
-
-BUNDLE_SUFFIX, PUBLIC_SUFFIX = ".bundle", ".public.bundle"
-"""Suffixes of a bundle's name after the id of its run."""
-
-
-def bundle_name(run_id: str, *, public: bool) -> str:
-    """Returns the default name of a run's bundle."""
-    return run_id + (PUBLIC_SUFFIX if public else BUNDLE_SUFFIX)
+from proctor.services.bundles.attest import BUNDLE_SUFFIX, bundle_name
 
 
 def check_signing(*, no_sign: bool, sign_key: str | None) -> None:

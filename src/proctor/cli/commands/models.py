@@ -9,7 +9,7 @@ import click
 
 from proctor.cli.echo import echo
 from proctor.cli.options import show
-from proctor.cli.progress import Progress
+from proctor.services.progress import Progress
 from proctor.targets.local.weights import CHAT_MODEL, cache_folder, fetch_model, get_models
 
 

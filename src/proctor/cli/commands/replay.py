@@ -20,7 +20,6 @@ from proctor.cli.options import (
     store_option,
 )
 from proctor.cli.output_files import check_outputs, file_ending, print_and_write
-from proctor.cli.progress import Progress
 from proctor.cli.run_and_report import run_session
 from proctor.errors import ExitCode
 from proctor.model import Settings
@@ -29,6 +28,7 @@ from proctor.reports.document import render_markdown, render_terminal
 from proctor.reports.formatting import to_json
 from proctor.services.bundles.import_records import describe_signatures
 from proctor.services.bundles.replay import ReplayOptions, ReplayPlan, compare_with_bundle, plan_replay
+from proctor.services.progress import Progress
 from proctor.services.runs.execution.session import RunSession
 
 _CALL_OPTIONS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd")
@@ -134,7 +134,7 @@ def _to_report(bundle: str, plan: ReplayPlan, run_id: str, result: Any) -> repla
         signature_status=plan.verification.standing,
         signature=describe_signatures(plan.verification),
         replay_run=run_id,
-        replay_target=plan.request.targets[0],
+        replay_target=str(plan.request.targets[0]),
         notes=plan.notes,
         comparison=result,
     )

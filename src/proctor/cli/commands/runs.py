@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proctor.cli.bundle_options import bundle_options, get_import_options
 from proctor.cli.config_defaults import ConfigDefaultsCommand
-from proctor.cli.echo import echo, echo_err, echo_json, format_warning
+from proctor.cli.echo import echo, echo_err, echo_json
 from proctor.cli.options import confirm_deletion, open_store, reveal_option, show, store_option
 from proctor.cli.output_files import check_outputs, write_output
 from proctor.errors import StoreError, UsageError
@@ -106,6 +106,8 @@ def show_run(
                 echo_json(json.render_summary([report]))
             else:
                 lines = render_terminal(console.document_for(report))
+                from proctor.services.progress import format_warning
+
                 warnings = (format_warning(one_line(message)) for message in stored_run.warnings)
                 show(chain(lines, warnings, _describe_origin(stored_run)))
             return

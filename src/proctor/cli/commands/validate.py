@@ -9,12 +9,12 @@ import click
 from proctor.cli.config_defaults import ConfigDefaultsCommand, load_cli_config
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import print_located, print_problems, saved_suite_check, show
-from proctor.cli.progress import Progress
 from proctor.errors import ExitCode
 from proctor.lint.linter import check_codes
 from proctor.plurals import pluralize
 from proctor.reports.formatting import to_json
 from proctor.reports.runs.json import FileValidationRecord, ValidationRecord, file_issue_records
+from proctor.services.progress import Progress
 from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.services.suites.validate import ValidationResult, find_text_files, validate_suite
 

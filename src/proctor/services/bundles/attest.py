@@ -52,6 +52,15 @@ LineObserver = Callable[[str, int, bytes, bytes, Case | Trial], None]
 """Called with each line of a full bundle: its file, its index, the line, its leaf, and its case or trial."""
 
 
+BUNDLE_SUFFIX, PUBLIC_SUFFIX = ".bundle", ".public.bundle"
+"""Suffixes of a bundle's name after the id of its run."""
+
+
+def bundle_name(run_id: str, *, public: bool) -> str:
+    """Returns the default name of a run's bundle."""
+    return run_id + (PUBLIC_SUFFIX if public else BUNDLE_SUFFIX)
+
+
 def attest(
     store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, notify: Notify | None = None
 ) -> Statement:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.errors import UsageError
-from proctor.model import Params, Settings, Suite
+from proctor.model import Assertion, Params, Settings, Suite, TargetSpec
+from proctor.protocols import SuiteSource
 from proctor.services.runs.config import Config
+from proctor.verdicts import ORDER_SEED, is_watched
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -22,8 +26,12 @@ class Request(Struct, frozen=True, kw_only=True):
     """Further suites, which are in the store; no file of that name is looked for."""
     stored_names: tuple[str, ...] = ()
     """Names of suites in the store: `NAME` for the version last saved, or `NAME@v2`."""
-    targets: tuple[str, ...] = ()
-    judges: tuple[str, ...] = ()
+    sources: tuple[SuiteSource, ...] = ()
+    """Further suites, which are no files."""
+    assertions: tuple[Assertion, ...] = ()
+    """Grade every case of a file or a source instead of its own assertions."""
+    targets: tuple[str | TargetSpec, ...] = ()
+    judges: tuple[str | TargetSpec, ...] = ()
     params: Params = Params()
     judge_params: Params = Params()
     settings: Settings = Settings()
@@ -53,11 +61,35 @@ class Request(Struct, frozen=True, kw_only=True):
     """A run's id: grade its answers again, without calling a target."""
     group: str | None = None
     """The group id of the new runs; None for a new one."""
+    is_single: bool = False
+    """Whether the caller expects one run; more are refused before the first call."""
 
     @property
     def has_suite_names(self) -> bool:
-        """Whether it names suites in words."""
-        return bool(self.suites or self.stored_names)
+        """Whether it names suites in words, or has them."""
+        return bool(self.suites or self.stored_names or self.sources)
+
+
+def complete_settings(settings: Settings, explicit: Collection[str], *, resumes: bool) -> Settings:
+    """Returns the settings of a request, with what follows from those that were given.
+
+    Args:
+        settings: the settings.
+        explicit: the fields that the user gave for this request alone.
+        resumes: whether the request continues a stored run, which may have a gate.
+
+    Raises:
+        UsageError: one is about a gate, and there is none.
+    """
+    if settings.min_pass_rate is None and not resumes:
+        for name in ("gate_mode", "stop_when_shown"):
+            if name in explicit:
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} is about a gate. Add --min-pass-rate, such as 0.8.")
+        settings = replace(settings, gate_mode="point", stop_when_shown=False)
+    if settings.stop_when_shown:
+        settings = replace(settings, gate_mode="interval")
+    return replace(settings, order_seed=ORDER_SEED) if is_watched(settings) else settings
 
 
 def new_id() -> str:

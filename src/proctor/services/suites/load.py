@@ -21,7 +21,7 @@ from proctor.errors import SuiteError, UnknownName
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
 from proctor.invalid_cases import PlaceholderFactory
-from proctor.model import Case, Problem, RunSlot, Selection, Suite
+from proctor.model import Assertion, Case, Problem, RunSlot, Selection, Suite
 from proctor.plan import CaseIndex, CaseIndexer
 from proctor.protocols import CaseAtLine, Grader, SuiteSource, SuiteWriter
 from proctor.services.runs.planning.judge_choice import RequiredTargets, RequirementCollector
@@ -98,6 +98,7 @@ def load_source(
     inspect: Callable[[CaseAtLine], None] | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
     skip_invalid: bool = False,
+    assertions: Sequence[Assertion] = (),
 ) -> LoadedSuite:
     """Reads a suite from any source to its end and checks all of it.
 
@@ -110,6 +111,7 @@ def load_source(
         tell: called with the number of cases read, now and then.
         skip_invalid: an invalid case becomes a placeholder, and the others can be run; a file without any
             case keeps its errors.
+        assertions: grade every case instead of its own.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises it.
@@ -117,6 +119,7 @@ def load_source(
     """
     name = dialect or detect_dialect(source)
     reader = _SuiteReader(source.path, indexer or CaseIndexer(Selection(), None), writer, tell)
+    reader.assertions = tuple(assertions)
     if inspect is not None:
         reader.inspect_with(inspect)
     if skip_invalid:
@@ -129,7 +132,7 @@ def load_source(
         writer.discard()
         return result
     suite = result.suite
-    if not reader.has_placeholders:  # no published suite has any
+    if not (reader.has_placeholders or assertions):  # no published suite has these
         suite = replace(suite, suite_hash=DIALECTS.get(name).published_hash(source))
     return replace(result, suite=writer.commit(suite))
 
@@ -213,6 +216,8 @@ class _SuiteReader:
         self.placeholders: PlaceholderFactory | None = None
         """Replaces invalid cases, where these may be skipped."""
         self.has_placeholders = False
+        self.assertions: tuple[Assertion, ...] = ()
+        """Grade every case instead of its own."""
 
     def inspect_with(self, inspect: Callable[[CaseAtLine], None]) -> None:
         """Has every case inspected that has no error; the linter then looks for related cases."""
@@ -248,6 +253,9 @@ class _SuiteReader:
 
     def _add_case(self, located_case: CaseAtLine) -> None:
         self._repeats_rule = located_case.repeats_rule or self._repeats_rule
+        if self.assertions:
+            case = replace(located_case.case, assertions=self.assertions)
+            located_case = replace(located_case, case=case)
         graders: list[Grader] = []
         problems = self._find_duplicates(located_case)
         is_duplicate = bool(problems)

@@ -55,6 +55,7 @@ _MEDIA_TYPES = {
     "jsonl": "application/jsonl",
     "csv": "text/csv",
     "xml": "application/xml",
+    "parquet": "application/vnd.apache.parquet",
 }
 """Reports with other endings are sent as plain text."""
 
@@ -200,13 +201,15 @@ def export(request: Request, run_id: str, extension: str) -> Response:
     with project.open_store() as store:
         stored_run = load_run(store, run_id)
 
-    def render_report() -> Iterator[str]:
+    def render_report() -> Iterator[str | bytes]:
         with project.open_store() as store:
             report = build_report(store, stored_run, reveal=reveal)
             # The reveal was recorded already.
             yield from REPORTS.get(f".{extension}")([record_report_access(store, report, reveal=False)])
 
-    chunks = (chunk.encode("utf-8", "replace") for chunk in render_report())
+    chunks = (
+        chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk for chunk in render_report()
+    )
     first_chunk = next(chunks, b"")  # an error becomes a page, not half a file
     file_name = re.sub(r"[^A-Za-z0-9_-]", "_", stored_run.id)
     headers = {"content-disposition": f'attachment; filename="{file_name}.{extension}"'}

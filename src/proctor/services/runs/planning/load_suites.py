@@ -13,7 +13,7 @@ from proctor.grading import build_grader
 from proctor.model import Problem, Settings, Suite
 from proctor.plan import CaseIndexer
 from proctor.plurals import pluralize
-from proctor.protocols import Store
+from proctor.protocols import Store, SuiteSource, SuiteWriter
 from proctor.reports.problems import problem_lines
 from proctor.services import events
 from proctor.services.runs.planning.context import PlanningContext
@@ -57,6 +57,10 @@ class _SuiteLoader:
         named = (get_stored_suite(self._store, word) for word in request.stored_names)
         saved = (*request.saved_suites, *named)
         self._suites = [self._load_saved(suite.title, suite) for suite in saved]
+        for data in request.sources:
+            loaded_suite = self._load_source(data, self._store.open_suite_writer())
+            self._errors.extend(loaded_suite.errors)
+            self._suites.append(loaded_suite)
         sources = [self._locate(word) for word in request.suites]
         paths = dict.fromkeys(
             path for source in sources if isinstance(source, LocatedSuites) for path in source.paths
@@ -125,16 +129,21 @@ class _SuiteLoader:
         return located
 
     def _load_file(self, path: Path, paths: Collection[Path]) -> LoadedSuite:
+        options = self._request.config.source_options(path)
+        source = source_from_path(path, self._context.environ, options)
+        return self._load_source(source, new_suite_writer(self._store, path, others=paths))
+
+    def _load_source(self, source: SuiteSource, writer: SuiteWriter) -> LoadedSuite:
         request = self._request
-        writer = new_suite_writer(self._store, path, others=paths)
         try:
             return load_source(
-                source_from_path(path, self._context.environ, request.config.source_options(path)),
+                source,
                 dialect=request.dialect,
                 writer=writer,
                 indexer=self._new_indexer(),
-                tell=partial(self._report_progress, str(path)),
+                tell=partial(self._report_progress, source.path),
                 skip_invalid=request.skip_invalid,
+                assertions=request.assertions,
             )
         finally:
             writer.discard()
@@ -162,6 +171,11 @@ class _SuiteLoader:
         return self._load_saved(word, suite)
 
     def _load_saved(self, word: str, suite: Suite) -> LoadedSuite:
+        if self._request.assertions:
+            raise UsageError(
+                f"The suite {suite.title} of the store has graders of its own, and `graders` cannot replace "
+                "them there. Name its file."
+            )
         indexer, required = index_stored_suite(self._store, suite, self._request.settings)
         return LoadedSuite(path=word, suite=suite, indexer=indexer, required=required, problems=())
 

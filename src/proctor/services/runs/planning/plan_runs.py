@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
+from proctor.model import TargetSpec
 from proctor.protocols import Store
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.planned_run import PlannedRun
@@ -24,6 +25,19 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
     request = replace(request, group=_choose_group(request, context.store))
     _check_duplicates(request.targets, "--target", "--repeat")
     _check_duplicates(request.judges, "--judge", "--judge-repeat")
+    planned_runs = _plan(request, context)
+    if request.is_single and len(planned_runs) > 1:
+        names = ", ".join(
+            f"{planned.run.suite.name} on {planned.run.target.name}" for planned in planned_runs
+        )
+        raise UsageError(
+            f"This makes {len(planned_runs)} runs: {names}. Pass a list of suites or targets to get all of "
+            "them, or name one."
+        )
+    return planned_runs
+
+
+def _plan(request: Request, context: PlanningContext) -> list[PlannedRun]:
     # Most runs are new: the modules for the other kinds are imported on demand.
     if request.regrade:
         from proctor.services.runs.planning.regrade import plan_regrade
@@ -61,8 +75,9 @@ def _choose_group(request: Request, store: Store) -> str:
     return request.group
 
 
-def _check_duplicates(words: tuple[str, ...], flag: str, repeat_flag: str) -> None:
+def _check_duplicates(words: tuple[str | TargetSpec, ...], flag: str, repeat_flag: str) -> None:
     """Refuses a word that is given twice: both would get the same calls and the same results."""
-    for word in words:
-        if words.count(word) > 1:
-            raise UsageError(f"{flag} {word} is given twice. To ask it more often, use {repeat_flag}.")
+    names = [word if isinstance(word, str) else word.name for word in words]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{flag} {name} is given twice. To ask it more often, use {repeat_flag}.")

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from proctor.errors import SuiteError, UnknownName, UsageError
 from proctor.model import Params, Problem, TargetSpec
 from proctor.services.runs.config import find_upward
@@ -92,11 +94,11 @@ class TargetNames:
         """The target to use without a name: the file's `default`, if it has one; raises as `file` does."""
         return (DEFAULT_TARGET,) if DEFAULT_TARGET in self.names() else ()
 
-    def get_spec(self, word: str, params: Params, *, judged: bool = True) -> TargetSpec:
+    def get_spec(self, word: str | TargetSpec, params: Params, *, judged: bool = True) -> TargetSpec:
         """Returns the target of a name in the file, else of a word of the command line.
 
         Args:
-            word: the name.
+            word: the name; a target stays what it is, but for its parameters.
             params: the parameters that the user set.
             judged: whether its answers are judged; else its judge is left out.
 
@@ -106,6 +108,8 @@ class TargetNames:
             UnknownName: there is no such target.
             UsageError: the word is not complete, or the file cannot be read.
         """
+        if isinstance(word, TargetSpec):
+            return replace(word, params=params)
         if self.file is not None and word in self.names():
             return self.file.get_spec(word, params, self._environ, judged=judged)
         try:

@@ -215,8 +215,11 @@ def write_report(path: str, runs: Sequence[RunReport]) -> None:
     check_report_paths([path])
     part = f"{path}.{os.getpid()}.part"
     try:
-        with Path(part).open("w", encoding="utf-8", newline="") as file:
-            file.writelines(REPORTS.get(Path(path).suffix.lower())(runs))
+        with Path(part).open("wb") as file:
+            file.writelines(
+                chunk.encode("utf-8") if isinstance(chunk, str) else chunk
+                for chunk in REPORTS.get(Path(path).suffix.lower())(runs)
+            )
         Path(part).replace(path)
     except OSError as error:
         raise UsageError(f"{path!r} cannot be written: {error.strerror}.") from None

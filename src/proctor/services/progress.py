@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from proctor.cli.echo import echo, format_warning
 from proctor.model import Verdict
 from proctor.reports.formatting import cost, seconds
 from proctor.reports.runs.console import split_sizes_line
@@ -17,6 +17,21 @@ from proctor.services import events
 _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0
 _DRAW_EVERY_S = 0.1
+
+
+def print_note(line: str) -> None:
+    """Prints a line to stderr; if its reader is gone, later output is dropped."""
+    try:
+        print(terminal_text(line), file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        # Flushing the stream when the interpreter exits would raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def format_warning(message: str) -> str:
+    """Formats a warning, with the prefix `proctor: warning:` unless it names a file."""
+    line = one_line(message)
+    return line if ": warning: " in line else f"proctor: warning: {line}"
 
 
 class Progress:
@@ -84,7 +99,7 @@ class Progress:
         self._downloaded = name if is_complete else None
         amounts = f"{bytes_done / 1e6:.0f} of {total / 1e6:.0f} MB"
         if self._bar is None:
-            echo(f"{name}: {amounts}", err=True)
+            print_note(f"{name}: {amounts}")
         else:
             self._bar.draw(f"Fetching {name}", bytes_done, total, amounts)
 
@@ -92,7 +107,7 @@ class Progress:
         if self._bar is not None:
             self._bar.print_above(line)
         else:
-            echo(line, err=True)
+            print_note(line)
 
     def close(self) -> None:
         """Removes the bar."""
@@ -121,7 +136,7 @@ class Progress:
         if self._quiet or now - self._last_line_at < _FIRST_LINE_S:
             return
         self._last_line_at = now
-        echo(line, err=True)
+        print_note(line)
 
     def _show_trials(self) -> None:
         every = _LINE_EVERY_S if self._bar is None else _DRAW_EVERY_S
@@ -137,7 +152,7 @@ class Progress:
             self._bar.draw(None, count, self._total, status)
         else:
             names = f"{', '.join(self._open_runs.values())}: " if len(self._open_runs) > 1 else ""
-            echo(f"{names}{count:,}/{self._total:,} · {status}", err=True)
+            print_note(f"{names}{count:,}/{self._total:,} · {status}")
 
     def _counts_text(self) -> str:
         counts = self._counts
@@ -176,7 +191,7 @@ class _Bar:
                 terminal_text(line), markup=False, emoji=False, highlight=False, soft_wrap=True
             )
         else:
-            echo(line, err=True)
+            print_note(line)
 
     def stop(self) -> None:
         if self._progress is not None:

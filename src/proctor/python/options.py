@@ -1,0 +1,192 @@
+"""The options of a run: those of `proctor run`, each under the name of its flag, as a `Request`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal, TypedDict, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from proctor.clusters import check_cluster_field
+from proctor.errors import UsageError, suggestion
+from proctor.model import GateMode, JudgeRule, Params, Selection, Settings
+from proctor.services.runs.config import Config, load_config
+from proctor.services.runs.request import Request, complete_settings
+
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Count = Annotated[int, Meta(ge=1)]
+_Texts = str | tuple[str, ...]
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of a run. Each is the flag of `proctor run` of that name; see `proctor run --help`."""
+
+    repeats: _Count
+    judge_repeat: _Count
+    judge_rule: JudgeRule
+    judge_temperature: Annotated[float, Meta(ge=0)]
+    concurrency: _Count
+    split: Literal["dev", "holdout", "all"]
+    holdout: Annotated[float, Meta(ge=0, lt=1)]
+    split_method: Literal["rank", "shuffle"]
+    tag: _Texts
+    all_tag: _Texts
+    exclude_tag: _Texts
+    category: _Texts
+    id: _Texts
+    limit: _Count
+    temperature: Annotated[float, Meta(ge=0)]
+    seed: int
+    max_tokens: _Count
+    timeout: Annotated[float, Meta(gt=0)]
+    retries: Annotated[int, Meta(ge=0)]
+    max_answer_bytes: Annotated[int, Meta(ge=1, le=2**29)]
+    reuse: bool
+    cache: bool
+    budget_usd: Annotated[float, Meta(gt=0)]
+    max_failures: _Count
+    interleave: bool
+    keep_workspaces: Literal["none", "failed", "all"]
+    engine: str
+    threshold: _Share
+    min_pass_rate: _Share
+    gate_mode: GateMode
+    until: Annotated[float, Meta(gt=0, lt=1)]
+    """A share, such as 0.02 for two percentage points."""
+    stop_when_shown: bool
+    cluster: str
+    allow_errors: Annotated[int, Meta(ge=0)]
+    resume: str
+    retry_errors: str
+    saved: _Texts
+    dialect: str
+    strict: bool
+    skip_invalid: bool
+    group: str
+
+
+_SETTINGS = {
+    "judge_repeat": "judge_repeats",
+    "timeout": "timeout_s",
+    **{
+        name: name
+        for name in (
+            *("repeats", "judge_rule", "concurrency", "retries", "max_answer_bytes", "reuse", "cache"),
+            *("budget_usd", "max_failures", "interleave", "keep_workspaces", "engine", "threshold"),
+            *("min_pass_rate", "gate_mode", "until", "stop_when_shown", "cluster", "allow_errors"),
+        )
+    },
+}
+"""Options that are fields of `Settings`."""
+_SELECTION = {
+    "tag": "tags",
+    "all_tag": "all_tags",
+    "exclude_tag": "exclude_tags",
+    "category": "categories",
+    "id": "ids",
+    "split": "split",
+    "limit": "limit",
+}
+"""Options that are fields of `Selection`."""
+_PLAIN = (
+    *("dialect", "strict", "skip_invalid", "holdout", "split_method", "resume", "retry_errors", "group"),
+)
+"""Options that are fields of `Request` of the same name."""
+_FLAGS_OF_CALLS = {"target": "targets", "model": "targets", "judge": "judges", "store": "store"}
+"""Flags that the project's file may set, and that are parameters of the functions themselves."""
+_OTHER_FLAGS = ("repeat", "attest", "public", "sign-key", "reveal", "tier")
+"""Flags that the project's file may set, which are options under another name or of the command line only."""
+
+
+def load_project() -> Config:
+    """Loads the project's `proctor.toml`, which sets defaults here as it does for `proctor run`.
+
+    Raises:
+        UsageError: it is wrong.
+    """
+    names = [name.replace("_", "-") for name in RunOptions.__annotations__]
+    return load_config([*names, *_FLAGS_OF_CALLS, *_OTHER_FLAGS])
+
+
+def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Request:
+    """Returns the request of a call.
+
+    Args:
+        config: the project's settings.
+        options: the options of the call.
+        parts: further fields of the request: suites, targets, judges.
+
+    Raises:
+        UsageError: an option is unknown, or its value cannot be used.
+    """
+    checked = check_options({**_defaults(config, options), **options})
+    settings = {_SETTINGS[name]: value for name, value in checked.items() if name in _SETTINGS}
+    if "cluster" in settings:
+        check_cluster_field(settings["cluster"])
+    selection: dict[str, Any] = {
+        field: _as_tuple(checked[name]) if name not in ("split", "limit") else checked[name]
+        for name, field in _SELECTION.items()
+        if name in checked
+    }
+    params = {name: checked[name] for name in ("temperature", "seed", "max_tokens") if name in checked}
+    explicit = frozenset(settings)
+    resumes = checked.get("resume") is not None
+    return Request(
+        params=Params(**params),
+        judge_params=Params(temperature=checked.get("judge_temperature", 0.0)),
+        settings=complete_settings(
+            Settings(selection=Selection(**selection), **settings), explicit, resumes=resumes
+        ),
+        explicit=explicit,
+        flags=frozenset(f"--{name.replace('_', '-')}" for name in options),
+        config=config,
+        stored_names=_as_tuple(checked.get("saved", ())),
+        **{name: checked[name] for name in _PLAIN if name in checked},
+        **parts,
+    )
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that are not None, with their values checked; lists become tuples.
+
+    Raises:
+        UsageError: an option is unknown, or its value cannot be used.
+    """
+    hints = get_type_hints(RunOptions, include_extras=True)
+    checked = {}
+    for name, value in options.items():
+        if name not in hints:
+            raise UsageError(f"There is no option {name!r}. {suggestion(name, list(hints))}")
+        if value is None:
+            continue
+        try:
+            checked[name] = msgspec.convert(list(value) if _is_collection(value) else value, hints[name])
+        except msgspec.ValidationError as error:
+            raise UsageError(f"`{name}` is {value!r}. {error}.") from None
+    return checked
+
+
+def _defaults(config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options that the project's file sets and the call does not."""
+    flags = {
+        "repeats" if name == "repeat" else name.replace("-", "_"): value
+        for name, value in config.flags.items()
+    }
+    defaults = {
+        name: value
+        for name, value in flags.items()
+        if name in RunOptions.__annotations__ and name not in options
+    }
+    try:
+        return check_options(defaults)
+    except UsageError as error:
+        raise UsageError(f"{config.path}: error: {error}") from None
+
+
+def _is_collection(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping))
+
+
+def _as_tuple(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -1,0 +1,373 @@
+"""The results of runs: numbers, trials, tables, reports and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from proctor.errors import ExitCode, UsageError
+from proctor.model import Message, Run, Suite, TargetSpec, Verdict
+from proctor.protocols import Store
+from proctor.reports.document import Block, render_terminal
+from proctor.reports.runs.records import ExportedTrialRecord, RunRecord
+from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, trial_record
+from proctor.services.runs.reading.report import build_report, read_trial_rows, write_report
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+    from proctor.python.comparisons import RunComparison
+    from proctor.stores.location import StoreLocation
+
+
+class GradedTrial(ExportedTrialRecord, frozen=True, kw_only=True, gc=False):
+    """A trial of a run with its case, as a report shows it; of a sealed one, only verdict and numbers."""
+
+    input: tuple[Message, ...] | None
+    """What the target got, without its own system message."""
+    expected: Any
+    reason: str
+    """Why it did not pass, in one line; empty if it did."""
+
+    @property
+    def answer(self) -> str | None:
+        """The text of the answer."""
+        return None if self.output is None else self.output.text
+
+
+def grade_trial_record(run: Run, row: TrialResult) -> GradedTrial:
+    """Returns a trial of a run as a record."""
+    record = trial_record(run, row)
+    return GradedTrial(
+        **{name: getattr(record, name) for name in record.__struct_fields__},
+        input=None if row.sealed else row.case.input,
+        expected=None if row.sealed else row.case.expected,
+        reason="" if row.verdict is Verdict.PASS else row.reason,
+    )
+
+
+class Trials(Iterator[GradedTrial]):
+    """The trials of a run, one after the other; only the current one is in memory.
+
+    Example:
+        >>> import proctor
+        >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store=None)
+        >>> [trial.answer for trial in run.trials()]
+        ['Lima']
+    """
+
+    def __init__(self, run: Run, read: Callable[[], Iterator[TrialResult]]) -> None:
+        """Reads nothing before the first trial is asked for."""
+        self._run = run
+        self._rows = read()
+
+    def __next__(self) -> GradedTrial:
+        """Returns the next trial."""
+        return grade_trial_record(self._run, next(self._rows))
+
+    def __iter__(self) -> Trials:
+        """Returns itself, like every iterator."""
+        return self
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Returns the remaining trials as an Arrow table, one row for each.
+
+        Raises:
+            UsageError: pyarrow is not installed.
+        """
+        from proctor.reports.runs.arrow import make_table
+
+        return make_table(self._run, self._rows)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Returns the remaining trials as a table of pandas.
+
+        Raises:
+            UsageError: pyarrow or pandas is not installed.
+        """
+        _require("pandas")
+        frame: pandas.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Returns the remaining trials as a table of polars.
+
+        Raises:
+            UsageError: pyarrow or polars is not installed.
+        """
+        frame: polars.DataFrame = _require("polars").from_arrow(self.to_arrow())
+        return frame
+
+
+def _require(name: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError:
+        raise UsageError(f"This needs {name}. Install it: pip install {name}") from None
+
+
+class RunResult:
+    """A stored run: its numbers, and its trials as they are in the store.
+
+    On a terminal it shows as the table of `proctor run`, in a notebook as a table with its failures.
+    """
+
+    def __init__(self, report: RunReport, location: StoreLocation, *, reveal: bool = False) -> None:
+        """Takes the report of a run, and the store from which its trials are read when they are needed."""
+        self.location = location
+        self._reveal = reveal
+        run = report.run
+        self._report = replace(
+            report,
+            rows=partial(_read_rows, location, run, reveal=reveal),
+            first_failures=partial(_read_first_failures, location, report, reveal=reveal),
+        )
+
+    @property
+    def run(self) -> Run:
+        """The run as it is stored: suite, target, judges, settings, times."""
+        return self._report.run
+
+    @property
+    def id(self) -> str:
+        """Its id in the store."""
+        return self.run.id
+
+    @property
+    def suite(self) -> Suite:
+        """The suite, without its cases."""
+        return self.run.suite
+
+    @property
+    def target(self) -> TargetSpec:
+        """The target."""
+        return self.run.target
+
+    @property
+    def status(self) -> str:
+        """`finished`, `interrupted` or `running`."""
+        return self.run.status
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The mean over cases of the share of measured trials that passed; None if nothing was measured."""
+        return self._report.tally.result_counts.pass_rate
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the pass rate, as every report shows it."""
+        return run_record(self._report).ci95
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The pass rate if all errors and unscored trials had failed, and if all had passed."""
+        return self._report.tally.result_counts.bounds
+
+    @property
+    def total(self) -> int:
+        """The number of trials, or of cases if each case counts once."""
+        return self._report.tally.result_counts.total
+
+    @property
+    def passed(self) -> int:
+        """How many of them passed."""
+        return self._report.tally.result_counts.passed
+
+    @property
+    def failed(self) -> int:
+        """How many of them failed."""
+        return self._report.tally.result_counts.failed
+
+    @property
+    def errors(self) -> int:
+        """How many of them ended as errors."""
+        return self._report.tally.result_counts.errors
+
+    @property
+    def unscored(self) -> int:
+        """How many of them could not be graded."""
+        return self._report.tally.result_counts.unscored
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the target cost, in US dollars; None if a price is unknown."""
+        return self._report.tally.target_cost_usd
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of `proctor run`: 0 if all passed or the gate held."""
+        return self._report.exit_code
+
+    @property
+    def ok(self) -> bool:
+        """Whether all passed, or the gate held."""
+        return self._report.exit_code is ExitCode.OK
+
+    @property
+    def record(self) -> RunRecord:
+        """All numbers, as `proctor runs show --json` prints them."""
+        return run_record(self._report)
+
+    def trials(self) -> Trials:
+        """Returns an iterator of its trials, in suite order; held-out ones are hidden unless revealed."""
+        return Trials(self.run, self._report.rows)
+
+    def failures(self) -> Trials:
+        """Returns an iterator of the trials that did not pass."""
+        return Trials(
+            self.run, lambda: (row for row in self._report.rows() if row.verdict is not Verdict.PASS)
+        )
+
+    def __iter__(self) -> Iterator[GradedTrial]:
+        """Yields its trials."""
+        return self.trials()
+
+    def report(self, path: str | Path) -> Path:
+        """Writes a report: `.html`, `.md`, `.json`, `.jsonl`, `.csv`, `.xml` for JUnit, or `.parquet`.
+
+        Raises:
+            UsageError: the ending is none of these, or the file cannot be written.
+        """
+        return write_reports([self], path)
+
+    def attest(
+        self, path: str | Path | None = None, *, public: bool = False, sign_key: str | None = None
+    ) -> Path:
+        """Writes a signed bundle, which anyone can check with `proctor verify`, and returns its path.
+
+        Args:
+            path: a folder, or an archive if it ends in `.zip`; None for `RUN.bundle`.
+            public: leave out what is held out.
+            sign_key: the name of the key that signs; None for your own, which is made if there is none.
+
+        Raises:
+            UsageError: the run has not finished, or nothing can be written there.
+        """
+        from proctor.python.bundles import write_run_bundle
+
+        with open_location(self.location) as store:
+            return write_run_bundle(store, self.run, path, public=public, sign_key=sign_key)
+
+    def compare(self, baseline: RunResult, **options: Any) -> RunComparison:
+        """Compares this run with an earlier one of the same suite, case by case.
+
+        Args:
+            baseline: the earlier run.
+            options: `by`, `split`, `by_case_digest`, `cluster`, as for `proctor compare`.
+
+        Raises:
+            UsageError: they are of different suites.
+        """
+        from proctor.python.comparisons import compare_runs
+
+        return compare_runs([baseline, self], **options)
+
+    def __repr__(self) -> str:
+        return "\n".join(render_terminal(self._blocks()))
+
+    def _repr_html_(self) -> str:
+        """Returns the table that a notebook shows."""
+        from proctor.reports.html_templates import render_fragment
+
+        return render_fragment(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
+        from proctor.reports.runs.console import document_for
+
+        return document_for(self._report)
+
+
+class RunGroup(Sequence[RunResult]):
+    """The runs of one call, in order: every suite on every target."""
+
+    def __init__(self, runs: Sequence[RunResult]) -> None:
+        """Takes the runs."""
+        self._runs = tuple(runs)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Returns the run at an index, or of a target by its name."""
+        if isinstance(index, str):
+            for run in self._runs:
+                if run.target.name == index:
+                    return run
+            names = ", ".join(run.target.name for run in self._runs)
+            raise KeyError(f"There is no run on {index!r}. There are: {names}.")
+        return self._runs[index]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def compare(self, **options: Any) -> RunComparison:
+        """Compares the runs of one suite: two case by case, more by rank and each with the first.
+
+        Raises:
+            UsageError: they are of different suites, or fewer than two.
+        """
+        from proctor.python.comparisons import compare_runs
+
+        return compare_runs(self._runs, **options)
+
+    def report(self, path: str | Path) -> Path:
+        """Writes one report of all of them; see `RunResult.report`."""
+        return write_reports(self._runs, path)
+
+    def __repr__(self) -> str:
+        return "\n".join(render_terminal([self._table()]))
+
+    def _repr_html_(self) -> str:
+        """Returns the table that a notebook shows."""
+        from proctor.reports.html_templates import render_fragment
+
+        return render_fragment([self._table()])
+
+    def _table(self) -> Block:
+        from proctor.reports.runs.blocks import overview_table
+
+        return overview_table([run._report for run in self._runs])
+
+
+@contextmanager
+def open_location(location: StoreLocation) -> Iterator[Store]:
+    """Opens a store for as long as the block lasts."""
+    store = location.open_store()
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def load_result(store: Store, location: StoreLocation, run: Run, *, reveal: bool = False) -> RunResult:
+    """Returns the result of a stored run, from its stored totals if there are any."""
+    return RunResult(build_report(store, run, reveal=reveal, stored=True), location, reveal=reveal)
+
+
+def write_reports(runs: Sequence[RunResult], path: str | Path) -> Path:
+    """Writes one report of runs, in the format of the file's ending, and returns its path."""
+    from proctor.services.runs.reading.report import check_report_paths
+
+    check_report_paths([str(path)])
+    write_report(str(path), [run._report for run in runs])
+    return Path(path)
+
+
+def _read_rows(location: StoreLocation, run: Run, *, reveal: bool) -> Iterator[TrialResult]:
+    with open_location(location) as store:
+        yield from read_trial_rows(store, run, reveal=reveal)
+
+
+def _read_first_failures(
+    location: StoreLocation, report: RunReport, *, reveal: bool
+) -> Iterator[TrialResult]:
+    with open_location(location) as store:
+        fresh = build_report(store, report.run, report.tally, reveal=reveal)
+        assert fresh.first_failures is not None
+        yield from fresh.first_failures()

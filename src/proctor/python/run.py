@@ -1,0 +1,275 @@
+"""`proctor.run`, `proctor.arun` and `proctor.iter_run`: runs suites from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from threading import Event
+from typing import Any, Unpack, overload
+
+from proctor.errors import UsageError
+from proctor.model import Run
+from proctor.protocols import Store
+from proctor.python.graders import resolve_graders
+from proctor.python.job import Job, Outcome
+from proctor.python.options import RunOptions, load_project, make_request
+from proctor.python.results import GradedTrial, RunGroup, RunResult, grade_trial_record, open_location
+from proctor.python.stores import PROJECT_STORE, StoreLike, locate
+from proctor.python.suites import SuiteLike, is_list_of_names, is_name, make_source
+from proctor.python.targets import TargetLike, TargetList, resolve_targets
+from proctor.reports.runs.serialize import TrialResult, seal
+from proctor.services import events
+from proctor.services.progress import Progress, print_note
+from proctor.verdicts import decide_verdict, pass_rules_for
+
+ProgressLike = bool | events.Listener
+"""Whether progress is shown on stderr, or what gets every event."""
+
+
+class RunArguments(RunOptions, total=False):
+    """What `run`, `arun` and `iter_run` take besides suite and target."""
+
+    judge: TargetLike | TargetList | None
+    graders: Sequence[Any]
+    columns: Mapping[str, str] | None
+    name: str
+    store: StoreLike
+    reveal: bool
+    progress: ProgressLike
+
+
+@overload
+def run(suite: SuiteLike = ..., *, target: TargetList, **options: Unpack[RunArguments]) -> RunGroup: ...
+
+
+@overload
+def run(
+    suite: SuiteLike = ..., *, target: TargetLike | None = ..., **options: Unpack[RunArguments]
+) -> RunResult: ...
+
+
+def run(
+    suite: SuiteLike = None,
+    *,
+    target: TargetLike | TargetList | None = None,
+    **options: Unpack[RunArguments],
+) -> RunResult | RunGroup:
+    """Runs a suite on a target, grades every answer, keeps every result, and returns the run.
+
+    Works in a script, in a thread, and in a notebook, where an event loop runs. Ctrl-C stops it as on the
+    command line: what has finished is stored, and `proctor.run(resume=ID)` continues.
+
+    Args:
+        suite: a path or a name as on the command line; a list of dictionaries with `input` and `expected`, or
+            of `proctor.Case`s; or a table of pandas, polars or Arrow. A list of paths gives a `RunGroup`.
+        target: a name such as "openai:gpt-5.2", a function of a text (or of a `proctor.Prompt`), sync or
+            async, or an object with `answer`. A list gives a `RunGroup`. None for what the suite names.
+        options: see below, and every option of `proctor run` under the name of its flag, such as `repeats`,
+            `limit`, `min_pass_rate`, `budget_usd`, `concurrency`; `proctor.toml` sets their defaults.
+
+    Further options of these functions:
+
+    * `judge`: the judge for graders that need one, given as a target is; or several.
+    * `graders`: grade every case instead of the suite's own checks: functions with `@proctor.grader`, names,
+      or `proctor.Assertion`s.
+    * `columns`: for rows and tables, the column of each field: `{"input": "question"}`; the rest is metadata.
+    * `name`: the name under which rows, cases and tables are saved.
+    * `store`: where the run is kept: a path or an address; by default the project's store. None keeps nothing
+      on disk.
+    * `reveal`: show held-out cases too; counts as an access to the holdout.
+    * `progress`: whether progress is shown on stderr, or a function that gets each event.
+
+    Raises:
+        SuiteError: the suite is invalid; has all of its problems, and nothing was sent.
+        UsageError: a target, judge, grader or option cannot be used; nothing was sent.
+        NothingSelected: the selection leaves no case.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "What is 2 + 2?", "expected": "4"}]
+        >>> run = proctor.run(rows, target=lambda question: "4", store=None)
+        >>> run.passed, run.total
+        (1, 1)
+    """
+    call = _Call(suite, target, **options)
+    return call.results(call.job.run())
+
+
+async def arun(
+    suite: SuiteLike = None,
+    *,
+    target: TargetLike | TargetList | None = None,
+    **options: Unpack[RunArguments],
+) -> RunResult | RunGroup:
+    """Runs a suite as `run` does, on the running event loop, so that async targets share it.
+
+    Cancelling it stops the run first: what has finished is stored.
+
+    Example:
+        >>> import asyncio, proctor
+        >>> async def answer(question: str) -> str:
+        ...     return "4"
+        >>> rows = [{"input": "What is 2 + 2?", "expected": "4"}]
+        >>> asyncio.run(proctor.arun(rows, target=answer, store=None)).pass_rate
+        1.0
+    """
+    call = _Call(suite, target, **options)
+    return call.results(await call.job.arun())
+
+
+def iter_run(
+    suite: SuiteLike = None,
+    *,
+    target: TargetLike | TargetList | None = None,
+    **options: Unpack[RunArguments],
+) -> RunIterator:
+    """Runs a suite as `run` does, and returns an iterator of its trials as they finish.
+
+    Leaving the loop early stops the run; `result` is its result.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
+        >>> trials = proctor.iter_run(rows, target="echo", store=None)
+        >>> sorted(trial.verdict for trial in trials)
+        ['fail', 'pass']
+        >>> trials.result.passed
+        1
+    """
+    return RunIterator(_Call(suite, target, **options))
+
+
+class _Call:
+    """One call of `run`, `arun` or `iter_run`, with its arguments checked."""
+
+    def __init__(
+        self,
+        suite: SuiteLike,
+        target: TargetLike | TargetList | None = None,
+        *,
+        name: str = "data",
+        store: StoreLike = PROJECT_STORE,
+        reveal: bool = False,
+        progress: ProgressLike = True,
+        **options: Any,
+    ) -> None:
+        config = load_project()
+        self.location = locate(store, config)
+        columns = options.pop("columns", None)
+        self.is_group = isinstance(target, (list, tuple)) or is_list_of_names(suite)
+        parts: dict[str, Any] = {}
+        if is_list_of_names(suite):
+            parts["suites"] = tuple(map(str, suite))
+        elif is_name(suite):
+            parts["suites"] = (str(suite),)
+        elif suite is not None:
+            parts["sources"] = (make_source(suite, name=name, columns=columns),)
+            options = {"holdout": 0.0, **options}  # a format may hold cases out; here the caller has them all
+        if columns is not None and "sources" not in parts:
+            raise UsageError("`columns` is about rows and tables. Leave it out for a suite with a name.")
+        parts["targets"] = resolve_targets(target)
+        parts["judges"] = resolve_targets(options.pop("judge", None))
+        parts["assertions"] = resolve_graders(options.pop("graders", ()))
+        request = make_request(
+            config,
+            options,
+            is_single=not self.is_group,
+            store=None if store is PROJECT_STORE else self.location.address,
+            **parts,
+        )
+        self.listeners: list[events.Listener] = []
+        self._progress = (
+            progress if callable(progress) else Progress(quiet=not progress, write_line=print_note)
+        )
+        self.listeners.append(self._progress)
+        self.job = Job(request, self.location, self._tell, reveal=reveal)
+        self.reveal = reveal
+
+    def _tell(self, event: events.Event) -> None:
+        for listen in self.listeners:
+            listen(event)
+
+    def results(self, results: list[RunResult]) -> RunResult | RunGroup:
+        """Returns the one result, or the group."""
+        return RunGroup(results) if self.is_group else results[0]
+
+
+class RunIterator(Iterator[GradedTrial]):
+    """The trials of a run as they finish. The run goes on in a thread, and ends if this is closed."""
+
+    def __init__(self, call: _Call) -> None:
+        """Starts the run."""
+        self._call = call
+        self._changed = Event()
+        self._runs: list[_FollowedRun] = []
+        self._outcome: Outcome | None = None
+        call.listeners.append(self._notice)
+        self._trials = self._follow()
+
+    def _notice(self, event: events.Event) -> None:
+        if isinstance(event, events.RunStarted):
+            self._runs.append(_FollowedRun(event.run))
+        if isinstance(event, events.RunStarted | events.TrialFinished):
+            self._changed.set()
+
+    def __next__(self) -> GradedTrial:
+        """Returns the next trial that has finished, and waits for it."""
+        return next(self._trials)
+
+    def __iter__(self) -> RunIterator:
+        """Returns itself."""
+        return self
+
+    def close(self) -> None:
+        """Stops the run, and waits until what has finished is stored."""
+        self._trials.close()
+
+    @property
+    def result(self) -> RunResult | RunGroup:
+        """The result, once all trials were read; raises what the run raised."""
+        for _ in self._trials:
+            pass
+        if self._outcome is None:
+            raise UsageError("The run was closed before it began.")
+        return self._call.results(self._outcome.get())
+
+    def _follow(self) -> Generator[GradedTrial]:
+        outcome = self._outcome = self._call.job.start_thread(on_done=self._changed.set)
+        try:
+            self._changed.wait()
+            with open_location(self._call.location) as store:
+                while True:
+                    is_last = outcome.done.is_set()
+                    self._changed.clear()
+                    for followed in list(self._runs):
+                        yield from followed.read_new(store, reveal=self._call.reveal)
+                    if is_last:
+                        break
+                    self._changed.wait()
+            outcome.get()
+        finally:
+            if not outcome.done.is_set():
+                self._call.job.stop()
+                outcome.done.wait()
+
+
+class _FollowedRun:
+    """A run whose trials are read as they finish."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._rules = pass_rules_for(run)
+        self._turn = 0
+        self._waiting: set[int] = set()
+        """The turns of trials whose judges have not replied."""
+
+    def read_new(self, store: Store, *, reveal: bool) -> Iterator[GradedTrial]:
+        """Yields the trials that have finished since the last call."""
+        for update in store.trials_since(self._run.id, self._turn, tuple(self._waiting)):
+            self._turn = max(self._turn, update.turn)
+            if update.verdict is None:
+                self._waiting.add(update.turn)
+                continue
+            self._waiting.discard(update.turn)
+            verdict = decide_verdict(update.trial, self._rules(update.case))
+            row = TrialResult(trial=update.trial, verdict=verdict, case=update.case)
+            yield grade_trial_record(self._run, row if reveal else seal(row))

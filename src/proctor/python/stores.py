@@ -1,0 +1,127 @@
+"""`proctor.open_store` and `proctor.load_run`: what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from proctor.model import Suite
+from proctor.python.options import load_project
+from proctor.python.results import RunResult, load_result
+from proctor.services.project_store import locate_project_store, open_existing_store
+from proctor.services.runs.config import Config
+from proctor.stores import locate_store
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from proctor.stores.location import StoreLocation
+
+
+class _ProjectStore(Enum):
+    PROJECT = "the project's store"
+
+
+PROJECT_STORE: Final = _ProjectStore.PROJECT
+"""Stands for the store that `proctor run` would use here."""
+StoreLike = str | Path | Literal[_ProjectStore.PROJECT] | None
+
+
+def locate(store: StoreLike, config: Config) -> StoreLocation:
+    """Returns the location of a store; None is a new one in memory.
+
+    Raises:
+        UsageError: there is no such kind of store.
+    """
+    if store is None:
+        return locate_store(":memory:")
+    if isinstance(store, _ProjectStore):
+        return locate_project_store(config.flags.get("store"))
+    return locate_store(str(store))
+
+
+def open_store(store: StoreLike = PROJECT_STORE) -> OpenStore:
+    """Opens a store for reading; use it in a `with` block, or close it.
+
+    Args:
+        store: a path or an address; by default the project's store.
+
+    Raises:
+        UsageError: there is none.
+        StoreError: it cannot be read.
+
+    Example:
+        >>> import proctor
+        >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store="runs.db")
+        >>> with proctor.open_store("runs.db") as store:
+        ...     [(stored.suite.name, stored.pass_rate) for stored in store.runs()]
+        [('data', 1.0)]
+    """
+    return OpenStore(locate(store, load_project()))
+
+
+def load_run(name: str = "last", *, store: StoreLike = PROJECT_STORE, reveal: bool = False) -> RunResult:
+    """Returns a stored run.
+
+    Args:
+        name: its id or the beginning of one, `last`, or a tag.
+        store: where it is; by default the project's store.
+        reveal: show held-out cases too.
+
+    Raises:
+        UsageError: there is no store.
+        StoreError: there is no such run, or more than one.
+
+    Example:
+        >>> import proctor
+        >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store="runs.db")
+        >>> proctor.load_run("last", store="runs.db").id == run.id
+        True
+    """
+    with open_store(store) as opened:
+        return opened.load_run(name, reveal=reveal)
+
+
+class OpenStore:
+    """A store that is open for reading."""
+
+    def __init__(self, location: StoreLocation) -> None:
+        """Opens it.
+
+        Raises:
+            UsageError: there is none.
+            StoreError: it cannot be read.
+        """
+        self._location = location
+        self._store = open_existing_store(location)
+
+    def runs(self) -> Iterator[RunResult]:
+        """Yields the stored runs, newest first."""
+        for run in self._store.runs():
+            yield load_result(self._store, self._location, run)
+
+    def suites(self) -> list[Suite]:
+        """Returns the version last saved of each suite, by name."""
+        return [saved.suite for saved in self._store.versions() if saved.current]
+
+    def load_run(self, name: str = "last", *, reveal: bool = False) -> RunResult:
+        """Returns a run by its id, `last` or a tag.
+
+        Raises:
+            StoreError: there is no such run, or more than one.
+        """
+        return load_result(self._store, self._location, self._store.run(name), reveal=reveal)
+
+    def close(self) -> None:
+        """Closes it. Safe to call twice."""
+        self._store.close()
+
+    def __enter__(self) -> OpenStore:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
