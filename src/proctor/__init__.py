@@ -7,6 +7,7 @@ that the command line is soon there to hear a signal.
 TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
     from proctor.codec import hash_suite
+    from proctor.errors import NothingSelected, ProctorError, StoreError, SuiteError, UsageError
     from proctor.model import Assertion, Case, Message, Output, Prompt, Run, Score, Suite, Trial, Verdict
     from proctor.python.graders import grader
     from proctor.python.results import GradedTrial, RunGroup, RunResult
@@ -18,16 +19,21 @@ __version__ = "0.2.0.dev0"
 _HOMES = {
     "Assertion": "model",
     "Case": "model",
-    "Message": "model",
     "GradedTrial": "python.results",
+    "Message": "model",
+    "NothingSelected": "errors",
     "Output": "model",
+    "ProctorError": "errors",
     "Prompt": "model",
     "Run": "model",
     "RunGroup": "python.results",
     "RunResult": "python.results",
     "Score": "model",
+    "StoreError": "errors",
     "Suite": "model",
+    "SuiteError": "errors",
     "Trial": "model",
+    "UsageError": "errors",
     "Verdict": "model",
     "arun": "python.run",
     "grader": "python.graders",
@@ -43,14 +49,19 @@ __all__ = [
     "Case",
     "GradedTrial",
     "Message",
+    "NothingSelected",
     "Output",
+    "ProctorError",
     "Prompt",
     "Run",
     "RunGroup",
     "RunResult",
     "Score",
+    "StoreError",
     "Suite",
+    "SuiteError",
     "Trial",
+    "UsageError",
     "Verdict",
     "arun",
     "grader",

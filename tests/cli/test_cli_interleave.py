@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from proctor.services.progress import Progress
 from proctor.model import Settings, TargetSpec, Verdict
 from proctor.reports.runs.settings import describe_settings
 from proctor.services import events
+from proctor.services.progress import Progress
 from proctor.verdicts import Tally
 from support.builders import make_run, make_trial
 from support.cli import Proctor

@@ -32,7 +32,7 @@ from proctor.reports.runs import console, trial_text
 from proctor.reports.runs.json import render_trials
 from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, seal, trial_record
 from support.builders import make_report, make_score, make_trial
-from support.records import plain
+from support.records import plain, render_report
 
 SECRET = "kestrel"
 """Stands in everything that tells of question or answer."""
@@ -115,7 +115,7 @@ def shut(whole: RunReport) -> RunReport:
 
 def displayed(run: RunReport) -> dict[str, str]:
     """Everything that shows trials, by what shows it."""
-    forms = {ending: "".join(REPORTS.get(ending)([run])) for ending in REPORTS.names()}
+    forms = {ending: render_report(ending, [run]) for ending in REPORTS.names()}
     forms["console"] = "\n".join(render_terminal(console.document_for(run)))
     forms["sheet"] = "\n".join(
         line for row in run.rows() for line in trial_text.render_text(row, PassRule(threshold=0.9))
@@ -235,7 +235,7 @@ def test_a_sealed_case_is_its_verdict_and_score_and_how_to_see_more(
 
 
 def test_a_row_of_csv_is_marked_and_has_empty_cells(shut: RunReport) -> None:
-    rows = list(csv.DictReader(io.StringIO("".join(REPORTS.get(".csv")([shut])), newline="")))
+    rows = list(csv.DictReader(io.StringIO(render_report(".csv", [shut]), newline="")))
     marks = {row["case_id"]: row["sealed"] for row in rows}
     assert marks == {**dict.fromkeys(IDS, "true"), "open": "false"}
     for name in ("question", "output", "latency_ms", "input_tokens", "output_tokens", "cost_usd"):
@@ -243,7 +243,7 @@ def test_a_row_of_csv_is_marked_and_has_empty_cells(shut: RunReport) -> None:
 
 
 def test_junit_counts_what_is_sealed_and_says_so(shut: RunReport) -> None:
-    (suite,) = ET.fromstring("".join(REPORTS.get(".xml")([shut]))).iter("testsuite")
+    (suite,) = ET.fromstring(render_report(".xml", [shut])).iter("testsuite")
     tests = {test.attrib["name"]: test for test in suite.iter("testcase")}
     assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("6", "2", "2")
     assert tests["c-passed"].findtext("system-out") == "sealed; --reveal shows it"
@@ -276,5 +276,5 @@ def test_sealing_twice_is_sealing_once(whole: RunReport) -> None:
 
 
 def test_a_sealed_line_of_jsonl_is_json(shut: RunReport) -> None:
-    rows = [json.loads(line) for line in "".join(REPORTS.get(".jsonl")([shut])).splitlines()]
+    rows = [json.loads(line) for line in render_report(".jsonl", [shut]).splitlines()]
     assert [row["sealed"] for row in rows] == [True] * 5 + [False]

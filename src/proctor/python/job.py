@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from proctor.python.results import RunResult
 from proctor.services import events
+from proctor.services.project_store import ignore_in_git
 from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.reading.report import build_report, record_report_access
 from proctor.services.runs.request import Request
@@ -139,8 +140,11 @@ class Job:
         return await task
 
     async def _execute(self) -> list[RunResult]:
+        is_new_folder = not self._location.folder.exists()
         store = self._location.open_store(lambda line: self._listen(events.StatusMessage(line)))
         try:
+            if is_new_folder:
+                ignore_in_git(self._location.folder)
             self._session = RunSession(store, os.environ, self._listen, folder=self._location.folder)
             if self.is_stopped:
                 self._session.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
 import msgspec
@@ -16,7 +16,7 @@ from proctor.services.runs.request import Request, complete_settings
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=1)]
-_Texts = str | tuple[str, ...]
+_Texts = str | Sequence[str]
 
 
 class RunOptions(TypedDict, total=False):
@@ -57,7 +57,8 @@ class RunOptions(TypedDict, total=False):
     stop_when_shown: bool
     cluster: str
     allow_errors: Annotated[int, Meta(ge=0)]
-    resume: str
+    resume: str | bool
+    """A run's id; True for the newest unfinished run of the same suite, target and settings."""
     retry_errors: str
     saved: _Texts
     dialect: str
@@ -129,6 +130,8 @@ def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Re
         for name, field in _SELECTION.items()
         if name in checked
     }
+    if isinstance(resume := checked.pop("resume", None), str | bool) and resume is not False:
+        checked["resume"] = "" if resume is True else resume
     params = {name: checked[name] for name in ("temperature", "seed", "max_tokens") if name in checked}
     explicit = frozenset(settings)
     resumes = checked.get("resume") is not None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from msgspec.structs import replace
 
@@ -293,7 +293,13 @@ class RunGroup(Sequence[RunResult]):
         """Takes the runs."""
         self._runs = tuple(runs)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int | str) -> RunResult: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RunResult]: ...
+
+    def __getitem__(self, index: int | str | slice) -> RunResult | Sequence[RunResult]:
         """Returns the run at an index, or of a target by its name."""
         if isinstance(index, str):
             for run in self._runs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from threading import Event
 from typing import Any, Unpack, overload
 
@@ -21,6 +22,8 @@ from proctor.services import events
 from proctor.services.progress import Progress, print_note
 from proctor.verdicts import decide_verdict, pass_rules_for
 
+_READ_AGAIN_S = 0.03
+"""How long a trial that has finished may take until it can be read from the store."""
 ProgressLike = bool | events.Listener
 """Whether progress is shown on stderr, or what gets every event."""
 
@@ -39,6 +42,12 @@ class RunArguments(RunOptions, total=False):
 
 @overload
 def run(suite: SuiteLike = ..., *, target: TargetList, **options: Unpack[RunArguments]) -> RunGroup: ...
+
+
+@overload
+def run(
+    suite: list[str] | list[Path], *, target: TargetLike | None = ..., **options: Unpack[RunArguments]
+) -> RunGroup: ...
 
 
 @overload
@@ -92,6 +101,24 @@ def run(
     """
     call = _Call(suite, target, **options)
     return call.results(call.job.run())
+
+
+@overload
+async def arun(
+    suite: SuiteLike = ..., *, target: TargetList, **options: Unpack[RunArguments]
+) -> RunGroup: ...
+
+
+@overload
+async def arun(
+    suite: list[str] | list[Path], *, target: TargetLike | None = ..., **options: Unpack[RunArguments]
+) -> RunGroup: ...
+
+
+@overload
+async def arun(
+    suite: SuiteLike = ..., *, target: TargetLike | None = ..., **options: Unpack[RunArguments]
+) -> RunResult: ...
 
 
 async def arun(
@@ -155,6 +182,7 @@ class _Call:
         config = load_project()
         self.location = locate(store, config)
         columns = options.pop("columns", None)
+        assertions = resolve_graders(options.pop("graders", ()))
         self.is_group = isinstance(target, (list, tuple)) or is_list_of_names(suite)
         parts: dict[str, Any] = {}
         if is_list_of_names(suite):
@@ -162,16 +190,17 @@ class _Call:
         elif is_name(suite):
             parts["suites"] = (str(suite),)
         elif suite is not None:
-            parts["sources"] = (make_source(suite, name=name, columns=columns),)
+            source = make_source(suite, name=name, columns=columns, assertions=assertions)
+            parts["sources"] = (source,)
             options = {"holdout": 0.0, **options}  # a format may hold cases out; here the caller has them all
         if columns is not None and "sources" not in parts:
             raise UsageError("`columns` is about rows and tables. Leave it out for a suite with a name.")
         parts["targets"] = resolve_targets(target)
         parts["judges"] = resolve_targets(options.pop("judge", None))
-        parts["assertions"] = resolve_graders(options.pop("graders", ()))
         request = make_request(
             config,
             options,
+            assertions=assertions,
             is_single=not self.is_group,
             store=None if store is PROJECT_STORE else self.location.address,
             **parts,
@@ -201,6 +230,8 @@ class RunIterator(Iterator[GradedTrial]):
         self._call = call
         self._changed = Event()
         self._runs: list[_FollowedRun] = []
+        self._finished = 0
+        """The number of trials that have finished; their rows are stored a moment later."""
         self._outcome: Outcome | None = None
         call.listeners.append(self._notice)
         self._trials = self._follow()
@@ -208,7 +239,8 @@ class RunIterator(Iterator[GradedTrial]):
     def _notice(self, event: events.Event) -> None:
         if isinstance(event, events.RunStarted):
             self._runs.append(_FollowedRun(event.run))
-        if isinstance(event, events.RunStarted | events.TrialFinished):
+        if isinstance(event, events.TrialFinished):
+            self._finished += 1
             self._changed.set()
 
     def __next__(self) -> GradedTrial:
@@ -224,27 +256,35 @@ class RunIterator(Iterator[GradedTrial]):
         self._trials.close()
 
     @property
-    def result(self) -> RunResult | RunGroup:
-        """The result, once all trials were read; raises what the run raised."""
+    def result(self) -> RunResult:
+        """The result, once all trials were read; the first of several. Raises what the run raised."""
+        return self.results[0]
+
+    @property
+    def results(self) -> RunGroup:
+        """The results of all runs, once all trials were read. Raises what the run raised."""
         for _ in self._trials:
             pass
         if self._outcome is None:
             raise UsageError("The run was closed before it began.")
-        return self._call.results(self._outcome.get())
+        return RunGroup(self._outcome.get())
 
     def _follow(self) -> Generator[GradedTrial]:
         outcome = self._outcome = self._call.job.start_thread(on_done=self._changed.set)
         try:
             self._changed.wait()
+            count = 0
             with open_location(self._call.location) as store:
                 while True:
                     is_last = outcome.done.is_set()
                     self._changed.clear()
                     for followed in list(self._runs):
-                        yield from followed.read_new(store, reveal=self._call.reveal)
+                        for trial in followed.read_new(store, reveal=self._call.reveal):
+                            count += 1
+                            yield trial
                     if is_last:
                         break
-                    self._changed.wait()
+                    self._changed.wait(_READ_AGAIN_S if count < self._finished else None)
             outcome.get()
         finally:
             if not outcome.done.is_set():

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from proctor.codec import encode
+from proctor.dialects.proctor.dialect import HEADER_KEY
+from proctor.dialects.proctor.schema import VERSION
 from proctor.errors import UsageError, suggestion
-from proctor.model import Case
+from proctor.model import Assertion, Case
 from proctor.protocols import SuiteSource
 from proctor.services.suites.saved_names import check_suite_name
 
@@ -33,7 +36,13 @@ def is_list_of_names(suite: SuiteLike) -> bool:
     return isinstance(suite, (list, tuple)) and bool(suite) and all(map(is_name, suite))
 
 
-def make_source(suite: SuiteLike, *, name: str, columns: Mapping[str, str] | None = None) -> SuiteSource:
+def make_source(
+    suite: SuiteLike,
+    *,
+    name: str,
+    columns: Mapping[str, str] | None = None,
+    assertions: tuple[Assertion, ...] = (),
+) -> SuiteSource:
     """Returns the source of a suite that is no file.
 
     Args:
@@ -41,26 +50,33 @@ def make_source(suite: SuiteLike, *, name: str, columns: Mapping[str, str] | Non
         name: the name under which it is saved.
         columns: the column of each field, such as `{"input": "question"}`; the other columns are metadata.
             None if the columns have the names of the fields.
+        assertions: grade every case instead of its own; rows then need no expected answer.
 
     Raises:
         UsageError: it is nothing that can be read, or lacks a column.
     """
     check_suite_name(name)
+    path = f"{name}.jsonl"
     rows = _read_rows(suite)
     first = next(iter(rows()), None)
     if first is None:
         raise UsageError("The suite has no cases. Give at least one row.")
+    header = _encode_row({HEADER_KEY: VERSION, "name": name})
     if isinstance(first, Case):
-        header = msgspec.json.encode({"proctor": 1, "name": name}) + b"\n"
         return SuiteSource(
-            path=f"{name}.jsonl",
-            read_lines=lambda: chain((header,), (encode(case) + b"\n" for case in rows())),
+            path=path,
+            read_lines=lambda: chain((header,), (_encode_case(case, assertions) for case in rows())),
         )
     if not isinstance(first, Mapping):
         raise UsageError(f"The first row is {type(first).__name__}. Give dictionaries or `proctor.Case`s.")
     if columns is not None:
         _check_columns(columns, first)
-    return SuiteSource(path=f"{name}.jsonl", read_lines=partial(_encode_rows, rows, columns))
+    read_fields = partial(_read_fields, rows, columns)
+    if assertions:
+        return SuiteSource(
+            path=path, read_lines=lambda: chain((header,), _encode_prompts(read_fields(), assertions))
+        )
+    return SuiteSource(path=path, read_lines=lambda: map(_encode_row, read_fields()))
 
 
 def _read_rows(suite: SuiteLike) -> Callable[[], Iterator[Any]]:
@@ -91,12 +107,30 @@ def _read_pandas(frame: Any) -> Iterator[Row]:
         }
 
 
-def _encode_rows(rows: Callable[[], Iterator[Row]], columns: Mapping[str, str] | None) -> Iterator[bytes]:
+def _read_fields(
+    rows: Callable[[], Iterator[Row]], columns: Mapping[str, str] | None
+) -> Iterator[dict[str, Any]]:
+    """Yields the fields of each row, without empty cells."""
     for row in rows():
         cells = {name: value for name, value in row.items() if not _is_missing(value)}
-        if columns is not None:
-            cells = _map_columns(cells, columns)
-        yield msgspec.json.encode(cells) + b"\n"
+        yield cells if columns is None else _map_columns(cells, columns)
+
+
+def _encode_row(fields: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(fields) + b"\n"
+
+
+def _encode_case(case: Case, assertions: tuple[Assertion, ...]) -> bytes:
+    return encode(replace(case, assertions=assertions) if assertions else case) + b"\n"
+
+
+def _encode_prompts(rows: Iterator[dict[str, Any]], assertions: tuple[Assertion, ...]) -> Iterator[bytes]:
+    """Yields rows as cases with these assertions."""
+    checks = msgspec.Raw(encode(assertions))
+    for number, fields in enumerate(rows, start=1):
+        prompt = fields.get("input")
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        yield _encode_row({"id": f"row-{number}", **fields, "input": messages, "assertions": checks})
 
 
 def _map_columns(cells: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""`@proctor.grader`: functions as graders."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import proctor
+from proctor.errors import UsageError
+
+ROWS = [{"id": "a", "input": "Lima", "expected": "Lima"}, {"id": "b", "input": "Rome", "expected": "Oslo"}]
+
+
+def scores(graders: list[Any], rows: Any = ROWS) -> list[tuple[str, float | None, str]]:
+    run = proctor.run(rows, target="echo", graders=graders, store=None, progress=False)
+    return [(score.outcome.value, score.value, score.reason or "") for trial in run for score in trial.scores]
+
+
+def test_a_function_grades_by_the_names_of_its_parameters() -> None:
+    @proctor.grader
+    def same(answer: str, expected: str, input: str, output: proctor.Output, case: proctor.Case) -> bool:  # noqa: A002
+        assert (output.text, case.input[0].content) == (answer, input)
+        return answer == expected
+
+    assert scores([same]) == [("pass", 1.0, ""), ("fail", 0.0, "")]
+    assert same.name == "same"
+
+
+def test_a_function_may_be_async_and_give_a_reason() -> None:
+    @proctor.grader
+    async def short(answer: str) -> tuple[float, str]:
+        return len(answer) / 8, f"{len(answer)} letters"
+
+    assert scores([short]) == [("pass", 0.5, "4 letters")] * 2
+    assert scores([short.assertion(pass_at=0.6)]) == [("fail", 0.5, "4 letters")] * 2
+
+
+def test_parameters_with_defaults_are_parameters_of_the_grader() -> None:
+    @proctor.grader
+    def at_most(answer: str, limit: int = 3) -> bool:
+        return len(answer) <= limit
+
+    assert [outcome for outcome, *_ in scores([at_most, at_most.assertion(limit=4)])] == ["fail", "pass"] * 2
+    with pytest.raises(proctor.SuiteError, match="limit: Expected `int`"):
+        scores([at_most.assertion(limit="x")])
+
+
+def test_a_registered_grader_has_a_name() -> None:
+    @proctor.grader(name="is-lima")
+    def grade(answer: str) -> bool:
+        return answer == "Lima"
+
+    assert grade(answer="Lima")
+    assert [outcome for outcome, *_ in scores(["is-lima"])] == ["pass", "fail"]
+    check = proctor.Assertion(grader="is-lima")
+    case = proctor.Case(id="x", input=(proctor.Message(role="user", content="Lima"),), assertions=(check,))
+    run = proctor.run([case], target="echo", store=None, progress=False)
+    assert run.pass_rate == 1.0
+
+
+def test_a_plain_function_is_a_grader_too() -> None:
+    def ends_well(answer: str) -> bool:
+        return answer.endswith("a")
+
+    assert [outcome for outcome, *_ in scores([ends_well])] == ["pass", "fail"]
+
+
+@pytest.mark.parametrize("result", [None, 2, -0.1, "yes", float("nan")])
+def test_what_is_no_result_leaves_the_score_unscored(result: Any) -> None:
+    @proctor.grader
+    def odd(answer: str) -> Any:
+        return result
+
+    assert {outcome for outcome, *_ in scores([odd])} == {"unscored"}
+
+
+def test_a_function_that_raises_leaves_the_score_unscored() -> None:
+    @proctor.grader
+    def broken(answer: str) -> bool:
+        raise ValueError("no idea")
+
+    ((outcome, _, reason), _) = scores([broken])
+    assert outcome == "unscored"
+    assert "no idea" in reason
+
+
+def test_a_slow_function_goes_on_in_threads() -> None:
+    threads = set()
+    waiting = threading.Event()
+
+    @proctor.grader
+    def slow(answer: str) -> bool:
+        threads.add(threading.current_thread())
+        waiting.wait(0.02)
+        return True
+
+    scores([slow], [{"id": str(number), "input": "x", "expected": "x"} for number in range(8)])
+    assert len(threads) > 1
+
+
+def test_a_parameter_that_nothing_gives_is_refused() -> None:
+    with pytest.raises(UsageError, match="a parameter 'colour', and nothing to give it"):
+
+        @proctor.grader
+        def grade(answer: str, colour: str) -> bool:
+            return True
+
+
+def test_the_name_of_a_built_in_grader_is_refused() -> None:
+    with pytest.raises(UsageError, match="a grader 'exact' already"):
+
+        @proctor.grader
+        def exact(answer: str) -> bool:
+            return True
+
+
+def test_a_suite_in_the_store_keeps_its_own_graders() -> None:
+    proctor.run(ROWS, target="echo", name="saved", store="s.db", progress=False)
+    with pytest.raises(UsageError, match="has graders of its own"):
+        proctor.run("saved", target="echo", graders=["exact"], store="s.db", progress=False)
