@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proctor.verdicts import GateDecision
+from proctor.run_gate import GateDecision
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "gates.md"

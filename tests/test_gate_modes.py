@@ -8,8 +8,10 @@ import pytest
 
 from proctor.errors import ExitCode
 from proctor.model import EarlyStop, Settings
+from proctor.run_gate import GateDecision, decide_gate, gate_range, run_exit_code
 from proctor.stats import clopper_pearson, confidence_sequence
-from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range, run_exit_code
+from proctor.verdicts import Counts, set_intervals
+from support.builders import make_run
 
 CODES = {
     ExitCode.OK: GateDecision.SHOWN,
@@ -45,7 +47,7 @@ def test_an_interval_gate_is_shown_ruled_out_or_neither(
     passed: int, failed: int, errors: int, code: ExitCode
 ) -> None:
     counts = count_singles(passed, failed, errors)
-    low, high = gate_range(counts, gate())
+    low, high = gate_range(counts, gate()) or (0.0, 1.0)
     assert run_exit_code(counts, gate()) is code
     assert decide_gate(low, high, 0.8) is CODES[code]
     total = passed + failed + errors
@@ -57,8 +59,11 @@ def test_more_errors_than_are_allowed_decide_before_the_gate() -> None:
     assert run_exit_code(count_singles(199, 0, 1), gate(allow_errors=0)) is ExitCode.NOT_MEASURED
 
 
-def test_a_run_without_trials_has_no_gate_to_hold() -> None:
-    assert run_exit_code(Counts(), gate()) is ExitCode.FAILED
+def test_the_gate_of_a_run_without_measured_trials_is_not_decided() -> None:
+    for mode in ("point", "interval"):
+        settings = gate(gate_mode=mode)
+        assert gate_range(Counts(), settings) is None
+        assert run_exit_code(Counts(), settings) is ExitCode.NOT_MEASURED
 
 
 def test_settings_without_these_fields_are_stored_as_before() -> None:
@@ -92,6 +97,8 @@ def test_clusters_stay_when_counts_are_resolved_and_the_rest_is_one_of_its_own()
     resolved = partly.resolved(passed=False).clusters or {}
     assert sum(part for part, _ in resolved.values()) == pytest.approx(7.0)
     wide, narrow = gate_range(counts, gate()), gate_range(count_singles(6, 2, 2), gate())
+    assert wide is not None
+    assert narrow is not None
     assert wide[0] < narrow[0]
 
 
@@ -115,4 +122,6 @@ def test_what_a_sequence_has_shown_once_stays_shown() -> None:
     )
     counts, settings = count_singles(60, 9), gate(stop_when_shown=True)
     assert run_exit_code(counts, settings) is ExitCode.NOT_MEASURED
-    assert run_exit_code(counts, settings, stop) is ExitCode.OK
+    set_intervals([counts], make_run(settings=settings, early_stop=stop))
+    assert counts.ci95 == (0.81, 0.99)
+    assert run_exit_code(counts, settings) is ExitCode.OK

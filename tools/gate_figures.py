@@ -15,9 +15,10 @@ from math import comb, fsum
 from random import Random
 
 from proctor.model import Settings
+from proctor.run_gate import GateDecision, decide_gate, decide_run_gate
 from proctor.stats import best_count_for, confidence_sequence, wilson
 from proctor.stats.sequences import DEFAULT_BEST_COUNT
-from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range
+from proctor.verdicts import Counts
 
 BAR = 0.8
 RUNS = 1_000
@@ -31,7 +32,7 @@ def decisions(cases: int, mode: str) -> list[GateDecision]:
     every = [
         Counts.from_cases({(1, 0, 0, 0): passed, (0, 1, 0, 0): cases - passed}) for passed in range(cases + 1)
     ]
-    return [decide_gate(*gate_range(counts, settings), BAR) for counts in every]
+    return [decide_run_gate(counts, settings) for counts in every]
 
 
 def chance(decision: GateDecision, of_each: Sequence[GateDecision], rate: float) -> float:
@@ -87,7 +88,7 @@ def repeats() -> Iterator[str]:
             counts = Counts.from_cases(
                 {(passed, trials - passed, 0, 0): count for passed, count in Counter(passes).items()}
             )
-            made[decide_gate(*gate_range(counts, settings), BAR)] += 1
+            made[decide_run_gate(counts, settings)] += 1
         cells = [percent(made[decision] / RUNS) for decision in (GateDecision.SHOWN, GateDecision.RULED_OUT)]
         yield f"| {cases} × {trials} | " + " | ".join(cells) + " |"
 

@@ -18,8 +18,10 @@ def watch(cases: int = 1000, **settings: Any) -> EarlyStopping:
 
 
 def add(rule: EarlyStopping, position: int, verdict: Verdict = Verdict.PASS, repeat: int = 0) -> bool:
-    case = Case(id=f"c{position}", input=())
-    return rule.add(make_trial(case.id, position=position, repeat=repeat), case, verdict)
+    """Adds a trial, and returns whether enough is known for the first time."""
+    case, was_known = Case(id=f"c{position}", input=()), rule.result is not None
+    rule.add(make_trial(case.id, position=position, repeat=repeat), case, verdict)
+    return rule.result is not None and not was_known
 
 
 def enough(rule: EarlyStopping, verdicts: list[Verdict]) -> EarlyStop | None:

@@ -24,7 +24,7 @@ from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
 from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request
-from proctor.verdicts import ORDER_SEED, is_watched
+from proctor.verdicts import ORDER_SEED
 
 if TYPE_CHECKING:
     from proctor.cli.attest_after_run import RunAttester
@@ -220,12 +220,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--until",
         callback=_parse_until,
         metavar="POINTS",
-        help="Stop once the pass rate is known to within this, such as 2pp; cases come in random order.",
+        help="Stop once the pass rate is known to within this, such as 2pp. Cases come in random order, and "
+        "calls in flight finish and count. Not with --cluster or --interleave.",
     ),
     click.option(
         "--stop-when-shown",
         is_flag=True,
-        help="Stop once --min-pass-rate is shown or ruled out; cases come in random order.",
+        help="Stop once --min-pass-rate is shown or ruled out, likewise.",
     ),
     cluster_option,
     click.option(
@@ -298,8 +299,14 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
     """  # noqa: D301  # click wants the character \b itself
+    request = _request(ctx, options)
+    if options["attest"] is not None and request.settings.is_watched:
+        raise UsageError(
+            "A run with --until or --stop-when-shown may stop early, and a bundle has every case. Leave out "
+            "--attest; if the run has sent every case, `proctor attest RUN` writes its bundle."
+        )
     return run_and_report(
-        _request(ctx, options),
+        request,
         options["store"],
         outputs=options["outputs"],
         as_json=options["as_json"],
@@ -383,8 +390,14 @@ def _settings(ctx: click.Context, options: dict[str, Any], selection: Selection)
                 raise UsageError(f"--{flag} is about a gate. Add --min-pass-rate, such as 0.8.")
         settings = replace(settings, gate_mode="point", stop_when_shown=False)
     if settings.stop_when_shown:
+        source = ctx.get_parameter_source("gate_mode")
+        if settings.gate_mode == "point" and source is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                "--stop-when-shown stops when the interval of the pass rate is on one side of the gate, and "
+                "--gate-mode point has none. Leave out one of the two."
+            )
         settings = replace(settings, gate_mode="interval")
-    return replace(settings, order_seed=ORDER_SEED) if is_watched(settings) else settings
+    return replace(settings, order_seed=ORDER_SEED) if settings.is_watched else settings
 
 
 def _flags(ctx: click.Context) -> Iterator[str]:

@@ -30,7 +30,6 @@ from proctor.services.runs.request import Request, new_id
 from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
 from proctor.targets import get_kind
-from proctor.verdicts import is_watched
 
 
 class RequestedRun(Struct, frozen=True, kw_only=True):
@@ -238,7 +237,7 @@ def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
     if "cluster" in settings:
         check_cluster_field(settings["cluster"])
     run_settings = replace(request.settings, **settings)
-    if is_watched(run_settings):
+    if run_settings.is_watched:
         _check_can_stop(run_settings)
     return run_settings
 
