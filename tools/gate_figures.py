@@ -23,6 +23,8 @@ from proctor.verdicts import Counts
 BAR = 0.8
 RUNS = 1_000
 MAX_CASES = 2_000
+IN_FLIGHT = 31
+"""The calls that are in flight when a run stops."""
 SEED = 20
 
 
@@ -224,6 +226,38 @@ def until() -> Iterator[str]:
             yield f"| {width} | {100 * rate:g} % | {cases:,.0f} | {needed:,} | {ratio:.2f} |"
 
 
+def shown_interval(rng: Random, rate: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Wilson's interval and the one that is shown, of a run that stops by its gate with calls in flight."""
+    total, at, known = 0, set(looks(MAX_CASES)), (0.0, 1.0)
+    for count in range(1, MAX_CASES + 1):
+        total += rng.random() < rate
+        if count in at:
+            ends = sequence(total, count)
+            if decide_gate(*ends, BAR) is not GateDecision.NOT_SHOWN:
+                known = ends
+                break
+    if known != (0.0, 1.0):
+        in_flight = min(IN_FLIGHT, MAX_CASES - count)
+        total, count = total + sum(rng.random() < rate for _ in range(in_flight)), count + in_flight
+    low, high = sequence(total, count)
+    both = max(low, known[0]), min(high, known[1])
+    return fixed(total, count), both if both[0] <= total / count <= both[1] else (low, high)
+
+
+def shown() -> Iterator[str]:
+    """How often the interval of a run that stops by its gate has the true rate, wherever it is shown."""
+    yield "| true rate | `wilson`, shown before | shown now | mean width | now |"
+    yield "|--:|--:|--:|--:|--:|"
+    for rate in (0.7, 0.75, 0.799, 0.8, 0.85, 0.9, 0.95):
+        rng = Random(f"{SEED}/{rate}")
+        runs = [shown_interval(rng, rate) for _ in range(RUNS)]
+        cells = [
+            percent(sum(run[place][0] <= rate <= run[place][1] for run in runs) / RUNS) for place in (0, 1)
+        ]
+        cells += [percent(fsum(run[place][1] - run[place][0] for run in runs) / RUNS) for place in (0, 1)]
+        yield f"| {100 * rate:g} % | " + " | ".join(cells) + " |"
+
+
 def percent(share: float) -> str:
     """A share as the tables have it."""
     return f"{share:.1%}".replace("%", " %")
@@ -231,7 +265,7 @@ def percent(share: float) -> str:
 
 def main() -> None:
     """Prints every table."""
-    for table in (gates, repeats, coverage, stop_when_shown, until):
+    for table in (gates, repeats, coverage, stop_when_shown, shown, until):
         print(f"{table.__name__}:\n")
         print("\n".join(table()), end="\n\n")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
+from proctor.proof.claims import ClaimCounter
 from proctor.stats import clopper_pearson
 from support.cli import CommandResult, Proctor
 
@@ -233,9 +235,31 @@ def test_a_bundle_of_a_run_that_could_stop_has_its_confidence_sequence(proctor: 
     verified = proctor("verify", "b", "--json")
     assert verified.code == 0
     (bundle,) = verified.json["bundles"]
-    claim = bundle["claims"]["all"] if "claims" in bundle else bundle["claim"]
+    claim = bundle["claims"]["all"]
     assert [round(end, 3) for end in claim["ci95"]] == run["ci95"]
-    assert claim["interval"] == "confidence sequence"
+    assert claim["interval_kind"] == "confidence sequence"
+    proctor("certify", "last", "--force", "--no-sign", "-o", "c.json", "-o", "badge.svg")
+    certificate = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert [round(end, 3) for end in certificate["ci95"]] == run["ci95"]
+    assert certificate["interval_kind"] == "confidence sequence"
+    assert "n=600 · 85–94 %" in Path("badge.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("flag", [(), ("--public",)])
+def test_a_bundle_from_before_has_the_interval_of_a_run_of_fixed_size_and_holds(
+    proctor: Proctor, many: str, monkeypatch: pytest.MonkeyPatch, flag: tuple[str, ...]
+) -> None:
+    run = proctor("run", many, "--target", "echo", "--until", "2pp", "--json").run
+    with monkeypatch.context() as patch:
+        patch.setattr(ClaimCounter, "claims", partialmethod(ClaimCounter.claims, fixed_size=True))
+        assert proctor("attest", "last", "-o", "before", *flag).code == 0
+    assert proctor("attest", "last", "-o", "now", *flag).code == 0
+    before, now = (proctor("verify", bundle, "--json") for bundle in ("before", "now"))
+    assert (before.code, now.code) == (0, 0)
+    fixed, sequence = (told.json["bundles"][0]["claims"]["all"] for told in (before, now))
+    assert fixed["interval_kind"] is None
+    assert sequence["ci95"][0] < fixed["ci95"][0] < fixed["ci95"][1] < sequence["ci95"][1]
+    assert [round(end, 3) for end in sequence["ci95"]] == run["ci95"]
 
 
 def test_errors_of_a_run_that_stopped_early_are_asked_again_until_it_stops(

@@ -280,7 +280,7 @@ def _add_hidden(
 
 def _is_fixed_size(statement: Statement) -> bool:
     """Returns whether the intervals are those of a run of fixed size, also for a run that may stop early."""
-    return all(claim.interval is None for claim in statement.claims.values())
+    return all(claim.interval_kind is None for claim in statement.claims.values())
 
 
 def _counts(claim: Claim) -> Counts:
