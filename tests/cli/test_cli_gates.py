@@ -218,7 +218,7 @@ def test_a_run_says_how_many_cases_it_would_have_needed(proctor: Proctor, many: 
     ("words", "told"),
     [
         (("--stop-when-shown", "--min-pass-rate", 0.5, "--gate-mode", "point"), "--gate-mode point has none"),
-        (("--until", "5pp", "--attest", "bundles"), "Leave out --attest"),
+        (("--until", "5pp", "--attest=bundles"), "Leave out --attest"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_the_first_call(
@@ -260,6 +260,10 @@ def test_a_bundle_from_before_has_the_interval_of_a_run_of_fixed_size_and_holds(
     assert fixed["interval_kind"] is None
     assert sequence["ci95"][0] < fixed["ci95"][0] < fixed["ci95"][1] < sequence["ci95"][1]
     assert [round(end, 3) for end in sequence["ci95"]] == run["ci95"]
+    if not flag:
+        replayed = proctor("replay", "now", "--target", "echo", "--json").json
+        assert replayed["then"]["ci95"] == run["ci95"]
+        assert "early_stop" not in proctor("runs", "show", replayed["replay"], "--json").run
 
 
 def test_errors_of_a_run_that_stopped_early_are_asked_again_until_it_stops(
@@ -300,6 +304,8 @@ def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
     assert (told.code, told.run["status"], "early_stop" in told.run) == (3, "interrupted", False)
     refused = proctor("run", f"--resume={told.run['run']}", "--until", "0.1")
     assert (refused.code, "--until: the run has none, this command asks for 0.1" in refused.err) == (4, True)
+    refused = proctor("run", f"--resume={told.run['run']}", "--attest=bundles")
+    assert (refused.code, "Leave out --attest" in refused.err) == (4, True)
     again = proctor("run", f"--resume={told.run['run']}", "--max-failures", 600, "--json").run
     assert (again["status"], again["early_stop"]["reason"]) == ("finished", "ruled out")
     assert again["planned"] == again["total"] >= again["early_stop"]["cases"]

@@ -299,14 +299,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
     """  # noqa: D301  # click wants the character \b itself
-    request = _request(ctx, options)
-    if options["attest"] is not None and request.settings.is_watched:
-        raise UsageError(
-            "A run with --until or --stop-when-shown may stop early, and a bundle has every case. Leave out "
-            "--attest; if the run has sent every case, `proctor attest RUN` writes its bundle."
-        )
     return run_and_report(
-        request,
+        _request(ctx, options),
         options["store"],
         outputs=options["outputs"],
         as_json=options["as_json"],
