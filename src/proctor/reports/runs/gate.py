@@ -113,7 +113,11 @@ def describe_early_stop(stop: EarlyStop, settings: Settings) -> str:
     if stop.reason == "until":
         why = f"the pass rate is known to ±{_points(settings.until or 0.0)} points"
     else:
-        why = f"a pass rate of {percent(settings.min_pass_rate or 0.0)} is {stop.reason}"
+        bar = settings.min_pass_rate or 0.0
+        if decide_gate(*stop.gate_range, bar).value == stop.reason:
+            why = f"a pass rate of {percent(bar)} is {stop.reason}"
+        else:
+            why = f"as a pass rate of {percent(bar)} was {stop.reason} before the calls in flight ended"
     if stop.interval is None or stop.fixed_interval is None:
         return f"{when} {why}."
     price = (stop.interval[1] - stop.interval[0]) - (stop.fixed_interval[1] - stop.fixed_interval[0])
