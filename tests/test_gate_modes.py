@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.errors import ExitCode
-from proctor.model import EarlyStop, Settings
+from proctor.model import Case, EarlyStop, Settings
 from proctor.run_gate import GateDecision, decide_gate, gate_range, run_exit_code
-from proctor.stats import clopper_pearson, confidence_sequence
-from proctor.verdicts import Counts, set_intervals
-from support.builders import make_run
+from proctor.stats import clopper_pearson, confidence_sequence, wilson
+from proctor.verdicts import Counts, Tally, set_intervals
+from support.builders import make_run, make_score, make_trial
 
 CODES = {
     ExitCode.OK: GateDecision.SHOWN,
@@ -125,3 +126,24 @@ def test_what_a_sequence_has_shown_once_stays_shown() -> None:
     set_intervals([counts], make_run(settings=settings, early_stop=stop))
     assert counts.ci95 == (0.81, 0.99)
     assert run_exit_code(counts, settings) is ExitCode.OK
+
+
+def test_totals_that_were_stored_before_have_the_sequence_of_their_run() -> None:
+    fixed, watched = (make_run(settings=settings) for settings in (gate(), gate(stop_when_shown=True)))
+    tally, case = Tally.for_run(fixed), Case(id="c", input=(), category="all", tags=("a",))
+    for position in range(20):
+        tally.add(make_trial("yes", make_score(1.0), position=position, case_id=f"c{position}"), case)
+    sequence = confidence_sequence(20, 20)
+    assert tally.result_counts.ci95 == wilson(20, 20)
+    restored = Tally.restore(watched, tally.state())
+    for counts in (restored.result_counts, restored.categories["all"], restored.tags["a"]):
+        assert counts.ci95 == sequence
+    stop = EarlyStop(
+        reason="shown",
+        cases=20,
+        planned_cases=100,
+        interval=(0.81, 0.99),
+        fixed_interval=(0.9, 0.98),
+        gate_range=(0.81, 0.99),
+    )
+    assert Tally.restore(replace(watched, early_stop=stop), tally.state()).result_counts.ci95 == (0.81, 0.99)

@@ -312,15 +312,29 @@ def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
     assert again["exit_code"] == 1
 
 
+AWAY = "--target=openai:a@http://127.0.0.1:1/v1", "--target=openai:b@http://127.0.0.1:1/v1"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(("--cluster", "id"), "these are in clusters by 'id'"), (("--interleave",), "--interleave keeps runs")],
+    [
+        (("--cluster", "id"), "these are in clusters by 'id'"),
+        (("--interleave", *AWAY), "--interleave keeps runs"),
+    ],
 )
 def test_runs_that_stop_early_have_independent_cases_and_wait_for_no_other(
     proctor: Proctor, many: str, words: tuple[str, ...], told: str
 ) -> None:
     refused = ask(proctor, many, "--until", "5pp", *words)
     assert (refused.code, told in refused.err) == (4, True)
+
+
+def test_interleaving_by_the_project_file_hinders_no_run_on_one_target(
+    proctor: Proctor, folder: Path, many: str
+) -> None:
+    (folder / "proctor.toml").write_text("interleave = true\n", encoding="utf-8")
+    told = ask(proctor, many, "--min-pass-rate", 0.5, "--stop-when-shown", "--json")
+    assert (told.code, told.run["early_stop"]["reason"]) == (0, "shown")
 
 
 def test_an_interval_gate_is_over_clusters(proctor: Proctor, suite: Proctor) -> None:

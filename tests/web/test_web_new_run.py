@@ -182,12 +182,14 @@ def test_what_is_wrong_is_said_of_its_field(
 
 def test_a_run_can_stop_when_enough_is_known(server: Any, save: Save, site: Project) -> None:
     save()
-    fields = {"suite": "ten", "target": "echo", "min_pass_rate": "0.8", "until": "0.02"}
+    fields: dict[str, Any] = {"suite": "ten", "target": "echo", "min_pass_rate": "0.8", "until": "0.02"}
     words = words_of(site, **fields, stop_when_shown="yes")
     assert {"--until=0.02", "--stop-when-shown"} <= set(words)
     assert "--stop-when-shown" not in words_of(site, **fields, stop_when_shown="no")
     page = server.get("/run?suite=ten&target=echo&min_pass_rate=0.8&stop_when_shown=yes").text
     assert '<option value="yes" selected>stop when it is shown or ruled out</option>' in page
+    with pytest.raises(FormErrors, match="A run that may stop early is by itself"):
+        words_of(site, **fields | {"target": ["echo", "local"]}, interleave="yes")
     with pytest.raises(FormErrors, match="Hold the gate to it"):
         words_of(site, **fields, stop_when_shown="yes", gate_mode="point")
 
