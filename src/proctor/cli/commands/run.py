@@ -221,7 +221,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         callback=_parse_until,
         metavar="POINTS",
         help="Stop once the pass rate is known to within this, such as 2pp. Cases come in random order, and "
-        "calls in flight finish and count. Not with --cluster or --interleave.",
+        "calls in flight finish and count. Not with --cluster; interleaved runs stop when each can.",
     ),
     click.option(
         "--stop-when-shown",

@@ -252,10 +252,6 @@ def validate_form(
         validator.parse_tags(),
         validator.parse_all_tags(),
     )
-    if interleave and (stop_when_shown or "until" in numbers):
-        validator.errors["interleave"] = (
-            "A run that may stop early is by itself. Ask one target after the other."
-        )
     validator.check_split(split, numbers.get("holdout", default_number("holdout", context.defaults)))
     if validator.errors:
         raise FormErrors(validator.errors)

@@ -263,13 +263,18 @@ class TrialRunner:
 
     def _end_when_known(self, planned_trials: Iterator[PlannedTrial]) -> Iterator[PlannedTrial]:
         """Yields trials until enough is known: then only the rest of the case of which some were sent."""
-        stopping, position = self._early_stopping, -1
+        position = -1
         for planned_trial in planned_trials:
-            is_enough = stopping is not None and stopping.result is not None
-            if is_enough and planned_trial.position != position:
+            if planned_trial.position != position and self._knows_enough():
                 return
             position = planned_trial.position
             yield planned_trial
+
+    def _knows_enough(self) -> bool:
+        """Returns whether the run stops early; interleaved ones stop when each of them can."""
+        if self._early_stopping is None or self._early_stopping.result is None:
+            return False
+        return self._turns is None or self._turns.all_know_enough()
 
     def _prepare(self, planned_trial: PlannedTrial) -> PlannedTrial:
         """Returns a trial that is sent next, with the values of variables."""

@@ -143,18 +143,12 @@ def _describe_run(
     for message in warnings:
         context.warn(message)
     settings = with_defaults(loaded_suite.suite.defaults, request)
-    settings = replace(settings, interleave=settings.interleave and _takes_turns(slot, spec))
-    if settings.is_watched and settings.interleave:
-        raise UsageError(
-            "--until and --stop-when-shown stop each run by itself, and --interleave keeps runs together. "
-            "Leave one of them out."
-        )
     return RequestedRun(
         suite=loaded_suite.suite,
         seat=slot,
         target=spec,
         judge_selection=selection,
-        settings=settings,
+        settings=replace(settings, interleave=settings.interleave and _takes_turns(slot, spec)),
         index=index,
         required=loaded_suite.required,
         embedder=embedder_name(context.environ) if "embedder" in required.needs else None,
