@@ -29,7 +29,9 @@ def numbers(line: str) -> list[float]:
     return [float(cell) for cell in cells if cell.replace(".", "").isdecimal()]
 
 
-@pytest.mark.parametrize(("table", "samples"), [("kappa", 60), ("flags", 150), ("people", 12)])
+@pytest.mark.parametrize(
+    ("table", "samples"), [("kappa", 40), ("flags", 150), ("people", 12), ("related", 6), ("corrected", 10)]
+)
 def test_the_page_has_the_figures_of_now_to_what_few_samples_tell(
     tool: Any, table: str, samples: int
 ) -> None:
@@ -47,7 +49,14 @@ def test_the_page_has_the_figures_of_now_to_what_few_samples_tell(
 
 
 def _names(header: str) -> list[str]:
-    return [cell.strip() for cell in header.strip("|").split("|") if cell.strip() != "drawn"]
+    return [cell.strip() for cell in header.strip("|").split("|") if cell.strip() not in ("drawn", "answers")]
+
+
+def test_kappa_is_inside_as_often_as_promised_and_not_much_more(tool: Any) -> None:
+    for row in list(tool.kappas(20))[2:]:
+        _, _, _, mean, least, _ = numbers(row)
+        assert 93.5 <= mean <= 96.5
+        assert least >= 88
 
 
 def test_intervals_of_passk_hold_for_few_tasks(tool: Any) -> None:
