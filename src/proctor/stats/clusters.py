@@ -8,6 +8,9 @@ from math import fsum, sqrt
 from proctor.stats.means import check_finite, t_95
 from proctor.stats.proportions import clopper_pearson, wilson
 
+FEW_CLUSTERS = 10
+"""Below this number of groups an interval over them is rough."""
+
 
 def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> float | None:
     """Returns the standard error of a mean whose values come in groups, such as the repeats of one case.
