@@ -8,6 +8,9 @@ from math import fsum, sqrt
 from proctor.stats.means import check_finite, t_95
 from proctor.stats.proportions import clopper_pearson, wilson
 
+FEW_CLUSTERS = 10
+"""Below this number of groups, that these agree can be chance, and intervals over them are rough."""
+
 
 def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> float | None:
     """Returns the standard error of a mean whose values come in groups, such as the repeats of one case.
@@ -65,8 +68,10 @@ def clustered_wilson(
 
     That is the number of independent cases of one trial each whose mean would vary as much. The variance is
     that of `clustered_error`, so that rates of a group may depend on one another in any way. The number is
-    never below that of groups whose members are all alike, and never above that of the trials. Of single
-    trials in groups of one it is their number, and the interval is `wilson`'s.
+    never below that of groups whose members are all alike, and never above that of the trials. Of fewer than
+    `FEW_CLUSTERS` groups it is that of the groups where all have the same rate, and elsewhere at most what
+    independent trials would give: few groups can agree by chance. Of single trials in groups of one it is
+    their number, and the interval is `wilson`'s.
 
     Args:
         groups: the sum of the rates of a group, the number of its cases, and how many such groups there are.
@@ -130,7 +135,10 @@ def effective_cases(
     if n_groups > 1 and 0 < rate < 1:
         variance = max(1e-12, n_groups / (n_groups - 1) * squares / cases**2)
         factor = t_95(max(1, round(most) - 1)) / t_95(n_groups - 1)
-        number = min(most, max(fewest, rate * (1 - rate) / variance * factor**2))
+        if n_groups >= FEW_CLUSTERS:
+            number = min(most, max(fewest, rate * (1 - rate) / variance * factor**2))
+        elif variance > 1e-12:
+            number = max(fewest, min(most, rate * (1 - rate) / variance) * factor**2)
     return min(total * (number / cases), number), number
 
 
