@@ -16,7 +16,6 @@ from proctor.comparison.differences import median_interval
 from proctor.comparison.outcomes import RunOutcomes
 from proctor.stats import (
     agresti_min_interval,
-    clustered_difference_interval,
     mcnemar,
     newcombe_paired,
     power_paired,
@@ -89,11 +88,13 @@ def test_repeats_count_by_case_each_case_alike() -> None:
         make_outcomes("b", {"x": "++++", "y": "+", "z": "-"}),
     )
     assert found.whole.value == pytest.approx(1 / 3)
-    assert found.whole.ci95 == agresti_min_interval([0.0, 0.0, 1.0])
+    # Repeats that agree are worth one trial: of the three cases only x is fixed, y passes, and z fails.
+    assert found.whole.ci95 == pytest.approx(newcombe_paired(1, 1, 0, 1))
+    assert found.whole.interval_by == "Newcombe, over cases"
     assert found.whole.p_value == 1.0  # one case that differs can as well differ the other way
 
 
-def test_repeats_of_few_cases_show_nothing_however_many_they_are() -> None:
+def test_repeats_that_agree_show_what_one_trial_of_each_case_shows() -> None:
     cases = {"x": 50, "y": 50}
     one, other = (
         make_outcomes(name, {case: sign * n for case, n in cases.items()})
@@ -101,7 +102,9 @@ def test_repeats_of_few_cases_show_nothing_however_many_they_are() -> None:
     )
     found = compare_runs(one, other)
     assert (found.whole.pairs, found.whole.value) == (100, 1.0)
-    assert found.whole.direction == "unclear"
+    assert found.whole.ci95 == newcombe_paired(0, 2, 0, 0)  # that of one trial each
+    assert found.whole.p_value == 0.5
+    assert found.whole.direction == "perhaps better"
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
@@ -328,10 +331,11 @@ def test_related_cases_have_an_interval_and_a_test_over_their_clusters() -> None
     related = compare_runs(make_outcomes("a", before), make_outcomes("b", after, clusters=clusters)).whole
     assert (alone.clusters, alone.effective_cases, alone.direction) == (None, 40, "better")
     assert (related.clusters, related.effective_cases, related.direction) == (8, 8, "unclear")
-    assert (related.test, related.interval_by) == ("permutation by cluster", "t over clusters, two added")
+    assert (related.test, related.interval_by) == ("permutation by cluster", "Newcombe, over clusters")
     assert related.p_value == 0.25  # three of three clusters that differ do so in one direction
     assert related.value == alone.value == 0.375
-    assert related.ci95 == clustered_difference_interval([(5.0, 5)] * 3 + [(0.0, 5)] * 5)
+    # Cases of a cluster agree here, so the clusters count: three are fixed, five pass in both runs.
+    assert related.ci95 == pytest.approx(newcombe_paired(5, 3, 0, 0))
     assert related.error is not None
     assert alone.error is not None
     assert related.error > 2 * alone.error
@@ -347,9 +351,3 @@ def test_clusters_of_one_case_change_nothing() -> None:
         for by in ({}, single)
     )
     assert plain.whole == clustered.whole
-
-
-@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
-def test_the_interval_over_clusters_of_one_case_is_that_over_cases(values: list[float]) -> None:
-    clustered = clustered_difference_interval([(value, 1) for value in values])
-    assert clustered == pytest.approx(agresti_min_interval(values), abs=1e-12)

@@ -20,8 +20,8 @@ from proctor.model import Verdict
 from proctor.stats import (
     PairNoise,
     agresti_min_interval,
-    clustered_difference_interval,
     clustered_error,
+    clustered_newcombe,
     deviation,
     holm,
     mcnemar,
@@ -38,7 +38,7 @@ Interval = tuple[float, float]
 Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
 """The direction of a difference; "perhaps" if only its interval shows it, and the test does not."""
 PairedTest = Literal["McNemar, mid-p", "McNemar, exact", "permutation by case", "permutation by cluster"]
-PairedInterval = Literal["Newcombe, paired", "t over cases, two added", "t over clusters, two added"]
+PairedInterval = Literal["Newcombe, paired", "Newcombe, over cases", "Newcombe, over clusters"]
 _DIRECTIONS: tuple[Direction, ...] = ("worse", "perhaps worse", "unclear", "perhaps better", "better")
 
 _ALPHA = 0.05
@@ -77,11 +77,11 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     p_holm: float | None = None
     """The p-value adjusted by Holm's method, together with those reported beside it."""
     by_case: bool = False
-    """Whether cases have several pairs. Then the interval is `agresti_min_interval` and the test a
-    permutation test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
+    """Whether cases have several pairs. Then the interval is `clustered_newcombe` and the test a permutation
+    test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
     clusters: int | None = None
     """The number of clusters of related cases, of which some hold several. Then interval and test are over
-    clusters, `clustered_difference_interval` and a permutation test. None if cases are independent."""
+    clusters, `clustered_newcombe` and a permutation test. None if cases are independent."""
     effective_cases: int = 0
     """The number of independent cases whose difference would vary as much; `cases` without clusters."""
     error: float | None = None
@@ -110,8 +110,8 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     def interval_by(self) -> PairedInterval:
         """What `ci95` is."""
         if self.clusters is not None:
-            return "t over clusters, two added"
-        return "t over cases, two added" if self.by_case else "Newcombe, paired"
+            return "Newcombe, over clusters"
+        return "Newcombe, over cases" if self.by_case else "Newcombe, paired"
 
     @property
     def bounds(self) -> Interval | None:
@@ -229,19 +229,13 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
     count = len(tallies)
     fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
     after, pairs = sum(tally.after for tally in tallies), sum(tally.pairs for tally in tallies)
-    case_differences = sorted((tally.difference for tally in tallies), key=abs)
     clusters = _sum_clusters(tallies)
     error, effective_cases = _spread(tallies, clusters)
-    if clusters is not None:
-        value = fsum(case_differences) / count
-        ci95 = clustered_difference_interval(clusters)
-        p_value = permutation([total for total, _ in clusters])
-    elif by_case:
-        value, ci95, p_value = (
-            fsum(case_differences) / count,
-            agresti_min_interval(case_differences),
-            permutation(case_differences),
-        )
+    if clusters is not None or by_case:
+        groups = clusters or sorted((tally.difference, 1) for tally in tallies)
+        value = fsum(total for total, _ in groups) / count
+        ci95 = clustered_newcombe(groups, _sum_shares(tallies), fsum(1 / tally.pairs for tally in tallies))
+        p_value = permutation(sorted((total for total, _ in groups), key=abs))
     else:
         value = (fixed - broken) / count
         ci95 = newcombe_paired(after - fixed, fixed, broken, count - after - broken)
@@ -260,6 +254,16 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
         clusters=None if clusters is None else len(clusters),
         effective_cases=effective_cases,
         error=error,
+    )
+
+
+def _sum_shares(tallies: Sequence[_CasePairs]) -> tuple[float, float, float, float]:
+    """Returns the sums over cases of the shares of their pairs: both passed, fixed, broken, neither."""
+    return (
+        fsum((tally.after - tally.fixed) / tally.pairs for tally in tallies),
+        fsum(tally.fixed / tally.pairs for tally in tallies),
+        fsum(tally.broken / tally.pairs for tally in tallies),
+        fsum((tally.pairs - tally.after - tally.broken) / tally.pairs for tally in tallies),
     )
 
 

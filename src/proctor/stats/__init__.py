@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
     from proctor.stats.bounded_mean import bounded_interval
     from proctor.stats.clusters import (
-        clustered_difference_interval,
         clustered_error,
         clustered_exact,
         clustered_interval,
+        clustered_newcombe,
         clustered_wilson,
         effective_cases,
     )
@@ -66,10 +66,10 @@ _HOMES = {
     "cases_needed": "power",
     "cases_needed_repeated": "repeated_power",
     "clopper_pearson": "proportions",
-    "clustered_difference_interval": "clusters",
     "clustered_error": "clusters",
     "clustered_exact": "clusters",
     "clustered_interval": "clusters",
+    "clustered_newcombe": "clusters",
     "clustered_wilson": "clusters",
     "confidence_sequence": "sequences",
     "deviation": "means",
@@ -118,10 +118,10 @@ __all__ = [
     "cases_needed",
     "cases_needed_repeated",
     "clopper_pearson",
-    "clustered_difference_interval",
     "clustered_error",
     "clustered_exact",
     "clustered_interval",
+    "clustered_newcombe",
     "clustered_wilson",
     "confidence_sequence",
     "deviation",
