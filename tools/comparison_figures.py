@@ -18,7 +18,7 @@ from proctor.comparison.differences import PassRateDifference, adjust_together, 
 from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
-from proctor.stats import expected_maximum
+from proctor.stats import agresti_min_interval, clustered_difference_interval, expected_maximum
 
 SAMPLES = 2000
 _VERDICTS = {"+": Verdict.PASS, "-": Verdict.FAIL, "!": Verdict.ERROR}
@@ -154,6 +154,42 @@ def clusters(samples: int = SAMPLES) -> Iterator[str]:
             yield f"| {name} | {100 * gain:.0f} points | {cells} |"
 
 
+def related_scores(samples: int = SAMPLES // 2) -> Iterator[str]:
+    """How often the interval of a difference of scores holds, over cases and over clusters.
+
+    Scores are within 0..1, of normal numbers; 0.3 of their variance is that of the cluster in one run.
+    """
+    yield "| scores of | over cases: covers | width | over clusters: covers | width |"
+    yield "|---|--:|--:|--:|--:|"
+    for name, sizes in CLUSTERS.items():
+        random, hits, widths = Random(len(sizes)), [0, 0], [0.0, 0.0]
+        for _ in range(samples):
+            groups = [_score_differences(random, size) for size in sizes]
+            intervals = (
+                agresti_min_interval([each for group in groups for each in group]),
+                clustered_difference_interval([(fsum(group), len(group)) for group in groups]),
+            )
+            for place, (low, high) in enumerate(each or (-1.0, 1.0) for each in intervals):
+                hits[place] += low <= 0 <= high
+                widths[place] += high - low
+        cells = [
+            f"{_percent(hit / samples)} | {100 * width / samples:.0f}"
+            for hit, width in zip(hits, widths, strict=True)
+        ]
+        yield f"| {name} | " + " | ".join(cells) + " |"
+
+
+def _score_differences(random: Random, size: int) -> list[float]:
+    """Returns the differences of the scores of a cluster's cases in two equal runs."""
+    shared = [random.gauss(0.5, sqrt(0.3)) for _ in range(2)]
+    first, second = ([_score(common + random.gauss(0, sqrt(0.7))) for _ in range(size)] for common in shared)
+    return [one - other for one, other in zip(first, second, strict=True)]
+
+
+def _score(value: float) -> float:
+    return NormalDist().cdf(value)
+
+
 def _related_answers(
     random: Random, sizes: Sequence[int], bars: Sequence[float]
 ) -> tuple[tuple[str, str], list[str]]:
@@ -181,6 +217,7 @@ def main() -> None:
         "Errors": errors(),
         "Best of several": leads(),
         "Clusters": clusters(),
+        "Scores of related cases": related_scores(),
     }
     for title, table in tables.items():
         print(f"{title}\n")

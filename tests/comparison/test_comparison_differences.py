@@ -16,6 +16,7 @@ from proctor.comparison.differences import median_interval
 from proctor.comparison.outcomes import RunOutcomes
 from proctor.stats import (
     agresti_min_interval,
+    clustered_difference_interval,
     mcnemar,
     newcombe_paired,
     power_paired,
@@ -160,7 +161,7 @@ def test_scores_are_told_where_any_is_graded() -> None:
     measure = compare_runs(one, other).score
     assert measure is not None
     assert (measure.pairs, measure.baseline, measure.candidate, measure.difference) == (2, 1.0, 0.5, -0.5)
-    assert measure.ci95 == agresti_min_interval([-0.5, -0.5])
+    assert measure.ci95 == pytest.approx(agresti_min_interval([-0.5, -0.5]))
 
 
 def test_latency_and_cost_are_of_the_pairs_that_have_them() -> None:
@@ -351,3 +352,30 @@ def test_clusters_of_one_case_change_nothing() -> None:
         for by in ({}, single)
     )
     assert plain.whole == clustered.whole
+
+
+@pytest.mark.parametrize(("metric", "attribute"), [("score", "score"), ("cost_usd", "cost_usd")])
+def test_scores_and_costs_of_related_cases_have_an_interval_over_their_clusters(
+    metric: str, attribute: str
+) -> None:
+    clusters = {f"c{n}": f"text {n // 5}" for n in range(20)}
+    rises = {f"c{n}": {metric: 0.2 + 0.1 * (n // 5)} for n in range(20)}
+    flat = {f"c{n}": {metric: 0.2} for n in range(20)}
+    alone, related = (
+        getattr(
+            compare_runs(
+                make_outcomes("a", "+" * 20, numbers=flat, clusters=by),
+                make_outcomes("b", "+" * 20, numbers=rises, clusters=by),
+            ),
+            attribute,
+        )
+        for by in ({}, clusters)
+    )
+    assert related.difference == alone.difference
+    assert related.ci95[1] - related.ci95[0] > 2 * (alone.ci95[1] - alone.ci95[0])
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
+def test_the_interval_of_scores_over_clusters_of_one_case_is_that_over_cases(values: list[float]) -> None:
+    clustered = clustered_difference_interval([(value, 1) for value in values])
+    assert clustered == pytest.approx(agresti_min_interval(values), abs=1e-12)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
     from proctor.stats.bounded_mean import bounded_interval
     from proctor.stats.clusters import (
+        clustered_difference_interval,
         clustered_error,
         clustered_exact,
         clustered_interval,
@@ -66,6 +67,7 @@ _HOMES = {
     "cases_needed": "power",
     "cases_needed_repeated": "repeated_power",
     "clopper_pearson": "proportions",
+    "clustered_difference_interval": "clusters",
     "clustered_error": "clusters",
     "clustered_exact": "clusters",
     "clustered_interval": "clusters",
@@ -118,6 +120,7 @@ __all__ = [
     "cases_needed",
     "cases_needed_repeated",
     "clopper_pearson",
+    "clustered_difference_interval",
     "clustered_error",
     "clustered_exact",
     "clustered_interval",
