@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         clustered_error,
         clustered_exact,
         clustered_interval,
+        clustered_newcombe,
         clustered_wilson,
         effective_cases,
     )
@@ -70,6 +71,7 @@ _HOMES = {
     "clustered_error": "clusters",
     "clustered_exact": "clusters",
     "clustered_interval": "clusters",
+    "clustered_newcombe": "clusters",
     "clustered_wilson": "clusters",
     "confidence_sequence": "sequences",
     "deviation": "means",
@@ -122,6 +124,7 @@ __all__ = [
     "clustered_error",
     "clustered_exact",
     "clustered_interval",
+    "clustered_newcombe",
     "clustered_wilson",
     "confidence_sequence",
     "deviation",
