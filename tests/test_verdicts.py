@@ -26,6 +26,7 @@ from proctor.model import (
     Usage,
     Verdict,
 )
+from proctor.run_gate import run_exit_code, worst_exit_code
 from proctor.stats import t_95, wilson
 from proctor.verdicts import (
     NO_TRIALS,
@@ -35,9 +36,7 @@ from proctor.verdicts import (
     failed_gates,
     is_reused,
     pass_rules_for,
-    run_exit_code,
     trial_score,
-    worst_exit_code,
 )
 from support.builders import make_case, make_counts, make_run, make_score, make_trial
 
@@ -522,7 +521,7 @@ def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
         ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.91, "allow_errors": 1}, ExitCode.NOT_MEASURED),
         ({"failed": 9, "errors": 1}, {"min_pass_rate": 0.11, "allow_errors": 1}, ExitCode.FAILED),
         ({"errors": 4, "unscored": 1}, {"allow_errors": 9}, ExitCode.NOT_MEASURED),
-        ({}, {"min_pass_rate": 0.5}, ExitCode.FAILED),
+        ({}, {"min_pass_rate": 0.5}, ExitCode.NOT_MEASURED),
     ],
 )
 def test_an_exit_code_says_what_a_caller_must_not_overlook(

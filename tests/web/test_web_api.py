@@ -351,6 +351,8 @@ UNWANTED: list[tuple[dict[str, Any], str]] = [
     ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 1.5}, "min_pass_rate"),
     ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 0.5, "gate_mode": "x"}, "gate_mode"),
     ({"suite": "birds", "targets": ["echo"], "gate_mode": "interval"}, "gate_mode"),
+    ({"suite": "birds", "targets": ["echo"], "until": 2}, "until"),
+    ({"suite": "birds", "targets": ["echo"], "stop_when_shown": True}, "stop_when_shown"),
 ]
 
 
@@ -526,7 +528,7 @@ def test_the_document_names_things_as_clients_do_and_every_reference_leads_to_on
     for name, optional in {
         "Trial": set(),
         "Output": set(),
-        "Run": {"stopped", "gate", "early_stop", "bundle"},
+        "Run": {"stopped", "gate", "early_stop", "interval_kind", "bundle"},
     }.items():
         assert schemas[name]["properties"].keys() - schemas[name]["required"] == optional
     created = document["paths"]["/runs"]["post"]["responses"]["202"]["headers"]["Location"]

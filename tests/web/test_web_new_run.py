@@ -155,6 +155,9 @@ WRONG = [
     ("holdout", "-0.1", "is not a number from 0 to below 1"),
     ("gate_mode", "maybe", "is neither point nor interval"),
     ("gate_mode", "interval", "There is no gate"),
+    ("until", "2", "is not a number from 0.001 to 0.5"),
+    ("stop_when_shown", "maybe", "is neither yes nor no"),
+    ("stop_when_shown", "yes", "There is no gate"),
     ("interleave", "maybe", "is neither yes nor no"),
     ("interleave", "yes", "One target takes no turns"),
     ("reuse", "maybe", "is neither yes nor no"),
@@ -175,6 +178,18 @@ def test_what_is_wrong_is_said_of_its_field(
         make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
     assert list(refused.value.errors) == ["split" if sentence == "leaves no case" else field]
     assert sentence in str(refused.value)
+
+
+def test_a_run_can_stop_when_enough_is_known(server: Any, save: Save, site: Project) -> None:
+    save()
+    fields: dict[str, Any] = {"suite": "ten", "target": "echo", "min_pass_rate": "0.8", "until": "0.02"}
+    words = words_of(site, **fields, stop_when_shown="yes")
+    assert {"--until=0.02", "--stop-when-shown"} <= set(words)
+    assert "--stop-when-shown" not in words_of(site, **fields, stop_when_shown="no")
+    page = server.get("/run?suite=ten&target=echo&min_pass_rate=0.8&stop_when_shown=yes").text
+    assert '<option value="yes" selected>stop when it is shown or ruled out</option>' in page
+    with pytest.raises(FormErrors, match="Hold the gate to it"):
+        words_of(site, **fields, stop_when_shown="yes", gate_mode="point")
 
 
 def test_several_targets_can_be_asked_in_turns(server: Any, save: Save, site: Project) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
-from proctor.model import Verdict
+from proctor.model import Run, Verdict
 from proctor.stats import (
     PairNoise,
     clustered_difference_interval,
@@ -33,7 +33,7 @@ from proctor.stats import (
     sign_test,
     smallest_difference_repeated,
 )
-from proctor.verdicts import Counts
+from proctor.verdicts import Counts, set_intervals
 
 Interval = tuple[float, float]
 Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
@@ -174,15 +174,25 @@ class _CasePairs(NamedTuple):
         return (self.after - self.before) / self.pairs
 
 
-def pass_rate_difference(cases: Sequence[PairedCase], *, by_case: bool) -> PassRateDifference:
+def pass_rate_difference(
+    cases: Sequence[PairedCase], *, by_case: bool, runs: tuple[Run, Run] | None = None
+) -> PassRateDifference:
     """Returns the difference of the pass rates over some cases, with its extremes.
 
     Args:
         cases: the cases.
         by_case: whether any case of the comparison has several pairs, which are not independent.
+        runs: the baseline and the candidate, which say what interval of a pass rate holds; without them the
+            pass rates of both are None.
     """
     tallies = [_count_pairs(case) for case in cases]
     difference = _tallied_difference(tallies, by_case=by_case)
+    if runs is not None and difference.pairs:
+        before = [(tally.before, tally.pairs, tally.cluster) for tally in tallies if tally.pairs]
+        after = [(tally.after, tally.pairs, tally.cluster) for tally in tallies if tally.pairs]
+        difference = replace(
+            difference, baseline=_run_pass_rate(before, runs[0]), candidate=_run_pass_rate(after, runs[1])
+        )
     unmeasured = sum(len(case.pairs) for case in cases) - difference.pairs
     if not unmeasured:
         return difference
@@ -246,8 +256,6 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
         pairs=pairs,
         fixed=fixed,
         broken=broken,
-        baseline=_run_pass_rate([(tally.before, tally.pairs, tally.cluster) for tally in tallies]),
-        candidate=_run_pass_rate([(tally.after, tally.pairs, tally.cluster) for tally in tallies]),
         value=value,
         ci95=ci95,
         p_value=p_value,
@@ -328,7 +336,7 @@ def _has_passed(outcome: TrialOutcome, unmeasured: bool | None) -> bool | None:
     return outcome.verdict is Verdict.PASS if outcome.is_measured else unmeasured
 
 
-def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]]) -> RunPassRate:
+def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]], run: Run) -> RunPassRate:
     """Returns the pass rate of cases, each given by its passed and all measured trials, and its cluster."""
     counts = Counts.from_cases(Counter((passed, trials - passed, 0, 0) for passed, trials, _ in cases))
     for passed, trials, cluster in cases:
@@ -336,6 +344,7 @@ def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]]) -> RunPassRate:
             counts.clusters = {} if counts.clusters is None else counts.clusters
             total, size = counts.clusters.get(cluster, (0.0, 0))
             counts.clusters[cluster] = total + passed / trials, size + 1
+    set_intervals([counts], run)
     assert counts.pass_rate is not None
     assert counts.ci95 is not None
     return RunPassRate(passed=counts.passed, rate=counts.pass_rate, ci95=counts.ci95)

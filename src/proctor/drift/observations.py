@@ -13,7 +13,8 @@ from msgspec import Struct
 from proctor.clusters import OWN_CLUSTER
 from proctor.codec import encode
 from proctor.model import Output, PassRule, Run, Trial, Verdict
-from proctor.verdicts import NO_TRIALS, CaseRepeats, Counts, decide_verdict, is_measured
+from proctor.run_gate import is_measured
+from proctor.verdicts import NO_TRIALS, CaseRepeats, Counts, decide_verdict, set_intervals
 
 UNKNOWN, FAILED, PASSED = 0, 1, 2
 """The values in `RunObservation.verdicts`."""
@@ -179,6 +180,7 @@ class RunObserver:
     def finish(self) -> RunObservation:
         """Returns the observation, once all trials were added."""
         self._end_case()
+        self._set_intervals()
         return RunObservation(
             run=self._run,
             places=self._places,
@@ -191,6 +193,13 @@ class RunObserver:
             has_holdout=self._holdout,
             is_measured=any(self._answers) and is_measured(self._all, self._run.settings),
         )
+
+    def _set_intervals(self) -> None:
+        """Makes the interval that of the run, if each of its measured trials counts here too."""
+        set_intervals([self._passed, self._all], self._run)
+        ci95 = self._all.ci95
+        if self._all.best_count is not None and self._passed.cases == self._all.cases and ci95 is not None:
+            self._passed.stop = self._all.cases, ci95
 
     def _is_fresh(self, trial: Trial, verdict: Verdict) -> bool:
         """Returns whether the run's own target answered in this run; if not, counts the reason."""

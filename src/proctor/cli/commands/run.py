@@ -24,7 +24,7 @@ from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
 from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request
-from proctor.verdicts import ORDER_SEED, is_watched
+from proctor.verdicts import ORDER_SEED
 
 if TYPE_CHECKING:
     from proctor.cli.attest_after_run import RunAttester
@@ -220,12 +220,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--until",
         callback=_parse_until,
         metavar="POINTS",
-        help="Stop once the pass rate is known to within this, such as 2pp; cases come in random order.",
+        help="Stop once the pass rate is known to within this, such as 2pp. Cases come in random order, and "
+        "calls in flight finish and count. Not with --cluster; interleaved runs stop when each can.",
     ),
     click.option(
         "--stop-when-shown",
         is_flag=True,
-        help="Stop once --min-pass-rate is shown or ruled out; cases come in random order.",
+        help="Stop once --min-pass-rate is shown or ruled out, likewise.",
     ),
     cluster_option,
     click.option(
@@ -383,8 +384,14 @@ def _settings(ctx: click.Context, options: dict[str, Any], selection: Selection)
                 raise UsageError(f"--{flag} is about a gate. Add --min-pass-rate, such as 0.8.")
         settings = replace(settings, gate_mode="point", stop_when_shown=False)
     if settings.stop_when_shown:
+        source = ctx.get_parameter_source("gate_mode")
+        if settings.gate_mode == "point" and source is ParameterSource.COMMANDLINE:
+            raise UsageError(
+                "--stop-when-shown stops when the interval of the pass rate is on one side of the gate, and "
+                "--gate-mode point has none. Leave out one of the two."
+            )
         settings = replace(settings, gate_mode="interval")
-    return replace(settings, order_seed=ORDER_SEED) if is_watched(settings) else settings
+    return replace(settings, order_seed=ORDER_SEED) if settings.is_watched else settings
 
 
 def _flags(ctx: click.Context) -> Iterator[str]:

@@ -18,11 +18,11 @@ from proctor.model import SignatureStatus
 from proctor.proof.statement import Statement
 from proctor.reports.clusters import clusters_sentence
 from proctor.reports.formatting import format_utc, interval, percent, unmeasured
+from proctor.run_gate import worst_exit_code
 from proctor.safe_text import one_line
 from proctor.services.bundles.verify import CheckedSignature, VerifiedBundle, verify
 from proctor.services.bundles.verify_proof import VerifiedProof, may_be_proof, verify_proof
 from proctor.services.runs.planning.judge_choice import all_judges
-from proctor.verdicts import worst_exit_code
 
 
 @click.command("verify")

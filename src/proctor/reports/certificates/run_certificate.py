@@ -158,6 +158,10 @@ class CertificateRecord(Struct, frozen=True, kw_only=True):
     pass_rate: float | None
     ci95: Interval
     bounds: Interval | UnsetType = UNSET
+    interval_kind: Annotated[
+        Literal["confidence sequence"] | UnsetType,
+        about("What `ci95` is, for a run that may stop by what it shows; absent for others."),
+    ] = UNSET
     claims: dict[str, Claim]
     looks: HoldoutAccessCountsRecord
     conditions: tuple[str, ...]

@@ -15,9 +15,9 @@ from proctor.plurals import pluralize
 from proctor.reports.certificates.badge import Badge
 from proctor.reports.document import Block, Column, Heading, Image, Paragraph, Table
 from proctor.reports.formatting import cost, format_utc, interval, percent
+from proctor.run_gate import GateDecision
 from proctor.safe_text import truncate
 from proctor.stats import point_gate_errors
-from proctor.verdicts import GateDecision
 
 VERSION = 1
 """The version of the fields of `to_dict`."""

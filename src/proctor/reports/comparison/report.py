@@ -27,7 +27,7 @@ from proctor.reports.document import (
     count_columns,
 )
 from proctor.reports.formatting import NONE, cost, milliseconds
-from proctor.verdicts import worst_exit_code
+from proctor.run_gate import worst_exit_code
 
 ADJUSTMENT_NOTE = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
 """The note below the table of differences."""

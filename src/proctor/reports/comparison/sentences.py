@@ -257,7 +257,7 @@ def remarks(comparison: Comparison) -> Iterator[str]:
 
 
 def early_stop_note(name: str, run: Run) -> str | None:
-    """Returns a sentence on what a run's early stop means for intervals; None if it did not stop early.
+    """Returns sentences on what a run's early stop means for intervals; None if it did not stop early.
 
     Args:
         name: what the sentence calls the run.
@@ -268,7 +268,8 @@ def early_stop_note(name: str, run: Run) -> str | None:
         return None
     return (
         f"{name} stopped early after {stop.cases:,} of {pluralize(stop.planned_cases, 'case')} in random "
-        f"order, by what it showed: the intervals here are too narrow for it. See proctor runs show {run.id}."
+        "order, by what it showed. Its own interval is its confidence sequence; the intervals of differences "
+        "are those of runs of fixed size, and too narrow for it."
     )
 
 

@@ -93,6 +93,15 @@ class RunRequest(RequestBody):
         default=None,
         description="What `min_pass_rate` is compared with: the pass rate (`point`), or its 95 % interval.",
     )
+    until: float | None = Field(
+        default=None,
+        ge=0.001,
+        le=0.5,
+        description="Stop once the pass rate is known to within this: 0.02 for 2 points either way.",
+    )
+    stop_when_shown: bool | None = Field(
+        default=None, description="Stop once `min_pass_rate` is shown or ruled out."
+    )
     interleave: bool | None = Field(
         default=None, description="Ask several targets in turns, so that their latencies can be compared."
     )

@@ -83,6 +83,7 @@ NUMBER_FIELDS: Final[dict[str, NumberField]] = {
     "max_tokens": NumberField("max-tokens", is_integer=True, min_value=1),
     "threshold": NumberField("threshold", is_integer=False, min_value=0, max_value=1),
     "min_pass_rate": NumberField("min-pass-rate", is_integer=False, min_value=0, max_value=1),
+    "until": NumberField("until", is_integer=False, min_value=0.001, max_value=0.5),
 }
 """All number fields by name."""
 FIELDS: Final = (
@@ -94,6 +95,7 @@ FIELDS: Final = (
     "split",
     *NUMBER_FIELDS,
     "gate_mode",
+    "stop_when_shown",
     "interleave",
     "reuse",
     "tag",
@@ -103,6 +105,9 @@ FIELDS: Final = (
 
 RawForm = Mapping[str, Sequence[str]]
 """The values of each field as texts."""
+
+
+_NO_GATE = "There is no gate. Say at which rate the run passes."
 
 
 class FormErrors(UsageError):
@@ -133,6 +138,8 @@ class RunForm(Struct, frozen=True, kw_only=True):
     """Values of number fields that differ from the default."""
     gate_mode: GateMode | None = None
     """None leaves it to the default."""
+    stop_when_shown: bool = False
+    """Whether the run stops when its gate is shown or ruled out."""
     interleave: bool | None = None
     """Whether several targets are asked in turns; None for the default."""
     reuse: bool | None = None
@@ -150,6 +157,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
         arguments += [f"--all-tag={tag}" for tag in self.all_tags]
         arguments += [f"--{NUMBER_FIELDS[name].flag}={value:.12g}" for name, value in self.numbers.items()]
         arguments += [] if self.gate_mode is None else [f"--gate-mode={self.gate_mode}"]
+        arguments += ["--stop-when-shown"] if self.stop_when_shown else []
         if self.interleave is not None:
             arguments.append("--interleave" if self.interleave else "--no-interleave")
         arguments += [] if self.reuse is None else ["--reuse" if self.reuse else "--no-reuse"]
@@ -180,6 +188,8 @@ class RunForm(Struct, frozen=True, kw_only=True):
             reuse=bool(reuse),
             cache=bool(defaults.value("cache", bool)),
             interleave=bool(interleave),
+            until=numbers["until"],
+            stop_when_shown=self.stop_when_shown,
         )
         return Request(
             suites=() if self.version else (self.suite,),
@@ -234,6 +244,7 @@ def validate_form(
     judges = validator.parse_targets("judge")
     numbers = {name: value for name in NUMBER_FIELDS if (value := validator.parse_number(name)) is not None}
     gate_mode = validator.parse_gate_mode(numbers.get("min_pass_rate"))
+    stop_when_shown = validator.parse_stop_when_shown(numbers.get("min_pass_rate"), gate_mode)
     split, interleave, reuse, tags, all_tags = (
         validator.parse_split(),
         validator.parse_interleave(targets),
@@ -252,6 +263,7 @@ def validate_form(
         split=split,
         numbers=numbers,
         gate_mode=gate_mode,
+        stop_when_shown=stop_when_shown,
         interleave=interleave,
         reuse=reuse,
         tags=tags,
@@ -363,9 +375,28 @@ class _FormValidator:
         mode = next((mode for mode in get_args(GateMode) if mode == text), None)
         if mode is None:
             self.errors["gate_mode"] = f"{text[:40]!r} is neither point nor interval."
-        elif min_pass_rate is None and default_number("min_pass_rate", self._context.defaults) is None:
-            self.errors["gate_mode"] = "There is no gate. Say at which rate the run passes."
+        elif not self._has_gate(min_pass_rate):
+            self.errors["gate_mode"] = _NO_GATE
         return mode
+
+    def parse_stop_when_shown(self, min_pass_rate: float | None, gate_mode: GateMode | None) -> bool:
+        """Returns whether the run stops when its gate is shown or ruled out.
+
+        Args:
+            min_pass_rate: the gate in the form, if it has one.
+            gate_mode: what the gate is held against, if the form says it.
+        """
+        stops = bool(self.parse_yes_or_no("stop_when_shown"))
+        if stops and not self._has_gate(min_pass_rate):
+            self.errors["stop_when_shown"] = _NO_GATE
+        elif stops and gate_mode == "point":
+            self.errors["stop_when_shown"] = "What is shown is said by the interval. Hold the gate to it."
+        return stops
+
+    def _has_gate(self, min_pass_rate: float | None) -> bool:
+        return (
+            min_pass_rate is not None or default_number("min_pass_rate", self._context.defaults) is not None
+        )
 
     def parse_yes_or_no(self, field: str) -> bool | None:
         """Returns the value of a field that is yes or no; None if it is empty."""
