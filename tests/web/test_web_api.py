@@ -351,6 +351,7 @@ UNWANTED: list[tuple[dict[str, Any], str]] = [
     ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 1.5}, "min_pass_rate"),
     ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 0.5, "gate_mode": "x"}, "gate_mode"),
     ({"suite": "birds", "targets": ["echo"], "gate_mode": "interval"}, "gate_mode"),
+    ({"suite": "birds", "targets": ["echo"], "cluster": "document"}, "cluster"),
 ]
 
 

@@ -123,6 +123,14 @@ def test_the_gate_can_be_held_to_the_interval(server: Any, save: Save) -> None:
     assert "proctor run --saved=ten@v1 --target=echo --min-pass-rate=0.8 --gate-mode=interval" in page
 
 
+def test_related_cases_are_named_by_a_field(server: Any, save: Save) -> None:
+    save()
+    page = server.get("/run?suite=ten&target=echo&cluster=metadata.document").text
+    assert 'name="cluster" value="metadata.document"' in page
+    assert "proctor run --saved=ten@v1 --target=echo --cluster=metadata.document" in page
+    assert "cannot be clustered by &#39;document&#39;" in server.get("/run?suite=ten&cluster=document").text
+
+
 def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(
     server: Any, save: Save, site: Project
 ) -> None:
@@ -155,6 +163,8 @@ WRONG = [
     ("holdout", "-0.1", "is not a number from 0 to below 1"),
     ("gate_mode", "maybe", "is neither point nor interval"),
     ("gate_mode", "interval", "There is no gate"),
+    ("cluster", "document", "cannot be clustered by 'document'. Give `metadata.FIELD`"),
+    ("cluster", "tag:a\x1bb", "Give one line"),
     ("interleave", "maybe", "is neither yes nor no"),
     ("interleave", "yes", "One target takes no turns"),
     ("reuse", "maybe", "is neither yes nor no"),

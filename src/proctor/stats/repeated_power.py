@@ -82,7 +82,9 @@ def power_repeated(cases: int, repeats: float, difference: float, noise: PairNoi
             limit = _significant_sum(changed, chance_squares, cases, repeats)
             spread = sqrt(changed * (1 - direction * direction) + chance_squares)
             mean = changed * direction
-            power += probability * (_below((mean - limit) / spread) + _below((-mean - limit) / spread))
+            power += probability * (
+                normal_below((mean - limit) / spread) + normal_below((-mean - limit) / spread)
+            )
             weight += probability
     return min(1.0, power / weight)
 
@@ -117,7 +119,7 @@ def cases_needed_repeated(
     return fewest_cases(lambda cases: power_repeated(cases, repeats, difference, noise) >= power)
 
 
-def _below(z: float) -> float:
+def normal_below(z: float) -> float:
     """Returns the share of a normal distribution that is below z standard deviations."""
     return erfc(-z / 1.4142135623730951) / 2
 

@@ -176,5 +176,6 @@ def _default_values(context: RunContext) -> dict[str, str]:
         **values_by_field,
         "split": context.defaults.split,
         "interleave": "yes" if context.defaults.value("interleave", bool) else "no",
+        "cluster": context.defaults.value("cluster", str) or "",
         "all_tag": " and ".join(context.defaults.texts("all-tag")),
     }

@@ -14,6 +14,7 @@ from typing import Final, get_args
 
 from msgspec import Struct
 
+from proctor.clusters import check_cluster_field
 from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, UsageError
 from proctor.model import GateMode, Params, Selection, Settings, Suite
@@ -31,6 +32,7 @@ from proctor.web.runs.allowed_targets import (
 _INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})(e[+-]?[0-9]{1,2})?", re.IGNORECASE)
 _MAX_TAG_LENGTH = 200
+MAX_CLUSTER_LENGTH = 200
 _MAX_NAMES = 50
 """Maximum number of targets, judges or tags."""
 
@@ -94,6 +96,7 @@ FIELDS: Final = (
     "split",
     *NUMBER_FIELDS,
     "gate_mode",
+    "cluster",
     "interleave",
     "reuse",
     "tag",
@@ -133,6 +136,8 @@ class RunForm(Struct, frozen=True, kw_only=True):
     """Values of number fields that differ from the default."""
     gate_mode: GateMode | None = None
     """None leaves it to the default."""
+    cluster: str | None = None
+    """The field that says which cases are related; None leaves it to the default."""
     interleave: bool | None = None
     """Whether several targets are asked in turns; None for the default."""
     reuse: bool | None = None
@@ -150,6 +155,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
         arguments += [f"--all-tag={tag}" for tag in self.all_tags]
         arguments += [f"--{NUMBER_FIELDS[name].flag}={value:.12g}" for name, value in self.numbers.items()]
         arguments += [] if self.gate_mode is None else [f"--gate-mode={self.gate_mode}"]
+        arguments += [] if self.cluster is None else [f"--cluster={self.cluster}"]
         if self.interleave is not None:
             arguments.append("--interleave" if self.interleave else "--no-interleave")
         arguments += [] if self.reuse is None else ["--reuse" if self.reuse else "--no-reuse"]
@@ -166,11 +172,13 @@ class RunForm(Struct, frozen=True, kw_only=True):
             for name, value in numbers.items()
             if value is not None and NUMBER_FIELDS[name].is_integer
         }
+        cluster = self.cluster or defaults.value("cluster", str)
         explicit = {
             name
             for name in ("concurrency", "budget_usd")
             if defaults.number(NUMBER_FIELDS[name].flag) is not None
         }
+        explicit |= {"cluster"} if cluster else set()
         settings = Settings(
             selection=self._selection(defaults),
             repeats=integers["repeats"],
@@ -179,6 +187,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
             judge_repeats=defaults.value("judge-repeat", int) or 1,
             reuse=bool(reuse),
             cache=bool(defaults.value("cache", bool)),
+            cluster=cluster,
             interleave=bool(interleave),
         )
         return Request(
@@ -234,6 +243,7 @@ def validate_form(
     judges = validator.parse_targets("judge")
     numbers = {name: value for name in NUMBER_FIELDS if (value := validator.parse_number(name)) is not None}
     gate_mode = validator.parse_gate_mode(numbers.get("min_pass_rate"))
+    cluster = validator.parse_cluster()
     split, interleave, reuse, tags, all_tags = (
         validator.parse_split(),
         validator.parse_interleave(targets),
@@ -252,6 +262,7 @@ def validate_form(
         split=split,
         numbers=numbers,
         gate_mode=gate_mode,
+        cluster=cluster,
         interleave=interleave,
         reuse=reuse,
         tags=tags,
@@ -366,6 +377,20 @@ class _FormValidator:
         elif min_pass_rate is None and default_number("min_pass_rate", self._context.defaults) is None:
             self.errors["gate_mode"] = "There is no gate. Say at which rate the run passes."
         return mode
+
+    def parse_cluster(self) -> str | None:
+        """Returns the field that says which cases are related; None leaves it to the default."""
+        text = self._get_text("cluster")
+        if not text:
+            return None
+        if len(text) > MAX_CLUSTER_LENGTH or not text.isprintable():
+            self.errors["cluster"] = f"Give one line of at most {MAX_CLUSTER_LENGTH} characters."
+            return None
+        try:
+            return check_cluster_field(text)
+        except UsageError as error:
+            self.errors["cluster"] = str(error)
+            return None
 
     def parse_yes_or_no(self, field: str) -> bool | None:
         """Returns the value of a field that is yes or no; None if it is empty."""
