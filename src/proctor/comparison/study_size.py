@@ -1,4 +1,4 @@
-"""Plans a comparison: how far runs of a suite differ by chance, and what so many cases and repeats show."""
+"""Plans a comparison: how far runs of a suite differ by chance, and what cases and repeats show."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class StudyRow(Struct, frozen=True, kw_only=True):
     cases: int | None
     """The number of cases that show it."""
     trials: int | None
-    """The trials of a run of so many cases."""
+    """The trials of a run of these cases."""
     cost_usd: float | None
 
 

@@ -31,10 +31,10 @@ def power_clustered(
     """Returns the chance that a comparison over clusters of cases shows a difference of pass rates.
 
     The difference is shown if the permutation test over the clusters' differences is below 5 % and the
-    interval `clustered_difference_interval` excludes 0, as `proctor compare` asks. The cases are taken as
-    fewer independent ones, whose mean difference varies as much: their number is divided by the design effect
-    1 + (s - 1) r, for a mean size s over cases and a correlation r within clusters. The rest is as in
-    `power_repeated`, with the degrees of freedom of the clusters.
+    interval `clustered_difference_interval` excludes 0, as `proctor compare` asks. Cases that change do so in
+    groups of 1 + (s - 1) r cases, the design effect of a mean size s over cases and a correlation r within
+    clusters, and the groups are counted by the binomial distribution; chance is independent from case to
+    case. The rest is as in `power_repeated`, with the degrees of freedom of the clusters.
 
     Args:
         cases: how many cases there are.
@@ -60,69 +60,76 @@ def power_clustered(
     changed_share = min(1.0, noise.lasting + size)
     if repeats == 1:  # pairs of answers that have nothing to do with one another differ no more than this
         changed_share = max(size, min(changed_share, noise.discordant(size) - chance))
-    variance = changed_share - size * size + chance
-    together = min(variance, clusters.covariance + clusters.relation * (size - size * size))
-    if variance <= 0 or cases < 2 * clusters.mean_size:  # one cluster shows nothing
+    variance = changed_share - size * size
+    if cases < 2 * clusters.mean_size or variance + chance <= 0:  # one cluster shows nothing
         return 0.0
-    scale = 1 + (clusters.case_size - 1) * together / variance
+    together = min(variance, clusters.covariance + clusters.relation * (size - size * size))
+    scale = 1 + (clusters.case_size - 1) * together / variance if variance else 1.0
     test = _ClusterTest(
         scale=scale,
         mean_size=clusters.mean_size,
         clusters=cases / clusters.mean_size,
-        cases=max(1, round(cases / scale)),
+        groups=max(1, round(cases / scale)),
         freedom=max(1, int(cases / clusters.case_size) + 1),
         step=1 / repeats,
     )
-    return _sum_power(size, changed_share, chance, test)
+    return _sum_power(size, changed_share, cases * chance, test)
 
 
 class _ClusterTest(NamedTuple):
-    """When the sum of the differences of all cases shows a difference, in independent cases."""
+    """When the sum of the differences of all cases shows a difference."""
 
     scale: float
-    """The number of cases that tell as much as one independent case."""
+    """The number of cases that change together."""
     mean_size: float
     clusters: float
     """The number of clusters."""
-    cases: int
-    """The number of independent cases that tell as much."""
+    groups: int
+    """The number of groups of cases that change together."""
     freedom: int
     step: float
     """The smallest difference of a case: one trial of it."""
 
     def limit(self, squares: float) -> float:
-        """Returns the sum from which on test and interval show it, by the sum of the cases' squares.
+        """Returns the sum from which on test and interval show it, by the sum of the groups' squares.
 
-        A sum of S adds S * S * (1 / clusters - 1 / cases) to the squares, as those of clusters have more
+        A sum of S adds S * S * (1 / clusters - 1 / groups) to the squares, as those of clusters have more
         of their mean in them.
         """
         t = t_95(self.freedom)
-        mean_part = 1 / self.clusters - 1 / self.cases
-        added = (self.mean_size / self.scale) ** 2  # the interval's two clusters, of which one differs
+        mean_part = 1 / self.clusters - 1 / self.groups
         interval_part = 1 + t * t * (1 / (self.clusters + 2) - mean_part)
         test_part = 1 - Z_95 * Z_95 * mean_part
         if interval_part <= 0 or test_part <= 0:
             return inf
         return max(
-            t * sqrt((squares + added) / interval_part),
-            Z_95 * sqrt(squares / test_part) + self.step / self.scale,
+            t * sqrt((squares + self.mean_size**2) / interval_part),  # of two clusters added, one differs
+            Z_95 * sqrt(squares / test_part) + self.step,
         )
 
 
-def _sum_power(size: float, changed_share: float, chance: float, test: _ClusterTest) -> float:
-    """Returns the power, summed over the number of changed ones of so many independent cases."""
-    cases, direction = test.cases, size / changed_share if changed_share else 0.0
-    expected = cases * changed_share
+def _sum_power(size: float, changed_share: float, chance_squares: float, test: _ClusterTest) -> float:
+    """Returns the power, summed over the number of groups that change.
+
+    Args:
+        size: the true difference.
+        changed_share: the share of the groups that change, to a better or worse verdict.
+        chance_squares: the variance of the sum of the differences by chance.
+        test: when a sum shows a difference.
+    """
+    groups, scale, direction = test.groups, test.scale, size / changed_share if changed_share else 0.0
+    expected = groups * changed_share
     margin = 8 * sqrt(expected) + 30  # farther off are fewer than one in 10**12
-    fewest, most = max(0, int(expected - margin)), min(cases, int(expected + margin))
+    fewest, most = max(0, int(expected - margin)), min(groups, int(expected + margin))
     step = max(1, (most - fewest) // 400)
     start = fewest + (round(expected) - fewest) % step
     power = weight = 0.0
     for changed in range(start, most + 1, step):
-        probability = binomial_probability(changed, cases, changed_share)
-        spread = sqrt(changed * (1 - direction * direction) + cases * chance)
+        probability = binomial_probability(changed, groups, changed_share)
+        squares = changed * scale * scale
+        spread = sqrt(squares * (1 - direction * direction) + chance_squares)
         if probability > 1e-12 and spread:
-            limit, mean = test.limit(changed + cases * chance), changed * direction
+            limit, mean = test.limit(squares + chance_squares), changed * scale * direction
             both_sides = normal_below((mean - limit) / spread) + normal_below((-mean - limit) / spread)
             power += probability * both_sides
             weight += probability

@@ -61,7 +61,7 @@ def command(suite: str, output: tuple[str, ...], store: str | None, **options: A
     cases are planned by clusters, like those of the runs or the suite. No request is sent.
 
     The first sentence says how many cases it takes, and the table what this suite shows with each number of
-    repeats: a true difference of so much or more is found with the chance of --power.
+    repeats: a true difference of at least this size is found with the chance of --power.
 
     \b
     proctor plan my_suite.jsonl --detect 5pp

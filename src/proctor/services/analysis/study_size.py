@@ -217,7 +217,7 @@ def _read_cases(
 
 
 def _with_repeats(own_repeats: Mapping[int, int], repeats: int) -> Counter[int]:
-    """Returns the numbers of cases by their repeats if each is repeated at least so often."""
+    """Returns the numbers of cases by their repeats if each is repeated at least `repeats` times."""
     counts = Counter[int]()
     for own, cases in own_repeats.items():
         counts[max(own, repeats)] += cases

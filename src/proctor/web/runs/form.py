@@ -139,7 +139,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
     cluster: str | None = None
     """The field that says which cases are related; None leaves it to the default."""
     interleave: bool | None = None
-    """Whether several targets are asked in turns; None for the default."""
+    """Whether several targets are called in turns; None for the default."""
     reuse: bool | None = None
     tags: tuple[str, ...] = ()
     all_tags: tuple[str, ...] = ()
@@ -400,7 +400,7 @@ class _FormValidator:
         return {"yes": True, "no": False}.get(text)
 
     def parse_interleave(self, targets: Mapping[str, None]) -> bool | None:
-        """Returns whether the targets are asked in turns; None if it is the default."""
+        """Returns whether the targets are called in turns; None if it is the default."""
         default = bool(self._context.defaults.value("interleave", bool))
         interleave = self.parse_yes_or_no("interleave")
         if interleave is None or interleave is default:

@@ -86,6 +86,6 @@ def reason_not_resumable(store: Store, run: Run) -> str:
         StoreError: the store cannot be read.
     """
     if run.imported is not None:
-        return "This run was imported, and nobody is asked again by what a bundle says."
+        return "This run was imported, and no request is sent for what a bundle says."
     done_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     return "Nothing is missing of this run." if run.status == "finished" and done_count >= run.planned else ""
