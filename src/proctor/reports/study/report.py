@@ -78,7 +78,10 @@ def _needed_text(plan: StudyPlan, row: StudyRow) -> str:
     """Returns the number of cases of a row, or of clusters with the size of the suite's."""
     if row.clusters is None or plan.noise.clusters is None:
         return pluralize(row.cases or 0, "case")
-    return f"{pluralize(row.clusters, 'cluster')} of about {plan.noise.clusters.mean_size:.2g} cases"
+    if row is not plan.rows[0]:
+        return f"{row.clusters:,} such clusters"
+    size = f"{round(plan.noise.clusters.mean_size, 1):g}"
+    return f"{pluralize(row.clusters, 'cluster')} of about {size} cases"
 
 
 def _cost_sentences(row: StudyRow) -> Iterator[str]:
@@ -195,9 +198,10 @@ def _cluster_sentences(report: StudyReport) -> Iterator[str]:
         yield f"No two cases have the same {field}, which should say which are related: each is independent."
         return
     assumed = ", which is assumed," if plan.noise.basis == "nothing" else ""
+    advice = " More clusters would help more than more cases in each." if clusters.relation >= 0.05 else ""
     yield (
         f"Cases with the same {field} are a cluster. Two of them correlate by {clusters.relation:.2f}"
-        f"{assumed} in what they pass. More clusters would help more than more cases in each."
+        f"{assumed} in what they pass.{advice}"
     )
 
 
