@@ -80,7 +80,7 @@ def test_built_in_and_saved_suites_are_offered(server: Any, save: Save) -> None:
     save()
     page = server.get("/run")
     assert page.status == 200
-    assert read_answer(page.text) == "Choose a suite, and whom to ask"
+    assert read_answer(page.text) == "Choose a suite and a target"
     assert "[Custom] ten</option>" in page.text
     assert page.text.count("(75 cases)") == 1
 
@@ -113,7 +113,7 @@ def test_what_it_would_come_to_is_the_first_line(server: Any, save: Save) -> Non
     assert 'value="echo" checked' in page
     assert '<option value="ten" selected>' in page
     assert "proctor run --saved=ten@v1 --target=echo --repeat=2" in page
-    assert read_answer(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose whom to ask"
+    assert read_answer(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose a target"
 
 
 def test_the_gate_can_be_held_to_the_interval(server: Any, save: Save) -> None:

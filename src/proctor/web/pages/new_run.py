@@ -72,7 +72,7 @@ class FormView(Struct, frozen=True, kw_only=True):
         if self.errors:
             subject = "One choice is" if len(self.errors) == 1 else f"{len(self.errors)} choices are"
             return f"{subject} to be changed before this can run"
-        return "Choose a suite, and whom to ask"
+        return "Choose a suite and a target"
 
 
 @router.get("/run")

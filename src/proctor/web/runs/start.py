@@ -50,7 +50,7 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
         names = ", ".join(estimate.unlimited)
         raise FormErrors(
             {
-                "budget_usd": f"A budget needs the price of everybody who is asked, and that of {names} is "
+                "budget_usd": f"A budget needs the price of each target and judge, and that of {names} is "
                 "not known. Leave the budget out, or put the price into a prices.toml beside the store."
             }
         )
