@@ -12,7 +12,7 @@ from proctor.reports.formatting import percent
 
 def describe_settings(settings: Settings) -> Iterator[str]:
     """Yields the settings that differ from the defaults, and the concurrency."""
-    defaults = Settings()
+    defaults, retries = Settings(), "retry" if settings.retries == 1 else "retries"
     yield f"{settings.concurrency} at once"
     if settings.repeats is not None:
         yield pluralize(settings.repeats, "repeat")
@@ -22,9 +22,7 @@ def describe_settings(settings: Settings) -> Iterator[str]:
         "budget ${:g}": settings.budget_usd,
         f"stops after {pluralize(settings.max_failures or 0, 'error')}": settings.max_failures,
         "{:g} s for a call": None if settings.timeout_s == defaults.timeout_s else settings.timeout_s,
-        f"{settings.retries} {'retry' if settings.retries == 1 else 'retries'}": None
-        if settings.retries == defaults.retries
-        else settings.retries,
+        f"{{:g}} {retries}": None if settings.retries == defaults.retries else settings.retries,
     }
     yield from (form.format(number) for form, number in numbers.items() if number is not None)
     if settings.min_pass_rate is not None:
