@@ -318,6 +318,11 @@ class Counts(Struct):
         return fsum(cases * shape.rate for shape, cases in shapes) / sum(cases for _, cases in shapes)
 
     @property
+    def cluster_count(self) -> int | None:
+        """The number of clusters with a measured case; None if each case is independent of all others."""
+        return None if self.clusters is None else sum(cases > 0 for _, cases in self.clusters.values())
+
+    @property
     def bounds(self) -> tuple[float, float] | None:
         """The pass rate if all unmeasured trials had failed, and if all had passed; None without trials."""
         shapes = [(parse_shape(key), cases) for key, cases in self.shapes.items()]

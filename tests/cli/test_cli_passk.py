@@ -162,7 +162,7 @@ def test_several_files_stand_side_by_side_and_a_k_too_large_for_one_is_a_dash(
     assert told.out.splitlines()[5:] == [
         "pass@k, one of k answers passes",
         "k         old.jsonl         new.jsonl",
-        "2    70.0% (23–95%)  100.0% (34–100%)",
+        "2    70.0% (24–94%)  100.0% (34–100%)",
         "5  100.0% (34–100%)                 –",
         "",
         "pass^k, all k pass",

@@ -7,7 +7,7 @@ if all of them had gone against the candidate, and if all had gone for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum, sqrt
 from typing import Literal, NamedTuple
 
@@ -20,9 +20,10 @@ from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
 from proctor.stats import (
     PairNoise,
-    agresti_min_interval,
     clustered_difference_interval,
     clustered_error,
+    clustered_interval,
+    clustered_newcombe,
     deviation,
     group_variances,
     holm,
@@ -41,7 +42,7 @@ Interval = tuple[float, float]
 Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
 """The direction of a difference; "perhaps" if only its interval shows it, and the test does not."""
 PairedTest = Literal["McNemar, mid-p", "McNemar, exact", "permutation by case", "permutation by cluster"]
-PairedInterval = Literal["Newcombe, paired", "t over cases, two added", "t over clusters, two added"]
+PairedInterval = Literal["Newcombe, paired", "Newcombe, over cases", "Newcombe, over clusters"]
 _DIRECTIONS: tuple[Direction, ...] = ("worse", "perhaps worse", "unclear", "perhaps better", "better")
 
 _ALPHA = 0.05
@@ -80,11 +81,11 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     p_holm: float | None = None
     """The p-value adjusted by Holm's method, together with those reported beside it."""
     by_case: bool = False
-    """Whether cases have several pairs. Then the interval is `agresti_min_interval` and the test a
-    permutation test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
+    """Whether cases have several pairs. Then the interval is `clustered_newcombe` and the test a permutation
+    test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
     clusters: int | None = None
     """The number of clusters of related cases, of which some hold several. Then interval and test are over
-    clusters, `clustered_difference_interval` and a permutation test. None if cases are independent."""
+    clusters, `clustered_newcombe` and a permutation test. None if cases are independent."""
     error: float | None = None
     """The standard error of `value`; None below two cases, and below two clusters."""
     unmeasured: int = 0
@@ -111,8 +112,8 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     def interval_by(self) -> PairedInterval:
         """What `ci95` is."""
         if self.clusters is not None:
-            return "t over clusters, two added"
-        return "t over cases, two added" if self.by_case else "Newcombe, paired"
+            return "Newcombe, over clusters"
+        return "Newcombe, over cases" if self.by_case else "Newcombe, paired"
 
     @property
     def bounds(self) -> Interval | None:
@@ -230,18 +231,12 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
     count = len(tallies)
     fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
     after, pairs = sum(tally.after for tally in tallies), sum(tally.pairs for tally in tallies)
-    case_differences = sorted((tally.difference for tally in tallies), key=abs)
-    clusters = _sum_clusters(tallies)
-    if clusters is not None:
-        value = fsum(case_differences) / count
-        ci95 = clustered_difference_interval(clusters)
-        p_value = permutation([total for total, _ in clusters])
-    elif by_case:
-        value, ci95, p_value = (
-            fsum(case_differences) / count,
-            agresti_min_interval(case_differences),
-            permutation(case_differences),
-        )
+    clusters = _sum_clusters([tally.cluster for tally in tallies], [tally.difference for tally in tallies])
+    if clusters is not None or by_case:
+        groups = clusters or sorted((tally.difference, 1) for tally in tallies)
+        value = fsum(total for total, _ in groups) / count
+        ci95 = clustered_newcombe(groups, _sum_shares(tallies), fsum(1 / tally.pairs for tally in tallies))
+        p_value = permutation(sorted((total for total, _ in groups), key=abs))
     else:
         value = (fixed - broken) / count
         ci95 = newcombe_paired(after - fixed, fixed, broken, count - after - broken)
@@ -262,14 +257,31 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
     )
 
 
-def _sum_clusters(tallies: Sequence[_CasePairs]) -> list[tuple[float, int]] | None:
-    """Returns the sum of the differences of each cluster, and its number of cases; None if all are single."""
+def _sum_shares(tallies: Sequence[_CasePairs]) -> tuple[float, float, float, float]:
+    """Returns the sums over cases of the shares of their pairs: both passed, fixed, broken, neither."""
+    return (
+        fsum((tally.after - tally.fixed) / tally.pairs for tally in tallies),
+        fsum(tally.fixed / tally.pairs for tally in tallies),
+        fsum(tally.broken / tally.pairs for tally in tallies),
+        fsum((tally.pairs - tally.after - tally.broken) / tally.pairs for tally in tallies),
+    )
+
+
+def _sum_clusters(
+    names: Sequence[str | None], differences: Sequence[float]
+) -> list[tuple[float, int]] | None:
+    """Returns the sum of the differences of each cluster, and its number of cases; None if all are single.
+
+    Args:
+        names: the cluster of each case; there is a case.
+        differences: the difference of each case.
+    """
     members: dict[str | None, list[float]] = {}
-    for tally in tallies:
-        members.setdefault(tally.cluster, []).append(tally.difference)
-    if tallies[0].cluster is None or len(members) == len(tallies):
+    for name, difference in zip(names, differences, strict=True):
+        members.setdefault(name, []).append(difference)
+    if names[0] is None or len(members) == len(names):
         return None
-    return sorted((fsum(differences), len(differences)) for differences in members.values())
+    return sorted((fsum(values), len(values)) for values in members.values())
 
 
 def _standard_error(tallies: Sequence[_CasePairs], *, clustered: bool) -> float | None:
@@ -407,22 +419,23 @@ def metric_difference(
     Args:
         cases: the cases.
         number: returns the metric of a trial.
-        is_share: whether it is within 0..1, so that its interval is `agresti_min_interval`, which always has
-            width; otherwise it is the t-interval.
+        is_share: whether it is within 0..1, so that its interval is `clustered_difference_interval`, which
+            always has width; otherwise it is the t-interval. Both are over clusters if there are any.
     """
-    before, after, pairs = paired_means(cases, number)
-    if not before:
+    means = list(_case_means(cases, number))
+    if not means:
         return None
-    differences = sorted(is_ - was for was, is_ in zip(before, after, strict=True))
+    before, after = [mean.before for mean in means], [mean.after for mean in means]
+    differences = sorted(mean.after - mean.before for mean in means)
     median = quantile(differences, 0.5)
     assert median is not None
     return MetricDifference(
-        cases=len(before),
-        pairs=pairs,
+        cases=len(means),
+        pairs=sum(mean.pairs for mean in means),
         baseline=fsum(before) / len(before),
         candidate=fsum(after) / len(after),
         difference=fsum(differences) / len(differences),
-        ci95=agresti_min_interval(differences) if is_share else mean_interval(differences),
+        ci95=_mean_difference_interval(means, is_share=is_share),
         median=median,
         median_ci95=median_interval(differences),
     )
@@ -432,7 +445,22 @@ def paired_means(
     cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None]
 ) -> tuple[list[float], list[float], int]:
     """Returns each case's mean of a metric in both runs, and the number of measured pairs that have it."""
-    before, after, pairs = list[float](), list[float](), 0
+    means = list(_case_means(cases, number))
+    return [mean.before for mean in means], [mean.after for mean in means], sum(mean.pairs for mean in means)
+
+
+class _CaseMeans(NamedTuple):
+    """The means of a metric over the measured pairs of one case."""
+
+    before: float
+    after: float
+    pairs: int
+    cluster: str | None
+
+
+def _case_means(
+    cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None]
+) -> Iterator[_CaseMeans]:
     for case in cases:
         values = [
             (was, is_)
@@ -441,10 +469,19 @@ def paired_means(
             if (was := number(baseline)) is not None and (is_ := number(candidate)) is not None
         ]
         if values:
-            pairs += len(values)
-            before.append(fsum(was for was, _ in values) / len(values))
-            after.append(fsum(is_ for _, is_ in values) / len(values))
-    return before, after, pairs
+            count = len(values)
+            before, after = fsum(was for was, _ in values) / count, fsum(is_ for _, is_ in values) / count
+            yield _CaseMeans(before, after, count, case.cluster)
+
+
+def _mean_difference_interval(means: Sequence[_CaseMeans], *, is_share: bool) -> Interval | None:
+    names = [mean.cluster for mean in means]
+    differences = [mean.after - mean.before for mean in means]
+    clusters = _sum_clusters(names, differences)
+    if is_share:
+        groups = clusters or sorted((difference, 1) for difference in differences)
+        return clustered_difference_interval(groups)
+    return mean_interval(sorted(differences)) if clusters is None else clustered_interval(differences, names)
 
 
 def median_interval(sorted_values: Sequence[float]) -> Interval | None:

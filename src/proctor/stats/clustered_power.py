@@ -31,7 +31,7 @@ def power_clustered(
     """Returns the chance that a comparison over clusters of cases shows a difference of pass rates.
 
     The difference is shown if the permutation test over the clusters' differences is below 5 % and the
-    interval `clustered_difference_interval` excludes 0, as `proctor compare` asks. Cases that change do so in
+    interval `clustered_newcombe` excludes 0, as `proctor compare` asks. Cases that change do so in
     groups of 1 + (s - 1) r cases, the design effect of a mean size s over cases and a correlation r within
     clusters, and the groups are counted by the binomial distribution; chance is independent from case to
     case. The rest is as in `power_repeated`, with the degrees of freedom of the clusters.
@@ -67,10 +67,9 @@ def power_clustered(
     scale = 1 + (clusters.case_size - 1) * together / variance if variance else 1.0
     test = _ClusterTest(
         scale=scale,
-        mean_size=clusters.mean_size,
         clusters=cases / clusters.mean_size,
         groups=max(1, round(cases / scale)),
-        freedom=max(1, int(cases / clusters.case_size) + 1),
+        freedom=max(1, int(cases / clusters.case_size) - 1),
         step=1 / repeats,
     )
     return _sum_power(size, changed_share, cases * chance, test)
@@ -81,7 +80,6 @@ class _ClusterTest(NamedTuple):
 
     scale: float
     """The number of cases that change together."""
-    mean_size: float
     clusters: float
     """The number of clusters."""
     groups: int
@@ -97,15 +95,12 @@ class _ClusterTest(NamedTuple):
         of their mean in them.
         """
         t = t_95(self.freedom)
-        mean_part = 1 / self.clusters - 1 / self.groups
-        interval_part = 1 + t * t * (1 / (self.clusters + 2) - mean_part)
-        test_part = 1 - Z_95 * Z_95 * mean_part
-        if interval_part <= 0 or test_part <= 0:
+        t_squared = t * t * self.clusters / max(1.0, self.clusters - 1)
+        test_part = 1 - Z_95 * Z_95 * (1 / self.clusters - 1 / self.groups)
+        if test_part <= 0:
             return inf
-        return max(
-            t * sqrt((squares + self.mean_size**2) / interval_part),  # of two clusters added, one differs
-            Z_95 * sqrt(squares / test_part) + self.step,
-        )
+        interval_limit = sqrt(t_squared * squares / (1 + t_squared / self.groups))
+        return max(interval_limit, Z_95 * sqrt(squares / test_part) + self.step)
 
 
 def _sum_power(size: float, changed_share: float, chance_squares: float, test: _ClusterTest) -> float:

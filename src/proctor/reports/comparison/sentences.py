@@ -11,6 +11,7 @@ from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize, trial_name
+from proctor.reports.clusters import clusters_sentence
 from proctor.reports.formatting import (
     difference_interval,
     interval,
@@ -79,10 +80,7 @@ def clusters_note(comparison: Comparison) -> str | None:
     clusters, field = comparison.whole.clusters, comparison.cluster_field
     if clusters is None or field is None:
         return None
-    return (
-        f"Intervals and tests are over {pluralize(clusters, 'cluster')} of related cases "
-        f"(`{one_line(field)}`)."
-    )
+    return clusters_sentence("Intervals and tests are", clusters, field)
 
 
 def pair_rates_note(comparison: Comparison) -> str | None:

@@ -17,6 +17,7 @@ from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.protocols import CaseHead
+from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
 from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.records import (
@@ -307,7 +308,7 @@ def cluster_warning(report: RunReport) -> str | None:
     clusters, field = report.tally.result_counts.clusters, report.run.settings.cluster
     if not clusters or not all(map(is_own_cluster, clusters)):
         return None
-    return f"No case has `{field}`, which should say which are related: each is taken as independent."
+    return no_clusters_sentence(field or "")
 
 
 def interval_note(report: RunReport) -> str | None:
@@ -316,13 +317,12 @@ def interval_note(report: RunReport) -> str | None:
     cases, by_repeats = pluralize(counts.cases, "case"), ""
     if counts.passed + counts.failed != counts.cases:
         by_repeats = ": each counts once, by the share of its repeats that passed"
-    if counts.clusters is None:
+    if counts.cluster_count is None:
         return f"Rates and intervals are over {cases}{by_repeats}." if by_repeats else None
     if warning := cluster_warning(report):
         return warning
-    names = [name for name, (_, size) in counts.clusters.items() if size]
-    clusters = f"{pluralize(len(names), 'cluster')} of related cases (`{field}`)"
-    return f"Rates are over {cases}{by_repeats}; intervals are over {clusters}."
+    what = f"Rates are over {cases}{by_repeats}; intervals are"
+    return clusters_sentence(what, counts.cluster_count, field or "")
 
 
 def unmeasured_note(report: RunReport) -> str | None:
