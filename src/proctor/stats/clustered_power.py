@@ -31,7 +31,7 @@ def power_clustered(
     """Returns the chance that a comparison over clusters of cases shows a difference of pass rates.
 
     The difference is shown if the permutation test over the clusters' differences is below 5 % and the
-    interval `clustered_newcombe` excludes 0, as `proctor compare` asks. Cases that change do so in
+    interval `clustered_newcombe` excludes 0, as in `proctor compare`. Cases that change do so in
     groups of 1 + (s - 1) r cases, the design effect of a mean size s over cases and a correlation r within
     clusters, and the groups are counted by the binomial distribution; chance is independent from case to
     case. The rest is as in `power_repeated`, with the degrees of freedom of the clusters.

@@ -42,7 +42,7 @@ def power_repeated(cases: int, repeats: float, difference: float, noise: PairNoi
     """Returns the chance that a comparison over cases with several pairs shows a difference of pass rates.
 
     The difference is shown if the permutation test over the cases' differences is below 5 % and the interval
-    `clustered_newcombe` excludes 0, as `proctor compare` asks. The cases that make the difference are taken to
+    `clustered_newcombe` excludes 0, as in `proctor compare`. The cases that make the difference are taken to
     change altogether, so that a difference spread over many cases is shown more often. With one pair for
     each case, or without chance, it is `power_paired`. Otherwise the cases that change are counted by the
     binomial distribution, and the sum of all others is normal with variance `cases * chance / repeats`.
