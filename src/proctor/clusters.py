@@ -43,6 +43,11 @@ def is_own_cluster(name: str) -> bool:
     return name.startswith(OWN_CLUSTER)
 
 
+def number_cluster(name: str, number: int) -> str:
+    """Returns a short name for a cluster, which is its own cluster if the long one is."""
+    return f"{OWN_CLUSTER}{number}" if is_own_cluster(name) else str(number)
+
+
 def make_cluster_lookup(field: str | None) -> ClusterLookup | None:
     """Returns how the cluster of a case is found; None if the cases are independent.
 

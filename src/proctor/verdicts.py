@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from proctor.clusters import ClusterLookup, make_cluster_lookup
+from proctor.clusters import ClusterLookup, make_cluster_lookup, number_cluster
 from proctor.latency import LatencySummary, measured_latency, summarize_latencies
 from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
@@ -190,6 +190,12 @@ def add_to_shape(key: str, verdict: Verdict) -> str:
     return f"{passed + (verdict is Verdict.PASS)}/{measured + is_measured}/{unmeasured + (not is_measured)}"
 
 
+@lru_cache(maxsize=4096)
+def _cluster_sum(total: float, cases: int) -> tuple[float, int]:
+    """Returns the values of a cluster, which many clusters share."""
+    return total, cases
+
+
 class Counts(Struct):
     """The number of trials by verdict, of a run or of a part of it, and the pass rate that follows.
 
@@ -205,7 +211,8 @@ class Counts(Struct):
     """The number of cases by their trials; a key is `passed/measured/unmeasured`, such as `2/3/0`."""
     clusters: dict[str, tuple[float, int]] | None = None
     """The clusters of related cases: the sum of the rates of their measured cases, and the number of these.
-    None if each case is independent of all others."""
+    In the counts of a tally a key is a number in place of the name, as names may be long. None if each case
+    is independent of all others."""
     best_count: float | None = None
     """For a run that may stop by what it shows: the number of cases at which the confidence sequence, which
     `ci95` is, should be narrowest. None for a run of fixed size."""
@@ -268,7 +275,7 @@ class Counts(Struct):
         if before.measured:
             total -= before.rate
             cases -= 1
-        self.clusters[cluster] = total, cases
+        self.clusters[cluster] = _cluster_sum(total, cases)
 
     def plus(self, other: Counts) -> Counts:
         """Returns the counts of both, which must have no case in common."""
@@ -546,6 +553,7 @@ class Tally:
         """
         self._rule_for = rules
         self._cluster_for = cluster_for
+        self._cluster_keys: dict[str, str] = {}
         self._repeats_rule = repeats_rule
         self._repeats = repeats
         self._open_cases: dict[int, _OpenCase] = {}
@@ -621,7 +629,7 @@ class Tally:
         """
         rule = self._rule_for(case)
         verdict = decide_verdict(trial, rule)
-        cluster = None if self._cluster_for is None else self._cluster_for(case)
+        cluster = None if self._cluster_for is None else self._cluster_key(self._cluster_for(case))
         if count_repeats(case, self._repeats) == 1:
             self.all.add(verdict, cluster=cluster)
             self.judge_stats.add(trial, verdict)
@@ -637,6 +645,13 @@ class Tally:
             self.graded_count += 1
         self._count_output(trial, kept=kept)
         return verdict
+
+    def _cluster_key(self, name: str) -> str:
+        """Returns a short key for a cluster, the same object for all of its cases."""
+        key = self._cluster_keys.get(name)
+        if key is None:
+            key = self._cluster_keys[name] = number_cluster(name, len(self._cluster_keys))
+        return key
 
     def _count_repeat(self, trial: Trial, case: Case, verdict: Verdict, cluster: str | None) -> None:
         """Counts a trial of a case that has several."""

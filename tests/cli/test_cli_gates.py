@@ -303,7 +303,7 @@ def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
     told = proctor("run", many, "--target", target, "--no-holdout", *words, "--max-failures", 1, "--json")
     assert (told.code, told.run["status"], "early_stop" in told.run) == (3, "interrupted", False)
     refused = proctor("run", f"--resume={told.run['run']}", "--until", "0.1")
-    assert (refused.code, "--until: the run has none, this command asks for 0.1" in refused.err) == (4, True)
+    assert (refused.code, "--until: the run has none, this command sets 0.1" in refused.err) == (4, True)
     refused = proctor("run", f"--resume={told.run['run']}", "--attest=bundles")
     assert (refused.code, "Leave out --attest" in refused.err) == (4, True)
     again = proctor("run", f"--resume={told.run['run']}", "--max-failures", 600, "--json").run

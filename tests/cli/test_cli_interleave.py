@@ -79,7 +79,7 @@ def test_two_targets_are_asked_in_turns_and_compared_with_an_interval(
     assert desk.asked == in_turns()
     latency = proctor("compare", "last", "--json").json["comparisons"][0]["latency_ms"]
     assert (latency["interleaved"], latency["cases"], latency["out_of_turn"]) == (True, CASES, 0)
-    assert "over 8 cases asked in turns" in proctor("compare", "last").out
+    assert "over 8 cases, interleaved" in proctor("compare", "last").out
     assert list(describe_settings(Settings(interleave=True))) == ["32 at once", "interleaved"]
 
 
@@ -109,7 +109,7 @@ def test_each_run_says_what_came_from_the_cache(proctor: Proctor, desk: Desk, pa
     assert "0 answers came from the cache, 8 did not: " in told.err
     assert "of 3 answers; 5 from the cache or reused are left out" in told.out
     compared = proctor("compare", "last").out
-    assert "over 3 cases asked in turns; 5 pairs with an answer from the cache or another run" in compared
+    assert "over 3 cases, interleaved; 5 pairs with an answer from the cache or another run" in compared
 
 
 @pytest.mark.slow

@@ -382,7 +382,7 @@ def test_counts_beyond_all_measure_are_dropped(proctor: Proctor, folder: Path, d
     write_lines(folder / "a.jsonl", *counted(a=(huge, 1), b=(1, huge), c=(1, 1)))
     told = proctor("passk", "a.jsonl")
     assert "dropped lines         2" in told.out
-    assert "No task has so many answers." in told.err
+    assert "No task has that many answers." in told.err
     assert max(map(len, told.err.splitlines())) < 200
 
 

@@ -330,8 +330,8 @@ def test_related_cases_have_an_interval_and_a_test_over_their_clusters() -> None
     before, after = "-" * 15 + "+" * 25, "+" * 40
     alone = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).whole
     related = compare_runs(make_outcomes("a", before), make_outcomes("b", after, clusters=clusters)).whole
-    assert (alone.clusters, alone.effective_cases, alone.direction) == (None, 40, "better")
-    assert (related.clusters, related.effective_cases, related.direction) == (8, 8, "unclear")
+    assert (alone.clusters, alone.direction) == (None, "better")
+    assert (related.clusters, related.direction) == (8, "unclear")
     assert (related.test, related.interval_by) == ("permutation by cluster", "Newcombe, over clusters")
     assert related.p_value == 0.25  # three of three clusters that differ do so in one direction
     assert related.value == alone.value == 0.375
@@ -379,3 +379,19 @@ def test_scores_and_costs_of_related_cases_have_an_interval_over_their_clusters(
 def test_the_interval_of_scores_over_clusters_of_one_case_is_that_over_cases(values: list[float]) -> None:
     clustered = clustered_difference_interval([(value, 1) for value in values])
     assert clustered == pytest.approx(agresti_min_interval(values), abs=1e-12)
+
+
+def test_the_smallest_difference_over_clusters_is_larger_if_their_cases_differ_together() -> None:
+    clusters = {f"c{n}": f"text {n // 5}" for n in range(200)}
+    baseline = "+-" * 50 + "-+" * 50
+
+    def smallest(candidate: str) -> float:
+        found = compare_runs(
+            make_outcomes("a", baseline), make_outcomes("b", candidate, clusters=clusters)
+        ).smallest
+        assert found is not None
+        return found
+
+    spread = "-+" + baseline[2:50] + "-+" + baseline[52:150] + "+-" + baseline[152:]
+    together = "-----+++++" + baseline[10:]
+    assert smallest(baseline) < smallest(spread) < smallest(together)

@@ -334,6 +334,14 @@ def test_a_run_is_stopped_and_taken_up_again(ask: Ask, project: Path) -> None:
         assert ask("POST", path, {}, status=409)["status"] == 409
 
 
+def test_a_start_names_the_field_of_related_cases(ask: Ask, stored: str) -> None:
+    wanted = {"suite": "birds", "targets": ["echo"], "cluster": "metadata.document"}
+    command = ask("POST", "/estimates", wanted)["command"]
+    assert command == "proctor run --saved=birds@v1 --target=echo --cluster=metadata.document"
+    refused = ask("POST", "/runs", {**wanted, "cluster": "document"}, status=422)
+    assert "cannot be clustered by 'document'. Give `metadata.FIELD`" in refused["errors"][0]["message"]
+
+
 UNWANTED: list[tuple[dict[str, Any], str]] = [
     ({"suite": "nobody", "targets": ["echo"]}, "suite"),
     ({"suite": "birds", "version": "v9", "targets": ["echo"]}, "version"),
@@ -353,6 +361,7 @@ UNWANTED: list[tuple[dict[str, Any], str]] = [
     ({"suite": "birds", "targets": ["echo"], "gate_mode": "interval"}, "gate_mode"),
     ({"suite": "birds", "targets": ["echo"], "until": 2}, "until"),
     ({"suite": "birds", "targets": ["echo"], "stop_when_shown": True}, "stop_when_shown"),
+    ({"suite": "birds", "targets": ["echo"], "cluster": "document"}, "cluster"),
 ]
 
 

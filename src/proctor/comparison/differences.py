@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.comparison.cluster_noise import correlation_within, smooth_cluster_noise
 from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Run, Verdict
@@ -24,6 +25,7 @@ from proctor.stats import (
     clustered_interval,
     clustered_newcombe,
     deviation,
+    group_variances,
     holm,
     mcnemar,
     mean_interval,
@@ -31,6 +33,7 @@ from proctor.stats import (
     permutation,
     quantile,
     sign_test,
+    smallest_difference_clustered,
     smallest_difference_repeated,
 )
 from proctor.verdicts import Counts, set_intervals
@@ -83,8 +86,6 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     clusters: int | None = None
     """The number of clusters of related cases, of which some hold several. Then interval and test are over
     clusters, `clustered_newcombe` and a permutation test. None if cases are independent."""
-    effective_cases: int = 0
-    """The number of independent cases whose difference would vary as much; `cases` without clusters."""
     error: float | None = None
     """The standard error of `value`; None below two cases, and below two clusters."""
     unmeasured: int = 0
@@ -241,7 +242,6 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
     fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
     after, pairs = sum(tally.after for tally in tallies), sum(tally.pairs for tally in tallies)
     clusters = _sum_clusters([tally.cluster for tally in tallies], [tally.difference for tally in tallies])
-    error, effective_cases = _spread(tallies, clusters)
     if clusters is not None or by_case:
         groups = clusters or sorted((tally.difference, 1) for tally in tallies)
         value = fsum(total for total, _ in groups) / count
@@ -261,8 +261,7 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
         p_value=p_value,
         by_case=by_case,
         clusters=None if clusters is None else len(clusters),
-        effective_cases=effective_cases,
-        error=error,
+        error=_standard_error(tallies, clustered=clusters is not None),
     )
 
 
@@ -293,21 +292,13 @@ def _sum_clusters(
     return sorted((fsum(values), len(values)) for values in members.values())
 
 
-def _spread(
-    tallies: Sequence[_CasePairs], clusters: Sequence[tuple[float, int]] | None
-) -> tuple[float | None, int]:
-    """Returns the standard error of the mean difference, and the effective number of cases.
-
-    That is never above the number of cases, and never below that of clusters whose cases are all alike.
-    """
-    count = len(tallies)
+def _standard_error(tallies: Sequence[_CasePairs], *, clustered: bool) -> float | None:
+    """Returns the standard error of the mean difference; None below two cases, and below two clusters."""
     differences = [tally.difference for tally in tallies]
+    if clustered:
+        return clustered_error(differences, [tally.cluster for tally in tallies])
     spread = deviation(differences)
-    if clusters is None or spread is None:
-        return None if spread is None else spread / sqrt(count), count
-    error = clustered_error(differences, [tally.cluster for tally in tallies])
-    fewest = int(count**2 / sum(size**2 for _, size in clusters))
-    return error, min(count, max(fewest, int((spread / error) ** 2))) if error else fewest
+    return None if spread is None else spread / sqrt(len(tallies))
 
 
 def _count_pairs(case: PairedCase, *, passes: bool | None = None) -> _CasePairs:
@@ -359,7 +350,8 @@ def smallest_detectable_difference(
     chance, both ways alike, but for the part of the observed difference that its interval shows: an observed
     difference that may be chance would else make the noise look smaller than it is. Two cases are added, of
     which one differs, as in `agresti_min_interval`, so that runs without any difference have noise too. The
-    pairs that make the true difference come on top.
+    pairs that make the true difference come on top. Cases of a cluster are taken to differ together as much
+    as they do here, and those that make the true difference as much as they pass together.
 
     Returns:
         A share of 1; None if no difference would be found.
@@ -376,9 +368,19 @@ def smallest_detectable_difference(
     certain = max(0.0, difference.ci95[0], -difference.ci95[1])
     lasting = max(0.0, noise.lasting - certain)
     chance = max(0.0, noise.chance - max(0.0, certain - noise.lasting))
-    return smallest_difference_repeated(
-        difference.effective_cases, repeats, PairNoise(chance, lasting), _POWER
+    noise = PairNoise(chance, lasting)
+    if difference.clusters is None:
+        return smallest_difference_repeated(len(tallies), repeats, noise, _POWER)
+    groups = [tally.cluster for tally in tallies]
+    rates = [(tally.before + tally.after) / (2 * tally.pairs) for tally in tallies]
+    by_chance = fsum(
+        rate * (1 - rate) / (2 * tally.pairs - 1) for rate, tally in zip(rates, tallies, strict=True)
     )
+    relation = correlation_within(rates, groups, by_chance / len(tallies))
+    variances = group_variances([tally.difference for tally in tallies], groups)
+    covariance = 0.0 if variances is None else variances.between
+    clusters = smooth_cluster_noise(covariance, relation, noise, len(tallies), groups)
+    return smallest_difference_clustered(len(tallies), repeats, noise, clusters, _POWER)
 
 
 def smooth_noise(mean_square: float, discordant: float, repeats: float, *, cases: int) -> PairNoise:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from math import fsum, sqrt
+from typing import NamedTuple
 
 from proctor.stats.means import check_finite, t_95
 from proctor.stats.paired import newcombe_paired
@@ -11,6 +12,50 @@ from proctor.stats.proportions import clopper_pearson, wilson
 
 FEW_CLUSTERS = 10
 """Below this number of groups, that these agree can be chance, and intervals over them are rough."""
+
+
+class GroupVariances(NamedTuple):
+    """The variance of values in groups, as two parts."""
+
+    between: float
+    """The part that the values of a group share: the covariance of two of them. Below 0 by chance if the
+    values of a group are less alike than those of different groups."""
+    within: float
+    """The part within groups."""
+
+
+def group_variances(values: Sequence[float], groups: Sequence[Hashable]) -> GroupVariances | None:
+    """Estimates the variance between groups and within them, by one-way analysis of variance.
+
+    Args:
+        values: the values.
+        groups: the group of each value.
+
+    Returns:
+        None below two groups, and if no group has two values.
+
+    Source: S. R. Searle, G. Casella and C. E. McCulloch, "Variance Components" (1992), section 3.6.
+
+    Raises:
+        ValueError: the sequences are not of the same length, or a value is not finite.
+    """
+    check_finite(values)
+    members: dict[Hashable, list[float]] = {}
+    for group, value in zip(groups, values, strict=True):
+        members.setdefault(group, []).append(value)
+    count, total = len(members), len(values)
+    if count < 2 or total == count:
+        return None
+    mean = fsum(values) / total
+    means = [(len(group), fsum(group) / len(group)) for group in members.values()]
+    between_square = fsum(size * (part - mean) ** 2 for size, part in means) / (count - 1)
+    squares = [
+        fsum((value - part) ** 2 for value in group)
+        for group, (_, part) in zip(members.values(), means, strict=True)
+    ]
+    within_square = fsum(squares) / (total - count)
+    size = (total - sum(size * size for size, _ in means) / total) / (count - 1)
+    return GroupVariances((between_square - within_square) / size, within_square)
 
 
 def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> float | None:

@@ -115,7 +115,7 @@ def _interval_sentence(conformance: Conformance, summary: str) -> str:
 
 
 def _errors_sentence(checks: int) -> str:
-    """Returns how often a share of so many checks decides wrongly."""
+    """Returns how often a share of `checks` checks decides wrongly."""
     errors = point_gate_errors(checks, MIN_PASS_SHARE)
     return (
         f"With {checks} checks, a target that passes {errors.below:.0%} of such checks is certified in "

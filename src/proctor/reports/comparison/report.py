@@ -277,7 +277,7 @@ def _left_out_text(pairs: int) -> str:
 def _latency_text(latency: LatencyDifference) -> str:
     """Returns the latencies with an interval; without one, why there is none, for runs that took no turns."""
     if latency.interleaved:
-        text = f"{_measure_text(latency, milliseconds, 'median')} asked in turns"
+        text = f"{_measure_text(latency, milliseconds, 'median')}, interleaved"
         if not latency.out_of_turn:
             return text
         verb = "is" if latency.out_of_turn == 1 else "are"
@@ -286,7 +286,7 @@ def _latency_text(latency: LatencyDifference) -> str:
         f"mean {milliseconds(latency.baseline)} → {milliseconds(latency.candidate)} · "
         f"median {milliseconds(latency.baseline_median)} → {milliseconds(latency.candidate_median)} "
         f"over {pluralize(latency.cases, 'case')}; no interval, as the runs were not interleaved, and a "
-        "difference may be that of the hour: proctor run --interleave asks targets in turns"
+        "difference may be that of the hour: proctor run --interleave sends each case to all targets in turn"
     )
 
 

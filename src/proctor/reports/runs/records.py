@@ -146,7 +146,7 @@ class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
 
 
 class PointGateErrorsRecord(Struct, frozen=True, kw_only=True):
-    """How often a gate on the pass rate is wrong with so many cases, for one true rate on each side of it."""
+    """How often a gate on the pass rate is wrong, for one true rate on each side of it."""
 
     below: Annotated[float, about("A true rate below the gate.")]
     false_passes: Annotated[float, about("The chance that it passes the gate.")]

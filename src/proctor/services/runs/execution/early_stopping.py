@@ -19,7 +19,7 @@ from proctor.verdicts import (
 )
 
 _CHECK_SHARE = 100
-"""After this many cases, a check comes when 1 more in so many has been counted."""
+"""After this many cases, a check comes whenever their number has grown by 1 in this many."""
 _GATE_REASONS: dict[GateDecision, StopReason] = {
     GateDecision.SHOWN: "shown",
     GateDecision.RULED_OUT: "ruled out",
